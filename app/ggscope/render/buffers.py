@@ -1,6 +1,7 @@
 """Buffers over time: stacked occupancy with its peak, and the lives of buffers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +32,11 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.charts import Axis, axis_values, in_bytes
-from ggscope.render.colors import category_color, label_color
-from ggscope.render.export import Drawn, Figure, trace_name
+from ggscope.render.colors import Entry, category_color, label_color
+from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.frame import framed
 from ggscope.render.look import Look
+from ggscope.render.options import time_option
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale
@@ -50,6 +53,8 @@ _LEAST_LABEL_PX = 34.0
 _FADE_STEPS = 12
 _FADE_PX = 30.0
 _MAX_LIVES_SHARE = 0.45
+_LEAST_AREA, _USUAL_AREA = 60.0, 170.0
+_USUAL_ROWS = 16
 _PILL_ROOM = 26.0
 _USAGE_KEYS = {"WEIGHTS": "space:0", "COMPUTE": "space:1", "ANY": "space:4"}
 
@@ -68,6 +73,8 @@ class BuffersScene:
     alive : rows alive at the selected op; None = nothing is asked, all alike.
     cursor_tick : where the hair line is, None = nowhere.
     absolute : whether times are on the file's own clock.
+    is_figure : whether the legend is in the frame of a figure, and only whole lives
+        are drawn.
     """
 
     trace: Trace
@@ -86,6 +93,7 @@ class BuffersScene:
     alive: frozenset[int] | None = None
     cursor_tick: int | None = None
     absolute: bool = False
+    is_figure: bool = False
 
 
 class BuffersGeometry:
@@ -96,11 +104,11 @@ class BuffersGeometry:
     time : the scale of time.
     axis_y : top of the time axis; the legend is above it.
     area_y, area_bottom : of the occupancy.
-    lives_y, bottom : of the lives.
+    lives_y, bottom : of the lives. n_rows : rows of lives that are drawn.
     """
 
-    __slots__ = ("area_bottom", "area_y", "axis_y", "bottom", "lives_y", "scene",
-                 "time")  # fmt: skip
+    __slots__ = ("area_bottom", "area_y", "axis_y", "bottom", "lives_y", "n_rows",
+                 "scene", "time")  # fmt: skip
 
     def __init__(self, scene: BuffersScene) -> None:
         self.scene = scene
@@ -111,10 +119,22 @@ class BuffersGeometry:
         self.bottom = max(scene.height, self.area_y + 2)
         wanted = scene.lives.n_rows * ROW_HEIGHT + 8
         room = self.bottom - self.area_y
+        if scene.is_figure:
+            self.n_rows = self._rows_of_a_figure(room)
+            wanted = self.n_rows * ROW_HEIGHT + 6
+            self.lives_y = self.time.snap(self.bottom - wanted)
+            self.area_bottom = max(self.lives_y - 4, self.area_y + 1)
+            return
+        self.n_rows = scene.lives.n_rows
         self.lives_y = self.time.snap(
             self.bottom - min(wanted, max(room * _MAX_LIVES_SHARE, ROW_HEIGHT + 8))
         )
         self.area_bottom = max(self.lives_y - 4, self.area_y + 1)
+
+    def _rows_of_a_figure(self, room: float) -> int:
+        """Return how many rows of lives fit whole below an occupancy to be read."""
+        left = room - max(_LEAST_AREA, room * (1 - _MAX_LIVES_SHARE) * 0.5)
+        return max(min(self.scene.lives.n_rows, int((left - 6) // ROW_HEIGHT)), 0)
 
     @property
     def max_scroll(self) -> float:
@@ -192,7 +212,7 @@ def compose_buffers(scene: BuffersScene) -> DisplayList:
     batches: list[Batch] = [*_time_axis(place)]
     batches += _occupancy(place)
     batches += _lives(place)
-    batches += _legend(place)
+    batches += _axis_title(place) if scene.is_figure else _legend(place)
     batches += _peak(place)
     batches += _hair(place)
     return DisplayList(
@@ -294,12 +314,21 @@ def _time_axis(place: BuffersGeometry) -> list[Batch]:
                  Align.CENTER)
         )  # fmt: skip
     base = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "")
+    if scene.is_figure and base != "cycles":
+        base = f"time {base}".rstrip()
     if base:
         texts.append(
             Text(8, place.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.NUMBERS,
                  width=time.x0 - 12)
         )  # fmt: skip
     return [*grid.batch(), *marks.batch(), *texts.batch()]
+
+
+def _axis_title(place: BuffersGeometry) -> list[Batch]:
+    words = f"allocated bytes by {place.scene.by}"
+    color = place.scene.theme.text
+    text = Text(8, _LEGEND / 2 + 1, words, color, _LABEL_SIZE, width=place.scene.width)
+    return TextList([text]).batch()
 
 
 def _legend(place: BuffersGeometry) -> list[Batch]:
@@ -324,6 +353,8 @@ def _lives(place: BuffersGeometry) -> list[Batch]:
     x0, x1 = place.life_xs()
     is_seen = (x1 > place.time.x0) & (x0 < place.time.x1)
     is_seen &= (top + ROW_HEIGHT > place.lives_y) & (top < place.bottom)
+    if scene.is_figure:
+        is_seen &= lives.row < place.n_rows
     rects, outlines, texts = RectList(), RectList(), TextList()
     for i in np.flatnonzero(is_seen).tolist():
         row = int(lives.buffer[i])
@@ -355,7 +386,7 @@ def _lives_head(place: BuffersGeometry) -> list[Batch]:
     y, room = place.lives_y + 6 + (ROW_HEIGHT - 4) / 2, place.time.x0 - 16
     texts.append(Text(12, y, "Buffers", theme.text, 11.0, Face.HEADING, width=room))
     n_more = place.scene.lives.n_left_out
-    if n_more:
+    if n_more and not place.scene.is_figure:
         texts.append(
             Text(12, y + 16, f"+{n_more:,} smaller", theme.dim, _LABEL_SIZE,
                  width=room)
@@ -467,41 +498,96 @@ def _hair(place: BuffersGeometry) -> list[Batch]:
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]
 
 
+def draw_buffers(scene: BuffersScene, look: Look, name: str) -> Drawn:
+    """Return the figure of a scene, as `look` says; of the lives, whole rows."""
+    width = look.width_or(scene.width)
+    scene = replace(
+        scene, width=width - 8, theme=theme_named(look.theme), scale=look.scale,
+        hover=-1, cursor_tick=None, scroll=0.0, is_figure=True,
+    )  # fmt: skip
+    if not look.seen:
+        none = frozenset[int]()
+        scene = replace(scene, selected=none, accessed=none, alive=None)
+    theme, peak = scene.theme, scene.occupancy.peak
+    entries = []
+    for i, title in enumerate(scene.occupancy.groups):
+        color = mix(theme.pane, group_color(title, i, scene.by, theme), 0.6)
+        entries.append(Entry(title if scene.by == "backend" else title.lower(), color))
+    rows = min(scene.lives.n_rows, _USUAL_ROWS)
+    left_out: list[str] = []
+
+    def compose(height: float) -> DisplayList:
+        whole = replace(scene, height=height)
+        beyond = scene.lives.row >= BuffersGeometry(whole).n_rows
+        if n := int(beyond.sum()) + scene.lives.n_left_out:
+            left_out.append(f"Lives of buffers that are not drawn: {n:,}.")
+        return compose_buffers(whole)
+
+    n, by = len(scene.trace.buffers), scene.by
+    return framed(
+        look, f"{name} · buffers", compose, width=width,
+        wanted=_LEGEND + _AXIS + _USUAL_AREA + rows * ROW_HEIGHT + 10, entries=entries,
+        description="" if peak is None else f"{n:,} buffers of {name} by {by}; the "
+        f"peak is {format_exact_bytes(peak.bytes)} in {len(peak.alive):,} of them.",
+        left_out=left_out,
+    )  # fmt: skip
+
+
+def buffers_recipe(
+    trace: Trace,
+    *,
+    by: Grouping = "usage",
+    visible: TimeRange | None = None,
+    absolute: bool = False,
+    lacks: tuple[str, ...] = (),
+) -> Recipe:
+    """Return how the command line makes this figure."""
+    options: dict[str, object] = {} if by == "usage" else {"by": by}
+    if visible is not None:
+        options["visible"] = time_option(visible)
+    if absolute:
+        options["absolute"] = True
+    return Recipe("buffers", trace.info.paths, options, lacks=lacks)
+
+
 def buffers_figure(
-    trace: Trace, *, by: Grouping = "usage", visible: TimeRange | None = None
+    trace: Trace,
+    *,
+    by: Grouping = "usage",
+    visible: TimeRange | None = None,
+    absolute: bool = False,
 ) -> Figure:
     """Return the figure of the occupancy over time, its peak and the lives of buffers.
 
     Parameters
     ----------
     visible : ticks; the whole trace and all buffers where None.
+    absolute : whether times are on the file's own clock.
     """
+    if by not in get_args(Grouping):
+        known = ", ".join(get_args(Grouping))
+        raise ExportError(f"Buffers can be told apart by {known}, not {by}.")
 
     def draw(look: Look) -> Drawn:
         found = occupancy(trace, by)
         if found.peak is None:
             raise ExportError("No allocation of a buffer is recorded in this trace.")
-        width, height = look.size_or(1400, 560)
         scene = BuffersScene(
             trace=trace,
             occupancy=found,
             lives=lives(trace.buffers),
             visible=_whole(trace) if visible is None else visible,
-            width=float(width),
-            height=float(height),
+            width=1400.0,
+            height=560.0,
             theme=theme_named(look.theme),
             by=by,
             scale=look.scale,
+            absolute=absolute,
         )
-        return Drawn(
-            compose_buffers(scene),
-            f"{trace_name(trace)} · buffers",
-            f"{len(trace.buffers):,} buffers by {by}; the peak is "
-            f"{format_exact_bytes(found.peak.bytes)} in "
-            f"{len(found.peak.alive):,} of them.",
-        )
+        return draw_buffers(scene, look, trace_name(trace))
 
-    return Figure("buffers", draw)
+    recipe = buffers_recipe(trace, by=by, visible=visible, absolute=absolute)
+    return Figure("buffers", draw, recipe=recipe)
 
 
 def _whole(trace: Trace) -> TimeRange:

@@ -24,6 +24,7 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
+from ggscope.render.colors import Entry, Sign
 from ggscope.render.theme import Theme, mix, with_alpha
 
 F64 = npt.NDArray[np.float64]
@@ -146,6 +147,8 @@ class ChartScene:
     scale: float = 1.0
     hover: tuple[float, float] | None = None
     """Where a cross hair is, in numbers of the axes."""
+    is_figure: bool = False
+    """Whether the curves are named in the legend of a figure, not in the chart."""
 
 
 class ChartGeometry:
@@ -160,7 +163,8 @@ class ChartGeometry:
 
     def __init__(self, scene: ChartScene) -> None:
         self.scene = scene
-        has_legend = bool(scene.y.label) or any(c.label for c in scene.curves)
+        names = () if scene.is_figure else (c.label for c in scene.curves)
+        has_legend = bool(scene.y.label) or any(names)
         self.left = min(_LEFT, scene.width * 0.3)
         self.right = max(scene.width - _RIGHT, self.left + 1)
         self.top = (
@@ -414,6 +418,9 @@ def _heads(place: ChartGeometry) -> list[Text]:
         )  # fmt: skip
         y += _TITLE
     x, end = place.left, place.right
+    if scene.is_figure:
+        found.append(Text(8, y + 4, scene.y.label, theme.text, LABEL_SIZE, width=end))
+        return found
     label_px = len(scene.y.label) * _CHARACTER + 12
     if scene.y.label and label_px < (end - x) / 2:
         found.append(
@@ -467,18 +474,34 @@ class BarScene:
     scroll: int = 0
     """How many bars are scrolled away."""
     hover: int = -1
+    value_title: str = ""
+    """What the bars measure: the axis title of a figure."""
+
+
+def bars_top(scene: BarScene) -> float:
+    """Return where the first bar begins."""
+    return _TITLE if scene.title else 20.0 if scene.value_title else 4.0
+
+
+def curve_entries(scene: ChartScene) -> list[Entry]:
+    """Return the legend of the curves that have a name."""
+    return [
+        Entry(c.label, c.color, Sign.DASHES if c.is_dashed else Sign.LINE)
+        for c in scene.curves
+        if c.label
+    ]
 
 
 def bar_at(scene: BarScene, y: float) -> int:
     """Return the number of the bar at a height; -1 for none."""
-    top = _TITLE if scene.title else 4.0
+    top = bars_top(scene)
     i = int((y - top) // BAR_HEIGHT) + scene.scroll
     return i if y >= top and 0 <= i < len(scene.bars) else -1
 
 
 def compose_bars(scene: BarScene) -> DisplayList:
     """Return the picture of a ranking."""
-    theme, top = scene.theme, _TITLE if scene.title else 4.0
+    theme, top = scene.theme, bars_top(scene)
     n = max(int((scene.height - top) / BAR_HEIGHT), 0)
     shown = scene.bars[scene.scroll : scene.scroll + n]
     widest = max((b.value for b in scene.bars), default=0.0) or 1.0
@@ -503,15 +526,21 @@ def compose_bars(scene: BarScene) -> DisplayList:
     texts = [] if not scene.title else [
         Text(12, 13, scene.title, theme.dim, 10.5, Face.HEADING)
     ]  # fmt: skip
+    if scene.value_title:
+        texts.append(
+            Text(label_px, top - 10, scene.value_title, theme.text, LABEL_SIZE,
+                 width=scene.width - label_px)
+        )  # fmt: skip
     for i, bar in enumerate(shown):
         middle = float(y0[i]) + BAR_HEIGHT / 2
         texts.append(
             Text(label_px - 8, middle, bar.label, theme.text, LABEL_SIZE, Face.NUMBERS,
                  Align.RIGHT, width=label_px - 12)
         )  # fmt: skip
+        at = float(ends[i]) + 6
         texts.append(
-            Text(float(ends[i]) + 6, middle, bar.words, theme.dim, LABEL_SIZE,
-                 Face.NUMBERS)
+            Text(at, middle, bar.words, theme.dim, LABEL_SIZE, Face.NUMBERS,
+                 width=scene.width - at if scene.value_title else 0.0)
         )  # fmt: skip
     batches.append(TextBatch(tuple(texts)))
     return DisplayList(

@@ -28,7 +28,7 @@ from ggscope import assets
 from ggscope.analysis.rows.categories import Categories
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.tables import Array
-from ggscope.render.batch import F32, U32, ImageBatch
+from ggscope.render.batch import F32, U32, ImageBatch, Pattern
 from ggscope.render.theme import Theme, contrast, mix
 
 BLACK = 0xFF000000
@@ -285,6 +285,42 @@ def color_bar(x: float, y: float, width: float, height: float, name: str) -> Ima
     return ImageBatch(
         colors(name)[steps][None, :], x, x + width, tops, tops + np.float32(height)
     )
+
+
+class Sign(Enum):
+    """How an entry of a legend looks."""
+
+    FIELD = 0
+    LINE = 1
+    DASHES = 2
+    FRAME = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a legend."""
+
+    label: str
+    color: int
+    sign: Sign = Sign.FIELD
+    pattern: Pattern = Pattern.SOLID
+
+
+@dataclass(frozen=True, slots=True)
+class ColorBar:
+    """What the colours of a scale stand for.
+
+    Attributes
+    ----------
+    title : what they measure, with its unit and the kind of the scale.
+    low, high : the words at its ends.
+    colors : name of the colour map.
+    """
+
+    title: str
+    low: str
+    high: str
+    colors: str
 
 
 def blend(colors: npt.NDArray[np.uint32], ground: int) -> npt.NDArray[np.uint32]:

@@ -1,7 +1,7 @@
 """Pictures of experts: which worked how much, and what they do from token to token."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -30,13 +30,16 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import ScaleKind, category_color, color_scale
-from ggscope.render.export import Drawn, Figure, trace_name
+from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.frame import framed
 from ggscope.render.grid import (
     Cell,
     GridGeometry,
     GridScene,
     Side,
     compose_grid,
+    grid_bars,
+    grid_entries,
     placed,
     share_values,
     unit_scale,
@@ -71,6 +74,7 @@ class ExpertsScene:
     ----------
     with_second : whether the second picture is drawn where there is room.
     hover, cursor, selected, lit : cells (row of the layer, expert).
+    is_figure : the frame of a figure has the colour bar of the matrix.
     hover_beside : cell of the second picture.
     """
 
@@ -88,6 +92,7 @@ class ExpertsScene:
     cursor: Cell | None = None
     selected: tuple[Cell, ...] = field(default_factory=tuple)
     lit: tuple[Cell, ...] = field(default_factory=tuple)
+    is_figure: bool = False
 
     @property
     def choices(self) -> Choices:
@@ -96,7 +101,7 @@ class ExpertsScene:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Part:
     """Where a picture lies in the whole: left, top, width, height."""
 
     x: float
@@ -109,22 +114,22 @@ class Frame:
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
-def frames(scene: ExpertsScene) -> tuple[Frame, Frame | None]:
+def frames(scene: ExpertsScene) -> tuple[Part, Part | None]:
     """Return where the matrix lies, and the second picture where there is room."""
-    whole = Frame(0.0, 0.0, scene.width, scene.height)
+    whole = Part(0.0, 0.0, scene.width, scene.height)
     if not scene.with_second:
         return whole, None
     if scene.width >= _SIDE_BY_SIDE_PX:
         left = round(scene.width * 0.54 * scene.scale) / scene.scale
         return (
-            Frame(0.0, 0.0, left, scene.height),
-            Frame(left, 0.0, scene.width - left, scene.height),
+            Part(0.0, 0.0, left, scene.height),
+            Part(left, 0.0, scene.width - left, scene.height),
         )
     if scene.height >= _STACKED_PX:
         top = round(scene.height * 0.52 * scene.scale) / scene.scale
         return (
-            Frame(0.0, 0.0, scene.width, top),
-            Frame(0.0, top, scene.width, scene.height - top),
+            Part(0.0, 0.0, scene.width, top),
+            Part(0.0, top, scene.width, scene.height - top),
         )
     return whole, None
 
@@ -169,7 +174,7 @@ def main_values(scene: ExpertsScene) -> F64:
     return np.where(unknown, np.nan, grid.count.astype(np.float64))
 
 
-def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
+def main_grid(scene: ExpertsScene, frame: Part) -> GridScene:
     """Return the scene of the layer × expert matrix."""
     values = main_values(scene)
     of_router = (ExpertSource.ROUTING, ExpertSource.SIZES)
@@ -204,6 +209,7 @@ def main_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
         cursor=scene.cursor,
         selected=scene.selected,
         lit=scene.lit,
+        show_bar=not scene.is_figure,
     )
 
 
@@ -220,7 +226,7 @@ def second_title(scene: ExpertsScene) -> str:
     }[scene.result.beside]
 
 
-def _second(scene: ExpertsScene, frame: Frame) -> DisplayList:
+def _second(scene: ExpertsScene, frame: Part) -> DisplayList:
     if scene.result.beside is Beside.SCORES and scene.result.scores is not None:
         return compose_chart(_score_chart(scene, scene.result.scores, frame))
     if scene.result.beside is Beside.COVER and scene.result.curve is not None:
@@ -230,7 +236,7 @@ def _second(scene: ExpertsScene, frame: Frame) -> DisplayList:
     return DisplayList(frame.width, frame.height, scene.scale, scene.theme.pane)
 
 
-def _second_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
+def _second_grid(scene: ExpertsScene, frame: Part) -> GridScene:
     matrix = np.zeros((0, 0)) if scene.result.matrix is None else scene.result.matrix
     common = {
         "width": frame.width,
@@ -240,6 +246,7 @@ def _second_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
         "map_name": scene.map_name,
         "title": second_title(scene),
         "hover": scene.hover_beside,
+        "show_bar": not scene.is_figure,
     }
     if scene.result.beside is Beside.OVERLAP:
         known = ~np.isnan(matrix)
@@ -274,7 +281,7 @@ def _second_grid(scene: ExpertsScene, frame: Frame) -> GridScene:
 
 
 def _score_chart(
-    scene: ExpertsScene, scores: ScoreHistogram, frame: Frame
+    scene: ExpertsScene, scores: ScoreHistogram, frame: Part
 ) -> ChartScene:
     n_ranks, n_bins = scores.count.shape
     edges = np.linspace(0, 1, n_bins + 1)
@@ -302,7 +309,7 @@ def _score_chart(
     )
 
 
-def _cover_chart(scene: ExpertsScene, curve: F64, frame: Frame) -> ChartScene:
+def _cover_chart(scene: ExpertsScene, curve: F64, frame: Part) -> ChartScene:
     n = len(curve) - 1
     x = np.arange(n + 1, dtype=np.float64)
     even = np.array([0.0, 1.0])
@@ -335,37 +342,87 @@ def _where_covered(curve: F64, wanted: float) -> tuple[Rule, ...]:
     return (Rule(f"{n:,} slots", x=float(n)),)
 
 
+def draw_experts(scene: ExpertsScene, look: Look, name: str) -> Drawn:
+    """Return the figure of a scene, as `look` says."""
+    choices, figures = scene.choices, scene.result.figures
+    width = look.width_or(scene.width)
+    scene = replace(
+        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
+        hover=None, hover_beside=None, cursor=None, is_figure=True,
+    )  # fmt: skip
+    if not look.seen:
+        scene = replace(scene, selected=(), lit=())
+    grids = [main_grid(scene, frames(scene)[0])]
+    if scene.with_second and scene.result.matrix is not None:
+        grids.append(_second_grid(scene, frames(scene)[0]))
+    is_wide = width >= _SIDE_BY_SIDE_PX
+    left_out: list[str] = []
+
+    def compose(height: float) -> DisplayList:
+        whole = replace(scene, height=height)
+        if scene.with_second and frames(whole)[1] is None:
+            left_out.append(f"There is no room for “{second_title(scene)}”.")
+        return compose_experts(whole)
+
+    return framed(
+        look,
+        f"{name} · experts",
+        compose,
+        width=width,
+        wanted=480.0 if is_wide or not scene.with_second else 560.0,
+        entries=grid_entries(*grids),
+        bars=[bar for grid in grids for bar in grid_bars(grid)],
+        description=f"{figures.n_active:,} of {figures.n_slots:,} (layer, expert) "
+        f"slots of {name} active, {len(choices.tokens):,} tokens, known from "
+        f"{choices.source.value}.",
+        left_out=left_out,
+    )
+
+
+def experts_recipe(
+    trace: Trace,
+    *,
+    measure: Measure | str = Measure.COUNT,
+    kind: ScaleKind | str = ScaleKind.LINEAR,
+    beside: Beside | str | None = Beside.OVERLAP,
+    lacks: tuple[str, ...] = (),
+) -> Recipe:
+    """Return how the command line makes this figure."""
+    options: dict[str, object] = {}
+    if Measure(measure) is not Measure.COUNT:
+        options["measure"] = Measure(measure).value
+    if ScaleKind(kind) is not ScaleKind.LINEAR:
+        options["kind"] = ScaleKind(kind).value
+    if beside is None or Beside(beside) is not Beside.OVERLAP:
+        options["beside"] = None if beside is None else Beside(beside).value
+    return Recipe("experts", trace.info.paths, options, lacks=lacks)
+
+
 def experts_figure(
     trace: Trace,
     *,
-    measure: Measure = Measure.COUNT,
-    kind: ScaleKind = ScaleKind.LINEAR,
-    beside: Beside | None = Beside.OVERLAP,
+    measure: Measure | str = Measure.COUNT,
+    kind: ScaleKind | str = ScaleKind.LINEAR,
+    beside: Beside | str | None = Beside.OVERLAP,
 ) -> Figure:
     """Return the figure of the layer × expert matrix and the picture beside it."""
 
     def draw(look: Look) -> Drawn:
-        result = experts_result(trace, None, None, None, beside or Beside.OVERLAP)
-        choices, figures = result.base.choices, result.figures
-        if choices.source in _HIDDEN:
-            raise ExportError(_HIDDEN[choices.source])
-        width, height = look.size_or(1400, 560)
+        second = Beside(beside or Beside.OVERLAP)
+        result = experts_result(trace, None, None, None, second)
+        source = result.base.choices.source
+        if source in _HIDDEN:
+            raise ExportError(_HIDDEN[source])
         scene = ExpertsScene(
-            width=float(width),
-            height=float(height),
+            width=1400.0,
+            height=560.0,
             theme=theme_named(look.theme),
-            scale=look.scale,
             result=result,
-            measure=measure,
-            kind=kind,
+            measure=Measure(measure),
+            kind=ScaleKind(kind),
             with_second=beside is not None,
         )
-        return Drawn(
-            compose_experts(scene),
-            f"{trace_name(trace)} · experts",
-            f"{figures.n_active:,} of {figures.n_slots:,} (layer, expert) slots "
-            f"active, {len(choices.tokens):,} tokens, known from "
-            f"{choices.source.value}.",
-        )
+        return draw_experts(scene, look, trace_name(trace))
 
-    return Figure("experts", draw)
+    recipe = experts_recipe(trace, measure=measure, kind=kind, beside=beside)
+    return Figure("experts", draw, recipe=recipe)

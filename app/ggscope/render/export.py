@@ -17,6 +17,7 @@ from PySide6.QtCore import (
     QSizeF,
 )
 from PySide6.QtGui import (
+    QFontInfo,
     QGuiApplication,
     QImage,
     QPageLayout,
@@ -30,9 +31,9 @@ from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes
 from ggscope.readers.memory import available_bytes
-from ggscope.render.batch import DisplayList
-from ggscope.render.look import CSS_DPI, Look, look_words
-from ggscope.render.painter import paint
+from ggscope.render.batch import DisplayList, Face
+from ggscope.render.look import CSS_DPI, Length, Look, look_words
+from ggscope.render.painter import END_ISOLATE, ISOLATE, font, paint
 from ggscope.text import json_text, one_line, plain
 from ggscope.writing import write_file
 
@@ -40,6 +41,8 @@ MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
 _BYTES_PER_PIXEL = 8
 _FAMILY = re.compile(r'font-family="([^"]*)"')
+_SANS = ("DejaVu Sans", "Noto Sans", "Liberation Sans", "Helvetica", "Arial")
+_MONO = ("DejaVu Sans Mono", "Liberation Mono", "Menlo", "Consolas")
 _application: QGuiApplication | None = None
 
 
@@ -195,6 +198,7 @@ class Figure:
             title=drawn.title,
             description=drawn.description,
             dpi=look.dpi,
+            paper=look.width,
             transparent=look.transparent,
             overwrite=overwrite,
         )
@@ -218,12 +222,14 @@ def export_display_list(
     title: str = "",
     description: str = "",
     dpi: float = CSS_DPI,
+    paper: Length | None = None,
     transparent: bool = False,
     overwrite: bool = True,
 ) -> None:
     """Write a picture; the suffix of `path` says as what.
 
     Its pixels are those of a PNG with `dpi` dots per inch; that is its size on paper.
+    What has no pixels becomes as wide as `paper`, where that is given.
 
     The file appears whole or not at all; one that is there is replaced only if
     `overwrite`. See `ggscope.writing`.
@@ -240,7 +246,11 @@ def export_display_list(
     if transparent:
         picture = replace(picture, background=picture.background & 0xFFFFFF)
     words = one_line(title), one_line(description)
-    content = _WRITERS[target.suffix.lower()](picture, *words, dpi)
+    suffix, zoom = target.suffix.lower(), picture.scale * CSS_DPI / dpi
+    if paper is not None:  # a side of whole pixels is a hair off
+        zoom = paper.inches(dpi) * CSS_DPI / picture.width
+    measure = dpi if suffix == ".png" else zoom
+    content = _WRITERS[suffix](picture, *words, measure)
     write_file(target, content, overwrite=overwrite)
 
 
@@ -317,7 +327,7 @@ def png_bytes(
     return _content(buffer)
 
 
-def _svg(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
+def _svg(picture: DisplayList, title: str, description: str, zoom: float) -> bytes:
     buffer = _buffer()
     # Tiny 1.2, the default, drops clipping.
     generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
@@ -328,40 +338,41 @@ def _svg(picture: DisplayList, title: str, description: str, dpi: float) -> byte
     generator.setTitle(title)
     generator.setDescription(description)
     _paint_vector(picture, generator)
+    text = _content(buffer).decode("utf-8", "replace")
+    # Qt has put each run of letters into an element of its own; hidden characters
+    # would be copied with the text. Those of names are spelled already.
+    text = text.replace(ISOLATE, "").replace(END_ISOLATE, "")
     # Texts are drawn as `one_line` shows them; this holds for whatever Qt adds.
-    text = plain(_content(buffer).decode("utf-8", "replace"))
+    text = plain(text)
     # Qt rounds the size to whole pixels; on paper a column is 88 mm wide.
-    per_mm = picture.scale * 25.4 / dpi
-    sides = (("width", picture.width), ("height", picture.height))
-    for name, side in sides:
-        text = re.sub(
-            rf'(<svg\b[^>]*?\b{name})="[^"]*"',
-            rf'\1="{side * per_mm:.6g}mm"',
-            text,
-            count=1,
-        )
+    per_mm = zoom * 25.4 / CSS_DPI
+    for name, side in (("width", picture.width), ("height", picture.height)):
+        size = f'\\1="{side * per_mm:.6g}mm"'
+        text = re.sub(rf'(<svg\b[^>]*?\b{name})="[^"]*"', size, text, count=1)
     return _FAMILY.sub(_css_family, text).encode()
 
 
 def _css_family(found: re.Match[str]) -> str:
-    """Return a family that a browser knows too: Qt names just the one of this system.
+    """Return a list of families that ends in one that every browser has.
 
-    "Sans Serif" and "Monospace" are Qt's aliases and no families of CSS.
+    The first is the one that was measured. Qt may name it by an alias that is no
+    family of CSS, such as "Sans Serif".
     """
     name = found[1].strip("' ")
     is_mono = "mono" in name.lower() or "courier" in name.lower()
-    generic = "monospace" if is_mono else "sans-serif"
     if name.lower() in ("", "sans serif", "sans-serif", "sans", "monospace"):
-        return f'font-family="{generic}"'
-    return f"font-family=\"'{name}', {generic}\""
+        name = QFontInfo(font(Face.NUMBERS if is_mono else Face.WORDS, 12.0)).family()
+    usual = _MONO if is_mono else _SANS
+    names = [name.replace("'", ""), *(known for known in usual if known != name)]
+    listed = ", ".join(f"'{known}'" for known in names if known)
+    return f'font-family="{listed}, {"monospace" if is_mono else "sans-serif"}"'
 
 
-def _pdf(picture: DisplayList, title: str, description: str, dpi: float) -> bytes:
+def _pdf(picture: DisplayList, title: str, description: str, zoom: float) -> bytes:
     buffer = _buffer()
     writer = QPdfWriter(buffer)
     writer.setTitle(title)
     writer.setCreator("ggscope")
-    zoom = picture.scale * CSS_DPI / dpi
     points = QSizeF(picture.width, picture.height) * (zoom * 72 / CSS_DPI)
     writer.setPageLayout(
         QPageLayout(
@@ -416,5 +427,7 @@ _WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
     ".svg": _svg,
     ".pdf": _pdf,
 }
+NOT_MARKED = "The command leaves out what is selected."
+"""A thing that a `Recipe` may lack."""
 SUFFIXES = tuple(_WRITERS)
 """What a figure can be written as."""

@@ -32,7 +32,7 @@ from ggscope.render.batch import (
     TextBatch,
 )
 from ggscope.render.charts import plain
-from ggscope.render.colors import ColorScale
+from ggscope.render.colors import ColorBar, ColorScale, Entry
 from ggscope.render.theme import Theme, mix, with_alpha
 
 F64 = npt.NDArray[np.float64]
@@ -81,6 +81,7 @@ class GridScene:
     hover, cursor : cell under the mouse, and under the keys.
     selected : cells that are selected.
     lit : cells that have to do with the selection.
+    show_bar : whether its colour bar is in the picture; a figure has one below.
     square : whether rows and columns are the same things (experts by experts).
     """
 
@@ -104,6 +105,7 @@ class GridScene:
     cursor: Cell | None = None
     selected: tuple[Cell, ...] = field(default_factory=tuple)
     lit: tuple[Cell, ...] = field(default_factory=tuple)
+    show_bar: bool = True
 
 
 class GridGeometry:
@@ -125,7 +127,8 @@ class GridGeometry:
         self.right = max(
             self._snap(scene.width - _RIGHT - beside), self.left + 1 / scene.scale
         )
-        self.top = self._snap(min(_TOP, scene.height * 0.3))
+        has_head = scene.show_bar or scene.title
+        self.top = self._snap(min(_TOP, scene.height * 0.3) if has_head else 6.0)
         self.bottom = max(
             self._snap(scene.height - _BOTTOM), self.top + 1 / scene.scale
         )
@@ -343,7 +346,7 @@ def _heads(place: GridGeometry) -> list[Text]:
         Text(6, place.bottom + 23, scene.row_title, theme.dim, LABEL_SIZE,
              width=max(room * 0.3, place.left)),
         Text(_TITLE_X, 14, scene.title, theme.text, 12.0, Face.HEADING,
-             width=max(room * 0.5, 1.0)),
+             width=max(room * 0.5 if scene.show_bar else room, 1.0)),
     ]  # fmt: skip
     if scene.side is not None and scene.values.size:
         found.append(
@@ -369,7 +372,7 @@ def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
     x1 = right - len(high) * _CHARACTER - 6
     x0 = x1 - _BAR
     start = x0 - len(low) * _CHARACTER - 6
-    if x0 < place.left or np.isnan(scene.values).all():
+    if not scene.show_bar or x0 < place.left or np.isnan(scene.values).all():
         return []
     y = 14.0
     for x, words, align in ((x1 + 6, high, Align.LEFT), (x0 - 6, low, Align.RIGHT)):
@@ -387,6 +390,26 @@ def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
         scene.map_name,
     )  # fmt: skip
     return [bar]
+
+
+def grid_bars(scene: GridScene) -> list[ColorBar]:
+    """Return what the colours of a matrix stand for; [] where nothing is known."""
+    if not scene.values.size or np.isnan(scene.values).all():
+        return []
+    low, high = (scene.words(scene.colors.value_at(share)) for share in (0.0, 1.0))
+    kind = scene.colors.kind.value
+    title = f"{scene.value_title}, {kind}".removeprefix(", ")
+    return [ColorBar(title, low, high, scene.map_name)]
+
+
+def grid_entries(*scenes: GridScene) -> list[Entry]:
+    """Return the legend of the cells of matrices that have no colour of the scale."""
+    found, theme = [], scenes[0].theme
+    if any((scene.values == 0).any() for scene in scenes):
+        found.append(Entry("none", nothing_color(theme)))
+    if any(np.isnan(scene.values).any() for scene in scenes):
+        found.append(Entry("not known", theme.idle, pattern=Pattern.FAINT_HATCH))
+    return found
 
 
 def unit_scale() -> ColorScale:

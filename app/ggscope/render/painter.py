@@ -5,6 +5,7 @@ with what cannot be seen shown), and the texels of folded columns. Needs a
 QGuiApplication.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -45,6 +46,10 @@ from ggscope.render.batch import (
 )
 from ggscope.text import one_line
 
+ISOLATE, END_ISOLATE = "\u2068", "\u2069"
+_LETTERS = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff"
+_RIGHT_TO_LEFT = re.compile(f"[{_LETTERS}](?:[^\u0041-\u024f·]*[{_LETTERS}])?")
+"""A run, with what lies between its letters unless that is Latin."""
 _LEAST = 4
 """Fewer letters and an ellipsis say nothing that the colour does not say."""
 
@@ -88,6 +93,11 @@ def elided(text: str, face: Face, size: float, width: int) -> str:
         return text
     short = metrics(face, size).elidedText(text, Qt.TextElideMode.ElideRight, width)
     return short if len(short) > _LEAST else ""
+
+
+def isolated(text: str) -> str:
+    """Return `text` with runs from right to left kept from turning what is around."""
+    return _RIGHT_TO_LEFT.sub(rf"{ISOLATE}\g<0>{END_ISOLATE}", text)
 
 
 @lru_cache(maxsize=256)
@@ -538,6 +548,8 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         if color != item.color:
             color = item.color
             painter.setPen(color_of(item.color))
+        if not words.isascii():
+            words = isolated(words)
         painter.drawText(
             QPointF(round(x), round(item.y + baseline_shift(face, size))), words
         )

@@ -1,7 +1,8 @@
 """Pictures of what is read: hot and cold tensors, KV traffic, the miss-ratio curve."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -25,22 +26,33 @@ from ggscope.model.units import (
 )
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import (
+    BAR_HEIGHT,
     Axis,
     Bar,
     BarScene,
     ChartScene,
     Curve,
     Rule,
+    bars_top,
     compose_bars,
     compose_chart,
+    curve_entries,
     in_bytes,
     in_percent,
     plain,
 )
-from ggscope.render.colors import ScaleKind, category_color, color_scale
-from ggscope.render.export import Drawn, Figure
-from ggscope.render.grid import GridScene, compose_grid
+from ggscope.render.colors import (
+    ColorBar,
+    Entry,
+    ScaleKind,
+    category_color,
+    color_scale,
+)
+from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.frame import framed
+from ggscope.render.grid import GridScene, compose_grid, grid_bars, grid_entries
 from ggscope.render.look import Look
+from ggscope.render.options import time_option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.words.reads import HotCold, answer_words, hot_cold, hot_facts, rests_on
@@ -56,7 +68,19 @@ HOT_PICTURES: tuple[HotPicture, ...] = (
     "layers",
     "kv",
 )
+_HOT_TITLES: dict[HotPicture, str] = {
+    "ranking": "hottest tensors",
+    "cold": "tensors never accessed",
+    "coverage": "how much of the bytes is hot",
+    "place": "accesses along the file",
+    "jumps": "jumps between accesses",
+    "layers": "accesses of layers",
+    "kv": "traffic of the KV cache",
+}
 MOST_BARS = 1000
+_NARROW_PX = 560.0
+_USUAL_BARS = 25
+"""So many a figure shows that has no height of its own."""
 _COMPONENT_KEYS = {
     "attention": "attention",
     "ffn": "matmul",
@@ -93,6 +117,7 @@ class HotScene:
     title: str = ""
     scale_kind: ScaleKind = ScaleKind.LINEAR
     hover_cell: tuple[int, int] | None = None
+    is_figure: bool = False
 
 
 def ranked(scene: HotScene) -> Ranking:
@@ -149,8 +174,16 @@ def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
         bars.append(Bar(groups.keys[i], value, words, color, is_lit))
     return BarScene(
         scene.width, scene.height, scene.theme, tuple(bars), scene.title,
-        scene.scale, scene.scroll, scene.hover,
+        scene.scale, scene.scroll, scene.hover, _value_title(scene, is_cold=is_cold),
     )  # fmt: skip
+
+
+def _value_title(scene: HotScene, *, is_cold: bool) -> str:
+    if not scene.is_figure:
+        return ""
+    if is_cold:
+        return "size in the file"
+    return f"{'accesses' if scene.measure == 'accesses' else 'bytes accessed'}, share"
 
 
 def bar_color(name: str, theme: Theme) -> int:
@@ -185,6 +218,7 @@ def layers_scene(scene: HotScene) -> GridScene:
         list(found.names),
         row_title="layer", column_title=found.by, value_title=title,
         title=scene.title, words=words, scale=scene.scale, hover=scene.hover_cell,
+        show_bar=not scene.is_figure,
     )  # fmt: skip
 
 
@@ -219,7 +253,7 @@ def _coverage(scene: HotScene) -> ChartScene:
         Axis(0, float(max(size[-1], 1)), label, in_bytes, is_binary=True),
         Axis(0, 1, f"share of {what}", in_percent),
         (Curve(size, share, scene.theme.accent, fills=True),),
-        rules, scene.title, scene.scale, scene.hover_at,
+        rules, scene.title, scene.scale, scene.hover_at, scene.is_figure,
     )  # fmt: skip
 
 
@@ -240,7 +274,7 @@ def _jumps(scene: HotScene, found: Seeks) -> ChartScene:
             Curve(edges, found.backward[low:high].astype(np.float64), theme.caution,
                   "back", is_step=True, fills=True),
         ),
-        (), scene.title, scene.scale, scene.hover_at,
+        (), scene.title, scene.scale, scene.hover_at, scene.is_figure,
     )  # fmt: skip
 
 
@@ -262,7 +296,7 @@ def _kv(scene: HotScene) -> ChartScene:
     return ChartScene(
         scene.width, scene.height, theme, Axis(low, high, "token", plain),
         Axis(0, most, "bytes of the KV cache", in_bytes, is_binary=True),
-        tuple(curves), (), scene.title, scene.scale, scene.hover_at,
+        tuple(curves), (), scene.title, scene.scale, scene.hover_at, scene.is_figure,
     )  # fmt: skip
 
 
@@ -287,6 +321,7 @@ class CacheScene:
     in_bytes: bool = False
     hover: tuple[float, float] | None = None
     title: str = ""
+    is_figure: bool = False
 
 
 def chart_of_cache(scene: CacheScene) -> ChartScene:
@@ -317,10 +352,17 @@ def chart_of_cache(scene: CacheScene) -> ChartScene:
     return ChartScene(
         scene.width, scene.height, theme,
         Axis(0, widest, "page cache", in_bytes, is_binary=True),
-        Axis(0, high * 1.02, "read from disk",
+        Axis(0, high * 1.02, _read_label(scene),
              in_bytes if scene.in_bytes else in_percent, is_binary=scene.in_bytes),
         tuple(curves), tuple(rules), scene.title, scene.scale, scene.hover,
+        scene.is_figure,
     )  # fmt: skip
+
+
+def _read_label(scene: CacheScene) -> str:
+    if scene.is_figure and not scene.in_bytes:
+        return "read from disk, share of the bytes asked for"
+    return "read from disk"
 
 
 def _thinned(capacity: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -335,77 +377,212 @@ def compose_cache(scene: CacheScene) -> DisplayList:
     return compose_chart(chart_of_cache(scene))
 
 
+def draw_hot(scene: HotScene, look: Look, name: str) -> Drawn:
+    """Return the figure of a scene, as `look` says; of a ranking, its first bars."""
+    width = look.width_or(scene.width)
+    scene = replace(
+        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
+        title="", hover=-1, hover_at=None, hover_cell=None, is_figure=True,
+    )  # fmt: skip
+    if not look.seen:
+        scene = replace(scene, lit=frozenset(), scroll=0)
+    facts = " ".join(
+        f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.found)
+    )
+    title = f"{name} · {_HOT_TITLES[scene.picture]}"
+    if scene.picture in ("ranking", "cold"):
+        return _draw_bars(scene, look, title, facts)
+    bars, entries = list[ColorBar](), list[Entry]()
+    if scene.picture == "layers":
+        grid = layers_scene(scene)
+        bars, entries = grid_bars(grid), grid_entries(grid)
+    else:
+        entries = curve_entries(chart_of(scene))
+    return framed(
+        look, title, lambda height: compose_hot(replace(scene, height=height)),
+        width=width, wanted=max(width * 0.5, 220.0), entries=entries, bars=bars,
+        description=facts,
+    )  # fmt: skip
+
+
+def _draw_bars(scene: HotScene, look: Look, title: str, facts: str) -> Drawn:
+    groups = ranked(scene)
+    bars, left_out = bars_of(scene, groups), list[str]()
+    if scene.width < _NARROW_PX and (groups.unknown > 0).any():
+        short = tuple(
+            replace(bar, words=bar.words.partition(" · ≤")[0]) for bar in bars.bars
+        )
+        bars = replace(bars, bars=short)
+        left_out.append("Bytes that are not known are left out beside the bars.")
+    n = len(bars.bars) - scene.scroll
+    top = bars_top(bars)
+    # A legend of what can be drawn at most, before it is known what is.
+    most = int(look.height_or(top + _USUAL_BARS * BAR_HEIGHT) / BAR_HEIGHT)
+    drawn = groups.keys[scene.scroll : scene.scroll + min(most, MOST_BARS)]
+
+    def compose(height: float) -> DisplayList:
+        fitting = max(int((height - top + 1e-6) / BAR_HEIGHT), 0)
+        if (more := len(groups) - scene.scroll - min(n, fitting)) > 0:
+            left_out.append(f"Smaller ones that are not drawn: {more:,}.")
+        return compose_bars(replace(bars, height=height))
+
+    return framed(
+        look, title, compose, width=scene.width,
+        wanted=top + min(n, _USUAL_BARS) * BAR_HEIGHT + 4,
+        entries=_component_entries(drawn, scene.theme),
+        description=facts, left_out=left_out,
+    )  # fmt: skip
+
+
+def _component_entries(names: Sequence[str], theme: Theme) -> list[Entry]:
+    """Return what the colours of tensors mean: the parts of the network in it."""
+    words: dict[int, list[str]] = {}
+    for name in names:
+        part = parse(name).component
+        known = words.setdefault(bar_color(name, theme), [])
+        word = part if part in _COMPONENT_KEYS else "other"
+        if word not in known:
+            known.append(word)
+    return [Entry(", ".join(parts), color) for color, parts in words.items()]
+
+
+def hot_recipe(
+    trace: Trace,
+    *,
+    picture: HotPicture = "ranking",
+    by: GroupBy = "tensor",
+    measure: Measure = "bytes",
+    only_file: bool = True,
+    scale: ScaleKind | str = ScaleKind.LINEAR,
+    visible: TimeRange | None = None,
+    lacks: tuple[str, ...] = (),
+) -> Recipe:
+    """Return how the command line makes this figure."""
+    said = (
+        ("picture", picture, "ranking"),
+        ("by", by, "tensor"),
+        ("measure", measure, "bytes"),
+        ("only_file", only_file, True),
+        ("scale", ScaleKind(scale).value, ScaleKind.LINEAR.value),
+    )
+    options: dict[str, object] = {
+        n: value for n, value, usual in said if value != usual
+    }
+    if visible is not None:
+        options["visible"] = time_option(visible)
+    return Recipe("hot", trace.info.paths, options, lacks=lacks)
+
+
 def hot_figure(
     trace: Trace,
     *,
     picture: HotPicture = "ranking",
     by: GroupBy = "tensor",
     measure: Measure = "bytes",
+    only_file: bool = True,
+    scale: ScaleKind | str = ScaleKind.LINEAR,
     visible: TimeRange | None = None,
 ) -> Figure:
     """Return the figure of what is hot and what is cold.
 
     Parameters
     ----------
+    only_file : only what lies in the model file.
     visible : only ops that start in it; None = all.
     """
+    for value, known in ((picture, HOT_PICTURES), (measure, get_args(Measure))):
+        if value not in known:
+            raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
 
     def draw(look: Look) -> Drawn:
         found = hot_cold(trace, visible)
         if not len(trace.accesses.patterns):
             raise ExportError("This trace does not tell which tensors its ops access.")
-        title = f"Tensors, {picture}" if look.title is None else look.title
-        width, height = look.size_or(1200, 640)
         scene = HotScene(
-            trace,
-            found,
-            float(width),
-            float(height),
-            theme_named(look.theme),
-            look.scale,
-            picture,
-            by,
-            measure,
-            title=title,
-        )
-        facts = " ".join(f"{f.title}: {f.words}." for f in hot_facts(trace, found))
-        return Drawn(compose_hot(scene), title, facts)
+            trace, found, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
+            by, measure, only_file, scale_kind=ScaleKind(scale),
+        )  # fmt: skip
+        return draw_hot(scene, look, trace_name(trace))
 
-    return Figure("hot", draw)
+    recipe = hot_recipe(
+        trace, picture=picture, by=by, measure=measure, only_file=only_file,
+        scale=scale, visible=visible,
+    )  # fmt: skip
+    return Figure("hot", draw, recipe=recipe)
+
+
+def draw_cache(scene: CacheScene, look: Look, name: str) -> Drawn:
+    """Return the figure of a scene, as `look` says."""
+    width = look.width_or(scene.width)
+    scene = replace(
+        scene, width=width, theme=theme_named(look.theme), scale=look.scale, title="",
+        hover=None, is_figure=True,
+    )  # fmt: skip
+    lines = list(rests_on(scene.found))
+    if scene.capacity >= 0:
+        lines = [
+            *answer_words(scene.found, answer(scene.found, scene.capacity)),
+            *lines,
+        ]
+    return framed(
+        look, f"{name} · read from disk by size of the page cache",
+        lambda height: compose_cache(replace(scene, height=height)), width=width,
+        wanted=max(width * 0.45, 200.0),
+        entries=curve_entries(chart_of_cache(scene)), description=" ".join(lines),
+    )  # fmt: skip
+
+
+def cache_recipe(
+    trace: Trace,
+    *,
+    capacity: int | None = None,
+    as_bytes: bool = False,
+    with_row_reads: bool = False,
+    visible: TimeRange | None = None,
+    lacks: tuple[str, ...] = (),
+) -> Recipe:
+    """Return how the command line makes this figure."""
+    options: dict[str, object] = {"as_bytes": True} if as_bytes else {}
+    if with_row_reads:
+        options["with_row_reads"] = True
+    if capacity is not None:
+        options["capacity"] = capacity
+    if visible is not None:
+        options["visible"] = time_option(visible)
+    return Recipe("cache", trace.info.paths, options, lacks=lacks)
 
 
 def cache_figure(
-    trace: Trace, *, capacity: int | None = None, visible: TimeRange | None = None
+    trace: Trace,
+    *,
+    capacity: int | None = None,
+    as_bytes: bool = False,
+    with_row_reads: bool = False,
+    visible: TimeRange | None = None,
 ) -> Figure:
     """Return the figure of the miss-ratio curve.
 
     Parameters
     ----------
     capacity : size of the cache to mark, bytes.
+    as_bytes : amounts on the y axis, else shares of what the run asks for.
+    with_row_reads : whether look-ups of rows count as reads of whole tensors.
     visible : only reads that begin in it; None = all.
     """
 
     def draw(look: Look) -> Drawn:
-        found = what_if(trace, visible)
+        found = what_if(trace, visible, with_row_reads=with_row_reads)
         if not found.curve.n_reads:
             raise ExportError("This trace tells no reads of a model file.")
-        title = look.title
-        if title is None:
-            title = "Read from disk by size of the page cache"
-        width, height = look.size_or(1200, 520)
         scene = CacheScene(
-            found,
-            float(width),
-            float(height),
-            theme_named(look.theme),
-            look.scale,
-            best_possible(found),
-            -1 if capacity is None else capacity,
-            title=title,
-        )
-        lines = list(rests_on(found))
-        if capacity is not None:
-            lines = [*answer_words(found, answer(found, capacity)), *lines]
-        return Drawn(compose_cache(scene), title, " ".join(lines))
+            found, 1200.0, 520.0, theme_named(look.theme), look.scale,
+            best_possible(found), -1 if capacity is None else int(capacity),
+            bool(as_bytes),
+        )  # fmt: skip
+        return draw_cache(scene, look, trace_name(trace))
 
-    return Figure("cache", draw)
+    recipe = cache_recipe(
+        trace, capacity=capacity, as_bytes=as_bytes, with_row_reads=with_row_reads,
+        visible=visible,
+    )  # fmt: skip
+    return Figure("cache", draw, recipe=recipe)

@@ -20,7 +20,14 @@ from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_exact_bytes, format_share
 from ggscope.render.charts import ChartGeometry
-from ggscope.render.reads import CacheScene, chart_of_cache, compose_cache
+from ggscope.render.export import Recipe
+from ggscope.render.reads import (
+    CacheScene,
+    cache_recipe,
+    chart_of_cache,
+    compose_cache,
+    draw_cache,
+)
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -45,6 +52,7 @@ class CacheView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_cache)
+    draw_figure = staticmethod(draw_cache)
     passing: ClassVar = {"hover": None}
 
     def __init__(
@@ -284,6 +292,19 @@ class CacheView(PaintedView):
         return CacheScene(
             self._found, width, height, self.theme, scale, self._best, self.capacity,
             bool(self.unit_box.currentData()), self._hover,
+        )  # fmt: skip
+
+    def recipe(self, scene: CacheScene) -> Recipe | None:
+        """Return how the command line makes the figure of a scene."""
+        trace, marked = self.session.trace, self.session.marked_range
+        if trace is None:
+            return None
+        is_part = self.range_box.isChecked() and marked is not None
+        return cache_recipe(
+            trace, capacity=scene.capacity if scene.capacity >= 0 else None,
+            as_bytes=scene.in_bytes, with_row_reads=self.rows_box.isChecked(),
+            visible=marked.time if is_part and marked is not None else None,
+            lacks=() if scene.best else ("The command adds Belady's optimum.",),
         )  # fmt: skip
 
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:

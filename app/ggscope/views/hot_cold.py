@@ -20,6 +20,7 @@ from ggscope.model.units import (
 )
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
+from ggscope.render.export import Recipe
 from ggscope.render.grid import GridGeometry
 from ggscope.render.reads import (
     HotPicture,
@@ -27,6 +28,8 @@ from ggscope.render.reads import (
     bars_of,
     chart_of,
     compose_hot,
+    draw_hot,
+    hot_recipe,
     layers_scene,
     ranked,
 )
@@ -45,6 +48,7 @@ class HotColdView(PaintedView):
     """A ranking or a chart, and beside it what there is to say."""
 
     draw_scene = staticmethod(compose_hot)
+    draw_figure = staticmethod(draw_hot)
     passing: ClassVar = {"hover": -1, "hover_at": None}
 
     def __init__(
@@ -259,6 +263,15 @@ class HotColdView(PaintedView):
             cast("GroupBy", self.by_box.currentData()),
             self.measure_box.currentData(), not self.all_box.isChecked(),
             frozenset(lit), self._scroll, self._hover, self._hover_at,
+        )  # fmt: skip
+
+    def recipe(self, scene: HotScene) -> Recipe:
+        """Return how the command line makes the figure of a scene."""
+        lacks = () if not scene.scroll else ("The command begins with the first one.",)
+        return hot_recipe(
+            scene.trace, picture=scene.picture, by=scene.by, measure=scene.measure,
+            only_file=scene.only_file, scale=scene.scale_kind, visible=self._time,
+            lacks=lacks,
         )  # fmt: skip
 
     @staticmethod

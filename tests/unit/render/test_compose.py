@@ -1,4 +1,5 @@
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +32,7 @@ from ggscope.render.batch import (
 from ggscope.render.colors import category_color
 from ggscope.render.painter import FLOOR
 from ggscope.render.theme import theme
-from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.rows import darker
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from scenes import busy_scene, make_scene, texts_of
@@ -400,33 +401,34 @@ def test_empty_timeline_waits_for_graphs_of_a_program_that_runs() -> None:
             assert_sides(claim, said(RUNNING), unsaid)
 
 
-def test_figure_has_a_title_and_a_legend_of_what_is_in_view() -> None:
+def test_legend_of_a_figure_names_what_is_in_view() -> None:
     trace = spans_trace([0, 500], [400, 900], op=[3, 1])
-    scene = make_scene(trace, state=OPEN, title="A figure", look="print")
+    scene = make_scene(trace, state=OPEN, look="print")
 
-    whole = texts_of(compose_timeline(scene))
-    part = texts_of(compose_timeline(replace(scene, visible=TimeRange(0, 300))))
+    whole = {entry.label for entry in figure_legend(scene)}
+    part = {
+        entry.label
+        for entry in figure_legend(replace(scene, visible=TimeRange(0, 300)))
+    }
 
-    assert "A figure" in whole
-    assert {"matmul", "elementwise"} <= set(whole)
+    assert {"matmul", "elementwise"} <= whole
     assert "elementwise" not in part
 
 
-def test_figure_says_how_many_lanes_do_not_fit() -> None:
-    trace = random_trace(1, 400, lanes=60, layers=0)
+def test_figure_has_no_marks_of_the_interface() -> None:
+    scene = make_scene(random_trace(1, 400, lanes=6, layers=3), state=OPEN)
 
-    found = texts_of(
-        compose_timeline(make_scene(trace, state=OPEN, height=300, title="T"))
-    )
+    window = texts_of(compose_timeline(scene))
+    figure = texts_of(compose_timeline(replace(scene, is_figure=True)))
 
-    high = texts_of(
-        compose_timeline(make_scene(trace, state=OPEN, height=3000, title="T"))
-    )
-    assert_sides("* more * not fit", "\n".join(found), "\n".join(high))
+    counts = [text for text in window if re.fullmatch(r"[\d,.]+( %)?", text)]
+    assert counts
+    assert not set(counts) & set(figure)
+    assert {"Threads", "thread 0"} <= set(figure)
 
 
 def test_print_theme_has_no_transparency() -> None:
-    scene = replace(busy_scene("print"), title="T")
+    scene = replace(busy_scene("print"), is_figure=True)
 
     picture = compose_timeline(scene)
 

@@ -17,6 +17,7 @@ from ggscope.render.export import (
     export_display_list,
     render_image,
 )
+from ggscope.render.look import Look
 from ggscope.render.timeline.figure import timeline_figure
 from support import small_files
 
@@ -196,7 +197,8 @@ def test_unknown_lane_is_named_with_those_that_exist(tmp_path: Path) -> None:
 def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export(timeline_figure, llama_like_trace(), target, title="")
+    look = Look(title="", legend=False)
+    timeline_figure(llama_like_trace()).write(target, look)
 
     root = ET.fromstring(target.read_text("utf-8"))
     words = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}

@@ -10,6 +10,9 @@ from ggscope.render.export import _FAMILY, _css_family
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
 from ggscope.views.timeline.hit import _counter_value
 
+SANS = "'DejaVu Sans', 'Noto Sans', 'Liberation Sans', 'Helvetica', 'Arial'"
+MONO = "'DejaVu Sans Mono', 'Liberation Mono', 'Menlo', 'Consolas'"
+
 
 @given(st.integers(0, 0xFFFFFF), st.integers(0, 0xFFFFFF))
 def test_line_or_casing_has_contrast_on_any_ground(color: int, ground: int) -> None:
@@ -30,10 +33,10 @@ def test_selections_of_the_themes_have_contrast_on_all_greys(name: str) -> None:
 @pytest.mark.parametrize(
     ("written", "families"),
     [
-        ("Sans Serif", "sans-serif"),
-        ("Inter", "'Inter', sans-serif"),
-        ("DejaVu Sans Mono", "'DejaVu Sans Mono', monospace"),
-        ("Monospace", "monospace"),
+        ("Inter", f"'Inter', {SANS}, sans-serif"),
+        ("DejaVu Sans", f"{SANS}, sans-serif"),
+        ("DejaVu Sans Mono", f"{MONO}, monospace"),
+        ("It's", f"'Its', {SANS}, sans-serif"),
     ],
 )
 def test_families_of_a_drawing_are_those_of_css(written: str, families: str) -> None:

@@ -200,8 +200,9 @@ def without_sizes(trace: Trace) -> Trace:
     ("claim", "true", "false"),
     [
         (
-            "Timeline of * spans on * lanes, * to * * after the first. The opacity of "
-            "a column is the share of its time that the lane was busy.",
+            "Timeline of * span* on * of * lanes of *, from * to * * of its time, "
+            "coloured by *. The opacity of a column is the share of its time that the "
+            "lane was busy.",
             lambda: drawn(timeline_figure(moe_reads())),
             lambda: drawn(heatmap_figure(moe_reads())),
         ),
@@ -222,12 +223,12 @@ def without_sizes(trace: Trace) -> Trace:
             lambda: drawn(heatmap_figure(placed(64))),
         ),
         (
-            "* buffers by *; the peak is * in * of them.",
+            "* buffers of * by *; the peak is * in * of them.",
             lambda: drawn(buffers_figure(buffers_trace([LOADED]))),
             lambda: drawn(buffers_figure(buffers_trace([Life(-1, -1)]))),
         ),
         (
-            "* of * (layer, expert) slots active, * tokens, known from *.",
+            "* of * (layer, expert) slots of * active, * tokens, known from *.",
             lambda: of_experts(routed(CHOSEN)),
             lambda: of_experts(network_trace()),
         ),

@@ -314,19 +314,45 @@ class LaneLayout:
         *,
         n_rows: I64,
         row_height: npt.NDArray[np.float64],
+        head_height: float = GROUP_HEIGHT,
     ) -> None:
         self._lanes, self._lane, self._heads = lanes, lane, heads
+        self._head_height = head_height
         self._n_pinned, self._n_rows, self._row_height = n_pinned, n_rows, row_height
         is_head = lane < 0
         # Thin lanes are stacked without a gap, so that a block of layers reads as one.
         self._gap = np.where(lanes.thin[lane], 0.0, float(LANE_GAP))
         height = n_rows * row_height + self._gap
-        height[is_head] = GROUP_HEIGHT
+        height[is_head] = head_height
         self._height = height
         bottom = np.cumsum(height)
         self.height = float(bottom[-1]) if len(bottom) else 0.0
         self._y = np.concatenate([[0.0], bottom])[: len(bottom)]
         self._made: dict[int, LaneBox] = {}
+
+    def scaled(self, factor: float, head_height: float) -> "LaneLayout":
+        """Return the layout with rows so many times as high, for figures."""
+        return LaneLayout(
+            self._lanes, self._lane, self._heads, self._n_pinned, n_rows=self._n_rows,
+            row_height=self._row_height * factor, head_height=head_height,
+        )  # fmt: skip
+
+    def fitting(self, height: float) -> "LaneLayout":
+        """Return the layout of the first boxes that fit whole, without a last head."""
+        n = int(np.count_nonzero(self._y + self._height <= height + 1e-6))
+        while n and self._lane[n - 1] < 0:
+            n -= 1
+        return LaneLayout(
+            self._lanes, self._lane[:n],
+            {i: head for i, head in self._heads.items() if i < n},
+            min(self._n_pinned, n), n_rows=self._n_rows[:n],
+            row_height=self._row_height[:n], head_height=self._head_height,
+        )  # fmt: skip
+
+    @property
+    def shown(self) -> list[str]:
+        """Keys of the lanes that have a box, from top to bottom."""
+        return [self._lanes.keys[at] for at in self._lane[self._lane >= 0].tolist()]
 
     def __len__(self) -> int:
         return len(self._lane)
@@ -405,7 +431,7 @@ class LaneLayout:
         if head is not None:
             group, count, is_closed = head
             return LaneBox(
-                None, group, y, GROUP_HEIGHT, collapsed=is_closed, count=count,
+                None, group, y, self._head_height, collapsed=is_closed, count=count,
                 pinned=pinned,
             )  # fmt: skip
         lane, row_height = self._lanes[int(self._lane[i])], float(self._row_height[i])

@@ -1,5 +1,6 @@
 """Figures of graphs: PNG, SVG and PDF, and the graph itself as DOT."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,17 +15,30 @@ from ggscope.analysis.sessions.correlate import correlate
 from ggscope.errors import ExportError
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
-from ggscope.render.export import MAX_PIXELS, Drawn, Figure, trace_name
+from ggscope.render.batch import DisplayList, Pattern
+from ggscope.render.colors import Entry
+from ggscope.render.export import (
+    MAX_PIXELS,
+    NOT_MARKED,
+    Drawn,
+    Figure,
+    Recipe,
+    trace_name,
+)
+from ggscope.render.frame import framed
 from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy, box_look
-from ggscope.render.graph.scene import TITLE_HEIGHT, GraphScene
-from ggscope.render.look import Look
+from ggscope.render.graph.marks import heat_bar
+from ggscope.render.graph.scene import SHORT_ZOOM, GraphScene
+from ggscope.render.look import CSS_DPI, Look
 from ggscope.render.theme import theme as theme_named
 from ggscope.writers.dot import graph_as_dot
 
 _PAD = 24.0
-_LEGEND_SPACE = 40.0
 _MIN_SIZE = (520.0, 240.0)
+_PAGE_INCHES = 9.7
+_AROUND = 200.0
+"""More than title and legend take."""
 _MOST_PDF_PX = 19_200
 """Readers of PDF files take pages of up to 200 inches."""
 
@@ -64,8 +78,9 @@ def graph_figure(
         )
     table = trace.graphs[graph]
 
+    by = _color_by(boxes_by)
+
     def draw(look: Look) -> Drawn:
-        by = _color_by(boxes_by)
         choice = opening_choice(table) if collapsed else GraphChoice(None)
         choice = replace(choice, layer=layer, repeats_inputs=repeats_inputs)
         layout = lay_out_graph(table, choice)
@@ -74,20 +89,21 @@ def graph_figure(
         measures = None
         if by.is_heat:
             measures = node_measures(trace, graph, correlate(trace))
-        scene = whole_scene(
-            trace,
-            graph,
-            layout,
-            by,
-            measures,
-            look.theme,
-            size=_asked(look),
-            title=graph_title(trace, graph) if look.title is None else look.title,
-            most=_most(look),
-        )
-        return _drawn(replace(scene, scale=look.scale))
+        scene = whole_scene(trace, graph, layout, by, measures, look.theme)
+        return _draw_whole(scene, look)
 
-    return Figure("graph", draw, texts={".dot": partial(graph_as_dot, trace, table)})
+    options: dict[str, object] = {}
+    if by is not GraphColorBy.CATEGORY:
+        options["boxes_by"] = by.value
+    if layer is not None:
+        options["layer"] = layer
+    if repeats_inputs:
+        options["repeats_inputs"] = True
+    words = ["--graph", str(graph)] if graph else []
+    words += [] if collapsed else ["--expanded"]
+    recipe = Recipe("graph", trace.info.paths, options, tuple(words))
+    texts = {".dot": partial(graph_as_dot, trace, table)}
+    return Figure("graph", draw, texts=texts, recipe=recipe)
 
 
 def graph_scene_figure(
@@ -96,26 +112,51 @@ def graph_scene_figure(
     """Return the figure of what a view shows, or of all of it (`whole`)."""
 
     def draw(look: Look) -> Drawn:
-        chosen = replace(
-            scene, hover=-1, band=None, show_minimap=False, scale=look.scale
-        )
+        chosen = replace(scene, hover=-1, band=None, show_minimap=False)
+        if not look.seen:
+            chosen = replace(
+                chosen, selected=None, linked=None, hits=None, lit=None, lit_edges=None
+            )
         if look.theme != scene.theme.name:
             colors, by = theme_named(look.theme), scene.look.by
             boxes = box_look(
                 scene.trace, scene.table, scene.layout, by, measures, colors
             )
             chosen = replace(chosen, theme=colors, look=boxes)
-        if whole:
-            title = graph_title(scene.trace, scene.graph)
-            chosen = replace(chosen, title=title if look.title is None else look.title)
-            chosen = _fitted(chosen, _asked(look), _most(look))
-        else:
-            width, height = look.size_or(chosen.width, chosen.height)
-            chosen = replace(chosen, width=width, height=height)
-        return _drawn(chosen)
+        return _draw_whole(chosen, look) if whole else _draw_part(chosen, look)
 
     dot = partial(graph_as_dot, scene.trace, scene.table)
-    return Figure("graph", draw, Look(theme=scene.theme.name, seen=True), {".dot": dot})
+    look = Look(theme=scene.theme.name, seen=True)
+    recipe = _recipe_of(scene, is_whole=whole)
+    return Figure("graph", draw, look, {".dot": dot}, recipe)
+
+
+def _recipe_of(scene: GraphScene, *, is_whole: bool) -> Recipe:
+    """Return how the command line makes the figure of a graph in a window."""
+    table, choice = scene.table, scene.layout.choice
+    options: dict[str, object] = {"boxes_by": scene.look.by.value}
+    if choice.layer is not None:
+        options["layer"] = choice.layer
+    if choice.repeats_inputs:
+        options["repeats_inputs"] = True
+    words = ["--graph", str(scene.graph)] if scene.graph else []
+    opened = choice.opened
+    if opened == GraphChoice(None).opened:
+        words.append("--expanded")
+    elif opened != opening_choice(table).opened:
+        is_whole = False
+    lacks = []
+    if not is_whole:
+        lacks.append(
+            "The command draws the whole graph, with the layers closed that are so at "
+            "first."
+        )
+    marks = (scene.selected, scene.linked, scene.hits, scene.lit)
+    if any(mark is not None and mark.any() for mark in marks):
+        lacks.append(NOT_MARKED)
+    return Recipe(
+        "graph", scene.trace.info.paths, options, tuple(words), {}, tuple(lacks)
+    )
 
 
 def whole_scene(
@@ -125,44 +166,87 @@ def whole_scene(
     by: GraphColorBy,
     measures: NodeMeasures | None,
     theme: str,
-    *,
-    size: tuple[float, float] | None = None,
-    title: str = "",
-    most: float = MAX_PIXELS,
 ) -> GraphScene:
-    """Return the scene of a whole layout; see `graph_figure`.
-
-    `most` is the longest side in pixels where `size` is None.
-    """
+    """Return the scene of a whole layout; see `graph_figure`."""
     colors = theme_named(theme)
     look = box_look(trace, trace.graphs[graph], layout, by, measures, colors)
-    scene = GraphScene(
-        trace, graph, layout, look, 1.0, 1.0, colors, show_minimap=False, title=title
-    )
-    return _fitted(scene, size, most)
+    return GraphScene(trace, graph, layout, look, 1.0, 1.0, colors, show_minimap=False)
 
 
-def _fitted(
-    scene: GraphScene, size: tuple[float, float] | None, most: float
-) -> GraphScene:
+def _draw_whole(scene: GraphScene, look: Look) -> Drawn:
+    """Return the figure of all of a graph; without a size, one to be read."""
+    layout, most = scene.layout, _most(look)
+    if look.width is None:
+        zoom = min(1.0, most / (max(layout.width, layout.height) + 2 * _PAD))
+        width = max(layout.width * zoom + 2 * _PAD, _MIN_SIZE[0])
+    else:
+        width = look.width_or(0.0)
+        zoom = min((width - 2 * _PAD) / max(layout.width, 1.0), 1.0)
+    # A figure as wide as a column is at most as high as a page.
+    page = most if look.width is None else _PAGE_INCHES * CSS_DPI / look.zoom
+    wanted = min(max(layout.height * zoom + 2 * _PAD, _MIN_SIZE[1]), page, most)
+
+    left_out: list[str] = []
+
+    def compose(height: float) -> DisplayList:
+        fitted = _fitted(scene, width, height, look.scale)
+        if fitted.zoom < SHORT_ZOOM:
+            left_out.append("What stands on the boxes is too small to be drawn.")
+        return compose_graph(fitted)
+
+    return _framed(scene, look, width, wanted, compose, left_out)
+
+
+def _draw_part(scene: GraphScene, look: Look) -> Drawn:
+    """Return the figure of what a view shows of a graph."""
+    width = look.width_or(scene.width)
+    grown = width / scene.width
+    scene = replace(
+        scene, width=width, zoom=scene.zoom * grown, scale=look.scale, title="",
+        show_legend=False,
+    )  # fmt: skip
+
+    def compose(height: float) -> DisplayList:
+        return compose_graph(replace(scene, height=height))
+
+    return _framed(scene, look, width, scene.height * grown, compose, ())
+
+
+def _framed(
+    scene: GraphScene,
+    look: Look,
+    width: float,
+    wanted: float,
+    compose: Callable[[float], DisplayList],
+    left_out: Sequence[str],
+) -> Drawn:
+    name, theme = trace_name(scene.trace), scene.theme
+    entries = [Entry(word, color) for word, color in scene.look.legend]
+    bars = []
+    if scene.look.by.is_heat:
+        bars = [heat_bar(scene)]
+        hatch = Pattern.FAINT_HATCH
+        entries = [Entry("not in the trace", theme.line, pattern=hatch)]
+    return framed(
+        look, graph_title(scene.trace, scene.graph), compose, width=width,
+        wanted=wanted, entries=entries, bars=bars,
+        description=f"Computation graph of {count_words(scene.table)} of {name}, "
+        f"coloured by {scene.look.by.value}.",
+        left_out=left_out,
+    )  # fmt: skip
+
+
+def _fitted(scene: GraphScene, width: float, height: float, scale: float) -> GraphScene:
     """Return the scene with all of the graph in it."""
     layout = scene.layout
-    top = _PAD + (TITLE_HEIGHT if scene.title else 0.0)
-    below = _PAD + (_LEGEND_SPACE if scene.show_legend else 0.0)
-    if size is None:
-        longest = max(layout.width + 2 * _PAD, layout.height + top + below)
-        zoom = min(1.0, most / longest)
-        width = max(layout.width * zoom + 2 * _PAD, _MIN_SIZE[0])
-        height = max(layout.height * zoom + top + below, _MIN_SIZE[1])
-        width, height = min(width, most), min(height, most)
-    else:
-        width, height = float(size[0]), float(size[1])
-    room = max(width - 2 * _PAD, 1.0), max(height - top - below, 1.0)
+    room = max(width - 2 * _PAD, 1.0), max(height - 2 * _PAD, 1.0)
     zoom = min(room[0] / max(layout.width, 1.0), room[1] / max(layout.height, 1.0), 1.0)
     x = (layout.width - width / zoom) / 2
-    spare = (room[1] - layout.height * zoom) / 2 if size is not None else 0.0
-    y = -(top + max(spare, 0.0)) / zoom
-    return replace(scene, width=width, height=height, x=x, y=y, zoom=zoom)
+    y = (layout.height - height / zoom) / 2
+    return replace(
+        scene, width=width, height=height, x=x, y=y, zoom=zoom, scale=scale, title="",
+        show_legend=False,
+    )  # fmt: skip
 
 
 def graph_title(trace: Trace, graph: int) -> str:
@@ -180,21 +264,7 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
         raise ExportError(f"A graph can be coloured by {known}, not {value}.") from None
 
 
-def _asked(look: Look) -> tuple[float, float] | None:
-    is_asked = look.width is not None and look.height is not None
-    return look.size_or(0.0, 0.0) if is_asked else None
-
-
 def _most(look: Look) -> float:
     if look.suffix == ".png":
-        return MAX_PIXELS / max(look.scale, 1.0) - 1
+        return MAX_PIXELS / max(look.scale, 1.0) - _AROUND
     return float(_MOST_PDF_PX if look.suffix == ".pdf" else 1 << 20)
-
-
-def _drawn(scene: GraphScene) -> Drawn:
-    return Drawn(
-        compose_graph(scene),
-        graph_title(scene.trace, scene.graph),
-        f"Computation graph of {count_words(scene.table)}, "
-        f"coloured by {scene.look.by.value}.",
-    )

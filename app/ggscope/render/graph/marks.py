@@ -15,7 +15,7 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.colors import DEFAULT, ScaleKind, color_bar
+from ggscope.render.colors import DEFAULT, ColorBar, ScaleKind, color_bar
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.scene import (
     FULL_ZOOM,
@@ -219,18 +219,11 @@ def _plate(scene: GraphScene, width: float) -> tuple[list[Batch], float, float]:
 
 
 def _heat_legend(scene: GraphScene) -> list[Batch]:
-    theme, by = scene.theme, scene.look.by
+    theme = scene.theme
     if scene.width < 460:
         return []
     texts, rects = TextList(), RectList()
-    word = {
-        GraphColorBy.TIME: "time of its spans",
-        GraphColorBy.ACCESSES: "accesses of its tensor",
-        GraphColorBy.BYTES: "bytes accessed of its tensor",
-    }[by]
-    low, high = _lowest(scene), _highest(scene)
-    if _is_log(scene):
-        word += ", logarithmic"
+    word, low, high = _heat_words(scene), _lowest(scene), _highest(scene)
     size, bar = 11.0, 90.0
     pieces = [text_width(w, Face.WORDS, size) for w in (word, low, high)]
     missing = "not in the trace"
@@ -250,6 +243,20 @@ def _heat_legend(scene: GraphScene) -> list[Batch]:
               int(Pattern.FAINT_HATCH))  # fmt: skip
     texts.append(Text(x + 20, y, missing, theme.text, size))
     return [*found, *rects.batch(), *texts.batch()]
+
+
+def heat_bar(scene: GraphScene) -> ColorBar:
+    """Return what the colours of a heat map stand for."""
+    return ColorBar(_heat_words(scene), _lowest(scene), _highest(scene), DEFAULT)
+
+
+def _heat_words(scene: GraphScene) -> str:
+    word = {
+        GraphColorBy.TIME: "time of its spans",
+        GraphColorBy.ACCESSES: "accesses of its tensor",
+        GraphColorBy.BYTES: "bytes accessed of its tensor",
+    }[scene.look.by]
+    return f"{word}, logarithmic" if _is_log(scene) else word
 
 
 def _is_log(scene: GraphScene) -> bool:

@@ -28,8 +28,11 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.colors import (
+    ColorBar,
     ColorScale,
+    Entry,
     ScaleKind,
+    Sign,
     category_color,
     color_bar,
     label_color,
@@ -385,8 +388,7 @@ def compose_heatmap(scene: HeatScene) -> DisplayList:
         *_hair(place),
         *offset_axis(place),
         *heads(place),
-        *foot(place, scale),
-        *_title(place),
+        *(_axis_title(place) if scene.is_figure else foot(place, scale)),
     ]
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
@@ -580,7 +582,7 @@ def _curve(place: HeatGeometry) -> list[Batch]:
     words = format_count(int(high))
     label = Text(place.x.x0 - 6, top + 7, words, theme.dim, 10, Face.NUMBERS,
                  Align.RIGHT)  # fmt: skip
-    steps = _step_area if place.scene.title else _step_image
+    steps = _step_area if place.scene.is_figure else _step_image
     return [steps(place, counts / high), *TextList([label]).batch()]
 
 
@@ -760,10 +762,44 @@ def _hair(place: HeatGeometry) -> list[Batch]:
     return lines.batch()
 
 
-def _title(place: HeatGeometry) -> list[Batch]:
-    scene = place.scene
-    if not scene.title:
-        return []
-    text = Text(12, 16, scene.title, scene.theme.text, 14.0, Face.HEADING,
-                width=scene.width - 24)  # fmt: skip
+def _axis_title(place: HeatGeometry) -> list[Batch]:
+    """Return what the axis along the file measures."""
+    scene, (top, bottom) = place.scene, place.foot
+    words = {
+        "offset": "offset in the model file",
+        "equal": "tensors in the order of the file, equally wide",
+    }[scene.axis.kind]
+    middle = (place.x.x0 + place.x.x1) / 2
+    text = Text(middle, (top + bottom) / 2, words, scene.theme.text, _SIZE,
+                align=Align.CENTER, width=place.x.x1 - place.x.x0)  # fmt: skip
     return TextList([text]).batch()
+
+
+def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
+    """Return the legend of all fields that are no heat, and the scale of the heat."""
+    theme, base = scene.theme, scene.base
+    _, scale = _heat(HeatGeometry(scene))
+    values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
+    is_bytes = scene.metric == "bytes"
+    low, high = (
+        format_bytes(v) if is_bytes else format_count(round(v)) for v in values
+    )
+    kind = scene.scale_kind.value
+    title = f"{'bytes' if is_bytes else 'accesses'} per cell, {kind}"
+    entries = []
+    if base.files.is_complete:
+        entries.append(Entry("never touched", never_color(theme)))
+    else:
+        entries.append(Entry("no data", theme.idle, pattern=Pattern.FAINT_HATCH))
+    if base.files.is_complete and (base.maybe.any() or base.silent.any()):
+        words = "perhaps touched" if base.maybe.any() else "not recorded"
+        entries.append(Entry(words, theme.idle, pattern=Pattern.FAINT_HATCH))
+    if scene.held is not None:
+        shades = held_colors(theme)
+        entries += [
+            Entry("not in the page cache", int(shades[0]), Sign.FRAME),
+            Entry("in the page cache (measured)", int(shades[-1])),
+        ]
+    if len(scene.selected):
+        entries.append(Entry("selected", theme.selection, Sign.FRAME))
+    return entries, ColorBar(title, low, high, scene.colors)

@@ -1,20 +1,30 @@
 """Figures of the file heatmap."""
 
+from dataclasses import replace
+from typing import get_args
+
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
 from ggscope.analysis.heat.touches import counted_words
+from ggscope.errors import ExportError
 from ggscope.model.tables import I64
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_offset
-from ggscope.render.colors import DEFAULT, ScaleKind
-from ggscope.render.export import Drawn, Figure, trace_name, trace_title
-from ggscope.render.heatmap.compose import compose_heatmap
-from ggscope.render.heatmap.scene import HeatScene, HeatView
+from ggscope.render.colors import DEFAULT, NAMES, ScaleKind
+from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.frame import framed
+from ggscope.render.heatmap.compose import (
+    compose_heatmap,
+    heat_legend,
+    totals_words,
+)
+from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, HeatView
 from ggscope.render.look import Look
+from ggscope.render.options import time_option
 from ggscope.render.theme import theme as theme_named
 
 
@@ -24,11 +34,13 @@ def heatmap_figure(
     rows: RowKind | None = None,
     axis: AxisKind = "offset",
     metric: Metric = "bytes",
-    scale: ScaleKind = ScaleKind.LOG,
+    scale: ScaleKind | str = ScaleKind.LOG,
     colors: str = DEFAULT,
     offsets: tuple[int, int] | None = None,
+    shown_rows: tuple[int, int] | None = None,
     visible: TimeRange | None = None,
     mask: npt.NDArray[np.bool_] | None = None,
+    absolute: bool = False,
 ) -> Figure:
     """Return the figure of which bytes of the model file are read by what.
 
@@ -36,9 +48,18 @@ def heatmap_figure(
     ----------
     rows : what the rows are; None = what tells most, see ``natural_rows``.
     offsets : (first, stop) bytes to show, the whole file where None.
+    shown_rows : (first, stop) rows to show, all where None.
     visible : only accesses of spans that start in it count; all where None.
     mask : bool[n_spans], whose accesses count; all where None.
+    absolute : whether times are those of the file's own clock.
     """
+    kinds = (
+        ("axis", axis, get_args(AxisKind)), ("metric", metric, get_args(Metric)),
+        ("colors", colors, NAMES),
+    )  # fmt: skip
+    for name, value, known in kinds:
+        if value not in known:
+            raise ExportError(f"{name} can be {', '.join(known)}, not {value!r}.")
 
     def draw(look: Look) -> Drawn:
         counted = mask
@@ -47,25 +68,87 @@ def heatmap_figure(
             counted = (start >= visible.start) & (start < visible.end)
             counted = counted if mask is None else counted & mask
         base = heat_base(trace, rows or natural_rows(trace), mask=counted)
-        title = trace_title(trace) if look.title is None else look.title
         scene = heat_scene(
             trace,
             base,
             HeatAxis(base.files, axis),
-            look.size_or(1600, 900),
+            (1600.0, 900.0),
             look.theme,
             metric=metric,
-            scale_kind=scale,
+            scale_kind=ScaleKind(scale),
             colors=colors,
-            title=title,
             scale=look.scale,
             is_filtered=counted is not None,
             offsets=offsets,
+            absolute=absolute,
         )
-        words = title or trace_name(trace)
-        return Drawn(compose_heatmap(scene), words, _description(base))
+        if shown_rows is not None:
+            top, bottom = shown_rows
+            view = replace(scene.view, top=top, bottom=min(bottom, len(base.rows)))
+            scene = replace(scene, view=view)
+        return draw_heatmap(scene, look, trace_name(trace))
 
-    return Figure("heatmap", draw)
+    recipe = heatmap_recipe(
+        trace, rows=rows, axis=axis, metric=metric, scale=ScaleKind(scale),
+        colors=colors, offsets=offsets, shown_rows=shown_rows, visible=visible,
+        absolute=absolute,
+        lacks=() if mask is None else ("The command leaves the filter out.",),
+    )  # fmt: skip
+    return Figure("heatmap", draw, recipe=recipe)
+
+
+def draw_heatmap(scene: HeatScene, look: Look, name: str) -> Drawn:
+    """Return the figure of a scene, as `look` says."""
+    width = look.width_or(scene.width)
+    scene = replace(
+        scene, width=width, theme=theme_named(look.theme), scale=look.scale,
+        hover=None, mark=scene.mark if look.seen else None, is_figure=True,
+        cache=HeatCache(),
+    )  # fmt: skip
+    if not look.seen:
+        scene = replace(scene, selected=scene.selected[:0], linked=scene.linked[:0])
+    wanted = min(max(width * 0.55, 300.0), 900.0)
+    entries, bar = heat_legend(replace(scene, height=wanted))
+    base = scene.base
+    return framed(
+        look, f"{name} · reads of the model file",
+        lambda height: compose_heatmap(replace(scene, height=height)), width=width,
+        wanted=wanted, entries=entries, bars=[bar],
+        description=f"{name}: {_description(base)} "
+        f"{totals_words(HeatGeometry(scene))}.",
+    )  # fmt: skip
+
+
+def heatmap_recipe(
+    trace: Trace,
+    *,
+    rows: RowKind | None = None,
+    axis: AxisKind = "offset",
+    metric: Metric = "bytes",
+    scale: ScaleKind = ScaleKind.LOG,
+    colors: str = DEFAULT,
+    offsets: tuple[int, int] | None = None,
+    shown_rows: tuple[int, int] | None = None,
+    visible: TimeRange | None = None,
+    absolute: bool = False,
+    lacks: tuple[str, ...] = (),
+) -> Recipe:
+    """Return how the command line makes this figure."""
+    said = (
+        ("axis", axis, "offset"), ("metric", metric, "bytes"),
+        ("scale", scale.value, ScaleKind.LOG.value), ("colors", colors, DEFAULT),
+        ("absolute", absolute, False),
+    )  # fmt: skip
+    options: dict[str, object] = {
+        n: value for n, value, usual in said if value != usual
+    }
+    for name, part in (("offsets", offsets), ("shown_rows", shown_rows)):
+        if part is not None:
+            options[name] = list(part)
+    if visible is not None:
+        options["visible"] = time_option(visible)
+    words = () if rows is None else ("--rows", rows)
+    return Recipe("heatmap", trace.info.paths, options, words, lacks=lacks)
 
 
 def heat_scene(

@@ -27,6 +27,7 @@ HELD_HEIGHT = 11.0
 BAND_HEIGHT = 15.0
 FOOT_HEIGHT = 26.0
 GAP = 4.0
+_AXIS_TITLE = 18.0
 _T = TypeVar("_T")
 _LOW = 220.0
 """Pictures lower than this do without curve and bands."""
@@ -106,7 +107,7 @@ class HeatScene:
     held : float64[n_tensors], the share of each tensor that was last found in the page
         cache, -1 not known; None where nobody looked.
     n_all : accesses of the trace, where a filter hides some; else 0.
-    title : of a printed figure, "" = none.
+    is_figure : whether legend, colour bar and totals are in the frame of a figure.
     """
 
     base: HeatBase
@@ -129,7 +130,7 @@ class HeatScene:
     hover: tuple[int, int] | None = None
     is_filtered: bool = False
     held: npt.NDArray[np.float64] | None = None
-    title: str = ""
+    is_figure: bool = False
     cache: HeatCache = field(default_factory=HeatCache)
 
     def tensor_name(self, tensor: int) -> str:
@@ -175,12 +176,11 @@ class HeatGeometry:
         visible = TimeRange(view.begin, max(view.stop, view.begin + 1))
         self.x = TimeScale(visible, left, max(scene.width - 8, left + 1), scene.scale)
         is_low = scene.height < _LOW
-        top = 30.0 if scene.title else 0.0
-        self.axis = (top, top + AXIS_HEIGHT)
+        self.axis = (0.0, AXIS_HEIGHT)
         self.curve = self._below(self.axis[1], 0 if is_low else CURVE_HEIGHT)
         self.disk = self._below(self.curve[1] + 2, STRIP_HEIGHT)
         self.held = self._below(self.disk[1], 0 if scene.held is None else HELD_HEIGHT)
-        foot = scene.height - FOOT_HEIGHT
+        foot = scene.height - (_AXIS_TITLE if scene.is_figure else FOOT_HEIGHT)
         self.foot = (foot, scene.height)
         self.buffer = self._above(foot - 2, STRIP_HEIGHT)
         self.names = self._above(self.buffer[0] - GAP, 0 if is_low else BAND_HEIGHT)

@@ -1,20 +1,23 @@
 """From a trace and the state of a view to a display list: the timeline.
 
 Lane headers stand at the left, the axis at the top, and what is still being read or
-was left unread is marked as such. A figure has a title above and a legend below: which
-colour means what, and marks of doubt.
+was left unread is marked as such. The legend of a figure tells which colour means what,
+and what is marked as doubtful.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lanes import LaneBox, LaneLayout
+from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.analysis.rows.rows import MAX_ROWS
 from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import Quality
+from ggscope.model.tables import Quality, quality_of
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_share
@@ -36,17 +39,28 @@ from ggscope.render.batch import (
     TextBatch,
     TextList,
 )
-from ggscope.render.colors import blend, lut
+from ggscope.render.colors import Entry, Sign, blend, lut, phase_color
+from ggscope.render.painter import text_width
 from ggscope.render.theme import Theme, mix, with_alpha
-from ggscope.render.timeline.lanes import LanesDraft
-from ggscope.render.timeline.marks import flag_batches, mark_batches, open_batches
+from ggscope.render.timeline.lanes import (
+    WORK_KINDS,
+    LanesDraft,
+    counter_note,
+    row_style,
+)
+from ggscope.render.timeline.marks import (
+    flag_batches,
+    mark_batches,
+    open_batches,
+    visible_markers,
+)
+from ggscope.render.timeline.rows import GHOST, RowStyle, neutral_color, stall_color
 from ggscope.render.timeline.scene import (
-    LEGEND_HEIGHT,
-    TITLE_HEIGHT,
     OverviewScene,
     TimelineGeometry,
     TimelineScene,
     TimeScale,
+    spans_on,
 )
 
 HEAD_PAD = 10.0
@@ -68,11 +82,9 @@ _last_heads: WeakKeyDictionary[
 _WORDS_PX = 96.0
 """Bands narrower than this carry no words."""
 _PLATE_PX = 7.0
-_SWATCH_PX = 11.0
-_TEXT_SIZE = 11.0
-_CHARACTER_PX = 6.6
-_GAP_PX = 18.0
-MAX_ENTRIES = 24
+_FIGURE_SIZE, _FIGURE_INDENT = 11.0, 14.0
+_TALLEST = 20_000.0
+"""Headers of a figure further down do not count for their width."""
 
 
 def head_batches(
@@ -94,7 +106,7 @@ def head_batches(
     scene = geometry.scene
     key = (
         (scene.width, scene.height, scene.scale, scene.scroll_y, scene.header_width),
-        (scene.theme, scene.title),
+        (scene.theme, scene.is_figure),
         tuple(notes.items()),
     )
     kept = _last_heads.setdefault(scene.index, [])
@@ -118,7 +130,9 @@ def _make_heads(
     grounds, marks, lines = RectList(), RectList(), LineList()
     texts = TextList()
     top, height = geometry.lanes_y, geometry.bottom - geometry.lanes_y
-    grounds.add(0, edge, top, geometry.bottom, theme.pane)
+    is_figure = geometry.scene.is_figure
+    if not is_figure:  # of which nothing is scrolled, and whose paper may be missing
+        grounds.add(0, edge, top, geometry.bottom, theme.pane)
     pinned = Clip(0, top, edge, geometry.pinned_clip.height)
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
     for box, y in boxes:
@@ -126,7 +140,9 @@ def _make_heads(
         end = time.snap(y + box.height) - 0.5 / time.scale
         share = 0.3 if box.lane is not None and box.lane.thin else 0.6
         lines.add(0, end, geometry.scene.width, end, with_alpha(theme.line, share))
-        if box.lane is None:
+        if is_figure:
+            _add_figure_head(box, y, edge, texts, geometry, notes)
+        elif box.lane is None:
             _add_group(box, y, edge, clip, texts, marks, geometry)
         else:
             _add_lane(box, y, edge, clip, texts, geometry, notes)
@@ -147,7 +163,8 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
     theme, time = geometry.scene.theme, geometry.time
     top, bottom = geometry.axis_y, geometry.lanes_y
     ground, lines, texts = RectList(), LineList(1 / time.scale), TextList()
-    ground.add(0, geometry.scene.width, top, bottom, theme.pane)
+    if not geometry.scene.is_figure:
+        ground.add(0, geometry.scene.width, top, bottom, theme.pane)
     right = Clip(time.x0, top, time.x1 - time.x0, bottom - top)
     xs = np.array([time.x(tick) for tick, _ in axis.ticks])
     snapped = _in_view(_on_pixels(xs, time.scale), time)
@@ -176,10 +193,12 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
                 clip=right,
             )
         )
-    if time.x0 > 60:
+    if time.x0 > 60 or geometry.scene.is_figure:
         words = axis.base
         if not words and geometry.scene.index.trace.clock.unit == "cycle":
             words = "cycles"
+        if geometry.scene.is_figure and words != "cycles":
+            words = f"time {words}".rstrip()
         if words:
             texts.append(
                 Text(
@@ -189,7 +208,7 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
                     theme.dim,
                     _NUMBER_SIZE,
                     Face.NUMBERS,
-                    width=time.x0 - 2 * HEAD_PAD,
+                    width=time.x0 - HEAD_PAD,
                 )
             )
     under = LineList(1 / time.scale)
@@ -265,6 +284,53 @@ def _add_group(
                 Align.RIGHT,
                 clip=clip,
             )
+        )
+
+
+def figure_header_width(layout: LaneLayout, trace: Trace, width: float) -> float:
+    """Return the room that the headers of a figure need, at most 30 % of it."""
+    widest = 24.0
+    for box in layout.boxes_between(0.0, _TALLEST):
+        if box.lane is None:
+            words = text_width(box.group, Face.HEADING, _FIGURE_SIZE)
+        else:
+            words = text_width(box.lane.title, Face.WORDS, _FIGURE_SIZE)
+            if box.lane.counter >= 0:
+                note = f"max {counter_note(trace.counters[box.lane.counter])}"
+                words = max(words, text_width(note, Face.WORDS, _NUMBER_SIZE))
+            words += _FIGURE_INDENT - HEAD_PAD
+        widest = max(widest, words)
+    return float(min(ceil(HEAD_PAD + widest + 8), width * 0.3))
+
+
+def _add_figure_head(
+    box: LaneBox,
+    y: float,
+    edge: float,
+    texts: TextList,
+    geometry: TimelineGeometry,
+    notes: dict[str, str],
+) -> None:
+    """Write the name of a group or lane; of a counter also its highest value."""
+    lane, theme = box.lane, geometry.scene.theme
+    if lane is None:
+        texts.append(
+            Text(HEAD_PAD, y + box.height / 2, box.group, theme.text, _FIGURE_SIZE,
+                 Face.HEADING, width=edge - HEAD_PAD - 4)
+        )  # fmt: skip
+        return
+    is_counter = lane.kind == LaneKind.COUNTER
+    rows = box.height if is_counter else len(box.row_y) * box.row_height
+    size = min(_FIGURE_SIZE, box.height - 1)
+    first = y + rows / 2 - (6.5 if is_counter and rows >= 28 else 0)
+    room = edge - _FIGURE_INDENT - 4
+    texts.append(Text(_FIGURE_INDENT, first, lane.title, theme.text, size, width=room))
+    deeper = _deeper_levels(geometry, box)
+    note = f"max {notes[lane.key]}" if is_counter and notes.get(lane.key) else ""
+    note = f"+ {deeper:,} deeper levels" if deeper else note
+    if note and rows >= 28:
+        texts.append(
+            Text(_FIGURE_INDENT, first + 13, note, theme.dim, _NUMBER_SIZE, width=room)
         )
 
 
@@ -496,9 +562,6 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *axis_batches(geometry, axis),
         *flag_batches(geometry, boxes),
     ]
-    if scene.title:
-        batches += _title_batches(geometry)
-        batches += legend_batches(scene, geometry.bottom)
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
     return DisplayList(
@@ -558,85 +621,90 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
     )
 
 
-def _title_batches(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the title line; it owns up to lanes that the figure has no room for."""
-    scene = geometry.scene
-    room = geometry.bottom - geometry.lanes_y + scene.scroll_y
-    hidden = scene.layout.n_lanes_beyond(room + 1)
-    lanes = "lane does" if hidden == 1 else "lanes do"
-    note = f"{hidden:,} more {lanes} not fit" if hidden else ""
-    y, width = TITLE_HEIGHT / 2, scene.width - 2 * HEAD_PAD
-    return [
-        TextBatch(
-            (
-                Text(
-                    HEAD_PAD,
-                    y,
-                    scene.title,
-                    scene.theme.text,
-                    15,
-                    Face.HEADING,
-                    width=width - len(note) * 7,
-                ),
-                Text(
-                    scene.width - HEAD_PAD,
-                    y,
-                    note,
-                    scene.theme.caution,
-                    11,
-                    align=Align.RIGHT,
-                ),
-            )
-        )
-    ]
+def figure_legend(scene: TimelineScene) -> list[Entry]:
+    """Return the entries of all that a figure of `scene` draws, as it is drawn."""
+    theme, trace = scene.theme, scene.index.trace
+    lanes = [box.lane for box in scene.layout if box.lane is not None]
+    styles = {row_style(lane) for lane in lanes if lane.kind != LaneKind.COUNTER}
+    entries: list[Entry] = []
+    if RowStyle.CATEGORY in styles:
+        categories = scene.index.categories(scene.color_by)
+        present = _present(scene, lanes)
+        entries += [
+            Entry(categories.labels[i], int(color))
+            for i, color in enumerate(lut(categories, theme).tolist())
+            if present[i]
+        ]
+        if present[-1]:
+            entries.append(Entry(f"no {scene.color_by}", neutral_color(theme)))
+    if RowStyle.NEUTRAL in styles:
+        entries.append(Entry("graphs", neutral_color(theme)))
+    if RowStyle.TOKEN in styles:
+        entries.append(Entry("tokens", theme.line, Sign.FRAME))
+    if RowStyle.PHASE in styles and trace.spans.phase is not None:
+        of_phases = [i for x in lanes if x.kind == LaneKind.PHASE for i in x.lane_ids]
+        ids = np.flatnonzero(np.isin(trace.spans.lane, of_phases))
+        phases, first = np.unique(trace.spans.phase[ids], return_index=True)
+        entries += [
+            Entry(trace.span_name(int(ids[i])), phase_color(phase, theme))
+            for phase, i in zip(phases.tolist(), first.tolist(), strict=True)
+        ]
+    has_stalls = scene.show_stalls and any(lane.overlay for lane in lanes)
+    if has_stalls or RowStyle.STALL in styles:
+        entries.append(Entry("stalls", stall_color(theme), pattern=Pattern.HATCH))
+    if any(lane.kind in WORK_KINDS and not lane.thin for lane in lanes):
+        entries.append(Entry("idle", theme.idle, pattern=Pattern.FAINT_HATCH))
+    entries += _doubt_entries(scene, lanes)
+    if len(visible_markers(TimelineGeometry(scene))):
+        entries.append(Entry("markers", theme.dim, Sign.LINE))
+    if scene.mask is not None:
+        entries.append(Entry("outside the filter", mix(theme.lane, theme.dim, GHOST)))
+    if scene.bookmarks:
+        entries.append(Entry("notes", theme.caution, Sign.DASHES))
+    if scene.selection:
+        entries.append(Entry("selected", theme.selection, Sign.FRAME))
+    if scene.marked is not None:
+        entries.append(Entry("marked range", theme.accent, Sign.LINE))
+    return entries
 
 
-def legend_batches(scene: TimelineScene, top: float) -> list[Batch]:
-    """Return the legend line at `top`: the categories in view, then qualities.
+def _doubt_entries(scene: TimelineScene, lanes: Sequence[TimelineLane]) -> list[Entry]:
+    """Return what marks spans whose times are not measured; see `RowsDraft`."""
+    if all(lane.kind == LaneKind.COUNTER for lane in lanes):
+        return []
+    theme, spans = scene.theme, scene.index.trace.spans
+    inside = (spans.start < scene.visible.end) & (spans.end >= scene.visible.start)
+    found = set(np.unique(quality_of(spans.flags[inside])).tolist())
+    signs = (
+        (Quality.DERIVED, Entry("end derived", theme.dim, Sign.DASHES)),
+        (Quality.ESTIMATED, Entry("estimated", theme.caution, pattern=Pattern.DOTTED)),
+        (Quality.UNFINISHED, Entry("unfinished", theme.dim, pattern=Pattern.HATCH)),
+    )
+    return [entry for quality, entry in signs if int(quality) in found]
 
-    What does not fit on the line is left out, with a count of what is missing.
+
+def _present(
+    scene: TimelineScene, lanes: Sequence[TimelineLane]
+) -> npt.NDArray[np.bool_]:
+    """Return bool[n_categories + 1]: which ones are on the lanes and in view.
+
+    The last one stands for spans without a category.
     """
-    theme = scene.theme
-    rects, texts = RectList(), TextList()
-    categories = scene.index.categories(scene.color_by)
-    present = _present(scene)
-    entries = [
-        (categories.labels[i], int(color), Pattern.SOLID)
-        for i, color in enumerate(lut(categories, theme).tolist())
-        if present[i] and categories.keys[i] != "none"
-    ]
-    counts = scene.index.trace.quality_counts()
-    if counts[Quality.ESTIMATED.name.lower()]:
-        entries.append(("estimated", theme.caution, Pattern.DOTTED))
-    if counts[Quality.UNFINISHED.name.lower()]:
-        entries.append(("unfinished", theme.dim, Pattern.HATCH))
-    x, y = 10.0, top + LEGEND_HEIGHT / 2
-    for number, (label, color, pattern) in enumerate(entries):
-        width = _SWATCH_PX + 5 + len(label) * _CHARACTER_PX
-        rest = len(entries) - number
-        if x + width > scene.width - 60 or number == MAX_ENTRIES:
-            texts.append(Text(x, y, f"and {rest} more", theme.dim, _TEXT_SIZE))
-            break
-        rects.add(
-            x,
-            x + _SWATCH_PX,
-            y - _SWATCH_PX / 2,
-            y + _SWATCH_PX / 2,
-            color,
-            pattern=int(pattern),
-        )
-        texts.append(Text(x + _SWATCH_PX + 5, y, label, theme.text, _TEXT_SIZE))
-        x += width + _GAP_PX
-    return [*rects.batch(), *texts.batch()]
-
-
-def _present(scene: TimelineScene) -> np.ndarray:
-    """Return bool[n_categories]: which ones occur in the visible range."""
     categories, spans = scene.index.categories(scene.color_by), scene.index.trace.spans
     inside = (spans.start < scene.visible.end) & (spans.end >= scene.visible.start)
     if scene.mask is not None:
         inside &= scene.mask
-    return np.bincount(categories.index[inside], minlength=len(categories.keys)) > 0
+    own = [lane for lane in lanes if row_style(lane) is RowStyle.CATEGORY]
+    if not any(lane.field for lane in own):
+        inside &= np.isin(spans.lane, [i for lane in own for i in lane.lane_ids])
+    else:
+        shown = np.zeros(len(spans), np.bool_)
+        for lane in own:
+            shown[spans_on(spans, lane, np.flatnonzero(inside))] = True
+        inside = shown
+    n = len(categories.keys)
+    index = categories.index[inside]
+    return np.bincount(np.where(index < 0, n, index), minlength=n + 1) > 0
 
 
 def _without_transparency(batch: Batch, theme: Theme) -> Batch:

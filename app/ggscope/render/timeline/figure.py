@@ -12,6 +12,7 @@ from ggscope.analysis.rows.lanes import (
     LaneLayout,
     LaneState,
     TimelineLane,
+    TimelineLanes,
     default_collapsed,
     lane_state_data,
     lay_out,
@@ -21,8 +22,16 @@ from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import Array
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.render.export import Drawn, Figure, Recipe, trace_title
-from ggscope.render.look import Look
+from ggscope.render.export import (
+    Drawn,
+    Figure,
+    Recipe,
+    ensure_gui_application,
+    trace_name,
+    trace_title,
+)
+from ggscope.render.frame import Frame
+from ggscope.render.look import CSS_DPI, Look
 from ggscope.render.options import (
     Notes,
     marked_option,
@@ -30,9 +39,21 @@ from ggscope.render.options import (
     time_option,
 )
 from ggscope.render.theme import theme as theme_named
-from ggscope.render.timeline.compose import compose_timeline
-from ggscope.render.timeline.scene import TimelineScene
+from ggscope.render.timeline.compose import (
+    compose_timeline,
+    figure_header_width,
+    figure_legend,
+    is_empty,
+)
+from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineScene
 
+_WIDTH, _HEIGHT = 1600.0, 900.0
+_RIGHT_PX = 8.0
+_HEAD_PX = 19.0
+"""Height of the head of a group: there is nothing to click on."""
+_LEAST, _MOST = 0.5, 3.0
+"""How much lower or higher rows become to fit into a height."""
+_PAGE_INCHES = 9.7
 _LANES_TOLD = 40
 """A message names so many lanes."""
 
@@ -75,24 +96,27 @@ def timeline_figure(
     """
 
     def draw(look: Look) -> Drawn:
+        ensure_gui_application()
         index = source if isinstance(source, TraceIndex) else TraceIndex(source)
         trace = index.trace
         title = trace_title(trace) if look.title is None else look.title
-        width, height = look.size_or(1600, 900)
+        width = look.width_or(_WIDTH)
+        layout, left_out = _layout(index, lanes, state if look.seen else None)
         scene = TimelineScene(
             index=index,
-            layout=_layout(index, lanes, state if look.seen else None),
+            layout=layout,
             visible=trace.extent if visible is None else visible,
-            width=width,
-            height=height,
+            width=width - _RIGHT_PX,
+            height=_HEIGHT,
             theme=theme_named(look.theme),
             scale=look.scale,
+            header_width=figure_header_width(layout, trace, width),
             color_by=color_by,
             mask=mask,
             mask_token=id(mask),
-            title=title,
             absolute=absolute,
             show_stalls=stalls,
+            is_figure=True,
         )
         if look.seen:
             scene = replace(
@@ -101,10 +125,24 @@ def timeline_figure(
                 marked=marked,
                 bookmarks=notes if look.notes else (),
             )
+        if mask is not None:
+            left_out += ("Spans outside the filter are pale.",)
+        if is_empty(trace):
+            frame = Frame(look, width, title=title)
+            picture = compose_timeline(replace(scene, height=frame.body_height(200.0)))
+        else:
+            frame = Frame(look, width, title=title, entries=figure_legend(scene))
+            scene, n_missing = _fitted(scene, frame, look)
+            if n_missing:
+                left_out += (
+                    f"Lanes that do not fit and are not drawn: {n_missing:,}.",
+                )
+            picture = compose_timeline(scene)
         return Drawn(
-            compose_timeline(scene),
+            frame.around(picture),
             title or trace_title(trace),
-            _description(trace, scene.visible),
+            _description(trace, scene),
+            (*left_out, *frame.left_out),
         )
 
     trace = source.trace if isinstance(source, TraceIndex) else source
@@ -141,17 +179,57 @@ def timeline_figure(
     return Figure("timeline", draw, look, recipe=recipe)
 
 
+def _fitted(
+    scene: TimelineScene, frame: Frame, look: Look
+) -> tuple[TimelineScene, int]:
+    """Return the scene with lanes as high as fits, and how many have no room.
+
+    Without a height all lanes are drawn in their usual height, up to a page.
+    """
+    layout = scene.layout.scaled(1.0, _HEAD_PX)
+    if look.height is None:
+        most = _PAGE_INCHES * CSS_DPI / look.zoom - frame.top - frame.bottom
+        room = min(layout.height, max(most, scene.width) - AXIS_HEIGHT)
+    else:
+        room = frame.body_height(0.0) - AXIS_HEIGHT
+        around = layout.scaled(0.0, _HEAD_PX).height  # heads and gaps, as they are
+        factor = (room - around) / max(layout.height - around, 1.0)
+        layout = layout.scaled(min(max(factor * 0.995, _LEAST), _MOST), _HEAD_PX)
+    shown = layout.fitting(room + 0.5)
+    height = frame.body_height(min(shown.height, room) + AXIS_HEIGHT)
+    missing = len(layout.shown) - len(shown.shown)
+    return replace(scene, layout=shown, height=height), missing
+
+
 def _layout(
     index: TraceIndex, lanes: Sequence[str] | None, state: LaneState | None
-) -> LaneLayout:
+) -> tuple[LaneLayout, tuple[str, ...]]:
+    """Return the lanes that are to be drawn, and sentences on those that are not."""
     chosen: Sequence[TimelineLane] = index.lanes
     groups = default_collapsed(index.lanes) if lanes is None else frozenset()
     if lanes is not None:
         chosen = _chosen_lanes(index, lanes)
-    if state is None:
-        state = LaneState(collapsed=groups)
-    elif state.collapsed is not None:
+    state = LaneState() if state is None else state
+    if state.collapsed is not None:
         groups = state.collapsed
+    # The head of a closed group is for opening it: a figure says so in its caption.
+    columns = TimelineLanes.of(chosen)
+    is_closed = np.isin(columns.group, [
+        i for i, title in enumerate(columns.groups) if title in groups
+    ])  # fmt: skip
+    is_closed[columns.positions(state.pinned)] = False
+    n_hidden = len(columns.positions(tuple(state.hidden)))
+    closed = [columns.keys[i] for i in np.flatnonzero(is_closed).tolist()]
+    told = [f"Lanes that are hidden: {n_hidden:,}."] if n_hidden else []
+    n_closed = np.bincount(columns.group[is_closed], minlength=len(columns.groups))
+    told += [
+        f"Lanes of “{title}” that are folded: {n:,}."
+        for title, n in zip(columns.groups, n_closed.tolist(), strict=True)
+        if n
+    ]
+    state = replace(
+        state, hidden=state.hidden | frozenset(closed), collapsed=frozenset()
+    )
     rows: dict[str, int] | Array
     if len(chosen) > FEW_LANES:
         rows = index.row_counts()
@@ -161,11 +239,9 @@ def _layout(
         rows = {
             lane.key: len(index.rows(lane.key))
             for lane in chosen
-            if lane.counter < 0
-            and lane.key not in state.hidden
-            and (lane.group not in groups or lane.key in state.pinned)
+            if lane.counter < 0 and lane.key not in state.hidden
         }
-    return lay_out(chosen, rows, state)
+    return lay_out(chosen, rows, state), tuple(told)
 
 
 def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:
@@ -179,10 +255,16 @@ def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane,
     return tuple(index.lane(key) for key in keys)
 
 
-def _description(trace: Trace, visible: TimeRange) -> str:
+def _description(trace: Trace, scene: TimelineScene) -> str:
+    shown, visible = scene.layout.shown, scene.visible
+    spans = trace.spans
+    inside = (spans.start < visible.end) & (spans.end >= visible.start)
+    n = int(np.count_nonzero(inside))
     unit = "cycles" if trace.clock.unit == "cycle" else "ns"
+    name, n_lanes = trace_name(trace), len(scene.index.lanes)
     return (
-        f"Timeline of {len(trace.spans):,} spans on {len(trace.lanes):,} lanes, "
-        f"{visible.start:,} to {visible.end:,} {unit} after the first. "
+        f"Timeline of {n:,} span{'' if n == 1 else 's'} on {len(shown):,} of "
+        f"{n_lanes:,} lanes of {name}, from {visible.start:,} to {visible.end:,} "
+        f"{unit} of its time, coloured by {scene.color_by}. "
         "The opacity of a column is the share of its time that the lane was busy."
     )

@@ -48,7 +48,7 @@ _STYLES = {
     LaneKind.PHASE: RowStyle.PHASE,
     LaneKind.STALL: RowStyle.STALL,
 }
-_WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
+WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
 _MAX_REASONS = 100
 
 _KEPT_VIEWS = 3
@@ -57,6 +57,11 @@ _KEPT_VIEWS = 3
 _last_columns: WeakKeyDictionary[
     TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
 ] = WeakKeyDictionary()
+
+
+def row_style(lane: TimelineLane) -> RowStyle:
+    """Return what gives the spans of a lane their colour and shape."""
+    return _STYLES.get(lane.kind, RowStyle.CATEGORY)
 
 
 def counter_batches(
@@ -214,12 +219,12 @@ class LanesDraft:
             shown = self._index.filtered_columns(
                 lane.key, scene.color_by, scene.mask, scene.mask_token
             )
-        is_work = lane.kind in _WORK_KINDS and not lane.thin
+        is_work = lane.kind in WORK_KINDS and not lane.thin
         for row in range(min(len(full), len(box.row_y))):
             y0, y1 = self._extent(box, row, y)
             if y1 <= self._clip.y or y0 >= self._clip.y + self._clip.height:
                 continue
-            style = _STYLES.get(lane.kind, RowStyle.CATEGORY)
+            style = row_style(lane)
             is_filtered = shown is not full
             around = (
                 self._spans_around(full[row].row)

@@ -314,7 +314,7 @@ class RowsDraft:
         self._trace = scene.index.trace
         self._spans = scene.index.trace.spans
         self._rows: list[RowPicture] = []
-        self._neutral = mix(theme.dim, theme.lane, 0.45)
+        self._neutral = neutral_color(theme)
         categories = scene.index.categories(scene.color_by)
         # One entry more than categories: index -1 reads the neutral colour.
         self._lut = np.append(lut(categories, theme), np.uint32(self._neutral))
@@ -687,6 +687,11 @@ class RowsDraft:
 def _has_edge(wide: Wide) -> npt.NDArray[np.bool_]:
     """Tell which spans end in view and are wide enough for a dark right edge."""
     return ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
+
+
+def neutral_color(theme: Theme) -> int:
+    """Return the colour of spans that have no category, such as graphs."""
+    return mix(theme.dim, theme.lane, 0.45)
 
 
 def stall_color(theme: Theme) -> int:

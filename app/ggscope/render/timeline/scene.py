@@ -19,8 +19,6 @@ from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
 HEADER_WIDTH = 168
-TITLE_HEIGHT = 34
-LEGEND_HEIGHT = 30
 _TICK_LIMIT = (1 << 62) - 1
 
 SortedSpans = tuple[I64, I64, I64, int]
@@ -92,8 +90,8 @@ class TimelineScene:
     bookmarks : (name, range) of every bookmark, temporary ones too.
     absolute : whether the axis shows the file's own clock.
     flash_lane : key of a lane to frame because it was gone to, "" = none.
-    title : printed figures only: a title line and a legend are drawn when not
-        empty.
+    is_figure : nothing of the interface is drawn: no triangles, counts or shares in
+        the headers of lanes.
     lit : spans that belong to a selection which is no span; None = none.
     holder : what draws rows by itself, None = the processor finds all columns.
     waiting : keys of lanes whose rows are still being prepared, which stands on them.
@@ -120,7 +118,7 @@ class TimelineScene:
     absolute: bool = False
     show_stalls: bool = True
     flash_lane: str = ""
-    title: str = ""
+    is_figure: bool = False
     lit: LitSpans | None = None
     holder: RowHolder | None = None
     waiting: frozenset[str] = frozenset()
@@ -267,9 +265,9 @@ class TimelineGeometry:
         self.time = time_scale(
             scene.visible, scene.width, scene.header_width, scene.scale
         )
-        self.axis_y = float(TITLE_HEIGHT) if scene.title else 0.0
+        self.axis_y = 0.0
         self.lanes_y = self.axis_y + AXIS_HEIGHT
-        self.bottom = scene.height - (LEGEND_HEIGHT if scene.title else 0)
+        self.bottom = scene.height
         self.pinned_height = scene.layout.pinned_height
         x, width = self.time.x0, self.time.x1 - self.time.x0
         split = min(self.lanes_y + self.pinned_height, self.bottom)

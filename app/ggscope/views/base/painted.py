@@ -2,7 +2,7 @@
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -19,9 +19,9 @@ from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.model.trace import Trace
 from ggscope.render.batch import Align, DisplayList, Text, TextList
-from ggscope.render.export import Drawn, Figure
+from ggscope.render.export import Drawn, Figure, Recipe, trace_name
 from ggscope.render.gl.store import BUDGET_BYTES
-from ggscope.render.look import CSS_DPI, Look
+from ggscope.render.look import CSS_DPI, Look, css_px
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.session.session import Session
@@ -52,6 +52,8 @@ class PaintedView(View):
 
     draw_scene: "ClassVar[staticmethod[[Any], DisplayList]]"
     """Composes a scene; knows nothing of the view, so that a worker may call it."""
+    draw_figure: "ClassVar[staticmethod[[Any, Look, str], Drawn] | None]" = None
+    """Returns the figure of a scene for a look; takes the name of the trace, too."""
     passing: ClassVar[Mapping[str, object]] = {}
     """What a scene has of the mouse and the cursor, without it: for figures."""
     uses_gl = False
@@ -238,13 +240,25 @@ class PaintedView(View):
 
     def figure(self) -> Figure | None:
         """Return the picture as it stands, but for what is under the mouse."""
-        scene = self.scene_now()
+        scene, trace = self.scene_now(), self.session.trace
         if scene is None:
             return None
-        still, compose = replace(scene, **self.passing), type(self).draw_scene
-        title = self.accessibleName()
+        still, draw_figure = replace(scene, **self.passing), type(self).draw_figure
+        name = "" if trace is None else trace_name(trace)
+        look = Look(
+            width=css_px(scene.width),
+            height=css_px(scene.height),
+            dpi=CSS_DPI * scene.scale,
+            theme=self.theme.name,
+            seen=True,
+        )
+        if draw_figure is not None:
+            draw = partial(_drawn, draw_figure, still, name)
+            recipe = self.recipe(scene)
+            return Figure(self.objectName(), draw, look, recipe=recipe)
+        compose, title = type(self).draw_scene, self.accessibleName()
 
-        def draw(look: Look) -> Drawn:
+        def draw_plain(look: Look) -> Drawn:
             width, height = look.size_or(still.width, still.height)
             colors = theme_named(look.theme)
             anew = replace(
@@ -252,10 +266,11 @@ class PaintedView(View):
             )
             return Drawn(compose(anew), title)
 
-        dpi = CSS_DPI * scene.scale
-        return Figure(
-            self.objectName(), draw, Look(dpi=dpi, theme=self.theme.name, seen=True)
-        )
+        return Figure(self.objectName(), draw_plain, look)
+
+    def recipe(self, scene: Any) -> Recipe | None:
+        """Return how the command line makes the figure of a scene; None = it cannot."""
+        return None
 
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
         head, sentence = self.empty_words()
@@ -372,3 +387,9 @@ class PaintedView(View):
         old.deleteLater()
         self._canvas.show()
         self.renderer_changed.emit(self.renderer_text())
+
+
+def _drawn(
+    draw: Callable[[Any, Look, str], Drawn], scene: Any, name: str, look: Look
+) -> Drawn:
+    return draw(scene, look, name)

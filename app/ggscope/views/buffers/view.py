@@ -41,9 +41,12 @@ from ggscope.render.buffers import (
     BuffersGeometry,
     BuffersScene,
     buffer_name,
+    buffers_recipe,
     compose_buffers,
+    draw_buffers,
     usage_name,
 )
+from ggscope.render.export import NOT_MARKED, Recipe
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -357,6 +360,7 @@ class BuffersView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_buffers)
+    draw_figure = staticmethod(draw_buffers)
     passing: ClassVar = {"hover": -1, "cursor_tick": None}
 
     def __init__(
@@ -557,6 +561,14 @@ class BuffersView(PaintedView):
             cursor_tick=session.cursor_tick,
             absolute=session.absolute_time,
         )
+
+    def recipe(self, scene: BuffersScene) -> Recipe:
+        """Return how the command line makes the figure of a scene."""
+        is_marked = bool(scene.selected or scene.accessed) or scene.alive is not None
+        return buffers_recipe(
+            scene.trace, by=scene.by, visible=scene.visible, absolute=scene.absolute,
+            lacks=(NOT_MARKED,) if is_marked else (),
+        )  # fmt: skip
 
     def _alive_at_op(self) -> frozenset[int] | None:
         session, result = self.session, self.result

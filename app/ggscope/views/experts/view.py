@@ -24,7 +24,10 @@ from ggscope.render.experts import (
     cell_at,
     cell_beside_at,
     compose_experts,
+    draw_experts,
+    experts_recipe,
 )
+from ggscope.render.export import NOT_MARKED, Recipe
 from ggscope.render.grid import Cell
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
@@ -58,6 +61,7 @@ class ExpertsView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_experts)
+    draw_figure = staticmethod(draw_experts)
     passing: ClassVar = {"hover": None, "hover_beside": None, "cursor": None}
 
     def __init__(
@@ -191,6 +195,19 @@ class ExpertsView(PaintedView):
             selected=self._cells(self._selected_keys()),
             lit=self._cells(self.session.linked.experts.tolist()),
         )
+
+    def recipe(self, scene: ExpertsScene) -> Recipe | None:
+        """Return how the command line makes the figure of a scene."""
+        trace, result = self.session.trace, scene.result
+        if trace is None:
+            return None
+        lacks = [NOT_MARKED] if scene.selected or scene.lit else []
+        if result.token is not None or result.layer is not None:
+            lacks.append("The command draws all layers and tokens.")
+        return experts_recipe(
+            trace, measure=scene.measure, kind=scene.kind, beside=result.beside,
+            lacks=tuple(lacks),
+        )  # fmt: skip
 
     def _selected_keys(self) -> tuple[int, ...]:
         if self.session.selection.table != "experts":

@@ -16,8 +16,13 @@ from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.render.colors import NAMES, ScaleKind
+from ggscope.render.export import NOT_MARKED, Recipe
 from ggscope.render.heatmap.compose import compose_heatmap
-from ggscope.render.heatmap.figure import held_shares
+from ggscope.render.heatmap.figure import (
+    draw_heatmap,
+    heatmap_recipe,
+    held_shares,
+)
 from ggscope.render.heatmap.scene import (
     HeatCache,
     HeatGeometry,
@@ -184,6 +189,7 @@ class HeatmapView(PaintedView):
     """
 
     draw_scene = staticmethod(compose_heatmap)
+    draw_figure = staticmethod(draw_heatmap)
     uses_gl = True
 
     def __init__(
@@ -359,6 +365,25 @@ class HeatmapView(PaintedView):
             selected=self._selected_units(), linked=self._linked_ranges(),
             mark=self.mark, hover=self._hover, is_filtered=session.mask is not None,
             cache=self._cache, held=held_shares(trace),
+        )  # fmt: skip
+
+    def recipe(self, scene: HeatScene) -> Recipe | None:
+        """Return how the command line makes the figure of a scene."""
+        trace, view, axis = self.session.trace, scene.view, scene.axis
+        if trace is None:
+            return None
+        lacks = ["The command leaves the filter out."] if scene.is_filtered else []
+        if len(scene.selected) or len(scene.linked) or scene.mark is not None:
+            lacks.append(NOT_MARKED)
+        is_whole = (view.begin, view.stop) == (0, axis.extent)
+        ends = axis.offsets(np.array([view.begin, view.stop], np.int64)).tolist()
+        rows = (view.top, view.bottom)
+        return heatmap_recipe(
+            trace, rows=scene.base.rows.kind, axis=axis.kind, metric=scene.metric,
+            scale=scene.scale_kind, colors=scene.colors,
+            offsets=None if is_whole else (ends[0], ends[1]),
+            shown_rows=None if rows == (0, len(scene.base.rows)) else rows,
+            absolute=scene.absolute, lacks=tuple(lacks),
         )  # fmt: skip
 
     @property

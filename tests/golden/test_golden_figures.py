@@ -1,0 +1,41 @@
+"""Figures of every view for one and for two columns of a journal, as printed."""
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtGui import QFontInfo
+
+from ggscope.model.trace import Trace
+from ggscope.opening import open_bundle
+from ggscope.readers.survey import survey
+from ggscope.render.batch import Face
+from ggscope.render.export import ensure_gui_application
+from ggscope.render.look import PRESETS
+from ggscope.render.painter import font
+from ggscope.views.registry import BUILTIN
+from support import ROOT
+
+VIEWS = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
+LETTERS = ("DejaVu Sans", "DejaVu Sans Mono")
+"""Figures are laid out by the widths of their texts."""
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return open_bundle(survey([ROOT / "resources" / "samples" / "moe-experiment"]))
+
+
+@pytest.mark.parametrize("preset", ["single", "double"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None:
+    ensure_gui_application()
+    found = tuple(
+        QFontInfo(font(face, 12.0)).family() for face in (Face.WORDS, Face.NUMBERS)
+    )
+    if found != LETTERS:
+        pytest.skip(f"the letters here are {found}, those of the pictures {LETTERS}")
+    figure = VIEWS[view].load_figure()(trace)
+
+    image = figure.image(replace(PRESETS[preset], dpi=150))
+
+    check_golden(image, f"figure-{view}-{preset}")

@@ -1,0 +1,108 @@
+"""The figure of a view: the command that makes it, and what that leaves out."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from ggscope.model.selection import Selection
+from ggscope.opening import open_bundle
+from ggscope.readers.survey import survey
+from ggscope.render.look import PRESETS
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.registry import entry
+from sentences import assert_sides
+from support import ROOT
+
+VIEWS = ("timeline", "heatmap", "graph", "hot_cold", "cache", "experts", "buffers")
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(
+        open_bundle(survey([ROOT / "resources" / "samples" / "moe-experiment"]))
+    )
+    yield made
+    made.close()
+
+
+def shown(qtbot: QtBot, session: Session, view_id: str):
+    view = entry(view_id).load()(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.resize(900, 500)
+    view.show()
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+    qtbot.waitUntil(lambda: view.figure() is not None, timeout=20_000)
+    return view
+
+
+@pytest.mark.parametrize("view_id", VIEWS)
+def test_view_gives_its_figure_a_frame_and_a_command(
+    qtbot: QtBot, session: Session, view_id: str
+) -> None:
+    figure = shown(qtbot, session, view_id).figure()
+
+    drawn = figure.draw(PRESETS["single"])
+    words = figure.command("x.png", PRESETS["single"]).text
+
+    assert "trace-1024.bin" in drawn.caption
+    assert words.startswith("ggscope export --view ")
+    assert "--preset single" in words
+    picture = drawn.picture
+    assert round(picture.width * picture.scale) == round(88 / 25.4 * 300)
+
+
+def test_commands_of_views_say_what_they_leave_out(
+    qtbot: QtBot, session: Session
+) -> None:
+    hot, cache, experts, buffers, graph = (
+        shown(qtbot, session, view_id)
+        for view_id in ("hot_cold", "cache", "experts", "buffers", "graph")
+    )
+
+    def lacks(view, **changes: object) -> str:
+        recipe = view.recipe(replace(view.scene_now(), **changes))
+        return " ".join(recipe.lacks)
+
+    assert_sides(
+        "The command begins with the first one.",
+        lacks(hot, scroll=3),
+        lacks(hot, scroll=0),
+    )
+    assert_sides(
+        "The command adds Belady's optimum.",
+        lacks(cache, best=None),
+        lacks(cache, best=object()),
+    )
+    result = experts.scene_now().result
+    assert_sides(
+        "The command draws all layers and tokens.",
+        lacks(experts, result=replace(result, layer=1)),
+        lacks(experts, result=replace(result, layer=None, token=None)),
+    )
+    assert_sides(
+        "The command leaves out what is selected.",
+        lacks(buffers, selected=frozenset({0})),
+        lacks(buffers, selected=frozenset(), accessed=frozenset(), alive=None),
+    )
+    part, whole = graph.figure(), graph.figure(whole=True)
+    assert_sides(
+        "The command draws the whole graph, with the layers closed that are so at "
+        "first.",
+        " ".join(part.recipe.lacks),
+        " ".join(whole.recipe.lacks),
+    )
+
+
+def test_clean_figure_of_a_view_shows_no_selection(
+    qtbot: QtBot, session: Session
+) -> None:
+    view = shown(qtbot, session, "buffers")
+    session.select(Selection("buffers", (0,)))
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+    figure, look = view.figure(), PRESETS["double"]
+
+    assert figure.image(look) != figure.image(replace(look, seen=True))
