@@ -123,6 +123,9 @@ def test_xdg_open_starts_the_program_with_the_file(
     desktop.install(data, (str(program),))
     trace = tmp_path / "x.ggmlviz"
     shutil.copy(LLAMA, trace)
+    kind = ask("xdg-mime", "query", "filetype", trace)
+    if kind.strip() != "application/x-ggmlviz":
+        pytest.skip("xdg-mime knows no types of this person; no File::MimeInfo?")
     monkeypatch.setenv("DISPLAY", ":999")  # asked for by xdg-open, used by nobody
 
     ask("xdg-open", trace)

@@ -1,14 +1,19 @@
 """A second start hands its files to the window that is open: with real processes."""
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from ggscope.assets import APPLICATION_ID
+from ggscope.cli import desktop
 from support import ROOT
 from touching import PATIENCE_MS
 
@@ -20,16 +25,19 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def start(
-    window_manager: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Start]:
-    """Return a function that starts the program with words; all are ended after."""
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment of a person who has nothing yet."""
     home = tmp_path_factory.mktemp("h")
     folders = {f"XDG_{kind}_HOME": str(home) for kind in ("CONFIG", "DATA", "CACHE")}
-    environment = {
+    return {
         **os.environ, **folders, "XDG_RUNTIME_DIR": str(home),
         "GGSCOPE_INSTANCE": "test",
     }  # fmt: skip
+
+
+@pytest.fixture
+def start(window_manager: None, environment: dict[str, str]) -> Iterator[Start]:
+    """Return a function that starts the program with words; all are ended after."""
     made: list[subprocess.Popen[str]] = []
 
     def call(*words: object) -> "subprocess.Popen[str]":
@@ -47,7 +55,7 @@ def start(
         process.communicate()
 
 
-def titles(process: "subprocess.Popen[str]") -> list[str]:
+def titles(process: "subprocess.Popen[str] | _Running") -> list[str]:
     """Return the titles of a process's windows."""
     asked = ["xdotool", "search", "--all", "--onlyvisible", "--pid", str(process.pid)]
     found = subprocess.run(
@@ -64,12 +72,14 @@ def titles(process: "subprocess.Popen[str]") -> list[str]:
     return [line for line in lines if line]
 
 
-def wait_for(title: str, process: "subprocess.Popen[str]") -> None:
+def wait_for(title: str, process: "subprocess.Popen[str] | _Running") -> None:
     """Wait until a process has one window, of this title."""
     _wait(lambda: titles(process) == [f"{title} – ggscope"], process)
 
 
-def _wait(is_done: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+def _wait(
+    is_done: Callable[[], bool], process: "subprocess.Popen[str] | _Running"
+) -> None:
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while not is_done():
         assert time.monotonic() < deadline, titles(process)
@@ -160,3 +170,72 @@ def test_window_that_hangs_is_passed_by_and_opens_nothing_later(start: Start) ->
     second.terminate()
     said = second.communicate()[1]
     assert "the window that is open does not answer" in said
+
+
+def test_double_click_opens_a_window_and_the_next_lands_in_it(
+    start: Start,
+    environment: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    if shutil.which("xdg-open") is None:
+        pytest.skip("xdg-open is not installed")
+    data = Path(environment["XDG_DATA_HOME"])
+    log = tmp_path / "pids"
+    program = tmp_path / "ggscope"
+    program.write_text(
+        f'#!/bin/sh\necho $$ >> "{log}"\nexec "{sys.executable}" -m ggscope "$@"\n'
+    )
+    program.chmod(0o755)
+    desktop.install(data, (str(program),))
+    named, nameless = tmp_path / "x.ggmlviz", tmp_path / "nameless"
+    shutil.copy(LLAMA, named)
+    shutil.copy(DEMO, nameless)
+    for path in (named, nameless):
+        asked = ["xdg-mime", "query", "filetype", path]
+        found = subprocess.run(asked, env=environment, capture_output=True, text=True)
+        if found.stdout.strip() != "application/x-ggmlviz":
+            pytest.skip("xdg-mime knows no types of this person; no File::MimeInfo?")
+
+    def click(path: Path) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(["xdg-open", path], env=environment)
+
+    first = click(named)
+    try:
+        _wait_until(lambda: log.exists() and log.read_text().strip().isdigit())
+        window = _Running(int(log.read_text()))
+        wait_for(named.name, window)
+        assert window.is_of(APPLICATION_ID)
+        second = click(nameless)
+        assert second.wait(PATIENCE_MS / 1000) == 0
+        wait_for(nameless.name, window)
+        press("ctrl+w")
+        wait_for(named.name, window)
+    finally:
+        for pid in map(int, log.read_text().split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        first.wait(PATIENCE_MS / 1000)
+
+
+class _Running:
+    """A program that somebody else has started."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def is_of(self, application: str) -> bool:
+        """Tell whether its windows say that they belong to an application."""
+        asked = ["xdotool", "search", "--onlyvisible", "--pid", str(self.pid)]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            ["xprop", "-id", found.stdout.split()[-1], "_KDE_NET_WM_DESKTOP_FILE"],
+            capture_output=True, text=True, check=False,
+        ) if shutil.which("xprop") else None  # fmt: skip
+        return said is None or f'"{application}"' in said.stdout
+
+
+def _wait_until(is_done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while not is_done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
