@@ -117,6 +117,7 @@ def test_letter_says_what_the_command_line_asked_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_ACTIVATION_TOKEN", "tok")
+    monkeypatch.delenv("DESKTOP_STARTUP_ID", raising=False)
     Path("a.bin").touch()
     arguments = Namespace(
         reader="npu-json", ops="auto", option=[("a", "b")], range="1ms:", force=False,

@@ -31,6 +31,7 @@ from ggscope.gui.imports import import_ahead
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import RETURNER, MainThreadCollector, share_one_heap
 from ggscope.gui.reception import Reception
+from ggscope.gui.startup import forget_tokens
 from ggscope.gui.theme import ThemeManager
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
@@ -211,6 +212,7 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     problems = [*settings.problems, *problems]
     signals.window = window
     window.show()
+    later(window, forget_tokens)  # Qt has them
     later(window, partial(_report, window, problems))
     window.open_soon(paths, open_options(options))
     live = getattr(options, "live", None)

@@ -26,6 +26,7 @@ from pathlib import Path
 import platformdirs
 
 import ggscope
+from ggscope.gui.startup import given_token, is_token
 
 if sys.platform != "win32":
     import fcntl
@@ -44,7 +45,6 @@ START_S = 20.0
 _VERSION = 2
 _POLL_S = 0.05
 _MAX_NAME = 4096
-_MAX_TOKEN = 256
 _MAX_ADDRESS = 100
 """Bytes of a socket's path; systems take 103 or 107."""
 _STARTING, _OPEN = b"starting", b"open"
@@ -76,7 +76,7 @@ class Letter:
     Attributes
     ----------
     options : how to read all of them; None = as when a person opens them.
-    activation : what a Wayland desktop gave this start to come to the front with.
+    activation : what the desktop gave this start to come to the front with.
     """
 
     files: tuple[Path, ...] = ()
@@ -123,13 +123,8 @@ def letter_of(paths: Sequence[Path], arguments: object) -> Letter | None:
         return None
     if options is not None:
         options = replace(options, more=tuple(path.absolute() for path in more))
-    activation = os.environ.get("XDG_ACTIVATION_TOKEN", "")
     files = tuple(path.absolute() for path in paths)
-    return Letter(files, options, activation if _is_token(activation) else "")
-
-
-def _is_token(text: str) -> bool:
-    return len(text) <= _MAX_TOKEN and text.isascii() and text.isprintable()
+    return Letter(files, options, given_token())
 
 
 def _can_travel(path: Path) -> bool:
@@ -185,7 +180,7 @@ def decode(data: bytes) -> Letter:
         raise ValueError("it is of another version")
     fields = _fields(text, "ggscope", "files", "options", "activation")
     activation = _word(fields["activation"])
-    if not _is_token(activation):
+    if not is_token(activation):
         raise ValueError("its activation is none")
     options = None if fields["options"] is None else _options(fields["options"])
     return Letter(_paths(fields["files"]), options, activation)

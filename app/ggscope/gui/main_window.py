@@ -4,7 +4,6 @@ The row of tabs: one per open trace, and a + at the end.
 """
 
 import logging
-import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,6 +39,7 @@ from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
 from ggscope.gui.pages.start import StartPage, recent_paths
+from ggscope.gui.startup import finish_x11, forget_tokens, set_wayland_token
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.widgets import CHANGES_NOTHING, Banner, GlyphButton
 from ggscope.render.theme import Theme
@@ -392,14 +392,17 @@ class MainWindow(QMainWindow):
             self.open_paths(letter.files, letter.options)
 
     def _come_to_front(self, activation: str) -> None:
-        if activation and QApplication.platformName().startswith("wayland"):
-            # Qt takes it from there when the window asks for the front.
-            os.environ["XDG_ACTIVATION_TOKEN"] = activation
+        platform = QApplication.platformName()
+        if activation and platform.startswith("wayland"):
+            set_wayland_token(activation)
         minimised = Qt.WindowState.WindowMinimized
         if self.windowState() & minimised:
             self.setWindowState(self.windowState() & ~minimised)
         self.raise_()
         self.activateWindow()
+        forget_tokens()
+        if activation and platform == "xcb":
+            finish_x11(activation, int(self.winId()))
         # Where the desktop lets nobody take the front, it shows that there is news.
         QApplication.alert(self)
 
