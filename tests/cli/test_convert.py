@@ -128,3 +128,79 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 
     assert answer.code == 1
     assert str(tmp_path / "x") in answer.err
+
+
+# -- one file for other viewers ----------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["chrome-json", "folded"])
+def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) -> None:
+    target = tmp_path / "out"
+
+    answer = run("convert", trace, "--to", to, "-o", target, "--json")
+
+    told = json.loads(answer.out)
+    assert answer.code == 0, answer.err
+    assert told["output"] == str(target)
+    assert told["spans"] > 0
+    assert f"{told['spans']:,} spans written to {target}" in answer.err
+    for sentence in told["losses"]:
+        assert f"note: {sentence}" in answer.err
+    assert target.stat().st_size
+
+
+def test_file_that_is_there_is_replaced_only_with_force(run, trace, tmp_path) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("mine")
+    command = ("convert", trace, "--to", "chrome-json", "-o", target)
+
+    refused = run(*command)
+    kept = target.read_text()
+    replaced = run(*command, "--force")
+
+    assert (refused.code, kept) == (1, "mine")
+    assert "--force" in refused.err
+    assert replaced.code == 0
+    assert json.loads(target.read_text())["traceEvents"]
+
+
+def test_part_is_counted_as_such(run, trace, tmp_path) -> None:
+    target = tmp_path / "out.json"
+    command = (
+        "convert",
+        trace,
+        "--to",
+        "chrome-json",
+        "-o",
+        target,
+        "--force",
+        "--json",
+    )
+    whole = json.loads(run(*command).out)["spans"]
+
+    matrices = run(*command, "--where", "op=MUL_MAT")
+    early = run(*command, "--range", "0:10us")
+
+    n, m = (json.loads(answer.out)["spans"] for answer in (matrices, early))
+    assert 0 < n < whole
+    assert 0 < m < whole
+    assert f"{n:,} of {whole:,} spans written to {target}." in matrices.err
+    refused = run(*command[:-2])
+    assert_sides("** spans written to *.", run(*command).err, refused.err)
+
+
+def test_token_files_take_whole_traces(run, trace, tmp_path) -> None:
+    answer = run(
+        "convert",
+        trace,
+        "--to",
+        "token-json",
+        "-o",
+        tmp_path / "a",
+        "--where",
+        "op=ADD",
+    )
+
+    assert answer.code == 2
+    assert "leave out --range and --where" in answer.err
+    assert not (tmp_path / "a").exists()

@@ -616,22 +616,43 @@ def _add_look(parser: _Parser) -> None:
     )
 
 
+_CONVERTS_TO = {
+    "chrome-json": "trace events for Perfetto, Tracy and chrome://tracing",
+    "folded": "stacks with their time for flamegraph.pl and speedscope",
+    "perfetto": "packets of Perfetto; needs its Python package",
+    "token-json": "one token-NNNNN.json per token of a tensor-access trace",
+}
+
+
 def _add_convert(parser: _Parser) -> None:
     parser.add_argument(
         "--to",
-        choices=("token-json",),
+        choices=tuple(_CONVERTS_TO),
         required=True,
         metavar="FORMAT",
-        help="token-json: one token-NNNNN.json per token of a tensor-access trace",
+        help="; ".join(f"{name}: {text}" for name, text in _CONVERTS_TO.items()),
     )
     parser.add_argument(
         "-o",
         "--output",
         type=_target,
         required=True,
-        metavar="DIR",
-        help="folder for the files, which are written all or none; made where it is "
-        "missing; what is there is replaced only with --force",
+        metavar="FILE",
+        help="the file; for token-json the folder for the files, which are written all "
+        "or none, made where it is missing; what is there is replaced only with "
+        "--force",
+    )
+    parser.add_argument(
+        "--range",
+        metavar="A:B",
+        help="only spans that lie in this part of the time or reach into it, whole, "
+        "e.g. 1ms:2ms; not for token-json",
+    )
+    parser.add_argument(
+        "--where",
+        default="",
+        metavar="EXPR",
+        help="only spans that match this filter; not for token-json",
     )
     parser.add_argument(
         "--schema",

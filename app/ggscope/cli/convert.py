@@ -3,45 +3,94 @@
 import os
 from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
+from ggscope.analysis.filters.masks import filter_mask, read_filter
+from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, spare_inputs
+from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
+from ggscope.writers.events import Events
 from ggscope.writers.token_json import TokenFile, TokenJson
-from ggscope.writing import check_folder, write_files
+from ggscope.writing import check_folder, check_target, write_file, write_files
+
+_WRITERS = {"chrome-json": "chrome", "folded": "folded", "perfetto": "perfetto"}
 
 
 def run(arguments: Namespace) -> int:
-    """Write the token files of a trace; return the exit code."""
-
-    def work(path: Path) -> tuple[int, object]:
-        folder = arguments.output
-        check_folder(folder)  # before the long part
-        writer = TokenJson(load(path, arguments, takes_sidecar=False), arguments.schema)
-        targets = [folder / file.name for file in writer.files]
-        _check(targets, arguments)
-        counts = _write(writer, folder, arguments)
-        for sentence in writer.losses:
-            output.say(f"note: {sentence}")
-        total = sum(counts)
-        output.say(
-            f"{len(targets):,} file{'' if len(targets) == 1 else 's'} with {total:,} "
-            f"entries written to {folder} ({writer.schema}-byte schema)."
-        )
-        return GOOD, {
-            "path": str(path),
-            "schema": writer.schema,
-            "outputs": [str(target) for target in targets],
-            "entries": counts,
-            "losses": list(writer.losses),
-        }
-
-    results = for_each_file(arguments, work)
+    """Write a trace in another format; return the exit code."""
+    are_tokens = arguments.to == "token-json"
+    if are_tokens and (arguments.range is not None or arguments.where):
+        output.say("token-json takes whole traces: leave out --range and --where.")
+        return USAGE
+    work = _token_files if are_tokens else _one_file
+    results = for_each_file(arguments, partial(work, arguments))
     if arguments.json:
         results.emit_json()
     return results.code
+
+
+def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
+    """Write what other viewers open: one file of the spans that are asked for."""
+    target = arguments.output
+    spare_inputs(target, arguments.files)
+    check_target(target, overwrite=arguments.force)  # before the long part
+    trace = load(path, arguments)
+    keep = filter_mask(trace, read_filter(arguments.where, trace))
+    time = None
+    if arguments.range is not None:
+        time = parse_range(arguments.range, trace.extent, trace.clock.unit)
+    writer = import_module(f"ggscope.writers.{_WRITERS[arguments.to]}")
+    events = Events(trace, keep, time)
+    losses = writer.losses(events)
+    with Progress(f"writing {target}") as progress:
+
+        def told() -> Iterator[bytes]:
+            n_bytes = 0
+            for chunk in writer.chunks(events):
+                yield chunk
+                n_bytes += len(chunk)
+                progress.update(n_bytes, 0)
+
+        write_file(target, told(), overwrite=arguments.force)
+    for sentence in losses:
+        output.say(f"note: {sentence}")
+    n = len(events.spans)
+    of = f" of {len(trace.spans):,}" if events.is_part else ""
+    output.say(f"{n:,}{of} spans written to {target}.")
+    return GOOD, {
+        "path": str(path),
+        "output": str(target),
+        "spans": n,
+        "losses": losses,
+    }
+
+
+def _token_files(arguments: Namespace, path: Path) -> tuple[int, object]:
+    """Write the token files of a trace."""
+    folder = arguments.output
+    check_folder(folder)  # before the long part
+    writer = TokenJson(load(path, arguments, takes_sidecar=False), arguments.schema)
+    targets = [folder / file.name for file in writer.files]
+    _check(targets, arguments)
+    counts = _write(writer, folder, arguments)
+    for sentence in writer.losses:
+        output.say(f"note: {sentence}")
+    total = sum(counts)
+    output.say(
+        f"{len(targets):,} file{'' if len(targets) == 1 else 's'} with {total:,} "
+        f"entries written to {folder} ({writer.schema}-byte schema)."
+    )
+    return GOOD, {
+        "path": str(path),
+        "schema": writer.schema,
+        "outputs": [str(target) for target in targets],
+        "entries": counts,
+        "losses": list(writer.losses),
+    }
 
 
 def _check(targets: list[Path], arguments: Namespace) -> None:

@@ -230,6 +230,8 @@ def _sentence(text: str) -> str:
 def _roff(text: str) -> str:
     """Return `text` so that troff prints it as it is."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    # Not every troff reads UTF-8.
+    escaped = re.sub(r"[^\x00-\x7f]", lambda m: f"\\[u{ord(m[0]):04X}]", escaped)
     return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
 
 

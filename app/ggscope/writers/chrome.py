@@ -1,0 +1,132 @@
+"""A trace as Chrome trace events: what Perfetto, Tracy and speedscope open.
+
+Form: the Trace Event Format, JSON object with ``traceEvents``; ``ts`` and ``dur`` are
+microseconds, written with three digits behind the point, which are nanoseconds.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+
+from ggscope.model.units import format_count
+from ggscope.writers.events import Events, Track
+
+_PIECE_CHARS = 1 << 20
+
+
+def chunks(events: Events) -> Iterator[bytes]:
+    """Yield the file in pieces of about a megabyte."""
+    trace, piece, size = events.trace, [], 0
+    about = {
+        "file": trace.info.name,
+        "format": trace.info.format,
+        "clock": trace.clock.unit,
+        "shift": events.shift,
+        "origin": str(trace.clock.origin),
+        "written by": "ggscope",
+    }
+    yield (
+        '{"displayTimeUnit":"ns","otherData":'
+        f'{json.dumps(about)},"traceEvents":[\n'.encode()
+    )
+    separator = ""
+    for line in _lines(events):
+        piece.append(separator + line)
+        size += len(line)
+        separator = ",\n"
+        if size > _PIECE_CHARS:
+            yield "".join(piece).encode()
+            piece, size = [], 0
+    yield ("".join(piece) + "\n]}\n").encode()
+
+
+def _lines(events: Events) -> Iterator[str]:
+    for number, name in enumerate(events.processes, 1):
+        yield _named("process", number, 0, name)
+        yield _sorted_by("process", number, 0, number)
+    for track in events.tracks:
+        yield _named("thread", track.process, track.number, track.name)
+        yield _sorted_by("thread", track.process, track.number, track.number)
+    yield from _spans(events)
+    yield from _markers(events)
+    yield from _counters(events)
+
+
+def _named(what: str, process: int, track: int, name: str) -> str:
+    return (
+        f'{{"ph":"M","name":"{what}_name","pid":{process},"tid":{track},'
+        f'"args":{{"name":{json.dumps(name)}}}}}'
+    )
+
+
+def _sorted_by(what: str, process: int, track: int, place: int) -> str:
+    return (
+        f'{{"ph":"M","name":"{what}_sort_index","pid":{process},"tid":{track},'
+        f'"args":{{"sort_index":{place}}}}}'
+    )
+
+
+def _spans(events: Events) -> Iterator[str]:
+    shift = events.shift
+    known: dict[str, str] = {}
+    where: dict[Track, str] = {
+        track: f'"pid":{track.process},"tid":{track.number}' for track in events.tracks
+    }
+    for track, start, length, name, op, facts in events.rows():
+        text = known.get(name)
+        if text is None:
+            text = known[name] = json.dumps(name)
+        category = f'"cat":{json.dumps(op)},' if op else ""
+        args = f',"args":{json.dumps(facts)}' if facts else ""
+        yield (
+            f'{{"ph":"X","name":{text},{category}"ts":{micros(start + shift)},'
+            f'"dur":{micros(length)},{where[track]}{args}}}'
+        )
+
+
+def _markers(events: Events) -> Iterator[str]:
+    trace, m = events.trace, events.trace.markers.take(events.markers)
+    rows = zip(m.time.tolist(), m.lane.tolist(), m.name.tolist(), strict=True)
+    for time, lane, name in rows:
+        track = events.track_of(lane)
+        yield (
+            f'{{"ph":"i","s":"t","name":{json.dumps(trace.strings[name] or "–")},'
+            f'"ts":{micros(time + events.shift)},'
+            f'"pid":{track.process},"tid":{track.number}}}'
+        )
+
+
+def _counters(events: Events) -> Iterator[str]:
+    for series in events.counters:
+        unit = f" ({series.unit})" if series.unit else ""
+        name = json.dumps(f"{series.name}{unit}")
+        process = events.process_of(series.lane)
+        rows = zip(series.time.tolist(), series.value.tolist(), strict=True)
+        for time, value in rows:
+            if math.isfinite(value):
+                yield (
+                    f'{{"ph":"C","name":{name},"ts":{micros(time + events.shift)},'
+                    f'"pid":{process},"args":{{"value":{value!r}}}}}'
+                )
+
+
+def micros(ticks: int) -> str:
+    """Return nanoseconds as microseconds, exactly: 12345 becomes "12.345"."""
+    return f"{ticks // 1000}.{ticks % 1000:03d}"
+
+
+def losses(events: Events) -> list[str]:
+    """Return what the file does not hold, in sentences."""
+    said = events.losses()
+    unknown = sum(
+        not math.isfinite(value)
+        for series in events.counters
+        for value in series.value.tolist()
+    )
+    if unknown:
+        plural = "" if unknown == 1 else "s"
+        said.append(
+            f"{format_count(unknown)} sample{plural} of counters without a value "
+            f"{'is' if unknown == 1 else 'are'} left out."
+        )
+    return said

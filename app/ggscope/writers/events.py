@@ -1,0 +1,252 @@
+"""What other timeline viewers are given: processes, tracks and times of a trace.
+
+Chrome's trace events and Perfetto's packets know slices that lie within each other on
+a track, and nothing that overlaps in part. A lane with such spans becomes several
+tracks of one name.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import I64, CounterSeries, Quality, quality_of
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count
+
+_TITLES = {
+    LaneKind.TOKEN: "Tokens",
+    LaneKind.PHASE: "Tokens",
+    LaneKind.THREAD: "Threads",
+    LaneKind.ENGINE: "Engines",
+    LaneKind.GRAPH: "Graphs",
+    LaneKind.STALL: "Stalls",
+    LaneKind.COMMAND: "Commands",
+    LaneKind.MEMORY: "Memory",
+    LaneKind.COUNTER: "Counters",
+    LaneKind.MARKER: "Markers",
+}
+_PIECE = 1 << 16
+"""So many spans are turned into numbers of Python at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One row of another viewer.
+
+    Attributes
+    ----------
+    process, number : which one of the processes, from 1, and an id of its own.
+    """
+
+    process: int
+    number: int
+    name: str
+
+
+class Events:
+    """A trace, or a part of it, as other viewers understand it.
+
+    Attributes
+    ----------
+    spans : ids of the spans, by lane and there by start, longer ones first.
+    processes : names; process i + 1 is the i-th.
+    tracks : of spans and markers; `track` has the row of each of `spans`.
+    markers : ids of the markers that lie within.
+    counters : series of what is counted, the samples within.
+    shift : ticks that are added so that no time is negative, which no viewer takes.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        keep: npt.NDArray[np.bool_] | None = None,
+        time: TimeRange | None = None,
+    ) -> None:
+        """Take the spans of a mask that reach into a range of time, all by default.
+
+        What a filter says of spans says nothing of markers and counters: with a mask
+        they stay away.
+        """
+        self.trace, self.is_part = trace, keep is not None or time is not None
+        self.markers = np.arange(len(trace.markers) if keep is None else 0)
+        self.counters = trace.counters if keep is None else ()
+        if time is not None:
+            s = trace.spans
+            inside = (s.end >= time.start) & (s.start < time.end)
+            keep = inside if keep is None else keep & inside
+            at = trace.markers.time[self.markers]
+            self.markers = self.markers[(at >= time.start) & (at < time.end)]
+            self.counters = tuple(_cut(series, time) for series in self.counters)
+        every = np.arange(len(trace.spans)) if keep is None else np.flatnonzero(keep)
+        s = trace.spans
+        keys = (-s.end[every], s.start[every], s.lane[every])
+        self.spans: I64 = every[np.lexsort(keys)].astype(np.int64)
+        self.shift = max(-trace.extent.start, 0)
+        titles: dict[str, int] = {}
+        self._process = [
+            titles.setdefault(_title(trace, lane), len(titles) + 1)
+            for lane in range(len(trace.lanes))
+        ]
+        self.processes = list(titles)
+        self.tracks: list[Track] = []
+        self._first: dict[int, int] = {}
+        self._names: dict[tuple[int, int], str] = {}
+        self.track = self._laid_out()
+
+    def _laid_out(self) -> I64:
+        """Return the track of each span; fill the list of tracks."""
+        s, lanes = self.trace.spans, self.trace.lanes
+        lane, start, end = s.lane[self.spans], s.start[self.spans], s.end[self.spans]
+        edges = np.flatnonzero(np.append(True, np.diff(lane) != 0)[: len(lane)])
+        result = np.zeros(len(self.spans), np.int64)
+        marked = set(self.trace.markers.lane[self.markers].tolist())
+        of_spans = dict(zip(lane[edges].tolist(), edges.tolist(), strict=True))
+        stops = dict(
+            zip(lane[edges].tolist(), [*edges[1:].tolist(), len(lane)], strict=True)
+        )
+        for number in range(len(lanes)):
+            if number not in of_spans and number not in marked:
+                continue
+            first = len(self.tracks)
+            self._first[number] = first
+            n_tracks = 1
+            if number in of_spans:
+                part = slice(of_spans[number], stops[number])
+                own = nested(start[part], end[part])
+                result[part] = first + own
+                n_tracks = int(own.max()) + 1
+            for _ in range(n_tracks):
+                process, name = self._process[number], lanes.names[number]
+                self.tracks.append(Track(process, len(self.tracks) + 1, name))
+        return result
+
+    def track_of(self, lane: int) -> Track:
+        """Return the first track of a lane that has spans or markers."""
+        return self.tracks[self._first[lane]]
+
+    def process_of(self, lane: int) -> int:
+        """Return the process of a lane."""
+        return self._process[lane]
+
+    def rows(self) -> Iterator[tuple[Track, int, int, str, str, dict[str, object]]]:
+        """Yield (track, begin and duration in ticks, name, op, further facts)."""
+        s, trace = self.trace.spans, self.trace
+        columns = {
+            name: column
+            for name in ("layer", "token", "core", "numa")
+            if (column := getattr(s, name)) is not None
+        }
+        words = {int(quality): quality.word for quality in Quality}
+        for begin in range(0, len(self.spans), _PIECE):
+            ids = self.spans[begin : begin + _PIECE]
+            facts = {name: column[ids].tolist() for name, column in columns.items()}
+            record = ids if s.record is None else s.record[ids]
+            rows = zip(
+                self.track[begin : begin + _PIECE].tolist(),
+                s.start[ids].tolist(),
+                s.end[ids].tolist(),
+                s.name[ids].tolist(),
+                s.op[ids].tolist(),
+                record.tolist(),
+                quality_of(s.flags[ids]).tolist(),
+                strict=True,
+            )
+            for i, (track, start, end, name, op, number, quality) in enumerate(rows):
+                more: dict[str, object] = {
+                    key: values[i] for key, values in facts.items() if values[i] >= 0
+                }
+                if number >= 0:
+                    more["record"] = number
+                if quality:  # what is measured needs no word
+                    more["time"] = words[quality]
+                known = self._names.get((name, op))
+                if known is None:
+                    known = trace.strings[name] or trace.op_name(op) or "–"
+                    self._names[name, op] = known
+                row = self.tracks[track]
+                yield row, start, end - start, known, trace.op_name(op), more
+
+    def losses(self, *, has_times: bool = True) -> list[str]:
+        """Return what such a file does not hold, in sentences.
+
+        `has_times` : whether it tells when each span was.
+        """
+        trace, said = self.trace, []
+        if trace.clock.unit != "ns":
+            hz = f" ({trace.clock.hz:,.0f} a second)" if trace.clock.hz else ""
+            said.append(f"Times are cycles{hz}; each is written as a nanosecond.")
+        if self.shift and has_times:
+            said.append(
+                f"The times begin at 0: {format_count(self.shift)} {trace.clock.unit} "
+                "were added to each."
+            )
+        split = len(self.tracks) - len(self._first)
+        if split:
+            said.append(
+                f"Spans that overlap in part lie on {format_count(split)} further "
+                f"{'track' if split == 1 else 'tracks'} of the same name."
+            )
+        has_accesses = len(trace.accesses.patterns) or len(trace.accesses.loose)
+        has_others = len(trace.markers) or len(trace.counters)
+        if has_others and not len(self.markers) and not self.counters:
+            said.append("Markers and counters are left out: only spans were asked for.")
+        left_out = [
+            what
+            for what, there in (
+                ("dependencies between spans", len(trace.flows)),
+                ("accesses to tensors", has_accesses),
+                ("choices of experts", len(trace.routing)),
+                ("graphs", len(trace.graphs)),
+                ("buffers", len(trace.buffers)),
+            )
+            if there
+        ]
+        if left_out:
+            said.append(f"The format has no place for {', '.join(left_out)}: left out.")
+        return said
+
+
+def _cut(series: CounterSeries, time: TimeRange) -> CounterSeries:
+    """Return the samples in a range of time, and the one that holds at its begin."""
+    first = max(int(np.searchsorted(series.time, time.start, "right")) - 1, 0)
+    part = slice(first, int(np.searchsorted(series.time, time.end)))
+    window = None if series.window is None else series.window[part]
+    return replace(
+        series, time=series.time[part], value=series.value[part], window=window
+    )
+
+
+def _title(trace: Trace, lane: int) -> str:
+    lanes = trace.lanes
+    group = lanes.groups[lanes.group[lane]]
+    return " / ".join(group) or _TITLES[LaneKind(int(lanes.kinds[lane]))]
+
+
+def nested(start: I64, end: I64) -> npt.NDArray[np.int64]:
+    """Return for spans by start, longer ones first, a track without partial overlap.
+
+    int64[n]: 0 for all where each span lies within an earlier one or behind it.
+    """
+    result = np.zeros(len(start), np.int64)
+    if len(start) < 2 or bool((start[1:] >= np.maximum.accumulate(end)[:-1]).all()):
+        return result
+    # Of each track, the ends of the spans that are open, outermost first.
+    tracks: list[list[int]] = [[]]
+    for i, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        number = 0
+        while True:
+            if number == len(tracks):
+                tracks.append([])
+            opened = tracks[number]
+            while opened and opened[-1] <= begin:
+                opened.pop()
+            if not opened or stop <= opened[-1]:
+                break
+            number += 1
+        opened.append(stop)
+        result[i] = number
+    return result

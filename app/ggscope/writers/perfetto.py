@@ -1,0 +1,182 @@
+"""A trace as packets of Perfetto, written by Perfetto's own Python package.
+
+Form: ``perfetto/protos/perfetto/trace/trace.proto``: track events (begin and end of
+slices, instants, counters) on tracks of named processes; names are interned.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ggscope.errors import ExportError
+from ggscope.writers.chrome import losses as losses_of_chrome
+from ggscope.writers.events import Events, Track
+
+MAX_BYTES = (4 << 30) - (64 << 20)
+"""Viewers take less than 4 GiB; a piece may still come on top."""
+_PIECE_PACKETS = 8192
+_SEQUENCE = 1
+_PROCESS_UUID, _COUNTER_UUID = 1 << 40, 1 << 41
+_CLEARED, _NEEDED = 1, 2  # SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
+_IN_ORDER, _APART = 3, 2  # ChildTracksOrdering.EXPLICIT, SiblingMergeBehavior.NONE
+
+
+def chunks(events: Events) -> Iterator[bytes]:
+    """Yield the file in pieces.
+
+    Raises
+    ------
+    ExportError
+        If the package is not there, or the file would become larger than viewers take.
+    """
+    try:
+        from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+    except ImportError:
+        raise ExportError(
+            "Perfetto's packets are written by its own Python package, which is not "
+            "installed: pip install perfetto. The format chrome-json needs nothing, "
+            "and Perfetto opens it too."
+        ) from None
+    writer = _Writer(events, TraceProtoBuilder)
+    n_bytes = 0
+    for piece in writer.pieces():
+        n_bytes += len(piece)
+        if n_bytes > MAX_BYTES:
+            raise ExportError(
+                "The file would become larger than 4 GiB, which Perfetto does not "
+                "open. Write parts of the time, each with --range."
+            )
+        yield piece
+
+
+class _Writer:
+    """Adds packets to one builder after the other, each of which becomes a piece."""
+
+    def __init__(self, events: Events, make: Callable[[], Any]) -> None:
+        self._events, self._make, self._builder = events, make, make()
+        self._iids: dict[str, dict[str, int]] = {}
+        self._is_first = True
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield what the builders hold, each time one is full."""
+        for parts in (self._tracks, self._slices, self._markers, self._counters):
+            for number, _ in enumerate(parts(), 1):
+                if number % _PIECE_PACKETS == 0:
+                    yield self._builder.serialize()
+                    self._builder = self._make()
+        yield self._builder.serialize()
+
+    # -- each yields after every packet that it has added ------------------------
+
+    def _tracks(self) -> Iterator[None]:
+        for number, name in enumerate(self._events.processes, 1):
+            d = self._packet().track_descriptor
+            d.uuid = _PROCESS_UUID + number
+            d.process.pid, d.process.process_name = number, _text(name)
+            d.child_ordering = _IN_ORDER
+            yield
+        for track in self._events.tracks:
+            self._declare(track.number, track.name, track.process, track.number)
+            yield
+
+    def _slices(self) -> Iterator[None]:
+        opened: dict[Track, list[int]] = {}
+        for track, start, length, name, op, facts in self._events.rows():
+            stack = opened.setdefault(track, [])
+            while stack and stack[-1] <= start:
+                self._event(_END, track.number, stack.pop())
+                yield
+            self._begin(track, start, name, op, facts)
+            yield
+            stack.append(start + length)
+        for track, stack in opened.items():
+            while stack:
+                self._event(_END, track.number, stack.pop())
+                yield
+
+    def _markers(self) -> Iterator[None]:
+        trace = self._events.trace
+        m = trace.markers.take(self._events.markers)
+        rows = zip(m.time.tolist(), m.lane.tolist(), m.name.tolist(), strict=True)
+        for time, lane, name in rows:
+            uuid = self._events.track_of(lane).number
+            packet = self._event(_INSTANT, uuid, time)
+            text = _text(trace.strings[name] or "–")
+            packet.track_event.name_iid = self._iid(packet, "event_names", text)
+            yield
+
+    def _counters(self) -> Iterator[None]:
+        for number, series in enumerate(self._events.counters):
+            uuid = _COUNTER_UUID + number
+            process = self._events.process_of(series.lane)
+            self._declare(uuid, series.name, process, number, unit=series.unit)
+            yield
+            rows = zip(series.time.tolist(), series.value.tolist(), strict=True)
+            for time, value in rows:
+                if math.isfinite(value):
+                    packet = self._event(_COUNTER, uuid, time)
+                    packet.track_event.double_counter_value = value
+                    yield
+
+    # -- single packets ----------------------------------------------------------
+
+    def _packet(self) -> Any:
+        packet = self._builder.add_packet()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        return packet
+
+    def _declare(
+        self, uuid: int, name: str, process: int, place: int, *, unit: str | None = None
+    ) -> None:
+        d = self._packet().track_descriptor
+        d.uuid, d.name = uuid, _text(name)
+        d.parent_uuid = _PROCESS_UUID + process
+        d.sibling_order_rank = place
+        d.sibling_merge_behavior = _APART
+        if unit is not None:
+            d.counter.unit_name = _text(unit)
+
+    def _event(self, kind: int, uuid: int, time: int) -> Any:
+        packet = self._packet()
+        packet.timestamp = time + self._events.shift
+        packet.sequence_flags = _NEEDED | (_CLEARED if self._is_first else 0)
+        self._is_first = False
+        packet.track_event.type, packet.track_event.track_uuid = kind, uuid
+        return packet
+
+    def _begin(
+        self, track: Track, start: int, name: str, op: str, facts: dict[str, object]
+    ) -> None:
+        packet = self._event(_BEGIN, track.number, start)
+        event = packet.track_event
+        event.name_iid = self._iid(packet, "event_names", _text(name))
+        if op:
+            event.category_iids.append(self._iid(packet, "event_categories", op))
+        for key, value in facts.items():
+            note = event.debug_annotations.add()
+            note.name_iid = self._iid(packet, "debug_annotation_names", key)
+            if isinstance(value, int):
+                note.int_value = value
+            else:
+                note.string_value = str(value)
+
+    def _iid(self, packet: Any, table: str, text: str) -> int:
+        """Return the number of a text, which the packet tells where it is new."""
+        known = self._iids.setdefault(table, {})
+        found = known.get(text)
+        if found is None:
+            found = known[text] = len(known) + 1
+            entry = getattr(packet.interned_data, table).add()
+            entry.iid, entry.name = found, text
+        return found
+
+
+def _text(name: str) -> str:
+    """Return a name without halves of surrogate pairs, which UTF-8 cannot hold."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def losses(events: Events) -> list[str]:
+    """Return what the file does not hold, in sentences."""
+    return losses_of_chrome(events)

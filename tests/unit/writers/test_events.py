@@ -1,0 +1,298 @@
+"""What other viewers are given: every span once, exactly, on tracks they can draw."""
+
+import json
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import finished, spans_trace
+from ggscope.errors import ExportError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from ggscope.writers import chrome, events, folded, perfetto
+from ggscope.writers.events import Events
+from sentences import assert_sides
+
+SAMPLES = Path(__file__).parents[3] / "resources" / "samples"
+NAMES = ("llama.ggmlviz", "tinyllama-256.bin", "npu-prefill-decode.json")
+HOSTILE = 'a"b\\c\n</script>\x1b[31m;\u202e\ud800é'
+Slice = tuple[int, int, str]
+
+pairs = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 40)), min_size=1, max_size=40
+)
+
+
+def told(made: Events) -> list[Slice]:
+    """Return (begin, duration, name) of the spans that are meant."""
+    s, trace = made.trace.spans, made.trace
+    return sorted(
+        (
+            int(s.start[i]) + made.shift,
+            int(s.end[i] - s.start[i]),
+            trace.strings[int(s.name[i])] or trace.op_name(int(s.op[i])) or "–",
+        )
+        for i in made.spans.tolist()
+    )
+
+
+def said(writer: ModuleType, made: Events) -> str:
+    """Return what a writer says that its file does not hold."""
+    return "\n".join(writer.losses(made))
+
+
+def chrome_of(made: Events) -> dict:
+    return json.loads(b"".join(chrome.chunks(made)))
+
+
+def nanos(value: float) -> int:
+    return round(value * 1000)
+
+
+@given(pairs)
+def test_spans_of_a_track_lie_within_each_other_or_apart(
+    spans: list[tuple[int, int]],
+) -> None:
+    start = np.array([s for s, _ in spans])
+    trace = spans_trace(start, start + [n for _, n in spans])
+    made = Events(trace)
+
+    per_track: dict[int, list[tuple[int, int]]] = {}
+    for i, track in zip(made.spans.tolist(), made.track.tolist(), strict=True):
+        s = trace.spans
+        per_track.setdefault(track, []).append((int(s.start[i]), int(s.end[i])))
+
+    assert sum(map(len, per_track.values())) == len(spans)
+    for rows in per_track.values():
+        for n, (begin, end) in enumerate(rows):
+            for other, stop in rows[n + 1 :]:
+                assert other >= begin, "a track is in the order of time"
+                assert other >= end or stop <= end
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chrome_events_hold_every_span_to_the_nanosecond(name: str) -> None:
+    made = Events(open_trace(SAMPLES / name))
+    # Numbers as they are written: a float would hide what is lost in it.
+    text = b"".join(chrome.chunks(made)).decode()
+    found = json.loads(text, parse_float=str)["traceEvents"]
+
+    slices = sorted(
+        (int(e["ts"].replace(".", "")), int(e["dur"].replace(".", "")), e["name"])
+        for e in found
+        if e["ph"] == "X"
+    )
+    assert slices == told(made)
+    assert slices == sorted(
+        (nanos(e["ts"]), nanos(e["dur"]), e["name"])
+        for e in json.loads(text)["traceEvents"]
+        if e["ph"] == "X"
+    )
+    samples = sum(len(series) for series in made.trace.counters)
+    count = Counter(e["ph"] for e in found)
+    assert (count["i"], count["C"]) == (len(made.trace.markers), samples)
+    named = {(e["pid"], e["tid"]) for e in found if e["name"] == "thread_name"}
+    assert {(e["pid"], e["tid"]) for e in found if e["ph"] in "Xi"} <= named
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_packets_hold_what_chrome_events_hold(name: str) -> None:
+    pytest.importorskip("perfetto", reason="perfetto is not installed")
+    made = Events(open_trace(SAMPLES / name))
+
+    slices, markers, samples = unpacked(b"".join(perfetto.chunks(made)))
+
+    assert sorted(slices) == told(made)
+    assert markers == len(made.trace.markers)
+    assert samples == sum(len(series) for series in made.trace.counters)
+
+
+def unpacked(data: bytes) -> tuple[list[Slice], int, int]:
+    """Return slices, instants and samples of packets, read by their description."""
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+    names: dict[int, str] = {}
+    opened: dict[int, list[tuple[int, str]]] = {}
+    slices, markers, samples = [], 0, 0
+    for packet in Trace.FromString(data).packet:
+        names |= {entry.iid: entry.name for entry in packet.interned_data.event_names}
+        event = packet.track_event
+        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            begin = (packet.timestamp, names[event.name_iid])
+            opened.setdefault(event.track_uuid, []).append(begin)
+        elif event.type == TrackEvent.TYPE_SLICE_END:
+            start, name = opened[event.track_uuid].pop()
+            slices.append((start, packet.timestamp - start, name))
+        markers += event.type == TrackEvent.TYPE_INSTANT
+        samples += event.type == TrackEvent.TYPE_COUNTER
+    assert not any(opened.values())
+    return slices, markers, samples
+
+
+def test_packets_without_their_package_are_refused(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "perfetto.trace_builder.proto_builder", None)
+
+    with pytest.raises(ExportError, match="pip install perfetto"):
+        list(perfetto.chunks(Events(spans_trace([0], [1]))))
+
+
+def test_file_that_no_viewer_opens_is_refused(monkeypatch) -> None:
+    pytest.importorskip("perfetto", reason="perfetto is not installed")
+    monkeypatch.setattr(perfetto, "MAX_BYTES", 10)
+
+    with pytest.raises(ExportError, match="larger than 4 GiB"):
+        list(perfetto.chunks(Events(spans_trace([0], [1]))))
+
+
+@given(pairs)
+def test_stacks_sum_up_to_the_time_in_which_a_track_is_busy(
+    spans: list[tuple[int, int]],
+) -> None:
+    start = np.array([s for s, _ in spans])
+    trace = spans_trace(start, start + [n for _, n in spans], op=3)
+    made = Events(trace)
+
+    found = folded.stacks(made)
+
+    busy = 0
+    for track in set(made.track.tolist()):
+        own = made.spans[made.track == track]
+        ticks = {
+            tick
+            for i in own.tolist()
+            for tick in range(int(trace.spans.start[i]), int(trace.spans.end[i]))
+        }
+        busy += len(ticks)
+    assert sum(found.values()) == busy
+    assert all(time > 0 for time in found.values())
+
+
+def test_stacks_name_process_track_and_nested_ops() -> None:
+    trace = spans_trace([0, 2, 20], [10, 5, 24], op=[3, 4, 3])
+    outer, inner = trace.op_name(3), trace.op_name(4)
+
+    text = b"".join(folded.chunks(Events(trace))).decode()
+
+    assert text.splitlines() == [
+        f"Threads;thread 0;{outer} 11",
+        f"Threads;thread 0;{outer};{inner} 3",
+    ]
+
+
+def test_hostile_names_stay_data() -> None:
+    trace = hostile_trace()
+    made = Events(trace)
+
+    found = chrome_of(made)
+    lines = b"".join(folded.chunks(made)).decode().splitlines()
+
+    assert [e["name"] for e in found["traceEvents"] if e["ph"] == "X"] == [HOSTILE]
+    assert len(lines) == 1
+    assert re.fullmatch(r"[^;]+;[^;]+;[^;]+ 5", lines[0])
+    assert "\x1b" not in lines[0]
+
+
+def hostile_trace() -> Trace:
+    builder = TraceBuilder()
+    builder.add_lane("thread 0", LaneKind.THREAD)
+    names = builder.strings.intern_many([HOSTILE])
+    builder.add_spans(start=np.array([0]), end=np.array([5]), lane=0, name=names)
+    return finished(builder)
+
+
+def test_times_before_zero_are_moved_and_that_is_said() -> None:
+    made = Events(spans_trace([-7, 3], [-2, 4]))
+
+    ts = [e["ts"] for e in chrome_of(made)["traceEvents"] if e["ph"] == "X"]
+
+    assert ts == [0.0, 0.010]
+    later = Events(spans_trace([3], [4]))
+    claim = "The times begin at 0: * * were added to each."
+    assert_sides(claim, said(chrome, made), said(chrome, later) + said(folded, made))
+    assert "7 ns were added" in said(chrome, made)
+
+
+def test_range_takes_what_reaches_into_it() -> None:
+    trace = open_trace(SAMPLES / "npu-prefill-decode.json")
+    time = TimeRange(20_000, 40_000)
+    made = Events(trace, time=time)
+
+    s = trace.spans
+    inside = [
+        i for i in range(len(s)) if s.end[i] >= time.start and s.start[i] < time.end
+    ]
+    assert sorted(made.spans.tolist()) == inside
+    assert made.is_part
+    samples = [e for e in chrome_of(made)["traceEvents"] if e["ph"] == "C"]
+    assert 0 < len(samples) < sum(len(series) for series in trace.counters)
+    first = min(nanos(e["ts"]) for e in samples)
+    assert first <= time.start, "the value that holds at the begin is there"
+
+
+def test_parts_that_do_not_nest_lie_on_further_tracks_of_one_name() -> None:
+    made = Events(spans_trace([0, 5], [10, 15]))
+
+    assert len(made.tracks) == 2
+    assert len({track.name for track in made.tracks}) == 1
+    claim = "Spans that overlap in part lie on * further * of the same name."
+    assert_sides(claim, said(chrome, made), said(chrome, Events(spans_trace([0], [9]))))
+    assert "1 further track of" in said(chrome, made)
+
+
+def test_mask_leaves_markers_and_counters_out_and_says_so() -> None:
+    trace = open_trace(SAMPLES / "npu-prefill-decode.json")
+    made = Events(trace, np.arange(len(trace.spans)) < 3)
+
+    kinds = Counter(e["ph"] for e in chrome_of(made)["traceEvents"])
+
+    assert (kinds["X"], kinds["i"], kinds["C"]) == (3, 0, 0)
+    claim = "Markers and counters are left out: only spans were asked for."
+    assert_sides(claim, said(chrome, made), said(chrome, Events(trace)))
+
+
+def test_what_a_file_does_not_hold_is_said_where_it_was_there() -> None:
+    traces = {name: open_trace(SAMPLES / name) for name in NAMES}
+    llama, tensors, npu = (said(chrome, Events(traces[name])) for name in NAMES)
+
+    claim = "Times are cycles*; each is written as a nanosecond."
+    assert_sides(claim, npu, llama + tensors)
+    assert_sides("The format has no place for *: left out.", tensors, llama)
+    assert "no place for accesses to tensors, buffers:" in tensors
+    claim = "When each span ran and its name are left out: ops are summed up."
+    made = Events(traces[NAMES[0]])
+    assert_sides(claim, said(folded, made), said(chrome, made))
+
+
+def test_sample_without_a_value_is_left_out_and_counted() -> None:
+    trace = open_trace(SAMPLES / NAMES[2])
+    series = trace.counters[0]
+    value = series.value.copy()
+    value[1] = np.nan
+    broken = replace(
+        trace, counters=(replace(series, value=value), *trace.counters[1:])
+    )
+    made = Events(broken)
+
+    assert b"nan" not in b"".join(chrome.chunks(made)).lower()
+    claim = "* sample* of counters without a value * left out."
+    assert_sides(claim, said(chrome, made), said(chrome, Events(trace)))
+    assert "1 sample of counters without a value is left out" in said(chrome, made)
+
+
+def test_tracks_that_nest_need_no_look_at_each_span(monkeypatch) -> None:
+    """Millions of ops that follow each other cost no step of Python each."""
+    start = np.arange(0, 20, 2)
+
+    assert not events.nested(start, start + 2).any()
+    assert events.nested(start, start + 3).max() == 1
