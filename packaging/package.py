@@ -388,7 +388,7 @@ def tar() -> Path:
     run(
         ["tar", "--create", "--owner=0", "--group=0", "--numeric-owner",
          "--sort=name", f"--mtime=@{os.environ['SOURCE_DATE_EPOCH']}",
-         "--use-compress-program=zstd -q -19 -T0", "--file", target,
+         "--use-compress-program=zstd -q -12 -T0", "--file", target,
          "--directory", folder.parent, name]
     )  # fmt: skip
     shutil.rmtree(folder.parent)

@@ -2,7 +2,7 @@
 # Run inside of the root of test-package.sh: the window under Xvfb, and double-click.
 set -eu
 sample=$1
-export DISPLAY=:77 LIBGL_ALWAYS_SOFTWARE=1 XDG_RUNTIME_DIR=/tmp/runtime
+export DISPLAY=:77 XDG_CURRENT_DESKTOP=GNOME LIBGL_ALWAYS_SOFTWARE=1 XDG_RUNTIME_DIR=/tmp/runtime
 mkdir -p "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR"
 Xvfb :77 -screen 0 1600x1000x24 +extension GLX >/dev/null 2>&1 &
 server=$!
