@@ -12,15 +12,12 @@ from ggscope.cli.output import ERROR, GOOD
 from ggscope.errors import TraceError
 from ggscope.readers.registry import infos, open_trace
 
-_MIN_COLORS = 8
-"""A picture with fewer colours shows no spans."""
-_STEP = 3
-_GL_STRINGS = {"vendor": 0x1F00, "renderer": 0x1F01, "OpenGL": 0x1F02}
-
 
 def run(arguments: Namespace) -> int:
     """Open every bundled sample and draw it; return the exit code."""
     if arguments.probe_gl:
+        from ggscope.render.probe import gl_facts
+
         output.emit_json(gl_facts())
         return GOOD
     need_no_display()
@@ -56,6 +53,7 @@ def _try_sample(sample: Path) -> None:
     from ggscope.opening import open_bundle
     from ggscope.readers.survey import survey
     from ggscope.render.look import Look, css_px
+    from ggscope.render.probe import is_blank
     from ggscope.render.timeline.figure import timeline_figure
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
@@ -71,38 +69,3 @@ def _try_sample(sample: Path) -> None:
             )
             if is_blank(target):
                 raise TraceError(f"{sample.name}: the {suffix[1:]} figure is blank.")
-
-
-def is_blank(figure: Path) -> bool:
-    """Tell whether a PNG or SVG figure shows nothing, or cannot be decoded."""
-    if figure.suffix == ".svg":
-        text = figure.read_text("utf-8")
-        return text.count("<rect") + text.count("<path") < _MIN_COLORS
-    from PySide6.QtGui import QImage
-
-    image = QImage(str(figure))
-    colors: set[int] = set()
-    for y in range(0, image.height(), _STEP):
-        colors.update(image.pixel(x, y) for x in range(0, image.width(), _STEP))
-    return len(colors) < _MIN_COLORS
-
-
-def gl_facts() -> dict[str, str]:
-    """Return what draws OpenGL here: platform, vendor, renderer and version.
-
-    Makes a QGuiApplication; call it in a process of its own, since a broken driver
-    may end it.
-    """
-    from PySide6.QtGui import QGuiApplication, QOffscreenSurface, QOpenGLContext
-
-    application = QGuiApplication(["ggscope"])
-    surface, context = QOffscreenSurface(), QOpenGLContext()
-    surface.create()
-    facts = {"platform": application.platformName()}
-    if not (context.create() and context.makeCurrent(surface)):
-        return {**facts, "OpenGL": "not available"}
-    functions = context.functions()
-    for name, number in _GL_STRINGS.items():
-        facts[name] = functions.glGetString(number) or "unknown"
-    context.doneCurrent()
-    return facts
