@@ -15,6 +15,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+import ggscope
 from ggscope.gui import hand_over
 from ggscope.gui.hand_over import (
     LETTER_BYTES,
@@ -172,6 +173,8 @@ def test_windows_of_other_displays_and_settings_are_others(
         monkeypatch.setenv(name, value)
         found.add(address())
     assert len(found) == 5
+    monkeypatch.setattr(ggscope, "__version__", "another")
+    assert address() not in found
     monkeypatch.setenv("GGSCOPE_SAFE_MODE", "1")
     assert address() is None
     monkeypatch.delenv("GGSCOPE_SAFE_MODE")
