@@ -249,6 +249,31 @@ def test_export_by_an_unknown_preset_names_the_known_ones(run, built, tmp_path):
     assert all(name in answer.err for name in ("single", "double", "slide", "readme"))
 
 
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_export_too_large_to_be_composed_is_refused_with_its_size(
+    run, built, tmp_path, suffix
+):
+    target = tmp_path / f"a{suffix}"
+
+    answer = run("export", built(), "--width", "900000mm", "-o", target)
+
+    assert answer.code == 1
+    assert "A picture of 3401575 × any pixels is too large" in answer.err
+    assert not target.exists()
+
+
+def test_export_with_an_option_that_does_not_fit_says_so(run, built, tmp_path):
+    options = ("--view", "cache", "--options", '{"capacity": "much"}')
+    answer = run("export", built("moe_reads()"), *options, "-o", tmp_path / "a.png")
+    unknown = run(
+        "export", built(), "--options", '{"taste": 1}', "-o", tmp_path / "a.png"
+    )
+
+    assert answer.code == unknown.code == 1
+    assert "--options has a value that does not fit" in answer.err
+    assert "timeline has no option 'taste'. Options: absolute, color_by" in unknown.err
+
+
 def test_export_larger_than_memory_is_refused_with_its_size(
     run, built, tmp_path, monkeypatch
 ):

@@ -13,6 +13,7 @@ from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import coloring, for_each_file, load
+from ggscope.errors import ExportError
 from ggscope.text import file_name
 from ggscope.views.registry import BUILTIN
 from ggscope.writing import check_folder, check_target, make_folder, write_file
@@ -89,8 +90,15 @@ def _export(path: Path, target: Path, arguments: Namespace) -> str:
     need_no_display()
     if target != arguments.output:  # one of several in a folder
         make_folder(target.parent)
-    figure = make_figure(trace, arguments.view, arguments)
-    return figure.write(target, look_of(arguments), overwrite=arguments.force)
+    try:
+        figure = make_figure(trace, arguments.view, arguments)
+        return figure.write(target, look_of(arguments), overwrite=arguments.force)
+    except (TypeError, ValueError) as error:
+        if not arguments.options:
+            raise
+        raise ExportError(
+            f"--options has a value that does not fit: {error}"
+        ) from error
 
 
 def look_of(arguments: Namespace) -> "Look":

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 from PySide6.QtCore import (
     QBuffer,
@@ -191,6 +192,7 @@ class Figure:
             write_file(target, content, overwrite=overwrite)
             return ""
         ensure_gui_application()
+        _check_size(look)
         drawn = self.draw(replace(look, suffix=suffix))
         export_display_list(
             drawn.picture,
@@ -211,6 +213,7 @@ class Figure:
         """
         ensure_gui_application()
         look = look or self.look
+        _check_size(look)
         picture = self.draw(look).picture
         return render_image(picture, look.dpi, transparent=look.transparent)
 
@@ -254,6 +257,21 @@ def export_display_list(
     write_file(target, content, overwrite=overwrite)
 
 
+def _check_size(look: Look) -> None:
+    """Refuse what is too large before it is composed; see `render_image`."""
+    width, height = look.pixels(look.width), look.pixels(look.height)
+    if max(width or 0, height or 0) > MAX_PIXELS:
+        _refuse_size(width, height)
+
+
+def _refuse_size(width: int | None, height: int | None) -> NoReturn:
+    sides = " × ".join("any" if side is None else str(side) for side in (width, height))
+    raise ExportError(
+        f"A picture of {sides} pixels is too large; {MAX_PIXELS} are possible per "
+        "side. Use a smaller size or dpi."
+    )
+
+
 def check_suffix(target: Path, more: tuple[str, ...] = ()) -> None:
     """Raise ExportError where the suffix is neither that of a figure nor in `more`."""
     known = (*_WRITERS, *more)
@@ -279,10 +297,7 @@ def render_image(
     width = max(round(picture.width * picture.scale), 1)
     height = max(round(picture.height * picture.scale), 1)
     if max(width, height) > MAX_PIXELS:
-        raise ExportError(
-            f"A picture of {width} × {height} pixels is too large; "
-            f"{MAX_PIXELS} are possible per side. Use a smaller size or dpi."
-        )
+        _refuse_size(width, height)
     # The picture itself, and what its encoding takes.
     needed, free = width * height * _BYTES_PER_PIXEL, available_bytes()
     if needed > free:
