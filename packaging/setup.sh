@@ -69,7 +69,22 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
+# What a desktop has and the tests of the double click ask; without them these are
+# skipped, and say so.
+desktop_tools() {
+    [ "$(uname)" = Linux ] || return 0
+    tools=""
+    for pair in desktop-file-validate:desktop-file-utils update-mime-database:shared-mime-info \
+        xdg-open:xdg-utils appstreamcli:appstream gio:libglib2.0-bin \
+        mimetype:libfile-mimeinfo-perl xev:x11-utils; do
+        command -v "${pair%%:*}" >/dev/null 2>&1 || tools="$tools ${pair#*:}"
+    done
+    # shellcheck disable=SC2086
+    [ -z "$tools" ] || install_packages $tools || say "not there, and their tests are skipped:$tools"
+}
+
 setup_system() {
+    desktop_tools
     missing=$(missing_libraries "$1")
     [ -n "$missing" ] || return 0
     # Mesa's software OpenGL serves the tests and machines without a GPU.
