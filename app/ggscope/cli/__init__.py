@@ -109,6 +109,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.residency import run
         case "convert":
             from ggscope.cli.convert import run
+        case "report":
+            from ggscope.cli.report import run
         case "readers":
             from ggscope.cli.readers import run
         case "live":

@@ -31,6 +31,7 @@ COMMANDS = {
     "export": "write a figure as PNG, SVG or PDF",
     "thumbnail": "draw a small picture of a file, for file managers",
     "convert": "write a trace in another format",
+    "report": "write one HTML page that tells of a trace and opens anywhere",
     "live": "follow a program that runs: records, losses and lag, each second",
     "readers": "list the formats that can be read",
     "bench": "measure opening a file and moving through it",
@@ -43,6 +44,7 @@ _EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format
 is no error.
 A file that is named like a command is opened as ./info."""
 _REPLACES = "replace files that are there; "
+_WRITING = ("export", "convert", "check", "report")
 SHELLS = ("bash", "zsh", "fish")
 _TABLE_FORMATS = ("table", "csv", "json")
 
@@ -245,7 +247,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
     group.add_argument(
         "--force",
         action="store_true",
-        help=(_REPLACES if name in ("export", "convert", "check") else "")
+        help=(_REPLACES if name in _WRITING else "")
         + "read the file even if it will hardly fit into memory",
     )
     group.add_argument(
@@ -487,11 +489,39 @@ def _add_show(parser: _Parser) -> None:
     )
 
 
-def _add_export(parser: _Parser) -> None:
-    from ggscope.model.selection import COLOR_BY
+class _Views(tuple[str, ...]):
+    """The views that have figures; several of them are a choice too."""
+
+    def __contains__(self, chosen: object) -> bool:
+        return isinstance(chosen, tuple) and all(
+            tuple.__contains__(self, name) for name in chosen
+        )
+
+
+def _views() -> tuple[str, ...]:
     from ggscope.views.registry import BUILTIN
 
-    views = tuple(view.figure_name for view in BUILTIN if view.figure)
+    return tuple(view.figure_name for view in BUILTIN if view.figure)
+
+
+def _views_of(text: str) -> tuple[str, ...]:
+    """Return the views that ``timeline,heatmap`` or ``all`` names, each once."""
+    if text == "all":
+        return _views()
+    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in chosen:
+        if name not in _views():
+            listed = ", ".join(map(repr, (*_views(), "all")))
+            raise argparse.ArgumentTypeError(
+                f"invalid choice: {name!r} (choose from {listed})"
+            )
+    return chosen
+
+
+def _add_export(parser: _Parser) -> None:
+    from ggscope.model.selection import COLOR_BY
+
+    views = _views()
     parser.add_argument(
         "--view",
         choices=views,
@@ -662,6 +692,26 @@ def _add_convert(parser: _Parser) -> None:
     )
 
 
+def _add_report(parser: _Parser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=_target,
+        required=True,
+        metavar="FILE",
+        help="the page (.html), below 5 MB; what is there is replaced only with "
+        "--force",
+    )
+    parser.add_argument(
+        "--view",
+        choices=_Views(_views()),
+        type=_views_of,
+        metavar="VIEW",
+        help="figures of these views, like timeline,heatmap; default: of all that "
+        "have something to show",
+    )
+
+
 def _add_bench(parser: _Parser) -> None:
     parser.add_argument(
         "--seconds",
@@ -712,6 +762,7 @@ _READING: dict[str, str | int] = {
     "info": "*",
     "bench": 1,
     "convert": 1,
+    "report": 1,
     **dict.fromkeys(("check", "stats", "hot", "cache", "show", "export"), "+"),
     "residency": "+",
 }
@@ -740,6 +791,7 @@ _OWN = {
     "export": _add_export,
     "thumbnail": _add_thumbnail,
     "convert": _add_convert,
+    "report": _add_report,
     "hot": _add_hot,
     "cache": _add_cache,
     "residency": _add_residency,

@@ -223,6 +223,11 @@ def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if wanted else text
 
 
+def unstyled(text: str) -> str:
+    """Return a text that `styled` had its hands in, for what is no terminal."""
+    return _STYLE.sub("", text)
+
+
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)
 ) -> str:

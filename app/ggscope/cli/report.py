@@ -1,0 +1,410 @@
+"""``ggscope report``: one HTML page that tells of a trace, and opens anywhere."""
+
+import math
+import shlex
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ggscope import __version__
+from ggscope.analysis.completeness.expected import Completeness, completeness
+from ggscope.analysis.reads.hotness import ranking
+from ggscope.analysis.reads.unrecorded import time_words
+from ggscope.analysis.statistics.table import RULES, TWICE, StatTable, stat_table
+from ggscope.cli import output
+from ggscope.cli.export import need_no_display
+from ggscope.cli.info.info import describe, info_text
+from ggscope.cli.output import ERROR, GOOD, spare_inputs
+from ggscope.cli.reading import failure_json, load
+from ggscope.errors import ExportError, TraceError
+from ggscope.model.selection import By
+from ggscope.model.tables import Quality, quality_of
+from ggscope.model.time import Unit
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact,
+    format_exact_bytes,
+    format_offset,
+    format_share,
+)
+from ggscope.readers.registry import with_troubles
+from ggscope.views.registry import BUILTIN
+from ggscope.words.completeness import completeness_words, with_completeness
+from ggscope.words.reads import hot_cold, hot_facts
+from ggscope.writers.report import (
+    MAX_BYTES,
+    Bar,
+    Cell,
+    Picture,
+    ReportTable,
+    Section,
+    report_html,
+)
+from ggscope.writing import check_target, write_file
+
+if TYPE_CHECKING:
+    from ggscope.render.export import Figure
+
+_MAX_WORDS = 200_000
+_MAX_ROWS, _MAX_BARS, _MAX_LONGEST = 40, 16, 25
+_MAX_PROBLEMS = 200
+_TITLES: dict[By, str] = {
+    "op": "By op",
+    "layer": "By layer",
+    "token": "By token",
+    "lane": "By lane",
+}
+_DPI = (144, 96, 60)
+"""Figures are drawn at the first of these at which all fit into the page."""
+_ROOM = MAX_BYTES - 1_200_000
+"""Bytes for pictures: texts take less than the rest, for all of them are cut."""
+
+
+def run(arguments: Namespace) -> int:
+    """Write the report of a file; return the exit code."""
+    target: Path = arguments.output
+    (path,) = arguments.files
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ExportError(
+            f"{target.name}: a report is .html, not "
+            f"{target.suffix or 'a file without a suffix'}."
+        )
+    spare_inputs(target, (path, *arguments.beside))
+    check_target(target, overwrite=arguments.force)
+    try:
+        trace = with_troubles(load(path, arguments))
+    except TraceError as error:
+        if arguments.json:
+            output.emit_json(failure_json(path, error))
+        raise
+    content = report(trace, path, command_of(arguments), views=arguments.view)
+    write_file(target, content, overwrite=arguments.force)
+    output.say(f"{target} written.")
+    if arguments.json:
+        output.emit_json(
+            {"path": str(path), "output": str(target), "bytes": len(content)}
+        )
+    return GOOD if len(content) <= MAX_BYTES else ERROR
+
+
+def command_of(arguments: Namespace) -> str:
+    """Return the command line that makes this report, as a shell takes it."""
+    words = ["ggscope", "report"]
+    for flag, value in (
+        ("--format", arguments.reader),
+        ("--ops", arguments.ops),
+        ("--records", arguments.records),
+        ("--names", arguments.names),
+    ):
+        if value is not None:
+            words += [flag, str(value)]
+    for flag, pairs in (("--option", arguments.option), ("--shift", arguments.shift)):
+        for key, value in pairs:
+            words += [flag, f"{key}={value}"]
+    for beside in arguments.beside:
+        words += ["--with", str(beside)]
+    if arguments.view is not None:
+        words += ["--view", ",".join(arguments.view)]
+    words += ["-o", str(arguments.output), "--", str(arguments.files[0])]
+    return shlex.join(words)
+
+
+def report(
+    trace: Trace, path: Path, command: str, *, views: Sequence[str] | None = None
+) -> bytes:
+    """Return the page of a trace.
+
+    Parameters
+    ----------
+    command : how it is made again.
+    views : names of the figures; None = of every view that has something to show.
+    """
+    found = completeness(trace)
+    trace = with_completeness(trace, found)
+    pictures, left_out = _pictures(trace, views)
+    sections = [
+        _summary(trace, path, found),
+        Section("Figures", notes=left_out, pictures=tuple(pictures)),
+        _statistics(trace),
+        _hot(trace),
+        _problems(trace, found),
+        _making(trace, command),
+    ]
+    shown = [s for s in sections if s is not None]
+    name = trace.info.paths[0].name if trace.info.paths else path.name
+    return report_html(f"Report of {name}", shown)
+
+
+def _summary(trace: Trace, path: Path, found: Completeness) -> Section:
+    # Problems have a section of their own.
+    facts = describe(trace, path, found)
+    words = info_text(replace(trace, warnings=()), facts)
+    words = output.unstyled(words).replace("No problems found.", "").rstrip()
+    if len(words) > _MAX_WORDS:
+        words = words[:_MAX_WORDS] + " …"
+    return Section("Summary", words)
+
+
+# -- figures -----------------------------------------------------------------
+
+
+def _pictures(
+    trace: Trace, views: Sequence[str] | None
+) -> tuple[list[Picture], tuple[str, ...]]:
+    """Return the figures that fit, and sentences on those that are not there."""
+    need_no_display()
+    figures: list[tuple[str, Figure]] = []
+    left_out: list[str] = []
+    for entry in BUILTIN:
+        name = entry.figure_name
+        if not name or (views is not None and name not in views):
+            continue
+        if views is None and not (entry.has_data(trace) and _has_times(name, trace)):
+            continue
+        figures.append((entry.title, entry.load_figure()(trace)))
+    for dpi in _DPI:
+        pictures: list[Picture] = []
+        failed: list[str] = []
+        for title, figure in figures:
+            try:
+                pictures.append(_picture(title, figure, dpi))
+            except ExportError as error:
+                failed.append(f"{title}: {error}")
+        if sum(picture.size for picture in pictures) <= _ROOM:
+            break
+    else:  # very busy ones: on light paper only, and the largest go
+        pictures = [replace(picture, dark=b"") for picture in pictures]
+        while sum(picture.size for picture in pictures) > _ROOM:
+            largest = max(pictures, key=lambda picture: picture.size)
+            pictures.remove(largest)
+            left_out.append(
+                f"{largest.title}: the figure is too large for a report; "
+                "ggscope export writes it."
+            )
+    return pictures, (*failed, *left_out)
+
+
+def _has_times(name: str, trace: Trace) -> bool:
+    counted = (trace.spans, trace.markers, trace.counters)
+    return name != "timeline" or any(len(table) for table in counted)
+
+
+def _picture(title: str, figure: "Figure", dpi: int) -> Picture:
+    look = replace(figure.look, dpi=dpi, theme="light")
+    light, caption = figure.png(look)
+    dark, _ = figure.png(replace(look, theme="dark"))
+    return Picture(title, light, dark, caption)
+
+
+# -- tables ------------------------------------------------------------------
+
+
+def _statistics(trace: Trace) -> Section | None:
+    if not len(trace.spans):
+        return None
+    unit = trace.clock.unit
+    tables, bars = [], tuple[Bar, ...]()
+    notes = [time_words(trace)] if time_words(trace) else []
+    for by, title in _TITLES.items():
+        found = stat_table(trace, by, limit=_MAX_ROWS)
+        if not found.rows or (by in ("layer", "token") and len(found.rows) < 2):
+            continue
+        if by == "op":
+            bars = tuple(_op_bars(found, unit))
+        tables.append(_stat_table(title, by, found, trace))
+    if longest := _longest(trace):
+        tables.append(longest)
+    return Section("Statistics", notes=tuple(notes), bars=bars, tables=tuple(tables))
+
+
+def _op_bars(found: StatTable, unit: Unit) -> Iterator[Bar]:
+    """Return the ops with the longest totals, as parts of the longest."""
+    timed = [row for row in found.rows if row.timed][:_MAX_BARS]
+    for row in timed:
+        yield Bar(
+            row.key,
+            row.total / max(timed[0].total, 1),
+            f"{format_duration(row.total, unit)} · {format_share(row.share)}",
+            f"{row.key}: {format_exact(row.total, unit)} in "
+            f"{format_count(row.timed)} spans ({row.quality})",
+        )
+
+
+def _time_cell(ticks: float | None, unit: Unit) -> Cell:
+    if ticks is None or math.isnan(ticks):
+        return Cell(NOT_AVAILABLE)
+    exact = format_exact(int(ticks), unit)
+    if ticks != int(ticks):  # a mean or percentile lies between ticks
+        exact = f"{ticks:,.3f} {'ns' if unit == 'ns' else 'cycles'}"
+    return Cell(format_duration(ticks, unit), exact)
+
+
+def _bytes_cell(n_bytes: int) -> Cell:
+    if n_bytes < 0:
+        return Cell(NOT_AVAILABLE)
+    return Cell(format_bytes(n_bytes), format_exact_bytes(n_bytes))
+
+
+def _stat_table(title: str, by: By, found: StatTable, trace: Trace) -> ReportTable:
+    unit = trace.clock.unit
+    knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
+    head = (by, "count", "total", "share", "mean", "min", "p50", "p90", "p99", "max")
+    rows = []
+    for row in found.rows:
+        share = Cell(NOT_AVAILABLE)
+        if row.timed:
+            share = Cell(format_share(row.share), f"{100 * row.share:.9g} %")
+        times = (row.mean, row.min, row.p50, row.p90, row.p99, row.max)
+        cells = [
+            Cell(row.key or NOT_AVAILABLE),
+            Cell(format_count(row.count)),
+            _time_cell(row.total if row.timed else None, unit),
+            share,
+            *(_time_cell(ticks, unit) for ticks in times),
+        ]
+        if knows_bytes:
+            cells.append(_bytes_cell(row.bytes))
+        rows.append([*cells, Cell(row.quality)])
+    more = found.n_groups - len(found.rows)
+    notes = [f"… and {format_count(more)} more."] if more > 0 else []
+    notes += [RULES[by]] if by in RULES else []
+    if any(found.counts_twice):
+        notes.append(TWICE)
+    if n := found.all.count - found.all.timed:
+        notes.append(
+            f"The times leave out {format_count(n)} spans whose duration is estimated "
+            "or unfinished."
+        )
+    columns = (*head, *(("bytes",) if knows_bytes else ()), "quality")
+    for op, n in found.unrecorded.items():
+        none = [Cell(NOT_AVAILABLE)] * (len(columns) - 3)
+        said = Cell("not recorded, per pass")
+        rows.append([Cell(op), Cell(format_count(n)), *none, said])
+    return ReportTable(title, columns, rows, text_last=True, notes=tuple(notes))
+
+
+def _longest(trace: Trace) -> ReportTable | None:
+    """Return the longest spans whose durations are measured or derived."""
+    from ggscope.analysis.rows.groups import chunks
+
+    spans, unit = trace.spans, trace.clock.unit
+    ids = np.zeros(0, np.int64)
+    for rows in chunks(len(spans)):
+        here = np.arange(*rows.indices(len(spans)), dtype=np.int64)
+        known = quality_of(spans.flags[rows]) <= Quality.DERIVED
+        ids = np.concatenate([ids, here[known & (spans.op[rows] >= 0)]])
+        if len(ids) > _MAX_LONGEST:
+            lengths = spans.end[ids] - spans.start[ids]
+            ids = np.sort(ids[np.argsort(-lengths, kind="stable")[:_MAX_LONGEST]])
+    if not len(ids):
+        return None
+    lengths = spans.end[ids] - spans.start[ids]
+    table = []
+    for i in ids[np.argsort(-lengths, kind="stable")].tolist():
+        start, end = int(spans.start[i]), int(spans.end[i])
+        table.append(
+            [
+                Cell(trace.span_name(i)),
+                Cell(trace.op_name(int(spans.op[i]))),
+                Cell(trace.lanes[int(spans.lane[i])].name),
+                _time_cell(start, unit),
+                _time_cell(end - start, unit),
+                Cell(Quality(int(quality_of(spans.flags[i]))).word),
+            ]
+        )
+    return ReportTable(
+        "Longest spans",
+        ("span", "op", "lane", "begins", "duration", "quality"),
+        table,
+        n_text=3,
+        text_last=True,
+    )
+
+
+def _hot(trace: Trace) -> Section | None:
+    found = hot_cold(trace, None)
+    facts = hot_facts(trace, found)
+    if not facts:
+        return None
+    groups = ranking(trace, found.heat, "tensor")
+    total = int(groups.bytes.sum()) or 1
+    rows = [
+        [
+            Cell(groups.keys[i]),
+            Cell(format_count(int(groups.accesses[i]))),
+            _bytes_cell(int(groups.bytes[i])),
+            Cell(format_share(int(groups.bytes[i]) / total)),
+        ]
+        for i in range(min(len(groups), _MAX_ROWS))
+    ]
+    told = [[Cell(fact.title), Cell(fact.words), Cell(fact.remark)] for fact in facts]
+    tables = [ReportTable("", ("", "", ""), told, n_text=3)]
+    if rows:
+        more = len(groups) - len(rows)
+        notes = (f"… and {format_count(more)} more.",) if more > 0 else ()
+        head = ("tensor", "accesses", "read", "share")
+        tables.append(ReportTable("Read most", head, rows, notes=notes))
+    return Section("Hot and cold tensors", tables=tuple(tables))
+
+
+def _problems(trace: Trace, found: Completeness) -> Section:
+    notes = []
+    if len(trace.spans):
+        notes.append(f"Complete: {completeness_words(found)}.")
+    if not trace.warnings:
+        return Section("Problems", notes=("No problems found.", *notes))
+    rows = [
+        [
+            Cell(w.severity.word.replace("_", " "), kind=w.severity.word),
+            Cell(w.code),
+            Cell(w.message, w.message if len(w.message) > 200 else ""),
+            Cell(format_count(w.count)),
+            Cell(w.place),
+            Cell("", "")
+            if w.offset is None
+            else Cell(format_offset(w.offset), f"byte {w.offset:,}"),
+            Cell(w.remedy),
+        ]
+        for w in trace.warnings[:_MAX_PROBLEMS]
+    ]
+    more = len(trace.warnings) - len(rows)
+    if more > 0:
+        notes.append(f"… and {format_count(more)} more; ggscope check lists all.")
+    head = ("severity", "code", "message", "count", "place", "offset", "remedy")
+    table = ReportTable("", head, rows, n_text=3, text_last=True)
+    return Section("Problems", notes=tuple(notes), tables=(table,))
+
+
+def _making(trace: Trace, command: str) -> Section:
+    rows = [
+        ("made by", f"ggscope {__version__}"),
+        ("made at", _when(time.time())),
+        ("command", command),
+        ("reader", trace.info.reader_id),
+    ]
+    for path in trace.info.paths:
+        try:
+            status = path.stat()
+        except OSError:
+            rows.append(("file", f"{path}; its size and date could not be asked for"))
+            continue
+        size = format_exact_bytes(status.st_size)
+        rows.append(("file", f"{path}; {size}, changed {_when(status.st_mtime)}"))
+    rows += [(f"option {key}", value) for key, value in trace.info.options.items()]
+    cells = [[Cell(name), Cell(value)] for name, value in rows[:_MAX_PROBLEMS]]
+    return Section(
+        "How this was made", tables=(ReportTable("", ("", ""), cells, n_text=2),)
+    )
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))

@@ -1,0 +1,281 @@
+"""``ggscope report``: one page tells of a trace, opens offline and runs nothing."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ggscope.cli import report as made
+from ggscope.writers.report import (
+    MAX_BYTES,
+    Bar,
+    Cell,
+    ReportTable,
+    Section,
+    report_html,
+)
+from hostile_names import CONTROLS, MARKUP, hostile_named
+from sentences import assert_sides
+from support import ROOT
+
+SAMPLES = ROOT / "resources" / "samples"
+ATTACK = '"><script>document.title="PWNED"</script><img src=x onerror=alert(1)>\'&'
+_VOID = ("meta", "img", "source", "!doctype")
+
+
+class Page(HTMLParser):
+    """What stands in a page: its tags with attributes, and its texts by tag."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(content.decode())
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        tag = self._open[-1] if self._open else ""
+        self.texts.setdefault(tag, []).append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [given for name, given in self.tags if name == tag]
+
+
+def page_of(path: Path) -> Page:
+    return Page(path.read_bytes())
+
+
+def is_safe(page: Page) -> None:
+    """Hold that nothing is loaded and only the page's own script can run."""
+    assert len(page.of("script")) == 1
+    assert {tag for tag, _ in page.tags} <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "section",
+        "pre", "p", "figure", "picture", "source", "img", "figcaption", "svg", "g",
+        "text", "rect", "div", "table", "thead", "tbody", "tr", "th", "td", "script",
+    }  # fmt: skip
+    for tag, given in page.tags:
+        assert not [name for name in given if name.startswith("on") or name == "style"]
+        for name in ("src", "srcset"):
+            assert given.get(name, "data:image/png;").startswith("data:image/png;"), tag
+        assert not {"href", "xlink:href", "background", "action"} & set(given)
+
+
+def test_report_of_every_sample_is_whole_small_and_loads_nothing(run, tmp_path) -> None:
+    for sample in ("llama.ggmlviz", "npu-prefill-decode.json"):
+        target = tmp_path / f"{sample}.html"
+
+        answer = run("report", SAMPLES / sample, "-o", target)
+
+        assert (answer.code, answer.out) == (0, "")
+        assert target.stat().st_size < MAX_BYTES
+        page = page_of(target)
+        is_safe(page)
+        titles = page.texts["h2"]
+        assert titles[:3] == ["Summary", "Figures", "Statistics"]
+        assert titles[-2:] == ["Problems", "How this was made"]
+        assert sample in page.texts["title"][0]
+
+
+def test_summary_is_what_info_says_and_problems_are_those_of_check(
+    run, built, tmp_path
+) -> None:
+    path = built("llama_like_trace", "ERROR", "DATA_LOSS")
+    target = tmp_path / "r.html"
+    info = run("info", path).out.partition("\nProblems")[0].strip()
+
+    run("report", path, "-o", target, "--view", "timeline")
+
+    page = page_of(target)
+    assert page.texts["pre"] == [info]
+    problems = run("check", path, "--json").out
+    for warning in json.loads(problems)["warnings"]:
+        assert warning["code"] in page.texts["td"]
+        assert warning["message"] in page.texts["td"]
+
+
+def test_every_digit_is_there_with_and_without_the_script(run, tmp_path) -> None:
+    target = tmp_path / "r.html"
+    sample = SAMPLES / "llama.ggmlviz"
+    run("report", sample, "-o", target, "--view", "timeline")
+    rows = json.loads(run("stats", sample, "--json").out)["rows"]
+
+    cells = [given for given in page_of(target).of("td") if "data-exact" in given]
+
+    assert cells
+    assert all(given["title"] == given["data-exact"] for given in cells)
+    digits = {re.sub(r"\D", "", given["data-exact"]).lstrip("0") for given in cells}
+    assert {str(row["total_ns"]) for row in rows} <= digits
+
+
+def test_report_tells_how_it_was_made(run, tmp_path) -> None:
+    target, path = tmp_path / "it's.html", tmp_path / "x.ggmlviz"
+    shutil.copy(SAMPLES / "llama.ggmlviz", path)
+    run("report", path, "-o", target, "--view", "timeline", "--ops", "auto")
+
+    text = " ".join(page_of(target).texts["td"])
+
+    assert f"{path};" in text
+    words = f"--ops auto --view timeline -o '{tmp_path}/it'\"'\"'s.html' -- "
+    assert f"ggscope report {words}{path}" in text
+    assert f"{path.stat().st_size:,} bytes, changed 2" in text
+
+
+def test_policy_names_the_script_and_style_that_are_there() -> None:
+    text = report_html("t", [Section("s", "words")]).decode()
+    (policy,) = (
+        given["content"]
+        for given in Page(text.encode()).of("meta")
+        if given.get("http-equiv") == "Content-Security-Policy"
+    )
+
+    for tag in ("script", "style"):
+        inner = re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+
+
+def attacked() -> bytes:
+    bar = Bar(ATTACK, 2.0, ATTACK, ATTACK)
+    row = [Cell(ATTACK, ATTACK, ATTACK), Cell(ATTACK)]
+    table = ReportTable(ATTACK, (ATTACK, ATTACK), [row], notes=(ATTACK,))
+    return report_html(
+        ATTACK, [Section(ATTACK, ATTACK, (ATTACK,), (bar,), tables=(table,))]
+    )
+
+
+def test_whatever_is_put_in_is_text() -> None:
+    page = Page(attacked())
+
+    is_safe(page)
+    assert ATTACK in page.texts["td"]
+
+
+@pytest.mark.parametrize("texts", [MARKUP, CONTROLS], ids=["markup", "controls"])
+def test_hostile_names_are_text_in_the_page(run, tmp_path, texts) -> None:
+    for reader in ("ggmlviz", "npu-json", "graph-json"):
+        path = hostile_named(tmp_path / reader, texts)[reader]
+        target = tmp_path / f"{reader}.html"
+
+        assert run("report", path, "-o", target, "--view", "timeline").code == 0
+
+        page = page_of(target)
+        is_safe(page)
+        assert not re.search(
+            "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", target.read_text()
+        )
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here")
+def test_browser_runs_no_script_of_a_name_and_the_own_one(tmp_path) -> None:
+    target = tmp_path / "r.html"
+    # One that got past the escaping: the policy holds it.
+    content = attacked().replace(b"</body>", b'<script>document.title="PWNED"</script>')
+    target.write_bytes(content)
+
+    done = subprocess.run(
+        [
+            "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-background-networking",
+            f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", target.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+    title = re.search("<title>(.*?)</title>", done.stdout, re.DOTALL)[1]
+    assert "PWNED" in title
+    assert title.startswith('"&gt;&lt;script&gt;')  # as it was written, not as it ran
+    assert 'id="tip"' in done.stdout  # the page's own script
+
+
+def test_texts_of_any_length_stay_below_the_limit() -> None:
+    long = "x" * 1_000_000
+    table = ReportTable("t", (long,), [[Cell(long, long)]] * 10)
+
+    assert len(report_html(long, [Section("s", tables=(table,))])) < 20_000
+
+
+def test_pictures_that_do_not_fit_are_drawn_smaller_or_named(
+    run, built, tmp_path, monkeypatch
+) -> None:
+    target, path = tmp_path / "r.html", built()
+    sides = {}
+
+    def size_of(room: int) -> int:
+        monkeypatch.setattr(made, "_ROOM", room)
+        run("report", path, "-o", target, "--force", "--view", "timeline")
+        page = page_of(target)
+        sides[room] = page.texts.get("p", [])
+        return sum(len(given["src"]) for given in page.of("img"))
+
+    claim = "*: the figure is too large for a report; ggscope export writes it."
+    whole = size_of(1_000_000)
+    smaller = size_of(whole)  # both schemes took about twice as much
+
+    assert whole > smaller > 0
+    assert size_of(10) == 0
+    assert_sides(claim, "\n".join(sides[10]), "\n".join(sides[whole]))
+
+
+def test_what_is_no_page_or_there_already_is_refused(run, built, tmp_path) -> None:
+    path = built()
+    taken = tmp_path / "r.html"
+    taken.write_text("mine")
+
+    assert run("report", path, "-o", tmp_path / "r.pdf").code == 1
+    assert "exists already" in run("report", path, "-o", taken).err
+    assert taken.read_text() == "mine"
+    assert run("report", path, "-o", taken, "--view", "nosuch").code == 2
+    assert run("report", tmp_path / "none.bin", "-o", tmp_path / "n.html").code == 1
+    assert not (tmp_path / "n.html").exists()
+
+
+def test_claims_of_a_report_are_made_where_they_are_true(run, built, tmp_path) -> None:
+    target = tmp_path / "r.html"
+
+    def said(path: Path) -> str:
+        run("report", path, "-o", target, "--force", "--view", "timeline")
+        texts = page_of(target).texts
+        return "\n".join(texts["td"] + texts.get("p", []))
+
+    sample, unfinished = SAMPLES / "llama.ggmlviz", SAMPLES / "tinyllama-256.bin"
+    claim = "The times leave out * spans whose duration is estimated or unfinished."
+    assert_sides(claim, said(unfinished), said(built()))
+    claim = "*; its size and date could not be asked for"
+    assert_sides(claim, said(built()), said(sample))  # a built trace names no file
+
+
+def test_json_tells_what_was_written(run, built, tmp_path) -> None:
+    target = tmp_path / "r.html"
+    answer = run("report", built(), "-o", target, "--json", "--view", "timeline")
+
+    value = json.loads(answer.out)
+    assert value["output"] == str(target)
+    assert value["bytes"] == target.stat().st_size
+
+
+def test_trace_without_spans_has_a_report_too(run, tmp_path) -> None:
+    target = tmp_path / "r.html"
+    model = next((SAMPLES / "moe-experiment").glob("*.gguf"))
+
+    assert run("report", model, "-o", target).code == 0
+
+    page = page_of(target)
+    assert "Statistics" not in page.texts["h2"]
+    assert "Timeline" not in page.texts["h3"]
