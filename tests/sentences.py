@@ -394,7 +394,7 @@ _IS_CODE = re.compile(
     r"|^ *\"\*\" |^<(!|\w+ \w+=)|^,\n|: \*; background"
 )
 """Style sheets, markup, patterns and scripts, which nobody reads."""
-_BUILT = ("add_argument", "add_parser", "Column", "column")
+_BUILT = ("add_argument", "add_parser", "Column", "column", "execute")
 
 
 @cache
@@ -402,7 +402,7 @@ def sayings_in(path: Path) -> frozenset[str]:
     """Return the sentences of a module that people may read, without blanks around.
 
     Left out are documentation, logs, what is raised, what has a code, helps of the
-    command line and the descriptions of columns.
+    command line, queries and the descriptions of columns.
     """
     found: set[str] = set()
     _say(tree_of(path), (), found)

@@ -133,7 +133,7 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 # -- one file for other viewers ----------------------------------------------------
 
 
-@pytest.mark.parametrize("to", ["chrome-json", "folded"])
+@pytest.mark.parametrize("to", ["chrome-json", "folded", "csv", "tsv", "json"])
 def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) -> None:
     target = tmp_path / "out"
 

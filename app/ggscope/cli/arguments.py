@@ -648,6 +648,10 @@ def _add_look(parser: _Parser) -> None:
 
 _CONVERTS_TO = {
     "chrome-json": "trace events for Perfetto, Tracy and chrome://tracing",
+    "csv": "the spans as a table; also tsv, json, and parquet with pyarrow or duckdb",
+    "tsv": "",
+    "json": "",
+    "parquet": "",
     "folded": "stacks with their time for flamegraph.pl and speedscope",
     "perfetto": "packets of Perfetto; needs its Python package",
     "token-json": "one token-NNNNN.json per token of a tensor-access trace",
@@ -660,7 +664,7 @@ def _add_convert(parser: _Parser) -> None:
         choices=tuple(_CONVERTS_TO),
         required=True,
         metavar="FORMAT",
-        help="; ".join(f"{name}: {text}" for name, text in _CONVERTS_TO.items()),
+        help="; ".join(f"{to}: {text}" for to, text in _CONVERTS_TO.items() if text),
     )
     parser.add_argument(
         "-o",

@@ -13,11 +13,13 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
+from ggscope.writers import spans
 from ggscope.writers.events import Events
 from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, check_target, write_file, write_files
 
 _WRITERS = {"chrome-json": "chrome", "folded": "folded", "perfetto": "perfetto"}
+_TABLES = ("csv", "tsv", "json", "parquet")
 
 
 def run(arguments: Namespace) -> int:
@@ -43,14 +45,18 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     time = None
     if arguments.range is not None:
         time = parse_range(arguments.range, trace.extent, trace.clock.unit)
-    writer = import_module(f"ggscope.writers.{_WRITERS[arguments.to]}")
     events = Events(trace, keep, time)
-    losses = writer.losses(events)
+    if arguments.to in _TABLES:
+        pieces = partial(spans.chunks, events, arguments.to)
+        losses = []
+    else:
+        writer = import_module(f"ggscope.writers.{_WRITERS[arguments.to]}")
+        pieces, losses = partial(writer.chunks, events), writer.losses(events)
     with Progress(f"writing {target}") as progress:
 
         def told() -> Iterator[bytes]:
             n_bytes = 0
-            for chunk in writer.chunks(events):
+            for chunk in pieces():
                 yield chunk
                 n_bytes += len(chunk)
                 progress.update(n_bytes, 0)

@@ -105,9 +105,8 @@ class Events:
         result = np.zeros(len(self.spans), np.int64)
         marked = set(self.trace.markers.lane[self.markers].tolist())
         of_spans = dict(zip(lane[edges].tolist(), edges.tolist(), strict=True))
-        stops = dict(
-            zip(lane[edges].tolist(), [*edges[1:].tolist(), len(lane)], strict=True)
-        )
+        ends = np.append(edges[1:], len(lane))
+        stops = dict(zip(lane[edges].tolist(), ends.tolist(), strict=False))
         for number in range(len(lanes)):
             if number not in of_spans and number not in marked:
                 continue

@@ -1,0 +1,220 @@
+"""The spans of a trace as a table: CSV, TSV, JSON and Parquet.
+
+One row per span in the order of the trace. A column that the trace does not have is
+not there; what a span lacks is empty (null).
+"""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ggscope.errors import ExportError
+from ggscope.model.lanes import lane_titles
+from ggscope.model.tables import Array, Phase, Quality, quality_of
+from ggscope.model.trace import Trace
+from ggscope.text import Value, csv_text, json_text, tsv_text
+from ggscope.writers.events import Events
+
+_PIECE = 1 << 14
+_GROUP = 1 << 17
+"""Rows of a group of a Parquet file: each is written and forgotten."""
+_OF_NUMBERS = ("layer", "token", "core", "numa")
+
+
+class SpanTable:
+    """Spans as columns of values for people and other programs.
+
+    Attributes
+    ----------
+    names : of the columns; times say their unit.
+    """
+
+    def __init__(self, events: Events) -> None:
+        self.trace: Trace = events.trace
+        self.ids = np.sort(events.spans)
+        trace, s = self.trace, self.trace.spans
+        unit = "ns" if trace.clock.unit == "ns" else "cycles"
+        titles = lane_titles(trace.lanes)
+        phases = {int(phase): phase.name.lower() for phase in Phase}
+        qualities = {int(quality): quality.word for quality in Quality}
+        make: dict[str, Callable[[Array], list[Any]]] = {
+            "record": lambda ids: _known(ids if s.record is None else s.record[ids]),
+            f"start_{unit}": lambda ids: s.start[ids].tolist(),
+            f"duration_{unit}": lambda ids: (s.end[ids] - s.start[ids]).tolist(),
+            "lane": lambda ids: [titles[i] for i in s.lane[ids].tolist()],
+            "name": lambda ids: [
+                trace.strings[i] or None for i in s.name[ids].tolist()
+            ],
+            "op": lambda ids: [trace.op_name(i) or None for i in s.op[ids].tolist()],
+        }
+        for name in _OF_NUMBERS:
+            column = getattr(s, name)
+            if column is not None:
+                make[name] = partial(_numbers_of, column)
+        if (phase := s.phase) is not None:
+            make["phase"] = lambda ids: [phases.get(i) for i in phase[ids].tolist()]
+        if (tensor := s.tensor) is not None:
+            make["tensor"] = lambda ids: [self._tensor(i) for i in tensor[ids].tolist()]
+        make["quality"] = lambda ids: [
+            qualities[i] for i in quality_of(s.flags[ids]).tolist()
+        ]
+        self._make = make
+        self.names = tuple(make)
+
+    def _tensor(self, tensor: int) -> str | None:
+        if tensor < 0:
+            return None
+        return self.trace.strings[int(self.trace.tensors.name[tensor])] or None
+
+    def columns(self, size: int) -> Iterator[dict[str, list[Any]]]:
+        """Yield pieces of so many rows, by the name of the column."""
+        for begin in range(0, len(self.ids), size):
+            ids = self.ids[begin : begin + size]
+            yield {name: column(ids) for name, column in self._make.items()}
+
+    def rows(self) -> Iterator[list[tuple[Value, ...]]]:
+        """Yield pieces of rows."""
+        for piece in self.columns(_PIECE):
+            yield list(zip(*piece.values(), strict=True))
+
+
+def _numbers_of(column: Array, ids: Array) -> list[int | None]:
+    return _known(column[ids])
+
+
+def _known(numbers: Array) -> list[int | None]:
+    return [None if number < 0 else number for number in numbers.tolist()]
+
+
+def chunks(events: Events, form: str) -> Iterator[bytes]:
+    """Yield a file of one of the forms "csv", "tsv", "json" and "parquet".
+
+    Raises
+    ------
+    ExportError
+        If a Parquet file is asked for, and nothing here writes one.
+    """
+    table = SpanTable(events)
+    if form == "parquet":
+        yield from _parquet(table)
+    elif form == "json":
+        yield from _json(table)
+    else:
+        write = csv_text if form == "csv" else tsv_text
+        yield write([table.names]).encode()
+        for rows in table.rows():
+            # Halves of surrogate pairs have no place in UTF-8.
+            yield write(rows).encode("utf-8", "replace")
+
+
+def _json(table: SpanTable) -> Iterator[bytes]:
+    separator = "[\n"
+    for rows in table.rows():
+        objects = (dict(zip(table.names, row, strict=True)) for row in rows)
+        yield (separator + ",\n".join(map(json_text, objects))).encode()
+        separator = ",\n"
+    yield b"\n]\n" if len(table.ids) else b"[]\n"
+
+
+def _parquet(table: SpanTable) -> Iterator[bytes]:
+    try:
+        import pyarrow
+    except ImportError:
+        yield from _parquet_of_duckdb(table)
+        return
+    from pyarrow import parquet
+
+    schema = pyarrow.schema(
+        [(name, pyarrow.int64() if is_number else pyarrow.string())
+         for name, is_number in _numbers(table)]
+    )  # fmt: skip
+    sink = _Pieces()
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for piece in table.columns(_GROUP):
+            safe = {name: _utf8(values) for name, values in piece.items()}
+            writer.write_table(pyarrow.table(safe, schema=schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+def _parquet_of_duckdb(table: SpanTable) -> Iterator[bytes]:
+    try:
+        import duckdb
+    except ImportError:
+        raise ExportError(
+            "Parquet files are written by pyarrow or DuckDB, and neither is installed: "
+            "pip install pyarrow. The format csv needs nothing."
+        ) from None
+    typed = ", ".join(
+        f'"{name}" {"BIGINT" if is_number else "VARCHAR"}'
+        for name, is_number in _numbers(table)
+    )
+    with TemporaryDirectory(prefix="ggscope-") as folder:
+        path = f"{folder}/spans.parquet"
+        with duckdb.connect(f"{folder}/spans.duckdb") as base:
+            base.execute(f"CREATE TABLE spans ({typed})")
+            for piece in table.columns(_GROUP):
+                base.register(
+                    "piece", {name: _array(_utf8(v)) for name, v in piece.items()}
+                )
+                base.execute("INSERT INTO spans SELECT * FROM piece")
+                base.unregister("piece")
+            base.execute("COPY spans TO ? (FORMAT parquet, COMPRESSION zstd)", [path])
+        with open(path, "rb") as file:
+            while piece_ := file.read(1 << 20):
+                yield piece_
+
+
+def _numbers(table: SpanTable) -> list[tuple[str, bool]]:
+    """Return the columns, and whether they hold numbers."""
+    of_text = {"lane", "name", "op", "phase", "tensor", "quality"}
+    return [(name, name not in of_text) for name in table.names]
+
+
+def _utf8(values: Sequence[Any]) -> list[Any]:
+    """Return values without halves of surrogate pairs, which UTF-8 cannot hold."""
+    return [
+        v.encode("utf-8", "replace").decode("utf-8") if isinstance(v, str) else v
+        for v in values
+    ]
+
+
+def _array(values: list[Any]) -> Array:
+    """Return values as DuckDB takes them: None is masked, or an object."""
+    if any(isinstance(v, str) for v in values):
+        return np.array(values, object)
+    gone = [v is None for v in values]
+    return np.ma.array([v or 0 for v in values], np.int64, mask=gone)
+
+
+class _Pieces(io.RawIOBase):
+    """A file that is only written: what came since the last look, at its place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._size += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._size
+
+    def close(self) -> None:
+        """Stay as it is: the writer closes it before its last part is taken."""
+
+    def taken(self) -> bytes:
+        """Return what was written since the last call."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)

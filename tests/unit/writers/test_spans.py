@@ -1,0 +1,147 @@
+"""The table of spans says in every form what the trace holds."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import finished, spans_trace
+from ggscope.errors import ExportError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.lanes import LaneKind
+from ggscope.model.tables import Phase, quality_of
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from ggscope.writers import spans
+from ggscope.writers.events import Events
+
+SAMPLES = Path(__file__).parents[3] / "resources" / "samples"
+NAMES = ("llama.ggmlviz", "tinyllama-256.bin", "npu-prefill-decode.json")
+
+
+def written(trace: Trace, form: str) -> bytes:
+    return b"".join(spans.chunks(Events(trace), form))
+
+
+def rows_of(data: bytes, form: str) -> list[dict]:
+    """Return the rows of a file, numbers as numbers."""
+    if form == "json":
+        return json.loads(data)
+    if form == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is missing")
+        return parquet.read_table(io.BytesIO(data)).to_pylist()
+    text = io.StringIO(data.decode(), newline="")
+    delimiter = "," if form == "csv" else "\t"
+    return [
+        {
+            key: int(v) if v.lstrip("-").isdigit() else v or None
+            for key, v in row.items()
+        }
+        for row in csv.DictReader(text, delimiter=delimiter)
+    ]
+
+
+def meant(trace: Trace) -> list[dict]:
+    """Return the rows from the columns of the trace, one span at a time."""
+    s, unit = trace.spans, "ns" if trace.clock.unit == "ns" else "cycles"
+    found = []
+    for i in range(len(s)):
+        row = {
+            "record": trace.record_of(i),
+            f"start_{unit}": int(s.start[i]),
+            f"duration_{unit}": int(s.end[i] - s.start[i]),
+            "name": trace.strings[int(s.name[i])],
+            "op": trace.op_name(int(s.op[i])),
+        }
+        for name in ("layer", "token"):
+            column = getattr(s, name)
+            if column is not None:
+                row[name] = int(column[i])
+        if s.phase is not None:
+            number = int(s.phase[i])
+            row["phase"] = Phase(number).name.lower() if number >= 0 else None
+        row["quality"] = ["measured", "derived", "estimated", "unfinished"][
+            int(quality_of(s.flags[i : i + 1])[0])
+        ]
+        found.append({k: None if v in ("", -1) else v for k, v in row.items()})
+    return found
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "json", "parquet"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_span_is_a_row_with_its_values(name: str, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    trace = open_trace(SAMPLES / name)
+
+    rows = rows_of(written(trace, form), form)
+
+    expected = meant(trace)
+    assert len(rows) == len(expected)
+    for row, wanted in zip(rows, expected, strict=True):
+        assert {key: row[key] for key in wanted} == wanted
+    assert {row["lane"] for row in rows} <= set(trace.lanes.names)
+
+
+def test_duckdb_writes_what_pyarrow_writes(monkeypatch) -> None:
+    pytest.importorskip("duckdb", reason="duckdb is not installed")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    trace = open_trace(SAMPLES / "tinyllama-256.bin")
+    monkeypatch.setattr(spans, "_GROUP", 1000)
+    rows = rows_of(written(trace, "parquet"), "parquet")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        data = written(trace, "parquet")
+
+    assert rows_of(data, "parquet") == rows
+
+
+def test_parquet_without_a_library_is_refused(monkeypatch) -> None:
+    for name in ("pyarrow", "duckdb"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with pytest.raises(ExportError, match="pip install pyarrow"):
+        written(spans_trace([0], [1]), "parquet")
+
+
+def test_columns_that_a_trace_lacks_are_not_there() -> None:
+    (row,) = rows_of(written(spans_trace([3], [5]), "json"), "json")
+
+    assert list(row) == [
+        "record", "start_ns", "duration_ns", "lane", "name", "op", "quality"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "json", "parquet"])
+def test_hostile_names_stay_data(form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    builder = TraceBuilder()
+    builder.add_lane("thread 0", LaneKind.THREAD)
+    names = ["=1+1", "+cmd|x", 'a"b,c\nd\te', "\ud800\u202e"]
+    builder.add_spans(
+        start=np.arange(4),
+        end=np.arange(4) + 1,
+        lane=0,
+        name=builder.strings.intern_many(names),
+    )
+
+    data = written(finished(builder), form)
+
+    rows = rows_of(data, form)
+    assert [row["record"] for row in rows] == [0, 1, 2, 3]
+    if form in ("csv", "tsv"):
+        assert [row["name"][0] for row in rows[:2]] == ["'", "'"]
+    if form == "json":
+        assert [row["name"] for row in rows] == names
+
+
+def test_empty_part_is_an_empty_table() -> None:
+    made = Events(spans_trace([0], [1]), np.zeros(1, np.bool_))
+
+    assert json.loads(b"".join(spans.chunks(made, "json"))) == []
+    assert b"".join(spans.chunks(made, "csv")).count(b"\n") == 1
