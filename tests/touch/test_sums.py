@@ -106,7 +106,8 @@ def words_of(view: View) -> str:
         if label.isVisible()
     ]
     figure = view.figure()
-    drawn = [] if figure is None else texts_of(figure.draw(figure.look).picture)
+    made = None if figure is None else figure.draw(figure.look)
+    drawn = [] if made is None else [*texts_of(made.picture), made.caption]
     return html.unescape("\n".join((*labels, *drawn)))
 
 
