@@ -452,6 +452,14 @@ def _with_facts(info: TraceInfo, facts: dict[str, Any], n: int) -> TraceInfo:
     pid = _whole(facts.get("pid"), 1 << 31)
     if pid:
         producer["pid"] = str(pid)
+    for check in _listed(facts.get("checks"))[-1:]:  # the one that chose the mode
+        keys = ("graph", "found", "expected") if isinstance(check, dict) else ()
+        numbers = [_whole(check.get(key), _U64) for key in keys]
+        if numbers and None not in numbers:
+            graph, found, expected = numbers
+            producer["self-test"] = (
+                f"graph {graph}: {found} of {expected} expected records seen"
+            )
     clock = facts.get("clock")
     real = _whole(clock.get("real") if isinstance(clock, dict) else None, 1 << 62)
     if real:

@@ -371,3 +371,32 @@ def test_build_that_is_missing_leaves_the_names_of_the_records(tmp_path):
     assert set(names(trace, LaneKind.THREAD)) == {name[:24] for name in NODES}
     assert len(trace.accesses) > 0
     assert names(trace, LaneKind.GRAPH) == ["graph"] * N_GRAPHS
+
+
+@pytest.mark.parametrize(
+    ("checks", "told"),
+    [
+        (
+            [
+                {"graph": 0, "found": 3, "expected": 4},
+                {"graph": 1, "found": 6, "expected": 8},
+            ],
+            "graph 1: 6 of 8 expected records seen",
+        ),
+        ([{"graph": 0, "found": -3, "expected": 4}], None),
+        ([{"graph": 0, "expected": 4}], None),
+        ([3], None),
+        ("all", None),
+    ],
+)
+def test_what_the_self_test_found_is_told(
+    checks: object, told: str | None, tmp_path: Path
+) -> None:
+    path = recording(tmp_path)
+    side = path.with_suffix(".json")
+    side.write_text(json.dumps(json.loads(side.read_bytes()) | {"checks": checks}))
+
+    producer = opened(path).info.producer
+
+    assert producer["command"] == "llama -m x"
+    assert producer.get("self-test") == told
