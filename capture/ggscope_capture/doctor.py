@@ -525,26 +525,14 @@ def _script(path: Path, head: bytes) -> Report:
 
 
 def _macho(path: Path) -> Report:
-    """Report on a program of macOS, which this project could not try."""
+    """Report on a program of macOS, which nothing enters so far."""
     if sys.platform != "darwin":
         why = "it is a program of macOS"
         return _closed(path, "macho", why, "Use a build for this machine.")
-    protected = str(path.resolve()).startswith(("/usr/bin/", "/bin/", "/System/"))
-    not_run = "not tried on macOS by this project"
-    doors = [
-        Door(
-            BACKEND_PATH, None,
-            f"should work where ggml loads backends (Homebrew), for whole graphs; "
-            f"{not_run}",
-        ),
-        Door(
-            DYLD, False if protected else None,
-            "the system takes this variable from its own programs" if protected else
-            "should work unless the program has a hardened runtime, for whole graphs; "
-            f"{not_run}",
-        ),
-    ]  # fmt: skip
-    return Report(program=str(path), linkage="macho", doors=doors, advice=_run(path))
+    return _closed(
+        path, "macho", "the tracer was written for Linux only so far",
+        "Record on Linux; what was recorded there can be opened here.",
+    )  # fmt: skip
 
 
 def _closed(path: Path, linkage: str, why: str, advice: str) -> Report:
