@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any, get_args
 
-from ggscope.analysis.rows.lanes import read_lane_state
+from ggscope.analysis.rows.lane_state import read_lane_state
 from ggscope.errors import ExportError
 from ggscope.model.selection import MarkedRange, Selection, TableName
 from ggscope.model.time import TimeRange

@@ -386,7 +386,8 @@ class Settings(QObject):
     def lane_state(self, reader_id: str) -> "LaneState":
         """Return how lanes of this format were arranged last."""
         # Settings are read before the first window, what a trace needs after it.
-        from ggscope.analysis.rows.lanes import LaneState, read_lane_state
+        from ggscope.analysis.rows.lane_state import read_lane_state
+        from ggscope.analysis.rows.lanes import LaneState
 
         text = self._store.get(f"lanes/{reader_id}")
         if text is None:
@@ -399,7 +400,7 @@ class Settings(QObject):
 
     def set_lane_state(self, reader_id: str, state: "LaneState") -> None:
         """Remember how lanes of this format are arranged."""
-        from ggscope.analysis.rows.lanes import lane_state_data
+        from ggscope.analysis.rows.lane_state import lane_state_data
 
         kept = json.dumps(lane_state_data(state))
         self._store.put(f"lanes/{reader_id}", kept)

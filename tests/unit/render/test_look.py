@@ -10,7 +10,8 @@ from PySide6.QtGui import QImage
 
 from builders import llama_like_trace
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lanes import LaneState, lane_state_data, read_lane_state
+from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import ExportError
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.time import TimeRange

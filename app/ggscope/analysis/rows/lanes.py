@@ -215,51 +215,6 @@ class LaneState:
     heights: tuple[tuple[str, float], ...] = ()
 
 
-def lane_state_data(state: LaneState) -> dict[str, object]:
-    """Return `state` as JSON takes it, without what is as by default."""
-    found: dict[str, object] = {}
-    if state.collapsed is not None:
-        found["collapsed"] = sorted(state.collapsed)
-    if state.hidden:
-        found["hidden"] = sorted(state.hidden)
-    for name in ("pinned", "order"):
-        if keys := getattr(state, name):
-            found[name] = list(keys)
-    if state.heights:
-        found["heights"] = [list(pair) for pair in state.heights]
-    return found
-
-
-def read_lane_state(data: object) -> LaneState:
-    """Return the inverse of `lane_state_data`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If anything does not fit.
-    """
-    if not isinstance(data, dict):
-        raise TypeError(data)
-
-    def texts(name: str) -> tuple[str, ...]:
-        part = data.get(name, [])
-        if not isinstance(part, list) or any(not isinstance(t, str) for t in part):
-            raise ValueError(name)
-        return tuple(part)
-
-    heights = tuple((str(key), float(n)) for key, n in data.get("heights", ()))
-    if any(not 0.1 <= factor <= 20 for _, factor in heights):
-        raise ValueError("heights")
-    is_default = data.get("collapsed") is None
-    return LaneState(
-        collapsed=None if is_default else frozenset(texts("collapsed")),
-        hidden=frozenset(texts("hidden")),
-        pinned=texts("pinned"),
-        order=texts("order"),
-        heights=heights,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class LaneBox:
     """One line of the timeline: a group head or a lane, with its place.

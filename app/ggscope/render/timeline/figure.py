@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.lane_state import lane_state_data
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
     LaneLayout,
@@ -14,7 +15,6 @@ from ggscope.analysis.rows.lanes import (
     TimelineLane,
     TimelineLanes,
     default_collapsed,
-    lane_state_data,
     lay_out,
 )
 from ggscope.errors import ExportError
