@@ -648,9 +648,10 @@ def _add_look(parser: _Parser) -> None:
 
 _CONVERTS_TO = {
     "chrome-json": "trace events for Perfetto, Tracy and chrome://tracing",
-    "csv": "the spans as a table; also tsv, json, and parquet with pyarrow or duckdb",
+    "csv": "spans as a table; also tsv, markdown, json, parquet (pyarrow or duckdb)",
     "tsv": "",
     "json": "",
+    "markdown": "",
     "parquet": "",
     "folded": "stacks with their time for flamegraph.pl and speedscope",
     "perfetto": "packets of Perfetto; needs its Python package",

@@ -19,7 +19,7 @@ from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, check_target, write_file, write_files
 
 _WRITERS = {"chrome-json": "chrome", "folded": "folded", "perfetto": "perfetto"}
-_TABLES = ("csv", "tsv", "json", "parquet")
+_TABLES = ("csv", "tsv", "markdown", "json", "parquet")
 
 
 def run(arguments: Namespace) -> int:

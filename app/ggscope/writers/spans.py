@@ -1,4 +1,4 @@
-"""The spans of a trace as a table: CSV, TSV, JSON and Parquet.
+"""The spans of a trace as a table: CSV, TSV, Markdown, JSON and Parquet.
 
 One row per span in the order of the trace. A column that the trace does not have is
 not there; what a span lacks is empty (null).
@@ -16,7 +16,7 @@ from ggscope.errors import ExportError
 from ggscope.model.lanes import lane_titles
 from ggscope.model.tables import Array, Phase, Quality, quality_of
 from ggscope.model.trace import Trace
-from ggscope.text import Value, csv_text, json_text, tsv_text
+from ggscope.text import Value, csv_text, json_text, markdown_row, tsv_text
 from ggscope.writers.events import Events
 
 _PIECE = 1 << 14
@@ -91,7 +91,7 @@ def _known(numbers: Array) -> list[int | None]:
 
 
 def chunks(events: Events, form: str) -> Iterator[bytes]:
-    """Yield a file of one of the forms "csv", "tsv", "json" and "parquet".
+    """Yield a file of one of the forms "csv", "tsv", "markdown", "json" and "parquet".
 
     Raises
     ------
@@ -103,12 +103,23 @@ def chunks(events: Events, form: str) -> Iterator[bytes]:
         yield from _parquet(table)
     elif form == "json":
         yield from _json(table)
+    elif form == "markdown":
+        yield from _markdown(table)
     else:
         write = csv_text if form == "csv" else tsv_text
         yield write([table.names]).encode()
         for rows in table.rows():
             # Halves of surrogate pairs have no place in UTF-8.
             yield write(rows).encode("utf-8", "replace")
+
+
+def _markdown(table: SpanTable) -> Iterator[bytes]:
+    sides = [" ---: " if is_number else " --- " for _, is_number in _numbers(table)]
+    yield f"{markdown_row(table.names)}\n|{'|'.join(sides)}|\n".encode()
+    for rows in table.rows():
+        cells = (["" if v is None else str(v) for v in row] for row in rows)
+        lines = "".join(f"{markdown_row(row)}\n" for row in cells)
+        yield lines.encode("utf-8", "replace")
 
 
 def _json(table: SpanTable) -> Iterator[bytes]:

@@ -140,6 +140,30 @@ def test_hostile_names_stay_data(form: str) -> None:
         assert [row["name"] for row in rows] == names
 
 
+def test_markdown_holds_a_line_for_each_span_and_marks_up_nothing() -> None:
+    builder = TraceBuilder()
+    builder.add_lane("thread 0", LaneKind.THREAD)
+    names = ["a|b", "two\nlines", "<b>bold</b>", "\ud800\u202e"]
+    builder.add_spans(
+        start=np.arange(4),
+        end=np.arange(4) + 7,
+        lane=0,
+        name=builder.strings.intern_many(names),
+    )
+
+    lines = written(finished(builder), "markdown").decode().splitlines()
+
+    assert lines[0].startswith("| record | start")
+    assert lines[1].startswith("| ---: | ---: | ---: | --- |")
+    assert len(lines) == 2 + len(names)
+    assert [line.split(" | ")[:3] for line in lines[2:]] == [
+        [f"| {i}", str(i), "7"] for i in range(4)
+    ]
+    assert "a\\|b" in lines[2]
+    assert "\\<b>bold" in lines[4]
+    assert "\u202e" not in lines[5]
+
+
 def test_empty_part_is_an_empty_table() -> None:
     made = Events(spans_trace([0], [1]), np.zeros(1, np.bool_))
 
