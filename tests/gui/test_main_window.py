@@ -27,6 +27,7 @@ from builders import llama_like_trace, npu_like_trace
 from ggscope.gui import main_window
 from ggscope.gui.app import ExceptionHook
 from ggscope.gui.dialogs import window_dialogs
+from ggscope.gui.dialogs.figure import FigureDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
@@ -614,7 +615,12 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     qtbot.waitUntil(lambda: view.figure() is not None)
 
     view.figure_wanted.emit(view.figure())
+    (dialog,) = window.findChildren(FigureDialog)
+    assert dialog.view.currentText() == "Graph"
+    qtbot.waitUntil(lambda: dialog.preview is not None)
+    QTest.mouseClick(dialog.export, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: "written" in window.notice.text.text())
+    dialog.close()
 
     assert "digraph" in (tmp_path / "my figure.dot").read_text("utf-8")
     assert asked[0][0] == f"{folder.stem}.graph.png"
@@ -682,7 +688,12 @@ def test_dialogs_for_files_delete_and_rename_nothing(
     timer.start(20)
     for command in ("file.open", "file.open_folder", "file.add", "file.export"):
         window.actions_[command].trigger()
+    (figure,) = window.findChildren(FigureDialog)
+    qtbot.waitUntil(figure.export.isEnabled)
+    qtbot.waitUntil(lambda: figure.preview is not None)
+    QTest.mouseClick(figure.export, Qt.MouseButton.LeftButton)
     timer.stop()
+    figure.close()
 
     titles = ["Open traces", "Open folder", "Add to session", "Export figure"]
     assert asked == [(title, True) for title in titles]

@@ -9,6 +9,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QFileDialog, QToolTip
 from pytestqt.qtbot import QtBot
 
+from ggscope.gui.dialogs.figure import FigureDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.axis import CHARACTER_PX
@@ -77,7 +78,12 @@ def test_window_exports_the_lanes_that_are_seen(
 
     hand.click(timeline_of(document))
     hand.press("ctrl+e")
+    (dialog,) = window.findChildren(FigureDialog)
+    qtbot.waitUntil(lambda: dialog.preview is not None, timeout=10_000)
+    hand.press("Return")
     qtbot.waitUntil(path.exists, timeout=10_000)
+    hand.press("Escape")
+    qtbot.waitUntil(lambda: not window.findChildren(FigureDialog))
 
     drawing = path.read_text("utf-8")
     assert "Pinned" in drawing

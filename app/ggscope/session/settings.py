@@ -36,6 +36,7 @@ ThemeName = Literal["system", "dark", "light"]
 Renderer = Literal["auto", "raster", "opengl"]
 WheelMode = Literal["scroll", "zoom"]
 LayoutName = Literal["dual", "grid", "single"]
+FigureTheme = Literal["print", "light", "dark"]
 BookmarkPlace = Literal["ask", "beside", "data"]
 FONT_SCALES = (75, 90, 100, 110, 125, 150, 175, 200)
 MAX_RECENT = 12
@@ -187,6 +188,19 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """How the last figure was to look; `preset` is "" where it was as in the window."""
+
+    preset: str = "double"
+    theme: FigureTheme = "print"
+    is_seen: bool = True
+    has_legend: bool = True
+    has_color_bar: bool = True
+    has_notes: bool = True
+    is_transparent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plugins:
     """Readers from a folder. Off unless the person turns it on."""
 
@@ -252,6 +266,7 @@ class Settings(QObject):
     filters = _Topic(Filters)
     memory = _Topic(Memory)
     capture = _Topic(Capture)
+    figures = _Topic(Figures)
     plugins = _Topic(Plugins)
 
     changed = Signal(object)  # name of the topic

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,16 @@ from ggscope.gui.dialogs.saved_filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.render.export import SUFFIXES, Figure
+from ggscope.render.look import Look, css_px
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
 from ggscope.views.base.plain import ask_text_then, ask_yes, copy_image, copy_text
+from ggscope.views.registry import entry
 
 if TYPE_CHECKING:
+    from ggscope.gui.dialogs.figure import FigureDialog
     from ggscope.gui.main_window import MainWindow
 
 
@@ -33,11 +37,12 @@ class ExportRequest:
 
     figure: Figure
     path: Path
+    look: Look | None = None
 
     def __call__(self, context: TaskContext) -> str:
         """Return the path written; raises ExportError."""
         context.check_cancelled()
-        self.figure.write(self.path)
+        self.figure.write(self.path, self.look)
         return str(self.path)
 
 
@@ -51,6 +56,15 @@ class PictureRequest:
         """Return it as pixels; raises ExportError."""
         context.check_cancelled()
         return self.figure.image()
+
+
+def _figure_titles(document: Document) -> dict[str, str]:
+    """Return the titles of the views that give figures, by id: the timeline first."""
+    titles = {"timeline": entry("timeline").title}
+    for host in document.workspace.hosts():
+        if host.view is not None and host.view.figure() is not None:
+            titles.setdefault(host.entry.id, host.entry.title)
+    return titles
 
 
 def _tr(text: str) -> str:
@@ -96,15 +110,16 @@ def write_figure(
     path: Path,
     on_done: Callable[[str], None],
     on_failed: Callable[[str], None],
+    look: Look | None = None,
 ) -> None:
-    """Write a figure on a worker."""
+    """Write a figure on a worker; `look` : None = as it stands where it comes from."""
 
     def on_error(failure: TaskFailure) -> None:
         on_failed(failure.message)
 
     session.tasks.run(
         "export",
-        ExportRequest(figure, path),
+        ExportRequest(figure, path, look),
         on_done,
         on_error=on_error,
         even_if_held=True,  # a person asked for just what is shown
@@ -143,36 +158,93 @@ class WindowDialogs(QObject):
     def __init__(self, window: "MainWindow") -> None:
         super().__init__(window)
         self._window = window
-        self._last_export: Path | None = None
+        self._last_export: tuple[Path, str, Look] | None = None
 
     def export_figure(self, figure: "Figure | None" = None) -> None:
-        """Ask for a name and write a figure; None = that of the timeline."""
+        """Open the figure studio, on a view's figure; None = that of the timeline."""
         document = self._window.document
-        wanted = figure or self._timeline_figure()
-        if document is None or wanted is None:
+        if document is None or document.session.trace is None:
             return
-        path = ask_path(wanted, document, self._window.settings, self._window)
-        if path is not None:
-            self._write_figure(document, wanted, path)
-            if figure is None:
-                self._last_export = path
+        from ggscope.gui.dialogs.figure import FigureDialog
+
+        sources = self._sources(document)
+        names = {title: name for name, title in _figure_titles(document).items()}
+        first = next(
+            (
+                t
+                for t, name in names.items()
+                if figure is not None and name == figure.name
+            ),
+            next(iter(sources), ""),
+        )
+
+        def made() -> QDialog:
+            dialog = FigureDialog(sources, first, self._window.settings, self._window)
+            dialog.export_wanted.connect(
+                lambda figure, look: self._on_export_wanted(
+                    document, dialog, figure, look
+                )
+            )
+            document.destroyed.connect(dialog.close)
+            document.session.trace_changed.connect(dialog.refresh)
+            return dialog
+
+        for one in self._window.findChildren(QDialog, "figure"):
+            one.close()  # of another view, or another file
+        self._show("figure", made)
+
+    def _sources(self, document: Document) -> "dict[str, Callable[[], Figure | None]]":
+        """Return what makes the figures of the views that are there, by title."""
+        sources: dict[str, Callable[[], Figure | None]] = {}
+        for name, title in _figure_titles(document).items():
+            sources[title] = partial(self._figure_of, document, name)
+        return sources
+
+    def _figure_of(self, document: Document, name: str) -> "Figure | None":
+        if name == "timeline":
+            return self._timeline_figure(document)
+        views = document.workspace.views(name)
+        return next(
+            (f for f in (view.figure() for view in views) if f is not None), None
+        )
+
+    def _on_export_wanted(
+        self, document: Document, dialog: "FigureDialog", figure: Figure, look: Look
+    ) -> None:
+        path = ask_path(figure, document, self._window.settings, dialog)
+        if path is None:
+            return
+        self._last_export = path, figure.name, look
+
+        def on_done(text: str) -> None:
+            dialog.say_written(Path(text))
+            self._on_exported(text)
+
+        session = document.session
+        write_figure(session, figure, path, on_done, dialog.say_failed, look)
 
     def repeat_export(self) -> None:
-        """Write the figure of the timeline once more, to the same name."""
-        document, figure = self._window.document, self._timeline_figure()
-        if self._last_export is None:
-            self.export_figure()
-        elif document is not None and figure is not None:
-            self._write_figure(document, figure, self._last_export)
-
-    def _timeline_figure(self) -> "Figure | None":
-        """Return the figure of the timeline, also where no pane shows it."""
+        """Write the last figure once more: as it stands now, to the same name."""
         document = self._window.document
-        if document is None:
-            return None
+        if self._last_export is None or document is None:
+            self.export_figure()
+            return
+        path, name, look = self._last_export
+        figure = self._figure_of(document, name)
+        if figure is None:
+            self._window.report(
+                self.tr("{0}: this view has nothing to draw.").format(name)
+            )
+        else:
+            report = self._window.report
+            write_figure(
+                document.session, figure, path, self._on_exported, report, look
+            )
+
+    def _timeline_figure(self, document: Document) -> "Figure | None":
+        """Return the figure of the timeline, also where no pane shows it."""
         for view in document.workspace.views("timeline"):
             return view.figure()
-        from ggscope.render.look import Look, css_px
         from ggscope.views.timeline.view import session_figure
 
         look = Look(
@@ -193,7 +265,7 @@ class WindowDialogs(QObject):
             return
         host = document.workspace.used_host
         figure = None if host is None or host.view is None else host.view.figure()
-        figure = figure or self._timeline_figure()
+        figure = figure or self._timeline_figure(document)
         if figure is None:
             return
         document.session.tasks.run(
@@ -381,10 +453,6 @@ class WindowDialogs(QObject):
             self._window.document.toolbar.search.edit.setText(name)
             self._window.document.session.search(name)
             self._window.document.session.step_hit(1)
-
-    def _write_figure(self, document: "Document", figure: "Figure", to: Path) -> None:
-        session, report = document.session, self._window.report
-        write_figure(session, figure, to, self._on_exported, report)
 
     def _on_exported(self, path: str) -> None:
         self._window.notice.say(self.tr("{0} written.").format(path))
