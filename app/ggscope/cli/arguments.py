@@ -1,22 +1,20 @@
 """The arguments of every command."""
 
 import argparse
-import json
 import os
-import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from ggscope import __version__
-from ggscope.cli import output
+from ggscope.cli import output, values
 from ggscope.text import one_line
 
 if TYPE_CHECKING:
-    from ggscope.render.look import Length
+    pass
 
 NAMES = ("all", "sampled", "none")
 COMMANDS = {
@@ -235,7 +233,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
     group.add_argument(
         *flags,
         dest="records",
-        type=_records,
+        type=values.records_text,
         metavar="FIRST:STOP",
         help="read only these records, by number or per cent, e.g. 0:1000000",
     )
@@ -272,7 +270,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         action="append",
         default=[],
         metavar="FILE=TIME",
-        type=_key_value,
+        type=values.key_value,
         help="add this to the times of a file of the session, e.g. "
         "buffers.jsonl=-1.5ms, instead of what the clocks tell",
     )
@@ -281,7 +279,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        type=_key_value,
+        type=values.key_value,
         help="option of the reader; may be repeated",
     )
 
@@ -345,7 +343,7 @@ def _add_check(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--report",
-        type=_target,
+        type=values.target,
         metavar="FILE",
         help="write a report too: .html, .md or .json; what is there is replaced only "
         "with --force",
@@ -376,7 +374,7 @@ def _add_stats(parser: _Parser) -> None:
     # Once made durations those of cut pieces; "in range" tells that now, always.
     parser.add_argument("--clip", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--limit", type=_positive, metavar="N", help="only the N longest rows"
+        "--limit", type=values.positive, metavar="N", help="only the N longest rows"
     )
     parser.add_argument(
         "--include-estimated",
@@ -401,14 +399,18 @@ def _add_hot(parser: _Parser) -> None:
     )
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
     parser.add_argument(
-        "--limit", type=_positive, metavar="N", default=20, help="lines, default 20"
+        "--limit",
+        type=values.positive,
+        metavar="N",
+        default=20,
+        help="lines, default 20",
     )
 
 
 def _add_residency(parser: _Parser) -> None:
     parser.add_argument(
         "--limit",
-        type=_positive,
+        type=values.positive,
         metavar="N",
         default=20,
         help="lines, those that lack the most first; default 20",
@@ -425,7 +427,7 @@ def _add_live(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_seconds,
+        type=values.seconds,
         metavar="N",
         help="how long; without it until the program ends",
     )
@@ -440,7 +442,7 @@ def _add_live(parser: _Parser) -> None:
 def _add_cache(parser: _Parser) -> None:
     parser.add_argument(
         "--cache-size",
-        type=_bytes,
+        type=values.bytes_of,
         action="append",
         metavar="SIZE",
         help="size of the page cache, e.g. 6GiB; several times for several sizes; "
@@ -448,14 +450,14 @@ def _add_cache(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--read-ahead",
-        type=_count,
+        type=values.count,
         default=0,
         metavar="N",
         help="tensors that are read ahead after a miss, default 0",
     )
     parser.add_argument(
         "--pin",
-        type=_percent,
+        type=values.percent,
         default=90,
         metavar="N",
         help="pin experts for so many per cent of their hits, default 90",
@@ -477,7 +479,7 @@ def _add_show(parser: _Parser) -> None:
         help="draw with letters, as it does in any case",
     )
     parser.add_argument(
-        "--width", type=_positive, metavar="N", help="columns of the picture"
+        "--width", type=values.positive, metavar="N", help="columns of the picture"
     )
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
     parser.add_argument(
@@ -536,7 +538,7 @@ def _add_export(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--graph",
-        type=_count,
+        type=values.count,
         default=0,
         metavar="N",
         help="graph: which one of several, from 0",
@@ -547,7 +549,7 @@ def _add_export(parser: _Parser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=_target,
+        type=values.target,
         required=True,
         metavar="FILE",
         help="figure (.png, .svg, .pdf; a graph also as .dot), or a folder for one PNG "
@@ -555,13 +557,13 @@ def _add_export(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--size",
-        type=_size,
+        type=values.size,
         metavar="WxH",
         help="size in points of 1/96 inch; each view has a default",
     )
     parser.add_argument(
         "--dpi",
-        type=_dpi,
+        type=values.dpi,
         metavar="N",
         help="dots per inch of a PNG; default that of the preset, else 96",
     )
@@ -603,14 +605,14 @@ def _add_look(parser: _Parser) -> None:
     for side in ("width", "height"):
         parser.add_argument(
             f"--{side}",
-            type=_length,
+            type=values.length,
             default=argparse.SUPPRESS,
             metavar="LENGTH",
             help="e.g. 88mm, 1600px (of the PNG) or 3.5in; auto: as the content needs",
         )
     parser.add_argument(
         "--font",
-        type=_font,
+        type=values.font,
         default=argparse.SUPPRESS,
         metavar="PT",
         help="size of the usual letters, e.g. 7pt; auto: 8.25pt",
@@ -629,7 +631,7 @@ def _add_look(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--options",
-        type=_json_object,
+        type=values.json_object,
         default={},
         metavar="JSON",
         help="what the window has set, as its figure dialog writes it",
@@ -640,7 +642,7 @@ def _add_look(parser: _Parser) -> None:
         )
     parser.add_argument(
         "--caption",
-        type=_target,
+        type=values.target,
         metavar="FILE",
         help="write what the figure shows and leaves out, - prints it",
     )
@@ -670,7 +672,7 @@ def _add_convert(parser: _Parser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=_target,
+        type=values.target,
         required=True,
         metavar="FILE",
         help="the file; for token-json the folder for the files, which are written all "
@@ -701,7 +703,7 @@ def _add_report(parser: _Parser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=_target,
+        type=values.target,
         required=True,
         metavar="FILE",
         help="the page (.html), below 5 MB; what is there is replaced only with "
@@ -720,21 +722,21 @@ def _add_report(parser: _Parser) -> None:
 def _add_bench(parser: _Parser) -> None:
     parser.add_argument(
         "--seconds",
-        type=_seconds,
+        type=values.seconds,
         default=5.0,
         metavar="N",
         help="how long to pan and zoom, default 5",
     )
     parser.add_argument(
         "--rounds",
-        type=_positive,
+        type=values.positive,
         default=1,
         metavar="N",
         help="open the file so often, each time in a new process; print medians",
     )
     parser.add_argument(
         "--size",
-        type=_size,
+        type=values.size,
         default=(1920, 1080),
         metavar="WxH",
         help="size of the timeline while it moves, default 1920x1080",
@@ -779,7 +781,7 @@ def _add_thumbnail(parser: _Parser) -> None:
     parser.add_argument("output", type=Path, metavar="OUT", help="a PNG")
     parser.add_argument(
         "pixels",
-        type=_thumbnail_size,
+        type=values.thumbnail_size,
         nargs="?",
         default=256,
         metavar="SIZE",
@@ -806,119 +808,6 @@ _OWN = {
     "self-test": _add_self_test,
 }
 """What adds the arguments that only one command has."""
-
-
-def _thumbnail_size(text: str) -> int:
-    size = int(text) if text.isascii() and text.isdecimal() else 0
-    if not 16 <= size <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 16 to 1024")
-    return size
-
-
-def _key_value(text: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not key or not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like KEY=VALUE")
-    return key, value
-
-
-def _records(text: str) -> str:
-    from ggscope.readers.api import parse_range  # with numpy: not for every command
-
-    try:
-        parse_range(text, 1 << 62)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
-
-
-def _target(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("the name is empty")
-    return Path(text)
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    """Return what takes a number from `low` to `high`."""
-
-    def checked(text: str) -> int:
-        if not text.isdecimal() or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is no number from {low} to {high}"
-            )
-        return int(text)
-
-    return checked
-
-
-_count, _positive = _whole(0, 1_000_000), _whole(1, 1_000_000)
-_percent, _dpi = _whole(1, 100), _whole(24, 2400)
-
-
-def _length(text: str) -> "Length | None":
-    length: Length | None = _asked(text, "parse_length")
-    return length
-
-
-def _font(text: str) -> float | None:
-    points: float | None = _asked(text, "parse_font")
-    return points
-
-
-def _asked(text: str, parse: str) -> Any:
-    """Return what a parser of `render.look` makes of `text`; None for ``auto``."""
-    from ggscope.errors import ExportError
-    from ggscope.render import look
-
-    if text.strip().lower() == "auto":
-        return None
-    try:
-        return getattr(look, parse)(text)
-    except ExportError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _json_object(text: str) -> dict[str, object]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"this is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError('a JSON object is wanted, like {"by": "op"}')
-    return found
-
-
-def _bytes(text: str) -> int:
-    """Return bytes of ``6GiB``, ``512 MiB``, ``1e9`` or ``4096``."""
-    match = re.fullmatch(r"\s*([\d.]+(?:e\d+)?)\s*([kmgtp]?)(i?)b?\s*", text.lower())
-    try:
-        number = float(match[1]) if match else -1.0
-    except ValueError:
-        number = -1.0
-    if match is None or not 0 <= number < 1e18:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 6GiB or 512MiB")
-    # Sizes of memory are powers of two, written GiB or, by habit, GB.
-    return round(number * float(1 << 10 * " kmgtp".index(match[2] or " ")))
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 600")
-    return seconds
-
-
-def _size(text: str) -> tuple[int, int]:
-    width, _, height = text.lower().partition("x")
-    if not (width.isdecimal() and height.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not like 1920x1080")
-    size = int(width), int(height)
-    if not all(64 <= side <= 32_768 for side in size):
-        raise argparse.ArgumentTypeError("sides must be from 64 to 32768")
-    return size
 
 
 def is_table_format(text: str) -> bool:

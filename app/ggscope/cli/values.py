@@ -1,0 +1,133 @@
+"""Values of the command line: what each may be, and what it is refused with."""
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ggscope.render.look import Length
+
+
+def thumbnail_size(text: str) -> int:
+    """Return the pixels of the longer side of a thumbnail."""
+    size = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 16 <= size <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 16 to 1024")
+    return size
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """Return the two sides of ``KEY=VALUE``."""
+    key, sign, value = text.partition("=")
+    if not key or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like KEY=VALUE")
+    return key, value
+
+
+def records_text(text: str) -> str:
+    """Return a range of records as it is written, where it is one."""
+    from ggscope.readers.api import parse_range  # with numpy: not for every command
+
+    try:
+        parse_range(text, 1 << 62)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def target(text: str) -> Path:
+    """Return the path of what is to be written."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return Path(text)
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return what takes a number from `low` to `high`."""
+
+    def checked(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no number from {low} to {high}"
+            )
+        return int(text)
+
+    return checked
+
+
+count, positive = whole(0, 1_000_000), whole(1, 1_000_000)
+percent, dpi = whole(1, 100), whole(24, 2400)
+
+
+def length(text: str) -> "Length | None":
+    """Return what ``88mm`` says; None for ``auto``."""
+    length: Length | None = _asked(text, "parse_length")
+    return length
+
+
+def font(text: str) -> float | None:
+    """Return the points that ``7pt`` says; None for ``auto``."""
+    points: float | None = _asked(text, "parse_font")
+    return points
+
+
+def _asked(text: str, parse: str) -> Any:
+    """Return what a parser of `render.look` makes of `text`; None for ``auto``."""
+    from ggscope.errors import ExportError
+    from ggscope.render import look
+
+    if text.strip().lower() == "auto":
+        return None
+    try:
+        return getattr(look, parse)(text)
+    except ExportError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def json_object(text: str) -> dict[str, object]:
+    """Return a JSON object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"this is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError('a JSON object is wanted, like {"by": "op"}')
+    return found
+
+
+def bytes_of(text: str) -> int:
+    """Return bytes of ``6GiB``, ``512 MiB``, ``1e9`` or ``4096``."""
+    match = re.fullmatch(r"\s*([\d.]+(?:e\d+)?)\s*([kmgtp]?)(i?)b?\s*", text.lower())
+    try:
+        number = float(match[1]) if match else -1.0
+    except ValueError:
+        number = -1.0
+    if match is None or not 0 <= number < 1e18:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 6GiB or 512MiB")
+    # Sizes of memory are powers of two, written GiB or, by habit, GB.
+    return round(number * float(1 << 10 * " kmgtp".index(match[2] or " ")))
+
+
+def seconds(text: str) -> float:
+    """Return seconds, from 0.1 to 600."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 600")
+    return seconds
+
+
+def size(text: str) -> tuple[int, int]:
+    """Return width and height of ``1920x1080``."""
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like 1920x1080")
+    size = int(width), int(height)
+    if not all(64 <= side <= 32_768 for side in size):
+        raise argparse.ArgumentTypeError("sides must be from 64 to 32768")
+    return size
