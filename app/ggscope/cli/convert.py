@@ -4,7 +4,6 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
@@ -13,13 +12,10 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
-from ggscope.writers import spans
+from ggscope.writers import forms
 from ggscope.writers.events import Events
 from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, check_target, write_file, write_files
-
-_WRITERS = {"chrome-json": "chrome", "folded": "folded", "perfetto": "perfetto"}
-_TABLES = ("csv", "tsv", "markdown", "json", "parquet")
 
 
 def run(arguments: Namespace) -> int:
@@ -46,17 +42,12 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     if arguments.range is not None:
         time = parse_range(arguments.range, trace.extent, trace.clock.unit)
     events = Events(trace, keep, time)
-    if arguments.to in _TABLES:
-        pieces = partial(spans.chunks, events, arguments.to)
-        losses = []
-    else:
-        writer = import_module(f"ggscope.writers.{_WRITERS[arguments.to]}")
-        pieces, losses = partial(writer.chunks, events), writer.losses(events)
+    losses = forms.losses(events, arguments.to)
     with Progress(f"writing {target}") as progress:
 
         def told() -> Iterator[bytes]:
             n_bytes = 0
-            for chunk in pieces():
+            for chunk in forms.chunks(events, arguments.to):
                 yield chunk
                 n_bytes += len(chunk)
                 progress.update(n_bytes, 0)

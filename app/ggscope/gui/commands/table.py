@@ -215,6 +215,7 @@ _FILE = _menu(
     Command("file.close", "Close tab", "Ctrl+W", DOCUMENT, lambda w: w.close_current()),
     _LINE,
     Command("file.export", "Export figure…", "Ctrl+E", TRACE, lambda w: w.dialogs.export_figure()),
+    Command("file.export_data", "Export data…", "Ctrl+Alt+E", TRACE, lambda w: w.dialogs.export_data()),
     Command("file.export_again", "Repeat last export", "Ctrl+Shift+E", TRACE, lambda w: w.dialogs.repeat_export()),
     _LINE,
     Command("file.quit", "Quit", "Ctrl+Q", NOTHING, lambda w: w.close()),

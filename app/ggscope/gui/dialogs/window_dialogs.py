@@ -1,13 +1,14 @@
 """Dialogs and lists that the commands of the window open, files to be asked for too."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QObject
+import shiboken6
+from PySide6.QtCore import QCoreApplication, QObject, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
@@ -27,6 +28,7 @@ from ggscope.views.base.plain import ask_text_then, ask_yes, copy_image, copy_te
 from ggscope.views.registry import entry
 
 if TYPE_CHECKING:
+    from ggscope.gui.dialogs.data import DataDialog
     from ggscope.gui.dialogs.figure import FigureDialog
     from ggscope.gui.main_window import MainWindow
 
@@ -84,19 +86,21 @@ def ask_path(
         ".dot": _tr("DOT graph"),
     }
     filters = {f"{words[s]} (*{s})": s for s in (*SUFFIXES, *figure.texts)}
+    return ask_target(parent, _tr("Export figure"), default, filters)
+
+
+def ask_target(
+    parent: QWidget, title: str, default: Path, filters: Mapping[str, str]
+) -> Path | None:
+    """Ask where a file goes; None if cancelled. `filters`: suffixes, by their words."""
     name, chosen = QFileDialog.getSaveFileName(
-        parent,
-        _tr("Export figure"),
-        str(default),
-        ";;".join(filters),
-        "",
-        CHANGES_NOTHING,
+        parent, title, str(default), ";;".join(filters), "", CHANGES_NOTHING
     )
     if not name:
         return None
-    path = Path(name)
-    if path.suffix.lower() not in filters.values():
-        path = path.with_name(path.name + filters.get(chosen, ".png"))
+    path, known = Path(name), tuple(filters.values())
+    if not path.name.lower().endswith(known):
+        path = path.with_name(path.name + filters.get(chosen, known[0]))
         # The dialog has asked about the name that was typed, not about this one.
         question = _tr("{0} exists already. Replace it?").format(path.name)
         if os.path.lexists(path) and not ask_yes(parent, question):
@@ -222,6 +226,62 @@ class WindowDialogs(QObject):
 
         session = document.session
         write_figure(session, figure, path, on_done, dialog.say_failed, look)
+
+    def export_data(self) -> None:
+        """Ask which spans are to be written, in which form and where."""
+        document = self._window.document
+        if document is None or document.session.trace is None:
+            return
+        from ggscope.gui.dialogs.data import DataDialog
+
+        def made() -> QDialog:
+            dialog = DataDialog(document.session, self._window)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.wanted.connect(partial(self._on_data_wanted, document, dialog))
+            document.destroyed.connect(dialog.close)
+            return dialog
+
+        for one in self._window.findChildren(QDialog, "data"):
+            one.close()  # of another file, perhaps
+        self._show("data", made)
+
+    def _on_data_wanted(
+        self, document: Document, dialog: "DataDialog", name: str, *_: object
+    ) -> None:
+        from ggscope.gui.dialogs.data import DataRequest
+        from ggscope.writers.forms import FORMS
+
+        session, form = document.session, FORMS[name]
+        if session.trace is None:
+            return
+        folder = self._window.settings.files.folder or str(document.path.parent)
+        path = ask_target(
+            dialog,
+            self.tr("Export data"),
+            Path(folder) / file_name(document.path.stem, form.suffix),
+            {f"{form.title} (*{form.suffix})": form.suffix},
+        )
+        if path is None:
+            return
+
+        def on_done(words: str) -> None:
+            self._window.notice.say(words)
+            if shiboken6.isValid(dialog):
+                dialog.say(words, "good")
+
+        def on_error(failure: TaskFailure) -> None:
+            self._window.report(failure.message)
+            if shiboken6.isValid(dialog):
+                dialog.say(failure.message, "error")
+
+        session.tasks.run(
+            "export-data",
+            DataRequest(session.trace, name, path, dialog.keep(), dialog.time()),
+            on_done,
+            on_error=on_error,
+            title=self.tr("Writing {0}").format(path.name),
+            unit="B",
+        )
 
     def repeat_export(self) -> None:
         """Write the last figure once more: as it stands now, to the same name."""

@@ -1,0 +1,174 @@
+"""Asks which spans leave the program, and in which form."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ggscope.analysis.filters.text import format_filter
+from ggscope.gui.widgets import button, label, set_property
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_count
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base.plain import set_tip, set_title
+from ggscope.writers import forms
+from ggscope.writers.events import Events
+from ggscope.writers.forms import FORMS
+from ggscope.writing import write_file
+
+_WIDTH = 520
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataRequest:
+    """Write spans of a trace, on a worker.
+
+    Attributes
+    ----------
+    keep, time : which spans; None = all.
+    """
+
+    trace: Trace
+    form: str
+    path: Path
+    keep: npt.NDArray[np.bool_] | None
+    time: TimeRange | None
+
+    def __call__(self, context: TaskContext) -> str:
+        """Return what was written, in sentences; raises ExportError."""
+        context.check_cancelled()
+        events = Events(self.trace, self.keep, self.time)
+
+        def told() -> Iterator[bytes]:
+            n_bytes = 0
+            for chunk in forms.chunks(events, self.form):
+                yield chunk
+                n_bytes += len(chunk)
+                context.progress(n_bytes, 0)
+                context.check_cancelled()
+
+        write_file(self.path, told())
+        n, n_all = len(events.spans), len(self.trace.spans)
+        of = f" of {format_count(n_all)}" if n < n_all else ""
+        said = f"{format_count(n)}{of} spans written to {self.path}."
+        return " ".join((said, *forms.losses(events, self.form)))
+
+
+class DataDialog(QDialog):
+    """Asks for the form and the part; says how many spans that are.
+
+    Signals
+    -------
+    wanted(str, bool, bool) : Save was pressed: form, this range only, filter only.
+    """
+
+    wanted = Signal(str, bool, bool)
+
+    def __init__(self, session: Session, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._session = session
+        set_title(self, self.tr("Export data"))
+        self.setAccessibleName(self.windowTitle())
+        self.setMinimumWidth(_WIDTH)
+        self.form = QComboBox(self)
+        for name, form in FORMS.items():
+            self.form.addItem(f"{form.title} ({form.suffix})", name)
+        self.form.setAccessibleName(self.tr("Form"))
+        self.part = QComboBox(self)
+        self.part.addItem(self.tr("this range"), True)
+        self.part.addItem(self.tr("all"), False)
+        self.part.setAccessibleName(self.tr("Part"))
+        set_tip(
+            self.part,
+            self.tr(
+                "The marked range, or else what the timeline shows; spans are whole"
+            ),
+        )
+        self.filtered = QCheckBox(self.tr("only spans that &match the filter"), self)
+        self.words = label("", self, "dim", wraps=True)
+        self.problem = label("", self, "dim", wraps=True)
+        self.save = button(self.tr("Save…"), self._on_save, self, primary=True)
+        self.save.setDefault(True)
+        self.close_button = button(self.tr("Close"), self.close, self)
+        fields = QFormLayout()
+        fields.addRow(self.tr("&Form"), self.form)
+        fields.addRow(self.tr("&Part"), self.part)
+        fields.addRow(self.filtered)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(self.save)
+        buttons.addWidget(self.close_button)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(20, 20, 20, 16)
+        box.setSpacing(12)
+        box.addLayout(fields)
+        box.addWidget(self.words)
+        box.addWidget(self.problem)
+        box.addLayout(buttons)
+        self.part.currentIndexChanged.connect(self.refresh)
+        self.filtered.toggled.connect(self.refresh)
+        for signal in (
+            session.trace_changed,
+            session.visible_range_changed,
+            session.marked_range_changed,
+            session.mask_changed,
+        ):
+            signal.connect(self.refresh)
+        self.filtered.setChecked(session.mask is not None)
+        self.refresh()
+
+    def time(self) -> TimeRange | None:
+        """Return the range that is wanted; None = all."""
+        if not self.part.currentData():
+            return None
+        marked = self._session.marked_range
+        return self._session.visible_range if marked is None else marked.time
+
+    def keep(self) -> npt.NDArray[np.bool_] | None:
+        """Return which spans the filter leaves; None = all."""
+        return self._session.mask if self.filtered.isChecked() else None
+
+    def refresh(self, _: object = None) -> None:
+        """Say how many spans would be written."""
+        session, trace = self._session, self._session.trace
+        if trace is None:
+            self.close()
+            return
+        has_filter = session.mask is not None
+        self.filtered.setEnabled(has_filter)
+        set_tip(self.filtered, format_filter(session.filter) if has_filter else "")
+        time, keep, s = self.time(), self.keep(), trace.spans
+        n = len(s)
+        if time is not None:
+            inside = (s.end >= time.start) & (s.start < time.end)
+            n = int(np.count_nonzero(inside if keep is None else inside & keep))
+        elif keep is not None:
+            n = int(np.count_nonzero(keep))
+        self.words.setText(
+            self.tr("{0} of {1} spans").format(format_count(n), format_count(len(s)))
+        )
+        self.say("")
+
+    def say(self, words: str, level: str = "") -> None:
+        """Tell what became of the file."""
+        self.problem.setText(words)
+        self.problem.setVisible(bool(words))
+        set_property(self.problem, "level", level)
+
+    def _on_save(self) -> None:
+        form: str = self.form.currentData()
+        self.wanted.emit(form, bool(self.part.currentData()), self.filtered.isChecked())

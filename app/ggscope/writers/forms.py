@@ -1,0 +1,70 @@
+"""The forms in which the spans of a trace leave the program, by name.
+
+What the command line and the window offer; what writes one is imported when it is
+asked for.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+
+from ggscope.writers.events import Events
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form.
+
+    Attributes
+    ----------
+    title : what people call it.
+    suffix : of files.
+    module : below `ggscope.writers`; "" = a table of the spans.
+    """
+
+    title: str
+    suffix: str
+    module: str = ""
+
+
+FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        "csv": Form("CSV table", ".csv"),
+        "tsv": Form("TSV table", ".tsv"),
+        "markdown": Form("Markdown table", ".md"),
+        "json": Form("JSON table", ".json"),
+        "parquet": Form("Parquet table", ".parquet"),
+        "chrome-json": Form("Chrome trace", ".trace.json", "chrome"),
+        "perfetto": Form("Perfetto trace", ".pftrace", "perfetto"),
+        "folded": Form("Folded stacks", ".folded", "folded"),
+    }
+)
+
+
+def chunks(events: Events, form: str) -> Iterator[bytes]:
+    """Yield a file in pieces.
+
+    Raises
+    ------
+    ExportError
+        If what writes this form is not installed, or no reader would take the file.
+    """
+    module = FORMS[form].module
+    if module:
+        pieces: Iterator[bytes] = import_module(f"ggscope.writers.{module}").chunks(
+            events
+        )
+        return pieces
+    from ggscope.writers.spans import chunks as chunks_of_table
+
+    return chunks_of_table(events, form)
+
+
+def losses(events: Events, form: str) -> list[str]:
+    """Return what a file of this form does not hold, in sentences."""
+    module = FORMS[form].module
+    if not module:
+        return []
+    said: list[str] = import_module(f"ggscope.writers.{module}").losses(events)
+    return said

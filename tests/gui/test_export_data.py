@@ -1,0 +1,119 @@
+"""Export data: the spans that are asked for, in the form that is asked for."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from ggscope.analysis.filters.text import parse_filter
+from ggscope.gui.dialogs.data import DataDialog
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.model.time import TimeRange
+from sentences import assert_sides
+
+SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"
+Asked = Callable[..., tuple[DataDialog, Document]]
+
+
+@pytest.fixture
+def asked(window: MainWindow, opened: Callable[[Path], Document]) -> Asked:
+    """Return a function that opens the dialog on a sample."""
+
+    def ask() -> tuple[DataDialog, Document]:
+        document = opened(SAMPLE)
+        window.actions_["file.export_data"].trigger()
+        (dialog,) = window.findChildren(DataDialog)
+        return dialog, document
+
+    return ask
+
+
+def saved(dialog: DataDialog, path: Path, qtbot: QtBot, monkeypatch) -> str:
+    """Press Save, and return what is said in the end."""
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    dialog.say("")
+    QTest.mouseClick(dialog.save, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bool(dialog.problem.text()), timeout=20_000)
+    return dialog.problem.text()
+
+
+def test_range_and_filter_choose_the_rows(
+    asked: Asked, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    dialog, document = asked()
+    session = document.session
+    assert session.trace is not None
+    s = session.trace.spans
+    session.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
+    qtbot.waitUntil(lambda: session.mask is not None)
+    time = TimeRange(0, 50_000_000)
+    session.set_visible(time)
+
+    QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
+    if not dialog.filtered.isChecked():
+        QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
+    shown = session.visible_range
+    inside = (s.end >= shown.start) & (s.start < shown.end)
+    both = int((inside & session.mask).sum())
+    words = dialog.words.text()
+    said = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
+
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert 0 < both < len(s)
+    assert f"{both:,} of {len(s):,} spans" in words.replace("\u2009", ",")
+    assert len(rows) == both
+    assert {row["op"] for row in rows} == {"MUL_MAT"}
+    assert "spans written to" in said
+
+
+def test_all_is_all_and_losses_are_told(
+    asked: Asked, window, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    dialog, document = asked()
+    trace = document.session.trace
+    assert trace is not None
+    dialog.part.setCurrentIndex(1)
+    dialog.form.setCurrentIndex(dialog.form.findData("chrome-json"))
+
+    said = saved(dialog, tmp_path / "a", qtbot, monkeypatch)
+
+    found = json.loads((tmp_path / "a.trace.json").read_text())["traceEvents"]
+    assert sum(e["ph"] == "X" for e in found) == len(trace.spans)
+    assert "The format has no place for" in said
+    assert window.notice.text.text() == said
+    dialog.form.setCurrentIndex(dialog.form.findData("csv"))
+    refused = saved(dialog, tmp_path / "missing" / "a.csv", qtbot, monkeypatch)
+    assert_sides("** spans written to *.", said, refused)
+    assert "no such folder" in refused
+
+
+def test_filter_can_only_be_asked_for_where_there_is_one(
+    asked: Asked, qtbot: QtBot
+) -> None:
+    dialog, document = asked()
+    session = document.session
+    assert session.trace is not None
+    assert not dialog.filtered.isEnabled()
+    before = dialog.words.text()
+
+    session.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
+    qtbot.waitUntil(lambda: session.mask is not None)
+
+    assert dialog.filtered.isEnabled()
+    QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
+    assert dialog.words.text() != before
+
+
+def test_dialog_goes_with_its_tab(asked: Asked, window: MainWindow, qtbot) -> None:
+    _, document = asked()
+
+    window.close_document(document)
+
+    qtbot.waitUntil(lambda: not window.findChildren(DataDialog))
