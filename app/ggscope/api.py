@@ -7,14 +7,19 @@ The columns of a trace are numpy arrays that cannot be changed, described in
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.errors import ExportError
+from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.api import ReadContext
 from ggscope.readers.survey import survey
 from ggscope.views.registry import BUILTIN
+from ggscope.writers import forms
+from ggscope.writers.events import Events
+from ggscope.writing import write_file
 
 if TYPE_CHECKING:
     from ggscope.render.export import Figure
@@ -84,3 +89,90 @@ def figure(trace: Trace, view: str = "timeline", **options: object) -> TraceFigu
         raise ExportError(f"{view!r} has no figure; {', '.join(views)} have one.")
     made = views[view].load_figure()(trace, **options)
     return TraceFigure(made)
+
+
+class SpanTable:
+    """The spans of a trace, or some of them, as a table for other libraries."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def __len__(self) -> int:
+        return len(self._events.spans)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the values by the name of the column; None where one is unknown."""
+        from ggscope.writers.spans import SpanTable as Columns
+
+        table = Columns(self._events)
+        found: dict[str, list[Any]] = {name: [] for name in table.names}
+        for piece in table.columns(1 << 16):
+            for name, values in piece.items():
+                found[name] += values
+        return found
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``. Raises ExportError where pyarrow is missing."""
+        import io
+
+        try:
+            from pyarrow import parquet
+        except ImportError:
+            raise ExportError("It is not installed: pip install pyarrow.") from None
+        data = b"".join(forms.chunks(self._events, "parquet"))
+        return parquet.read_table(io.BytesIO(data))
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``; numbers stay whole where some are unknown.
+
+        Raises ExportError where pandas is missing.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ExportError("It is not installed: pip install pandas.") from None
+        return pandas.DataFrame(self.columns()).convert_dtypes()
+
+    def save(
+        self, path: Path | str, form: str | None = None, *, overwrite: bool = True
+    ) -> list[str]:
+        """Write it, and return what the file does not hold, in sentences.
+
+        Parameters
+        ----------
+        form : one of `ggscope.writers.forms.FORMS`, as ``ggscope convert --to`` names
+            them; None = by the suffix.
+
+        Raises
+        ------
+        ExportError
+            If the form is unknown, or the file cannot be written.
+        """
+        target = Path(path)
+        if form is None:
+            fits = (n for n, f in forms.FORMS.items() if target.name.endswith(f.suffix))
+            # The longest: .trace.json is also .json.
+            form = max(fits, key=lambda n: len(forms.FORMS[n].suffix), default="")
+        if form not in forms.FORMS:
+            raise ExportError(f"{target.name}: forms are {', '.join(forms.FORMS)}.")
+        write_file(target, forms.chunks(self._events, form), overwrite=overwrite)
+        return forms.losses(self._events, form)
+
+
+def table(
+    trace: Trace, where: str = "", time: tuple[int, int] | None = None
+) -> SpanTable:
+    """Return the spans as a table.
+
+    Parameters
+    ----------
+    where : a filter, as in the window; "" = all.
+    time : begin and end in ticks; spans that reach into it are there as wholes.
+
+    Raises
+    ------
+    QueryError
+        If the filter is not understood.
+    """
+    keep = filter_mask(trace, read_filter(where, trace))
+    return SpanTable(Events(trace, keep, None if time is None else TimeRange(*time)))

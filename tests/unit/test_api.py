@@ -1,5 +1,6 @@
 """The Python API: open a trace, look at its columns, save figures of it."""
 
+import json
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import ggscope
-from ggscope.errors import ExportError, ReadError
+from ggscope.errors import ExportError, QueryError, ReadError
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -58,3 +59,54 @@ def test_import_alone_brings_neither_numpy_nor_qt() -> None:
     )
 
     assert done.stdout.strip() == "set()"
+
+
+def test_table_is_cut_by_filter_and_range(tmp_path) -> None:
+    trace = ggscope.open(SAMPLES / "tinyllama-256.bin")
+    s = trace.spans
+
+    made = ggscope.table(trace, where="op=MUL_MAT", time=(0, 50_000_000))
+
+    columns = made.columns()
+    op = [trace.op_name(n) for n in s.op.tolist()]
+    inside = (s.end >= 0) & (s.start < 50_000_000)
+    rows = [i for i in range(len(s)) if op[i] == "MUL_MAT" and inside[i]]
+    assert len(made) == len(rows)
+    assert columns["start_ns"] == s.start[rows].tolist()
+    assert set(columns["op"]) == {"MUL_MAT"}
+    assert made.save(tmp_path / "a.csv") == []
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == len(rows) + 1
+    assert "no place for" in " ".join(made.save(tmp_path / "a.trace.json"))
+    with pytest.raises(ExportError, match="forms are csv"):
+        made.save(tmp_path / "a.xyz")
+    with pytest.raises(QueryError):
+        ggscope.table(trace, where="((")
+
+
+def test_table_becomes_one_of_arrow_or_pandas_where_they_are(monkeypatch) -> None:
+    trace = ggscope.open(SAMPLES / "tinyllama-256.bin")
+    made = ggscope.table(trace)
+    for name, convert in (("pyarrow", made.to_arrow), ("pandas", made.to_pandas)):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, name, None)
+            with pytest.raises(ExportError, match=f"pip install {name}"):
+                convert()
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+    found = made.to_arrow()
+
+    assert found.num_rows == len(trace.spans)
+    assert found.column("start_ns").to_pylist() == trace.spans.start.tolist()
+
+
+def test_notebook_runs_from_top_to_bottom() -> None:
+    cells = json.loads((ROOT / "resources" / "docs" / "api.ipynb").read_text())["cells"]
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nprint(len(columns), caption)"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "Timeline of" in done.stdout
