@@ -8,6 +8,9 @@ from builders import llama_like_trace, npu_like_trace
 from ggscope.model.time import TimeRange
 from ggscope.writers.ascii import ascii_timeline
 from sentences import assert_sides
+from support import ROOT
+
+SAMPLES = ROOT / "resources" / "samples"
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -109,7 +112,8 @@ def test_export_of_several_files_into_one_is_a_usage_error(run, built, tmp_path)
 
     one = run("export", built(), "-o", tmp_path / "x.svg", "--size", "400x300")
     assert (answer.code, one.code) == (2, 0)
-    assert_sides("several files need a folder: -o DIR/", answer.err, one.err)
+    assert_sides("several * need a folder: -o DIR/", answer.err, one.err)
+    assert "several files need a folder: -o DIR/" in answer.err
 
 
 @pytest.mark.parametrize("name", ["x.bmp", "missing/x.png"])
@@ -284,3 +288,62 @@ def test_export_larger_than_memory_is_refused_with_its_size(
 
     assert answer.code == 1
     assert "2000 × 1000 pixels needs 15.3 MiB of memory; 1.0 MiB are free" in answer.err
+
+
+def test_several_views_of_several_files_go_into_a_folder(run, tmp_path) -> None:
+    files = [SAMPLES / "tinyllama-256.bin", SAMPLES / "llama.ggmlviz"]
+    out = tmp_path / "out"
+
+    answer = run("export", "--view", "timeline,hot", *files, "-o", out, "--json")
+
+    first, second = json.loads(answer.out)
+    assert answer.code == 1, "one has nothing to draw"
+    assert "hot: This trace does not tell" in answer.err
+    assert sorted(p.name for p in out.iterdir()) == [
+        "llama.timeline.png",
+        "tinyllama-256.hot.png",
+        "tinyllama-256.timeline.png",
+    ]
+    assert [f["view"] for f in first["figures"]] == ["timeline", "hot"]
+    assert "error" in second["figures"][1]
+    alone = tmp_path / "alone.png"
+    run("export", "--view", "hot", files[0], "-o", alone)
+    assert (out / "tinyllama-256.hot.png").read_bytes() == alone.read_bytes()
+
+
+def test_all_views_are_those_that_show_something(run, tmp_path) -> None:
+    answer = run(
+        "export", "--view", "all", SAMPLES / "llama.ggmlviz", "-o", tmp_path / "out"
+    )
+
+    assert answer.code == 0
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["llama.timeline.png"]
+
+
+def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:
+    out = tmp_path / "out"
+    command = ("export", "--view", "timeline,hot", SAMPLES / "tinyllama-256.bin")
+    run(*command, "-o", out)
+    (out / "tinyllama-256.hot.png").unlink()
+    kept = out / "tinyllama-256.timeline.png"
+    kept.write_bytes(b"mine")
+
+    refused = run(*command, "-o", out)
+    resumed = run(*command, "-o", out, "--resume")
+
+    assert refused.code == 1
+    assert resumed.code == 0
+    assert kept.read_bytes() == b"mine"
+    assert (out / "tinyllama-256.hot.png").stat().st_size > 1000
+    assert_sides("*: * of * * there already.", resumed.err, refused.err)
+    assert "1 of 2 is there already" in resumed.err
+
+
+def test_several_views_need_a_folder(run, tmp_path) -> None:
+    sample = SAMPLES / "tinyllama-256.bin"
+
+    answer = run("export", "--view", "timeline,hot", sample, "-o", tmp_path / "a.png")
+
+    assert answer.code == 2
+    assert "several views need a folder: -o DIR/" in answer.err
+    assert run("export", "--view", "timeline,pie", sample, "-o", tmp_path).code == 2

@@ -526,10 +526,17 @@ def _add_export(parser: _Parser) -> None:
     views = _views()
     parser.add_argument(
         "--view",
-        choices=views,
+        choices=_Views(views),
+        type=_views_of,
         default="timeline",
         metavar="VIEW",
-        help=", ".join(views) + "; default timeline",
+        help=", ".join(views) + "; several like timeline,heatmap, or all, into a "
+        "folder; default timeline",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave figures that are there as they are, and write the others",
     )
     parser.add_argument(
         "--rows",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, USAGE, spare_inputs
+from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
 from ggscope.cli.reading import coloring, for_each_file, load
 from ggscope.errors import ExportError
 from ggscope.text import file_name
@@ -27,19 +27,22 @@ _STDOUT = Path("-")
 
 
 def run(arguments: Namespace) -> int:
-    """Write one figure per file; return the exit code."""
-    folder = _as_folder(arguments.output)
-    if folder is None and len(arguments.files) > 1:
-        output.complain("several files need a folder: -o DIR/")
+    """Write the figures of each file; return the exit code."""
+    views, folder = arguments.view, _as_folder(arguments.output)
+    if folder is None and len(arguments.files) * len(views) > 1:
+        of = "views" if len(arguments.files) == 1 else "files"
+        output.complain(f"several {of} need a folder: -o DIR/")
         return USAGE
     targets = _targets(arguments, folder)
     if folder is None:
         from ggscope.render.export import check_suffix
 
-        check_suffix(arguments.output, (".dot",) if arguments.view == "graph" else ())
+        more = (".dot",) if views == ("graph",) else ()
+        check_suffix(arguments.output, more)
     else:
         check_folder(folder)
-    for target in set(targets.values()):
+    done = {t for t in targets.values() if arguments.resume and os.path.lexists(t)}
+    for target in set(targets.values()) - done:
         spare_inputs(target, arguments.files)
         if folder is None or folder.is_dir():
             check_target(target, overwrite=arguments.force)
@@ -49,14 +52,38 @@ def run(arguments: Namespace) -> int:
         check_target(arguments.caption, overwrite=arguments.force)
 
     captions: dict[Path, str] = {}
+    has_data = {entry.figure_name: entry.has_data for entry in BUILTIN if entry.figure}
+    is_all = len(views) == len(has_data)
 
     def work(path: Path) -> tuple[int, object]:
-        target = targets[path]
-        if target not in captions:  # the same file may be named twice
-            captions[target] = _export(path, target, arguments)
-            output.say(f"{target} written.")
-        caption = captions[target]
-        return GOOD, {"path": str(path), "output": str(target), "caption": caption}
+        todo = [(v, targets[path, v]) for v in views if targets[path, v] not in done]
+        code, trace = GOOD, None
+        found: list[dict[str, str]] = []
+        for view, target in todo:
+            if target not in captions:  # the same file may be named twice
+                trace = load(path, arguments) if trace is None else trace
+                if is_all and not has_data[view](trace):
+                    continue
+                try:
+                    captions[target] = _export(trace, view, target, arguments)
+                except ExportError as error:
+                    if len(views) == 1:
+                        raise
+                    # One view with nothing to draw does not stop the others.
+                    output.complain(f"{view}: {error}")
+                    code = max(code, code_of(error))
+                    found.append({"view": view, "error": str(error)})
+                    continue
+                output.say(f"{target} written.")
+            caption = captions[target]
+            found.append({"view": view, "output": str(target), "caption": caption})
+        if n_left := len(views) - len(todo):
+            are = "is" if n_left == 1 else "are"
+            output.say(f"{path}: {n_left} of {len(views)} {are} there already.")
+        if len(views) > 1 or not found:
+            return code, {"path": str(path), "figures": found}
+        del found[0]["view"]
+        return code, {"path": str(path), **found[0]}
 
     results = for_each_file(arguments, work)
     if arguments.caption is not None and captions:
@@ -84,14 +111,13 @@ def need_no_display() -> None:
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
-def _export(path: Path, target: Path, arguments: Namespace) -> str:
-    """Write the figure of one file; return its caption."""
-    trace = load(path, arguments)
+def _export(trace: "Trace", view: str, target: Path, arguments: Namespace) -> str:
+    """Write one figure of a file; return its caption."""
     need_no_display()
     if target != arguments.output:  # one of several in a folder
         make_folder(target.parent)
     try:
-        figure = make_figure(trace, arguments.view, arguments)
+        figure = make_figure(trace, view, arguments)
         return figure.write(target, look_of(arguments), overwrite=arguments.force)
     except (TypeError, ValueError) as error:
         if not arguments.options:
@@ -168,17 +194,18 @@ def _as_folder(target: Path) -> Path | None:
     return target if is_new or target.is_dir() else None
 
 
-def _targets(arguments: Namespace, folder: Path | None) -> dict[Path, Path]:
-    """Return where each file's figure goes; names that repeat get a number."""
+def _targets(arguments: Namespace, folder: Path | None) -> dict[tuple[Path, str], Path]:
+    """Return where each figure goes, by file and view; repeated names get a number."""
+    pairs = [(p, v) for p in dict.fromkeys(arguments.files) for v in arguments.view]
     if folder is None:
-        return dict.fromkeys(arguments.files, arguments.output)
-    targets: dict[Path, Path] = {}
+        return dict.fromkeys(pairs, arguments.output)
+    targets: dict[tuple[Path, str], Path] = {}
     taken: set[str] = set()
-    for path in dict.fromkeys(arguments.files):
-        name, number = file_name(path.stem, f".{arguments.view}.png"), 1
+    for path, view in pairs:
+        name, number = file_name(path.stem, f".{view}.png"), 1
         while name in taken:
             number += 1
-            name = file_name(path.stem, f".{arguments.view}-{number}.png")
+            name = file_name(path.stem, f".{view}-{number}.png")
         taken.add(name)
-        targets[path] = folder / name
+        targets[path, view] = folder / name
     return targets
