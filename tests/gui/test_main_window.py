@@ -29,6 +29,7 @@ from ggscope.gui.app import ExceptionHook
 from ggscope.gui.dialogs import window_dialogs
 from ggscope.gui.dialogs.figure import FigureDialog
 from ggscope.gui.document import Document
+from ggscope.gui.hand_over import Letter
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
 from ggscope.gui.status import StatusStrip
@@ -729,3 +730,23 @@ def test_first_tab_is_made_when_what_it_needs_is_imported(
 
     assert imported_first
     assert opened == [([Path("a.bin")], None)]
+
+
+def test_what_is_handed_over_while_the_first_tab_is_imported_opens_behind_it(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[Callable[[], object]] = []
+    opened: list[str] = []
+    monkeypatch.setattr(main_window, "later", lambda _, call: call())
+    monkeypatch.setattr(main_window, "import_tab", lambda _, then: waiting.append(then))
+    monkeypatch.setattr(
+        window, "open_paths", lambda paths, _: opened.extend(p.name for p in paths)
+    )
+
+    window.open_soon([Path("own")], None, lambda: opened.append("live"))
+    window.open_letter(Letter((Path("handed"),)))
+    early = list(opened)
+    waiting.pop()()
+
+    assert early == []
+    assert opened == ["own", "live", "handed"]

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -214,16 +214,17 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     window.show()
     later(window, forget_tokens)  # Qt has them
     later(window, partial(_report, window, problems))
-    window.open_soon(paths, open_options(options))
     live = getattr(options, "live", None)
-    # Behind the files, which take two turns.
+    then: Callable[[], object] | None = None
     if live is not None:
-        later(window, partial(later, window, partial(window.follow, live)))
-    if getattr(options, "demo", False):
-        later(window, partial(later, window, window.live_demo))
+        then = partial(window.follow, live)
+    elif getattr(options, "demo", False):
+        then = window.live_demo
+    window.open_soon(paths, open_options(options), then)
     if isinstance(app, Application):
         app.file_requested.connect(window.open_requested)
-        window.open_paths(Path(p) for p in app.take_queued_files())
+        for path in app.take_queued_files():
+            window.open_requested(path)
     reception = None if door is None else _reception(door, app, window)
     # The icon is read and drawn after the window is out.
     later(window, set_icon)

@@ -4,7 +4,7 @@ The row of tabs: one per open trace, and a + at the end.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,6 +173,7 @@ class MainWindow(QMainWindow):
         self._drops = Drops(self)
         self._was_maximised = False
         self._letters: list[Letter] = []
+        self._is_starting = False
         self._letters_later = QTimer(self)
         self._letters_later.setSingleShot(True)
         self._letters_later.setInterval(100)
@@ -359,14 +360,30 @@ class MainWindow(QMainWindow):
         self._bring_to_front(document)
         return document
 
-    def open_soon(self, paths: Sequence[Path], options: OpenOptions | None) -> None:
-        """Open files once the window itself has been painted.
+    def open_soon(
+        self,
+        paths: Sequence[Path],
+        options: OpenOptions | None,
+        then: Callable[[], object] | None = None,
+    ) -> None:
+        """Open files once the window itself has been painted, then call `then`.
 
-        Panes take some tenths of a second to import; the window need not wait.
+        Panes take some tenths of a second to import; the window need not wait. What
+        other starts hand over meanwhile opens behind these files.
         """
-        if paths:
+
+        def open_them() -> None:
+            self._is_starting = False
+            try:
+                self.open_paths(paths, options)
+                if then is not None:
+                    then()
+            finally:
+                self._open_letters()
+
+        if paths or then is not None:
+            self._is_starting = True
             self._stack.setCurrentWidget(self._blank)
-            open_them = partial(self.open_paths, paths, options)
             later(self, partial(import_tab, self, open_them))
 
     def open_requested(self, path: str) -> None:
@@ -377,12 +394,15 @@ class MainWindow(QMainWindow):
         """Open what another start hands over, and come to the front.
 
         While a dialog or a menu is open, the files wait: it is about the tab in front.
+        So they do until the window's own files are open.
         """
         self._letters.append(letter)
         self._open_letters()
         self._come_to_front(letter.activation)
 
     def _open_letters(self) -> None:
+        if self._is_starting:
+            return
         app = QApplication
         if app.activeModalWidget() is not None or app.activePopupWidget() is not None:
             self._letters_later.start()
