@@ -317,7 +317,10 @@ def test_all_views_are_those_that_show_something(run, tmp_path) -> None:
     )
 
     assert answer.code == 0
-    assert [p.name for p in (tmp_path / "out").iterdir()] == ["llama.timeline.png"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "llama.statistics.png",
+        "llama.timeline.png",
+    ]
 
 
 def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:

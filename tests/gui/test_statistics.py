@@ -18,11 +18,13 @@ from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.time import TimeRange
 from ggscope.model.trace import Join, Trace
+from ggscope.render.export import Figure
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
 from panes import texts_of_widgets
+from scenes import texts_of
 from sentences import assert_sides
 from silent_ops import joined
 
@@ -583,3 +585,58 @@ def test_ops_that_no_record_tells_of_are_rows_of_their_own(
 
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     qtbot.waitUntil(lambda: column(view, 0) == ["MUL_MAT", "all"])
+
+
+def drawn(figure: Figure | None) -> tuple[list[str], str]:
+    assert figure is not None
+    made = figure.draw(figure.look)
+    return texts_of(made.picture), made.caption
+
+
+def test_figure_is_of_what_is_counted_by_the_column_it_is_sorted_by(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    titles = [h.title for h in view.model.headings]
+    whole = view.figure()
+    view.table.sortByColumn(titles.index("p99"), Qt.SortOrder.DescendingOrder)
+    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    counted(qtbot, view)
+    part = view.figure()
+    assert part is not None
+
+    assert "sum of the durations, share" in drawn(whole)[0]
+    texts, caption = drawn(part)
+    assert "99 % take no longer than" in texts
+    assert [t for t in texts if t.isupper()] == ["MUL_MAT"]
+    assert "that touch 0 to 448,600 ns of its time, that pass op=MUL_MAT" in caption
+    assert part.recipe is not None
+    assert part.recipe.options == {"measure": "p99", "visible": [0, 448_600]}
+
+
+def test_figure_of_some_lanes_says_that_the_command_has_all(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    def lacks() -> str:
+        counted(qtbot, view)
+        figure = view.figure()
+        assert figure is not None
+        assert figure.recipe is not None
+        return " ".join(figure.recipe.lacks)
+
+    assert session.index is not None
+    every = lacks()
+    key = next(lane.key for lane in session.index.lanes if lane.title == "thread 0")
+    session.set_marked(MarkedRange(TimeRange(0, 448_600), frozenset({key})))
+
+    assert_sides("The command counts all lanes.", lacks(), every)
+
+
+def test_no_figure_before_anything_is_counted(qtbot: QtBot, qapp: QApplication) -> None:
+    session = Session()
+    view = StatisticsView(session, theme("light"))
+    qtbot.addWidget(view)
+
+    assert view.figure() is None
+    session.close()

@@ -544,6 +544,17 @@ def _add_export(parser: _Parser) -> None:
         help="heatmap: what its rows are; default: what tells most",
     )
     parser.add_argument(
+        "--by",
+        metavar="WHAT",
+        help="statistics: what a bar is, e.g. op, layer or token, as in ggscope stats; "
+        "hot: tensor, layer, component or expert",
+    )
+    parser.add_argument(
+        "--include-estimated",
+        action="store_true",
+        help="statistics: also times that are estimated or unfinished",
+    )
+    parser.add_argument(
         "--graph",
         type=values.count,
         default=0,

@@ -177,6 +177,8 @@ def make_figure(trace: "Trace", view: str, arguments: Namespace) -> "Figure":
     options: dict[str, Callable[[], object]] = {
         "visible": lambda: visible,
         "mask": lambda: mask,
+        "where": lambda: arguments.where or "",
+        "include_estimated": lambda: arguments.include_estimated,
         "color_by": lambda: coloring(trace, arguments),
         "rows": lambda: arguments.rows,
         "graph": lambda: arguments.graph,
@@ -185,6 +187,8 @@ def make_figure(trace: "Trace", view: str, arguments: Namespace) -> "Figure":
     # Each figure takes those of the options that mean something to it.
     takes = signature(make).parameters
     said = {name: of() for name, of in options.items() if name in takes}
+    if arguments.by is not None and "by" in takes:
+        said["by"] = arguments.by
     return make(trace, **said | read_options(make, arguments.options, view))
 
 

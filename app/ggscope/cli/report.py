@@ -168,7 +168,7 @@ def _pictures(
         name = entry.figure_name
         if not name or (views is not None and name not in views):
             continue
-        if views is None and not (entry.has_data(trace) and _has_times(name, trace)):
+        if views is None and not (entry.has_data(trace) and _is_of_use(name, trace)):
             continue
         figures.append((entry.title, entry.load_figure()(trace)))
     for dpi in _DPI:
@@ -193,7 +193,9 @@ def _pictures(
     return pictures, (*failed, *left_out)
 
 
-def _has_times(name: str, trace: Trace) -> bool:
+def _is_of_use(name: str, trace: Trace) -> bool:
+    if name == "statistics":  # a section of the page says more, in letters
+        return False
     counted = (trace.spans, trace.markers, trace.counters)
     return name != "timeline" or any(len(table) for table in counted)
 

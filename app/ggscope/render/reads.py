@@ -6,7 +6,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ggscope.analysis.reads.hotness import GroupBy, Ranking, Seeks, coverage, ranking
+from ggscope.analysis.reads.hotness import (
+    GROUP_BY,
+    GroupBy,
+    Ranking,
+    Seeks,
+    coverage,
+    ranking,
+)
 from ggscope.analysis.reads.what_if import (
     Optimum,
     WhatIf,
@@ -490,7 +497,9 @@ def hot_figure(
     only_file : only what lies in the model file.
     visible : only ops that start in it; None = all.
     """
-    for value, known in ((picture, HOT_PICTURES), (measure, get_args(Measure))):
+    for value, known in (
+        (picture, HOT_PICTURES), (by, GROUP_BY), (measure, get_args(Measure)),
+    ):  # fmt: skip
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
 

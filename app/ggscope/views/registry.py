@@ -94,7 +94,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("timeline", "Timeline", "centre", "timeline.view:TimelineView", figure="timeline.figure:timeline_figure", menu="View/Show", keys="Ctrl+1", uses_gl=True),
     ViewEntry("table", "Trace table", "centre", "table.view:TableView", menu="View/Show", keys="Ctrl+2"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
-    ViewEntry("statistics", "Selection statistics", "bottom", "statistics:StatisticsView", keys="Ctrl+9"),
+    ViewEntry("statistics", "Selection statistics", "bottom", "statistics:StatisticsView", figure="statistics:statistics_figure", keys="Ctrl+9"),
     ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", 0, _has_file_places, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
     ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", 0, lambda trace: bool(trace.graphs), "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
     ViewEntry("hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", 360, _has_accesses, "reads:hot_figure", keys="Ctrl+7"),

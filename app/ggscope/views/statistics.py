@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
@@ -38,6 +39,9 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.render.colors import category_color
+from ggscope.render.export import Figure
+from ggscope.render.look import Look, css_px
+from ggscope.render.statistics import MEASURES, statistics_figure
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
@@ -68,6 +72,7 @@ _ABOUT_PX = 240
 MAX_ROWS = 500
 """More groups than a person reads; the largest ones are shown, and it is said."""
 _KEY = "statistics"
+_LEAST_FIGURE_PX = 480.0
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
 _STALE_MS = 150
@@ -338,6 +343,41 @@ class StatisticsView(View):
         self._head.set_theme(theme)
         if self._result is not None:
             self._show(self._result)
+
+    def figure(self) -> Figure | None:
+        """Return what is counted as bars, by the column that the table is sorted by."""
+        session, scope, result = self.session, self.scope(), self._result
+        trace = session.trace
+        if scope is None or trace is None or result is None or session.index is None:
+            return None
+        mask = session.mask
+        if mask is not None and len(mask) < len(trace.spans):
+            mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
+        if scope.lanes is not None and scope.time is not None:
+            on_lanes = mask_of_lanes(session.index, scope.lanes, scope.time)
+            mask = on_lanes if mask is None else on_lanes & mask
+        ids = scope.ids if scope.kind == "selected" else None
+        made = statistics_figure(
+            trace, by=result.by, measure=self._measure(), visible=scope.time, ids=ids,
+            include_estimated=self.estimated.isChecked(), mask=mask,
+            where=format_filter(session.filter),
+        )  # fmt: skip
+        recipe = made.recipe
+        if recipe is not None and scope.lanes is not None:
+            lacks = (*recipe.lacks, self.tr("The command counts all lanes."))
+            recipe = replace(recipe, lacks=lacks)
+        look = Look(
+            width=css_px(max(self.width(), scaled(_LEAST_FIGURE_PX))),
+            theme=self.theme.name,
+            seen=True,
+        )
+        return replace(made, look=look, recipe=recipe)
+
+    def _measure(self) -> str:
+        """Return what the table is sorted by, where that can be a bar."""
+        column, _ = self.model.sorted_by
+        title = "" if column < 0 else self._headings("op", "ns")[column].title
+        return title if title in MEASURES else "total"
 
     # -- session -----------------------------------------------------------
 

@@ -16,6 +16,7 @@ from ggscope.render.experts import experts_figure
 from ggscope.render.graph.figure import graph_figure
 from ggscope.render.heatmap.figure import heatmap_figure
 from ggscope.render.reads import cache_figure, hot_figure
+from ggscope.render.statistics import statistics_figure
 from ggscope.render.timeline.figure import timeline_figure
 from ggscope.views import registry
 from hostile_names import CONTROLS, MARKUP, hostile_named
@@ -29,6 +30,7 @@ VIEWS = {
     "graph": (graph_figure, "graph-json"),
     "hot": (hot_figure, "trace-json"),
     "cache": (cache_figure, "trace-json"),
+    "statistics": (statistics_figure, "trace-json"),
 }
 FORBIDDEN = re.compile(
     "[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"

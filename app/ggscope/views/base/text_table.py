@@ -104,7 +104,8 @@ class TextTableModel(QAbstractTableModel):
         self._rows: list[tuple[Cell, ...]] = []
         self._totals: tuple[Cell, ...] | None = None
         self._payloads: list[object] = []
-        self._sorted_by = (-1, Qt.SortOrder.AscendingOrder)
+        self.sorted_by = (-1, Qt.SortOrder.AscendingOrder)
+        """The column, -1 = in the order in which rows came, and which way."""
         self.theme = theme("dark")
         self._is_stale = False
         self._fonts: dict[tuple[bool, bool], QFont] = {}
@@ -233,13 +234,13 @@ class TextTableModel(QAbstractTableModel):
         self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder
     ) -> None:
         """Sort by a column; -1 keeps the order in which rows came."""
-        self._sorted_by = (column, order)
+        self.sorted_by = (column, order)
         self.layoutAboutToBeChanged.emit()
         self._arrange()
         self.layoutChanged.emit()
 
     def _arrange(self) -> None:
-        column, order = self._sorted_by
+        column, order = self.sorted_by
         if not 0 <= column < len(self.headings):
             return
         pairs = list(zip(self._rows, self._payloads, strict=True))

@@ -1,0 +1,279 @@
+"""The figure of the statistics: what takes how long, by op, layer, token and so on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.statistics.table import (
+    RULES,
+    TWICE,
+    StatRow,
+    StatTable,
+    stat_table,
+)
+from ggscope.errors import ExportError
+from ggscope.model.selection import BY, By
+from ggscope.model.time import TimeRange, Unit
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_share,
+)
+from ggscope.render.batch import DisplayList
+from ggscope.render.charts import BAR_HEIGHT, Bar, BarScene, bars_top, compose_bars
+from ggscope.render.colors import category_color
+from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.frame import framed
+from ggscope.render.look import Look
+from ggscope.render.options import time_option
+from ggscope.render.theme import Theme
+from ggscope.render.theme import theme as theme_named
+
+_USUAL_BARS = 25
+"""So many a figure shows that has no height of its own."""
+_MOST_BARS = 1000
+_MOST_NAMED = 1000
+"""So many spans a command line can name."""
+_USUAL_PX = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What the bars can be as long as.
+
+    Attributes
+    ----------
+    title : of the axis.
+    of : the value of a row; None = not known.
+    form : "time", "bytes" or "count".
+    """
+
+    title: str
+    of: Callable[[StatRow], float | None]
+    form: str = "time"
+
+
+def _timed(row: StatRow, value: float | None) -> float | None:
+    return None if value is None or not row.timed or isnan(value) else value
+
+
+MEASURES: Mapping[str, Measure] = MappingProxyType(
+    {
+        "total": Measure("sum of the durations, share", lambda r: _timed(r, r.total)),
+        "self": Measure(
+            "time without what lies within", lambda r: _timed(r, r.self_time)
+        ),
+        "wall": Measure("time on the clock", lambda r: _timed(r, r.wall)),
+        "mean": Measure("mean duration", lambda r: _timed(r, r.mean)),
+        "p50": Measure("half take no longer than", lambda r: _timed(r, r.p50)),
+        "p90": Measure("90 % take no longer than", lambda r: _timed(r, r.p90)),
+        "p99": Measure("99 % take no longer than", lambda r: _timed(r, r.p99)),
+        "max": Measure("longest duration", lambda r: _timed(r, r.max)),
+        "count": Measure("number of spans", lambda r: float(r.count), "count"),
+        "bytes": Measure(
+            "known bytes accessed",
+            lambda r: float(r.bytes) if r.bytes >= 0 else None,
+            "bytes",
+        ),
+    }
+)
+
+
+def statistics_figure(
+    trace: Trace,
+    *,
+    by: By = "op",
+    measure: str = "total",
+    include_estimated: bool = False,
+    visible: TimeRange | None = None,
+    ids: tuple[int, ...] | None = None,
+    mask: npt.NDArray[np.bool_] | None = None,
+    where: str = "",
+) -> Figure:
+    """Return the figure of the statistics: a bar per group, longest first.
+
+    Parameters
+    ----------
+    by : what a group is.
+    measure : what a bar is as long as, one of `MEASURES`.
+    include_estimated : use the times of estimated and unfinished spans too.
+    visible : only spans that touch it, with their whole durations; None = all.
+    ids : only these spans.
+    mask : bool[n_spans] of the spans that count; `where` is the filter that made it.
+    """
+    for value, known in ((by, BY), (measure, tuple(MEASURES))):
+        if value not in known:
+            raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
+
+    def draw(look: Look) -> Drawn:
+        chosen = None if ids is None else np.array(ids, np.int64)
+        table = stat_table(
+            trace, by, mask=mask, ids=chosen, time=visible,
+            include_estimated=include_estimated,
+        )  # fmt: skip
+        about = _about(trace, visible, where, ids)
+        return _drawn(trace, table, by, measure, look, about)
+
+    can_name = ids is None or len(ids) <= _MOST_NAMED
+    said = (
+        ("by", by, "op"),
+        ("measure", measure, "total"),
+        ("include_estimated", include_estimated, False),
+        ("visible", None if visible is None else time_option(visible), None),
+        ("ids", list(ids) if can_name and ids is not None else None, None),
+    )
+    recipe = Recipe(
+        "statistics",
+        trace.info.paths,
+        {name: value for name, value, usual in said if value != usual},
+        (f"--where={where}",) if where else (),
+        lacks=() if can_name else ("The command counts all spans.",),
+    )
+    return Figure("statistics", draw, recipe=recipe)
+
+
+def _about(
+    trace: Trace, visible: TimeRange | None, where: str, ids: tuple[int, ...] | None
+) -> str:
+    """Return a sentence on which spans were counted."""
+    unit = trace.clock.unit
+    parts = ["All spans"]
+    if ids is not None:
+        parts = [f"{format_count(len(ids))} selected spans"]
+    if visible is not None:
+        first = visible.start - trace.extent.start
+        end = visible.end - trace.extent.start
+        ticks = "ns" if unit == "ns" else "cycles"
+        parts.append(f"that touch {first:,} to {end:,} {ticks} of its time")
+    if where:
+        parts.append(f"that pass {where}")
+    return f"{', '.join(parts)} of {trace_name(trace)}."
+
+
+def _drawn(
+    trace: Trace, table: StatTable, by: By, measure: str, look: Look, about: str
+) -> Drawn:
+    unit, wanted = trace.clock.unit, MEASURES[measure]
+    found = [] if _is_unknown(trace, wanted) else table.rows
+    rows = [(row, value) for row in found if (value := wanted.of(row)) is not None]
+    if not rows:
+        raise ExportError(_why_nothing(table, measure))
+    rows.sort(key=lambda pair: -pair[1])
+    theme, width = theme_named(look.theme), look.width_or(_USUAL_PX)
+    bars = BarScene(
+        width, 0.0, theme, _bars(rows, by, measure, unit, theme), scale=look.scale,
+        value_title=_title(measure, unit),
+    )  # fmt: skip
+    top, left_out = bars_top(bars), _left_out(table, rows, measure)
+
+    def compose(height: float) -> DisplayList:
+        fitting = max(int((height - top + 1e-6) / BAR_HEIGHT), 0)
+        if (more := len(rows) - min(len(bars.bars), fitting)) > 0:
+            left_out.append(f"Smaller ones that are not drawn: {more:,}.")
+        return compose_bars(replace(bars, height=height))
+
+    return framed(
+        look, f"{trace_name(trace)} · {measure} by {by}", compose, width=width,
+        wanted=top + min(len(bars.bars), _USUAL_BARS) * BAR_HEIGHT + 4,
+        description=" ".join([about, *_notes(table, rows, by, measure)]),
+        left_out=left_out,
+    )  # fmt: skip
+
+
+def _why_nothing(table: StatTable, measure: str) -> str:
+    words = f"Nothing here has a known {measure}, so there is no bar."
+    if MEASURES[measure].form == "time" and table.all.count > table.all.timed:
+        n_untimed = format_count(table.all.count - table.all.timed)
+        words += (
+            f" {n_untimed} spans have a time that is estimated or has no end: "
+            "--include-estimated draws these, too."
+        )
+    return words
+
+
+def _is_unknown(trace: Trace, measure: Measure) -> bool:
+    """Tell whether the trace does not know this of any span, or not yet."""
+    accesses = trace.accesses
+    is_silent = not len(accesses.patterns) + len(accesses.loose)
+    return measure.form == "bytes" and (is_silent or "accesses" in trace.pending)
+
+
+def _bars(
+    rows: Sequence[tuple[StatRow, float]],
+    by: By,
+    measure: str,
+    unit: Unit,
+    theme: Theme,
+) -> tuple[Bar, ...]:
+    usual, form = _usual_quality(rows), MEASURES[measure].form
+    bars = []
+    for row, value in rows[:_MOST_BARS]:
+        if form == "time":
+            words = format_duration(value, unit)
+        else:
+            words = (format_bytes if form == "bytes" else format_count)(int(value))
+        if measure == "total":
+            words += f" · {format_share(row.share)}"
+        if form == "bytes" and row.unknown_bytes:
+            words += f" · ≤ {format_bytes(row.unknown_bytes)} not known"
+        if form == "time" and row.quality != usual:
+            words += f" · {row.quality}"
+        bars.append(Bar(row.key, value, words, _color(row.key, by, theme)))
+    return tuple(bars)
+
+
+def _usual_quality(rows: Sequence[tuple[StatRow, float]]) -> str:
+    """Return the quality of most rows, which the caption tells instead of each bar."""
+    words = [row.quality for row, _ in rows]
+    return max(dict.fromkeys(words), key=words.count)
+
+
+def _color(key: str, by: By, theme: Theme) -> int:
+    if by == "family":
+        return category_color(key, theme)
+    if by in ("op", "phase", "engine"):
+        return category_color(f"{by}:{key}", theme)
+    return theme.accent | 0xFF000000
+
+
+def _title(measure: str, unit: Unit) -> str:
+    wanted = MEASURES[measure]
+    if wanted.form != "time" or unit == "ns":
+        return wanted.title
+    return f"{wanted.title}, cycles"
+
+
+def _left_out(
+    table: StatTable, rows: Sequence[tuple[StatRow, float]], measure: str
+) -> list[str]:
+    """Return sentences on what no bar tells of."""
+    found = []
+    untimed = table.all.count - table.all.timed
+    if MEASURES[measure].form == "time" and untimed:
+        found.append(f"Spans left out, estimated or unfinished: {untimed:,}.")
+    if unknown := len(table.rows) - len(rows):
+        found.append(f"Groups left out, of which this is not known: {unknown:,}.")
+    if table.unrecorded:
+        listed = ", ".join(table.unrecorded)
+        found.append(f"Ops that the graph computes and no record tells of: {listed}.")
+    return found
+
+
+def _notes(
+    table: StatTable, rows: Sequence[tuple[StatRow, float]], by: By, measure: str
+) -> list[str]:
+    """Return sentences that the figure needs to be understood."""
+    found = []
+    if MEASURES[measure].form == "time":
+        found.append(f"Times are {_usual_quality(rows)} where a bar says nothing else.")
+    if by in RULES:
+        found.append(RULES[by])
+    if measure in ("total", "self", "wall") and any(table.counts_twice):
+        found.append(f"{TWICE[:1].upper()}{TWICE[1:]}")
+    return found

@@ -1,0 +1,168 @@
+"""Bars of statistics: as long as what they measure, and open about what they lack."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders import nested_trace, spans_trace
+from ggscope.errors import ExportError
+from ggscope.model.tables import Quality, SpanFlag, quality_of
+from ggscope.model.time import TimeRange
+from ggscope.model.trace import Trace
+from ggscope.opening import open_bundle
+from ggscope.readers.survey import survey
+from ggscope.render.batch import RectBatch
+from ggscope.render.export import Figure, ensure_gui_application
+from ggscope.render.look import PRESETS, Length
+from ggscope.render.statistics import MEASURES, statistics_figure
+from scenes import texts_of
+from sentences import assert_sides
+from silent_ops import joined
+from support import ROOT
+
+DOUBLE = PRESETS["double"]
+
+
+@pytest.fixture(autouse=True)
+def application(qapp: object) -> None:
+    ensure_gui_application()
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return open_bundle(survey([ROOT / "resources" / "samples" / "tinyllama-256.bin"]))
+
+
+def caption(figure: Figure, look=DOUBLE) -> str:
+    return figure.draw(look).caption
+
+
+def refusal(figure: Figure) -> str:
+    with pytest.raises(ExportError) as caught:
+        figure.draw(DOUBLE)
+    return str(caught.value)
+
+
+def lengths(figure: Figure) -> list[float]:
+    picture = figure.draw(DOUBLE).picture
+    (bars,) = [b for b in picture.batches if isinstance(b, RectBatch) and len(b.x0)]
+    return [float(x1 - x0) for x0, x1 in zip(bars.x0, bars.x1, strict=True)]
+
+
+def test_bars_are_as_long_as_the_times_of_the_file(trace: Trace) -> None:
+    spans = trace.spans
+    used = (spans.op >= 0) & (quality_of(spans.flags) <= Quality.DERIVED)
+    layers = np.unique(spans.layer[used])
+    of = [(spans.end - spans.start)[used & (spans.layer == k)].sum() for k in layers]
+    sums = sorted(map(int, of), reverse=True)
+
+    found = np.array(lengths(statistics_figure(trace, by="layer")))
+
+    assert found / found[0] == pytest.approx(np.array(sums) / sums[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("measure", sorted(set(MEASURES) - {"wall", "self"}))
+def test_bars_of_each_measure_begin_with_the_longest(
+    trace: Trace, measure: str
+) -> None:
+    found = lengths(statistics_figure(trace, measure=measure))
+
+    assert found == sorted(found, reverse=True)
+    assert len(found) == 9
+    assert found[0] > 50
+
+
+def test_only_the_range_and_the_spans_asked_for_count(trace: Trace) -> None:
+    mask = np.zeros(len(trace.spans), np.bool_)
+    (ids,) = np.nonzero(trace.spans.op == trace.spans.op.max())
+    mask[ids] = True
+    chosen = statistics_figure(trace, ids=tuple(ids.tolist()))
+    filtered = statistics_figure(trace, mask=mask, where="op=GLU")
+    part = statistics_figure(trace, visible=TimeRange(0, 1_000_000))
+
+    assert [len(lengths(f)) for f in (chosen, filtered, part)] == [1, 1, 4]
+    assert "0 to 1,000,000 ns of its time" in caption(part).replace("-", "")
+    assert "that pass op=GLU" in caption(filtered)
+    assert filtered.recipe is not None
+    assert filtered.recipe.words == ("--where=op=GLU",)
+
+
+def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:
+    time, number = statistics_figure(trace), statistics_figure(trace, measure="count")
+    every = statistics_figure(trace, include_estimated=True)
+
+    assert_sides(
+        "Spans left out, estimated or unfinished: *.", caption(time), caption(every)
+    )
+    assert_sides(
+        "Times are * where a bar says nothing else.", caption(time), caption(number)
+    )
+    assert_sides(
+        "that touch * to * * of its time",
+        caption(statistics_figure(trace, visible=TimeRange(0, 1000))),
+        caption(time),
+    )
+    short = replace(DOUBLE, height=Length(25, "mm"))
+    assert_sides(
+        "Smaller ones that are not drawn: *.", caption(time, short), caption(time)
+    )
+
+
+def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None:
+    unfinished = [0, int(SpanFlag.UNFINISHED)]
+    half = spans_trace([0, 10], [5, 20], op=[1, 2], flags=unfinished)
+    whole = spans_trace([0, 10], [5, 20], op=[1, 2])
+
+    assert_sides(
+        "Groups left out, of which this is not known: *.",
+        caption(statistics_figure(half)),
+        caption(statistics_figure(whole)),
+    )
+    assert_sides(
+        "Ops that the graph computes and no record tells of: *.",
+        caption(statistics_figure(joined())),
+        caption(statistics_figure(whole)),
+    )
+
+
+def test_command_of_many_spans_says_what_it_leaves_out(trace: Trace) -> None:
+    def lacks(n: int) -> str:
+        return " ".join(
+            statistics_figure(trace, ids=tuple(range(n))).command("x.png").lacks
+        )
+
+    assert_sides("The command counts all spans.", lacks(1001), lacks(3))
+
+
+def test_texts_tell_shares_bytes_and_numbers(trace: Trace) -> None:
+    total = texts_of(statistics_figure(trace).draw(DOUBLE).picture)
+    counted = texts_of(statistics_figure(trace, measure="count").draw(DOUBLE).picture)
+
+    assert "265.8 ms · 69.3 %" in total
+    assert "1,065" in counted
+
+
+def test_what_cannot_be_drawn_is_refused_with_the_reason(trace: Trace) -> None:
+    with pytest.raises(ExportError, match="op, family"):
+        statistics_figure(trace, by="taste")
+    with pytest.raises(ExportError, match="total, self"):
+        statistics_figure(trace, measure="taste")
+    nothing = statistics_figure(trace, visible=TimeRange(-9, -8))
+    assert_sides(
+        "Nothing here has a known *, so there is no bar.",
+        refusal(nothing),
+        caption(statistics_figure(trace)),
+    )
+    guessed = statistics_figure(
+        spans_trace([0], [5], op=[1], flags=[int(SpanFlag.ESTIMATED)])
+    )
+    assert_sides(
+        "* spans have a time that is estimated or has no end: --include-estimated "
+        "draws these, too.",
+        refusal(guessed),
+        refusal(nothing),
+    )
+    silent = statistics_figure(nested_trace(), measure="bytes")
+    with pytest.raises(ExportError, match="known bytes"):
+        silent.draw(DOUBLE)
