@@ -291,3 +291,32 @@ def test_repeated_export_of_a_view_that_shows_nothing_says_so(
     window.actions_["file.export_again"].trigger()
 
     assert_sides("{0}: this view has nothing to draw.", "\n".join(said), drawn)
+
+
+@pytest.mark.parametrize("view", ["hot_cold", "statistics"])
+def test_studio_begins_with_the_view_used_last_and_repeats_its_export(
+    window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path, monkeypatch, view
+) -> None:
+    document = opened(SAMPLE)
+    document.workspace.show_view(view)
+    host = document.workspace.drawer.front
+    assert host.entry.id == view
+    qtbot.waitUntil(lambda: host.view is not None and host.view.figure() is not None)
+    host.setFocus()
+
+    window.actions_["file.export"].trigger()
+    (dialog,) = window.findChildren(FigureDialog)
+    settled(dialog, qtbot)
+    chosen = dialog.view.currentData()
+    path = tmp_path / "out.png"
+    asked_for(monkeypatch, path)
+    QTest.mouseClick(dialog.export, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(path.exists)
+    first = QImage(str(path))
+    path.unlink()
+    dialog.close()
+    window.dialogs.repeat_export()
+    qtbot.waitUntil(path.exists)
+
+    assert chosen == host.entry.title
+    assert QImage(str(path)) == first

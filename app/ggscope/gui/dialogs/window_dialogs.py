@@ -25,7 +25,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
 from ggscope.views.base.plain import ask_text_then, ask_yes, copy_image, copy_text
-from ggscope.views.registry import entry
+from ggscope.views.registry import BUILTIN, ViewEntry, entry
 
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.data import DataDialog
@@ -67,6 +67,11 @@ def _figure_titles(document: Document) -> dict[str, str]:
         if host.view is not None and host.view.figure() is not None:
             titles.setdefault(host.entry.id, host.entry.title)
     return titles
+
+
+def _entry_of(name: str) -> ViewEntry:
+    """Return the view that is called so, or whose figure is."""
+    return next(known for known in BUILTIN if name in (known.id, known.figure_name))
 
 
 def _tr(text: str) -> str:
@@ -165,22 +170,20 @@ class WindowDialogs(QObject):
         self._last_export: tuple[Path, str, Look] | None = None
 
     def export_figure(self, figure: "Figure | None" = None) -> None:
-        """Open the figure studio, on a view's figure; None = that of the timeline."""
+        """Open the figure studio, on a view's figure; None = of the view used last."""
         document = self._window.document
         if document is None or document.session.trace is None:
             return
         from ggscope.gui.dialogs.figure import FigureDialog
 
+        host = document.workspace.used_host
+        if figure is None and host is not None and host.view is not None:
+            figure = host.view.figure()
         sources = self._sources(document)
-        names = {title: name for name, title in _figure_titles(document).items()}
-        first = next(
-            (
-                t
-                for t, name in names.items()
-                if figure is not None and name == figure.name
-            ),
-            next(iter(sources), ""),
-        )
+        first = next(iter(sources), "")
+        if figure is not None:
+            title = _entry_of(figure.name).title
+            first = title if title in sources else first
 
         def made() -> QDialog:
             dialog = FigureDialog(sources, first, self._window.settings, self._window)
@@ -207,7 +210,7 @@ class WindowDialogs(QObject):
     def _figure_of(self, document: Document, name: str) -> "Figure | None":
         if name == "timeline":
             return self._timeline_figure(document)
-        views = document.workspace.views(name)
+        views = document.workspace.views(_entry_of(name).id)
         return next(
             (f for f in (view.figure() for view in views) if f is not None), None
         )
