@@ -5,7 +5,10 @@ be filled anew when it runs. That is so where ggml's CPU code is a library: load
 ggml itself (``GGML_BACKEND_PATH`` then brings the tracer in the same way) or linked
 (``LD_PRELOAD`` does). Code that was linked into the program itself has no such slots.
 What is told here rests on the ELF files: what they need, what they define, and which
-functions are called by slots.
+functions are called by slots. On macOS they are Mach-O files, and less can be seen:
+a library calls its own functions directly, so that ggml's graphs and the beginnings of
+its ops are followed through the tables of functions of its backends. That way was
+written and compiled, and no Mac has run it yet; so its answer is never a plain yes.
 """
 
 import contextlib
@@ -31,6 +34,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.segments import InterpSegment
 
+from ggscope_capture import macho
+
 BACKEND_PATH, PRELOAD, DYLD = (
     "GGML_BACKEND_PATH",
     "LD_PRELOAD",
@@ -53,8 +58,12 @@ _SYSTEM = re.compile(
 )
 """Libraries that hold no ggml."""
 _FOLDERS = ("/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
-_MACHO = {0xFEEDFACF: "<", 0xCFFAEDFE: ">", 0xFEEDFACE: "<", 0xCEFAEDFE: ">"}
-_FAT = 0xCAFEBABE
+_MACHO = {b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf"}
+_CROSSED = ("gguf_init_from_file", "llama_backend_init")
+"""What must be called from one Mach-O file in another: then backends are looked at."""
+_OWN_OF_MACOS = ("/System/", "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/",
+                 "/usr/libexec/")  # fmt: skip
+_UNTRIED = "this was written for macOS, but no Mac has run it yet"
 _INTERPRETERS = {"python": "Python", "node": "Node", "bun": "Node", "deno": "Node"}
 # What pyelftools lets through where a file is not what its head says.
 _DAMAGED = (ELFError, ValueError, KeyError, IndexError, AttributeError, TypeError,
@@ -79,8 +88,9 @@ class Report:
     """What is known of a program before it runs.
 
     `linkage` is one of "dynamic-backends", "shared", "one-library", "static",
-    "fully-static", "setuid", "sandbox", "not-executable", "script", "python", "node",
-    "macho", "no-ggml", "other-machine", "damaged".
+    "fully-static", "setuid", "sandbox", "restricted" (by macOS), "not-executable",
+    "script", "python", "node", "macho" (a program of macOS elsewhere), "no-ggml",
+    "other-machine", "damaged".
     """
 
     program: str
@@ -131,12 +141,23 @@ def examine(program: str | Path) -> Report:
         )  # fmt: skip
     if head[:2] == b"#!":
         return _script(path, head)
-    number = int.from_bytes(head[:4], "big")
-    if number in _MACHO or number == _FAT:
-        return _macho(path)
-    if head[:4] != b"\x7fELF":
+    if head[:4] not in (b"\x7fELF", *_MACHO):
         raise DoctorError(f"{path} is no program: it is neither ELF, Mach-O nor script")
-    return _elf(path)
+    return _binary(path)
+
+
+def _binary(path: Path) -> Report:
+    """Report on a program or library that is there; raises DoctorError."""
+    try:
+        with path.open("rb") as handle:
+            is_elf = handle.read(4) == b"\x7fELF"
+    except OSError as error:
+        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+    if is_elf == (sys.platform == "darwin"):
+        why = "it is a program of " + ("Linux" if is_elf else "macOS")
+        linkage = "other-machine" if is_elf else "macho"
+        return _closed(path, linkage, why, "Use a build for this machine.")
+    return _elf(path) if is_elf else _macho(path)
 
 
 def find(program: str | Path) -> Path:
@@ -145,7 +166,7 @@ def find(program: str | Path) -> Path:
     if there is not None:
         return Path(there)
     path = Path(program)
-    if path.exists() and (os.sep in str(program) or path.suffix == ".so"):
+    if path.exists() and (os.sep in str(program) or path.suffix in (".so", ".dylib")):
         return path  # a library, or one that may not be executed
     where = "there" if os.sep in str(program) else "on PATH"
     raise DoctorError(f"there is no program {program} {where}")
@@ -229,7 +250,22 @@ def _elf(path: Path) -> Report:
     if program.machine != here or program.bits != 64:
         why = f"it is for {program.machine} with {program.bits} bits, not for this one"
         return _closed(path, "other-machine", why, "Use a build for this machine.")
-    if not program.is_library and not os.access(path, os.X_OK):
+    barred = _barred(path, is_program=not program.is_library)
+    if barred is not None:
+        return barred
+    if "musl" in program.interpreter:
+        why = "it uses the C library musl, and the tracer is built for glibc"
+        return _closed(path, "other-machine", why, "Use a build for glibc.")
+    if not program.is_dynamic and not program.is_library:
+        if _mentions(path, b"GGML_ASSERT"):
+            return _inside(path, "fully-static", "it is linked without any library")
+        return _no_ggml(path, "it is linked without any library and holds no ggml")
+    return _dynamic(path, program)
+
+
+def _barred(path: Path, *, is_program: bool = True) -> Report | None:
+    """Report on a program that the system keeps closed to this user."""
+    if is_program and not os.access(path, os.X_OK):
         return _closed(
             path, "not-executable", "you may not execute it",
             f"`chmod +x {shlex.quote(str(path))}` allows it.",
@@ -241,14 +277,7 @@ def _elf(path: Path) -> Report:
             "would be loaded into it",
             "Trace a copy of it that has no such rights.",
         )  # fmt: skip
-    if "musl" in program.interpreter:
-        why = "it uses the C library musl, and the tracer is built for glibc"
-        return _closed(path, "other-machine", why, "Use a build for glibc.")
-    if not program.is_dynamic and not program.is_library:
-        if _mentions(path, b"GGML_ASSERT"):
-            return _inside(path, "fully-static", "it is linked without any library")
-        return _no_ggml(path, "it is linked without any library and holds no ggml")
-    return _dynamic(path, program)
+    return None
 
 
 def _dynamic(path: Path, program: _Object) -> Report:
@@ -434,18 +463,21 @@ def _inside(path: Path, linkage: str, why: str) -> Report:
         asks = "its sources were changed by `ggscope-capture codemod`"
         changed = [
             Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
-            Door(PRELOAD, True, f"{why}, and {asks}: it asks for the tracer"),
+            _opened(f"{why}, and {asks}: it asks for the tracer"),
         ]
         return Report(
             program=str(path), linkage=linkage, doors=changed, advice=_run(path)
         )
     doors = [
         Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
-        Door(PRELOAD, False, f"{why}, so that its calls cannot be followed"),
+        Door(preload(), False, f"{why}, so that its calls cannot be followed"),
     ]
+    release = (
+        "Homebrew's" if sys.platform == "darwin" else "an official release for Linux"
+    )
     advice = (
-        "Use a build whose ggml is a library: an official release for Linux, or cmake "
-        "with -DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` brings "
+        f"Use a build whose ggml is a library: {release}, or cmake with "
+        " -DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` brings "
         "such libraries unmodified. With the sources at hand, `ggscope-capture codemod "
         "CHECKOUT` makes a static build traceable, too"
         + (
@@ -460,7 +492,7 @@ def _inside(path: Path, linkage: str, why: str) -> Report:
 def _no_ggml(path: Path, why: str) -> Report:
     doors = [
         Door(name, None, f"{why}; programs that it starts are traced with it")
-        for name in (BACKEND_PATH, PRELOAD)
+        for name in (BACKEND_PATH, preload())
     ]
     advice = (
         "If it loads ggml or starts llama.cpp while it runs, "
@@ -479,11 +511,12 @@ def _interpreter(path: Path, name: str) -> Report:
     why = f"{name} loads a binding such as {packages} while it runs"
     doors = [
         Door(BACKEND_PATH, None, f"{why}: works where its ggml loads backends"),
-        Door(PRELOAD, None, f"{why}: works where its ggml is a library of any kind"),
+        Door(preload(), None, f"{why}: works where its ggml is a library of any kind"),
     ]
     advice = (
         f"{_run(path)} To know more beforehand, ask about the binding's own library: "
-        "`ggscope-capture doctor …/libggml-cpu.so`."
+        "`ggscope-capture doctor …/libggml-cpu"
+        f"{'.dylib' if sys.platform == 'darwin' else '.so'}`."
     )
     linkage = name.lower()
     return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
@@ -494,12 +527,12 @@ def _bindings(python: Path) -> Iterator[tuple[str, Report]]:
     # Not resolved: a virtual environment's program is a link to another one's.
     root = python.absolute().parent.parent
     for package, library in (
-        ("llama-cpp-python", "llama_cpp/lib/libllama.so"),
+        ("llama-cpp-python", "llama_cpp/lib/libllama.[sd]*"),  # .so, .dylib
         ("xllamacpp", "xllamacpp/xllamacpp*.so"),
     ):
         for path in sorted(root.glob(f"lib/python3*/*-packages/{library}")):
             with contextlib.suppress(DoctorError):
-                yield package, _elf(path)
+                yield package, _binary(path)
 
 
 def _script(path: Path, head: bytes) -> Report:
@@ -519,25 +552,174 @@ def _script(path: Path, head: bytes) -> Report:
             )  # fmt: skip
     of = name or "an unknown interpreter"
     why = f"it is a script of {of}; what it starts inherits this"
-    doors = [Door(door, None, why) for door in (BACKEND_PATH, PRELOAD)]
+    doors = [Door(door, None, why) for door in (BACKEND_PATH, preload())]
     advice = "Name the program that it starts, to know beforehand; a run works as well."
     return Report(program=str(path), linkage="script", doors=doors, advice=advice)
 
 
 def _macho(path: Path) -> Report:
-    """Report on a program of macOS, which nothing enters so far."""
-    if sys.platform != "darwin":
-        why = "it is a program of macOS"
-        return _closed(path, "macho", why, "Use a build for this machine.")
-    return _closed(
-        path, "macho", "the tracer was written for Linux only so far",
-        "Record on Linux; what was recorded there can be opened here.",
+    """Report on a program or library of macOS, on macOS."""
+    try:
+        program = _read_macho(path)
+    except macho.MachoError as error:
+        linkage = "other-machine" if "not for this one" in str(error) else "damaged"
+        return _closed(path, linkage, str(error), "Use a build for this machine.")
+    except OSError as error:
+        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+    is_program = program.file_type == macho.EXECUTABLE
+    if is_program:
+        barred = _barred(path)
+        if barred is not None:
+            return barred
+        if str(path.resolve()).startswith(_OWN_OF_MACOS):
+            return _closed(
+                path, "restricted",
+                "it belongs to macOS, which lets nothing be loaded into its own "
+                "programs",
+                "Name the program that computes, or one that was installed beside the "
+                "system, such as Homebrew's.",
+            )  # fmt: skip
+    missing: list[str] = []
+    report = _by_images(path, list(_images(program, missing)))
+    if missing:
+        told = f"{', '.join(missing)} cannot be found: install what it belongs to."
+        report = replace(report, advice=f"{report.advice} {told}")
+    return _held_back(report, program) if is_program else report
+
+
+def _by_images(path: Path, images: list[macho.Macho]) -> Report:
+    """Report on a program of macOS by what it and its libraries hold and call."""
+    program = images[0]
+    is_library = program.file_type != macho.EXECUTABLE
+    interpreter = next(
+        (name for word, name in _INTERPRETERS.items() if path.name.startswith(word)), ""
+    )
+    if _CPU in program.defines and not is_library:
+        return _inside(path, "static", "ggml was linked into the program itself")
+    holders = [each for each in images if _CPU in each.defines]
+    crossed = any(name in each.imports for each in images for name in _CROSSED)
+    has_registry = any(_REGISTRY in each.defines for each in images)
+    if (has_registry and not holders) or (is_library and _BACKEND in program.defines):
+        why = "ggml loads its backends while it runs, and takes the tracer as one more"
+        doors = [
+            _opened(why, BACKEND_PATH),
+            _opened(_seen("the tracer is there first")),
+        ]
+        linkage = "dynamic-backends"
+    elif holders:
+        holder = holders[0]
+        is_one = bool(holder.defines.intersection(_LLAMA))
+        why = f"ggml's CPU code is linked ({holder.path.name})"
+        closed = f"{why}, so that nothing need load backends"
+        doors = [Door(BACKEND_PATH, False, closed)]
+        if crossed or is_library:
+            doors.append(_opened(_seen(why)))
+        else:
+            none = "no call that the tracer knows passes from one file to another"
+            doors.append(Door(DYLD, False, f"{why}, and {none}"))
+        linkage = "one-library" if is_one else "shared"
+    elif interpreter:
+        return _interpreter(path, interpreter)
+    elif _mentions(path, b"GGML_ASSERT"):
+        return _inside(path, "static", "ggml was linked into the program itself")
+    else:
+        return _no_ggml(path, "neither the program nor its libraries hold ggml")
+    return Report(program=str(path), linkage=linkage, doors=doors, advice=_run(path))
+
+
+def _seen(why: str) -> str:
+    return f"{why}; graphs are seen as a whole, and ops of the CPU when they begin"
+
+
+def _opened(why: str, door: str | None = None) -> Door:
+    """Return a door that is open: on macOS only in principle."""
+    if sys.platform == "darwin":
+        return Door(door or DYLD, None, f"{why}; {_UNTRIED}")
+    return Door(door or PRELOAD, True, why)
+
+
+def _held_back(report: Report, program: macho.Macho) -> Report:
+    """Return the report with the doors closed that a program's signature closes."""
+    doors = []
+    for door in report.doors:
+        why = ""
+        if door.works is not False and door.door == DYLD and program.drops_variables:
+            why = (
+                "it has the hardened runtime without the right to be given DYLD_… "
+                "variables, which macOS then takes away"
+                if program.is_hardened
+                else "it is marked as restricted, and macOS then takes DYLD_… "
+                "variables away"
+            )
+        elif door.works is not False and program.validates_libraries:
+            why = "its signature lets it load libraries of its own maker only"
+        doors.append(Door(door.door, False, why) if why else door)
+    if doors == report.doors:
+        return report
+    if any(door.works is not False for door in doors):
+        return replace(report, doors=doors)
+    name = shlex.quote(report.program)
+    return replace(
+        report, linkage="restricted", doors=doors,
+        advice="Use a build without the hardened runtime, such as your own or "
+        "Homebrew's. A copy of it that is signed anew has none: `codesign --force "
+        f"--sign - COPY`, where COPY is a copy of {name}.",
     )  # fmt: skip
 
 
+def _read_macho(path: Path) -> macho.Macho:
+    """Read a file for this machine; raises MachoError and OSError."""
+    here = "arm64" if platform.machine().lower() in ("arm64", "aarch64") else "x86_64"
+    names = (_CPU, _REGISTRY, _BACKEND, *_LLAMA, *_CROSSED)
+    return macho.read(path, dict.fromkeys((here, "x86_64")), names)
+
+
+def _images(program: macho.Macho, missing: list[str]) -> Iterator[macho.Macho]:
+    """Yield a program of macOS and its libraries, those of the system left out."""
+    seen: set[Path] = set()
+    todo = [program]
+    while todo:
+        each = todo.pop(0)
+        yield each
+        for name in each.needed:
+            if name.startswith(("/usr/lib/", "/System/")):
+                continue
+            path = _image(name, each, program)
+            if path is None and name not in missing:
+                missing.append(name)
+            if path is None or path in seen:
+                continue
+            seen.add(path)
+            with contextlib.suppress(macho.MachoError, OSError):  # tells nothing
+                todo.append(_read_macho(path))
+
+
+def _image(name: str, needs: macho.Macho, program: macho.Macho) -> Path | None:
+    """Return the file of a library as dyld would find it, or None."""
+
+    def placed(text: str, of: macho.Macho) -> str:
+        own, main = (str(each.path.resolve().parent) for each in (of, program))
+        text = text.replace("@loader_path", own)
+        return text.replace("@executable_path", main)
+
+    tried = [placed(name, needs)]
+    if name.startswith("@rpath/"):
+        rest = name.removeprefix("@rpath/")
+        tried = [
+            f"{placed(folder, of)}/{rest}"
+            for of in (needs, program)
+            for folder in of.rpath
+        ]
+    return next((Path(each) for each in tried if Path(each).is_file()), None)
+
+
+def preload() -> str:
+    """Return the variable by which the system's loader takes libraries along."""
+    return DYLD if sys.platform == "darwin" else PRELOAD
+
+
 def _closed(path: Path, linkage: str, why: str, advice: str) -> Report:
-    names = (BACKEND_PATH, DYLD if sys.platform == "darwin" else PRELOAD)
-    doors = [Door(name, False, why) for name in names]
+    doors = [Door(name, False, why) for name in (BACKEND_PATH, preload())]
     return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
 
 

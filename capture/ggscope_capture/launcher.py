@@ -3,8 +3,8 @@
 The program keeps its stdin, stdout, stderr, process group and exit status, and gets
 the signals that the launcher gets. Two variables name the tracer: ggml loads what
 ``GGML_BACKEND_PATH`` says where it loads backends, the system's loader what
-``LD_PRELOAD`` says everywhere else; loaded twice it is loaded once. Whatever goes
-wrong with the tracing, the program runs.
+``LD_PRELOAD`` (on macOS ``DYLD_INSERT_LIBRARIES``) says everywhere else; loaded twice
+it is loaded once. Whatever goes wrong with the tracing, the program runs.
 """
 
 import contextlib
@@ -33,7 +33,6 @@ from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
 from ggscope_capture.ring import RECORD, RING_PAGE, RingError
 
-PRELOAD = "DYLD_INSERT_LIBRARIES" if sys.platform == "darwin" else "LD_PRELOAD"
 _LOOK_S = 0.2
 """So often a new ring is looked for, and the settings' file."""
 _SILENCE_S = 5.0
@@ -146,8 +145,9 @@ class Launch:
         tracer = _without_spaces(tracer_library(), stack)
         ring = folder / f"ggscope-{os.getpid()}-{secrets.token_hex(4)}"
         environment = dict(self.environment)
-        given = environment.get(PRELOAD)
-        environment[PRELOAD] = f"{tracer}:{given}" if given else str(tracer)
+        preload = doctor.preload()
+        given = environment.get(preload)
+        environment[preload] = f"{tracer}:{given}" if given else str(tracer)
         if environment.get("GGML_BACKEND_PATH"):
             self.say("INFO", "GGML_BACKEND_PATH is set already and stays as it is")
         else:

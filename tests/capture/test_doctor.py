@@ -292,28 +292,3 @@ def test_unmodified_packages_are_known(
     assert report.linkage == linkage
     assert answers(report)["LD_PRELOAD"] is True
     assert all("cannot be followed" not in door.why for door in report.doors)
-
-
-@pytest.mark.parametrize("head", ["cffaedfe", "cafebabe"])
-def test_program_of_macos_is_told_that_nothing_enters_it(
-    head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "llama-cli"
-    program.write_bytes(bytes.fromhex(head) + bytes(60))
-    program.chmod(0o755)
-
-    here = doctor.examine(program)
-    monkeypatch.setattr(sys, "platform", "darwin")
-    there = doctor.examine(program)
-
-    assert (
-        (here.linkage, here.works) == (there.linkage, there.works) == ("macho", False)
-    )
-    assert here.doors[1] == doctor.Door("LD_PRELOAD", False, "it is a program of macOS")
-    assert [door.door for door in there.doors] == [
-        "GGML_BACKEND_PATH", "DYLD_INSERT_LIBRARIES",
-    ]  # fmt: skip
-    assert {door.why for door in there.doors} == {
-        "the tracer was written for Linux only so far"
-    }
-    assert "Record on Linux" in there.advice

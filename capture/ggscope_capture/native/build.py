@@ -12,10 +12,18 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 NAME = "_tracer.so"
-_FLAGS = (
-    "-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden",
-    "-fno-plt", "-pthread",
+FLAGS = (
+    "-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-pthread",
 )  # fmt: skip
+_WAYS = {
+    # Without -Bsymbolic the slots would be given the functions that they had.
+    # libdl: where the library of C does not hold dlopen itself.
+    "linux": ("-fno-plt", "-shared", "-ftls-model=initial-exec", "-Wl,-Bsymbolic",
+              "-Wl,--no-as-needed", "-ldl"),
+    # Both machines in one file: programs for Intel run on the others, too.
+    "darwin": ("-dynamiclib", "-arch", "arm64", "-arch", "x86_64",
+               "-mmacosx-version-min=11.0"),
+}  # fmt: skip
 
 
 class BuildError(Exception):
@@ -40,14 +48,11 @@ def compile_tracer(target: Path, *, compiler: str | None = None) -> None:
         If there is no compiler, or the sources do not compile.
     """
     fresh = target.with_suffix(f".{os.getpid()}.new")
-    if sys.platform != "linux":
-        raise BuildError("the tracer was written for Linux only so far")
-    # Without -Bsymbolic the slots would be given the functions that they had.
-    # libdl: where the library of C does not hold dlopen itself.
-    way = ["-shared", "-ftls-model=initial-exec", "-Wl,-Bsymbolic",
-               "-Wl,--no-as-needed", "-ldl"]  # fmt: skip
+    way = _WAYS.get(sys.platform)
+    if way is None:
+        raise BuildError("the tracer was written for Linux and macOS only so far")
     done = subprocess.run(
-        [*_compiler(compiler), *_FLAGS, *map(str, sources()), *way, "-o", str(fresh)],
+        [*_compiler(compiler), *FLAGS, *map(str, sources()), *way, "-o", str(fresh)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

@@ -4,6 +4,7 @@
 // Slots are changed, not symbols: that works for objects that are there already, for
 // those loaded with RTLD_LOCAL, and for an object's calls of its own functions.
 
+#ifndef __APPLE__
 #define _GNU_SOURCE
 #include "tracer.h"
 
@@ -203,7 +204,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     if (!object_read(&object, info))
         return 0;
     Dl_info mine;
-    if (dladdr((void *)elf_attach, &mine) &&
+    if (dladdr((void *)objects_attach, &mine) &&
         (ElfW(Addr))mine.dli_fbase == object.base)
         return 0;
     if (search->redirects)
@@ -213,7 +214,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-void elf_attach(struct symbol *symbols, size_t n)
+void objects_attach(struct symbol *symbols, size_t n)
 {
     struct search search = {.symbols = symbols, .n = n};
     dl_iterate_phdr(visit, &search);
@@ -239,9 +240,10 @@ static int compare(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-bool elf_changed(void)
+bool objects_changed(void)
 {
     bool has = true;
     dl_iterate_phdr(compare, &has);
     return has;
 }
+#endif

@@ -8,11 +8,18 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+// On macOS nobody is bound by a name alone.
+#ifdef __APPLE__
+#define BY_NAME
+#else
+#define BY_NAME EXPORTED
+#endif
 
 __thread struct surroundings around = {.ubatch = UNKNOWN_U32};
 
@@ -46,6 +53,9 @@ static struct {
     int32_t (*encode)(void *, struct llama_batch);
     int32_t (*process)(void *, int, void *);
     void (*sampler_apply)(void *, void *);
+#ifdef __APPLE__
+    void (*backend_init)(void);
+#endif
 } real;
 
 // ---- what the program's own thread does ---------------------------------------------------
@@ -62,7 +72,7 @@ static void tell_host(enum host_kind kind, uint64_t begin, uint64_t end, uint64_
     int error = errno;
     struct event_host told = {
         .kind = kind,
-        .tid = (uint32_t)syscall(SYS_gettid),
+        .tid = thread_number(),
         .begin = begin,
         .end = end,
         .context = around.context,
@@ -105,14 +115,14 @@ static void moved(enum host_kind kind, uint64_t begin, uint64_t bytes)
 
 // ---- in the place of ggml's functions -----------------------------------------------------
 
-EXPORTED int ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+BY_NAME int ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
 {
-    if (UNLIKELY(real.graph_compute == NULL || (the_ring == NULL && elf_changed())))
+    if (UNLIKELY(real.graph_compute == NULL || (the_ring == NULL && objects_changed())))
         attach();
     return graph_traced(graph, plan, real.graph_compute);
 }
 
-EXPORTED bool ggml_cpu_extra_compute_forward(struct ggml_compute_params *params,
+BY_NAME bool ggml_cpu_extra_compute_forward(struct ggml_compute_params *params,
                                              struct ggml_tensor *op)
 {
     if (UNLIKELY(real.extra_compute_forward == NULL))
@@ -122,7 +132,7 @@ EXPORTED bool ggml_cpu_extra_compute_forward(struct ggml_compute_params *params,
     return real.extra_compute_forward(params, op);
 }
 
-EXPORTED void
+BY_NAME void
 ggml_compute_forward_rms_norm_mul_fused(const struct ggml_compute_params *params,
                                         struct ggml_tensor *norm,
                                         struct ggml_tensor *mul)
@@ -134,7 +144,7 @@ ggml_compute_forward_rms_norm_mul_fused(const struct ggml_compute_params *params
     real.rms_norm_mul(params, norm, mul);
 }
 
-EXPORTED void ggml_barrier(void *threadpool)
+BY_NAME void ggml_barrier(void *threadpool)
 {
     if (UNLIKELY(real.barrier == NULL))
         attach();
@@ -153,9 +163,9 @@ static void read_model(const void *gguf, const char *path, struct gguf_init_para
     errno = error;
 }
 
-EXPORTED void *gguf_init_from_file(const char *path, struct gguf_init_params params)
+BY_NAME void *gguf_init_from_file(const char *path, struct gguf_init_params params)
 {
-    if (real.gguf_from_file == NULL || elf_changed())
+    if (real.gguf_from_file == NULL || objects_changed())
         attach();
     void *gguf = real.gguf_from_file(path, params);
     if (gguf != NULL && path != NULL)
@@ -163,29 +173,39 @@ EXPORTED void *gguf_init_from_file(const char *path, struct gguf_init_params par
     return gguf;
 }
 
-EXPORTED void *gguf_init_from_file_ptr(FILE *file, struct gguf_init_params params)
+static bool path_of(FILE *file, char *path, size_t room)
 {
-    if (real.gguf_from_file_ptr == NULL || elf_changed())
+#ifdef __APPLE__
+    (void)room; // MAXPATHLEN, which is less
+    return fcntl(fileno(file), F_GETPATH, path) == 0;
+#else
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fileno(file));
+    ssize_t n = readlink(link, path, room - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return n > 0;
+#endif
+}
+
+BY_NAME void *gguf_init_from_file_ptr(FILE *file, struct gguf_init_params params)
+{
+    if (real.gguf_from_file_ptr == NULL || objects_changed())
         attach();
     void *gguf = real.gguf_from_file_ptr(file, params);
-    char link[64], path[4096];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file ? fileno(file) : -1);
-    ssize_t n = gguf ? readlink(link, path, sizeof path - 1) : 0;
-    if (n > 0) {
-        path[n] = '\0';
+    char path[4096];
+    if (gguf != NULL && file != NULL && path_of(file, path, sizeof path))
         read_model(gguf, path, params);
-    }
     return gguf;
 }
 
-EXPORTED int ggml_backend_graph_compute_async(void *backend, struct ggml_cgraph *graph)
+BY_NAME int ggml_backend_graph_compute_async(void *backend, struct ggml_cgraph *graph)
 {
     if (UNLIKELY(real.backend_compute == NULL))
         attach();
     return backend_graph_traced(backend, graph, real.backend_compute);
 }
 
-EXPORTED int ggml_backend_sched_graph_compute_async(void *sched,
+BY_NAME int ggml_backend_sched_graph_compute_async(void *sched,
                                                     struct ggml_cgraph *graph)
 {
     if (UNLIKELY(real.sched_compute == NULL))
@@ -402,21 +422,32 @@ static void sampler_apply(void *sampler, void *candidates)
         tell_host(HOST_SAMPLE, begin, monotonic_ns(), 0, 1);
 }
 
+#ifdef __APPLE__
+// The one call of a program into its libraries that comes before any backend is made,
+// where ggml lies in the same library.
+static void backend_init(void)
+{
+    real.backend_init();
+    attach();
+}
+#endif
+
 // ---- where they go ------------------------------------------------------------------------
 
 #define FOUND(place) ((void **)(void *)&(place))
-#define HOOK(name, place, wrapper) {name, FOUND(real.place), (void *)(wrapper), 0}
-#define FIND(name, place) {name, FOUND(ggml.place), NULL, 0}
+#define HOOK(name, place, wrapper) {name, FOUND(real.place), (void *)(wrapper), 0, false}
+#define WITHIN(name, place, wrapper) {name, FOUND(real.place), (void *)(wrapper), 0, true}
+#define FIND(name, place) {name, FOUND(ggml.place), NULL, 0, false}
 static struct symbol symbols[] = {
-    HOOK("ggml_compute_forward_rms_norm_mul_fused", rms_norm_mul,
+    WITHIN("ggml_compute_forward_rms_norm_mul_fused", rms_norm_mul,
          ggml_compute_forward_rms_norm_mul_fused), // the first: see fusion_is_hooked
-    HOOK("ggml_graph_compute", graph_compute, ggml_graph_compute),
-    HOOK("ggml_cpu_extra_compute_forward", extra_compute_forward,
+    WITHIN("ggml_graph_compute", graph_compute, ggml_graph_compute),
+    WITHIN("ggml_cpu_extra_compute_forward", extra_compute_forward,
          ggml_cpu_extra_compute_forward),
-    HOOK("ggml_barrier", barrier, ggml_barrier),
+    WITHIN("ggml_barrier", barrier, ggml_barrier),
     HOOK("gguf_init_from_file", gguf_from_file, gguf_init_from_file),
     HOOK("gguf_init_from_file_ptr", gguf_from_file_ptr, gguf_init_from_file_ptr),
-    HOOK("ggml_backend_graph_compute_async", backend_compute,
+    WITHIN("ggml_backend_graph_compute_async", backend_compute,
          ggml_backend_graph_compute_async),
     HOOK("ggml_backend_sched_graph_compute_async", sched_compute,
          ggml_backend_sched_graph_compute_async),
@@ -434,6 +465,9 @@ static struct symbol symbols[] = {
     HOOK("ggml_backend_dev_buffer_from_host_ptr", buffer_from_host, buffer_from_host),
     HOOK("ggml_backend_buffer_free", buffer_free, buffer_free),
     HOOK("ggml_backend_buffer_set_usage", buffer_set_usage, buffer_set_usage),
+#ifdef __APPLE__
+    HOOK("llama_backend_init", backend_init, backend_init),
+#endif
     HOOK("llama_decode", decode, decode),
     HOOK("llama_encode", encode, encode),
     HOOK("llama_process", process, process),
@@ -491,7 +525,7 @@ void attach(void)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int error = errno;
     pthread_mutex_lock(&lock);
-    elf_attach(symbols, sizeof symbols / sizeof *symbols);
+    objects_attach(symbols, sizeof symbols / sizeof *symbols);
     if (!is_hooked("ggml_backend_graph_compute_async"))
         backends_wrap();
     pthread_mutex_unlock(&lock);
@@ -535,7 +569,12 @@ __attribute__((constructor)) static void begin(void)
         if (handle != NULL)
             dlclose(handle);
     }
+#ifdef __APPLE__
+    // Nothing of the program has begun yet: its functions are found, but not called.
+    objects_watch(symbols, sizeof symbols / sizeof *symbols);
+#else
     attach();
+#endif
 }
 
 // ---- GGML_BACKEND_PATH: ggml loads this as a backend that has no devices --------------------
@@ -581,10 +620,10 @@ static int api_version(void)
     size_t (*count)(void) = NULL;
     struct registration *(*get)(size_t) = NULL;
     struct symbol wanted[] = {
-        {"ggml_backend_reg_count", FOUND(count), NULL, 0},
-        {"ggml_backend_reg_get", FOUND(get), NULL, 0},
+        {"ggml_backend_reg_count", FOUND(count), NULL, 0, false},
+        {"ggml_backend_reg_get", FOUND(get), NULL, 0, false},
     };
-    elf_attach(wanted, 2);
+    objects_attach(wanted, 2);
     // Here the program may hold a lock of its own registry: this is what the study saw
     // to work, since it reads a vector only.
     return count && get && count() > 0 ? get(0)->api_version : 2;

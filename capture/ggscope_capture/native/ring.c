@@ -14,6 +14,10 @@
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <crt_externs.h>
+#include <mach-o/dyld.h>
+#endif
 
 #define USUAL_BYTES ((uint64_t)64 << 20)
 #define MOST_BYTES ((uint64_t)8 << 30)
@@ -63,6 +67,33 @@ static size_t read_file(const char *path, char *into, size_t room)
     return size;
 }
 
+// ---- what the system tells of this process ---------------------------------------------
+
+#ifdef __APPLE__
+// Not told: whoever reads the ring could not ask for it in the same unit.
+static uint64_t process_start(void) { return 0; }
+
+static void process_file(char *into, size_t room)
+{
+    char path[4096];
+    uint32_t size = sizeof path;
+    if (_NSGetExecutablePath(path, &size) == 0)
+        snprintf(into, room, "%s", path);
+}
+
+static size_t process_line(char *into, size_t room)
+{
+    size_t size = 0;
+    for (int i = 0; i < *_NSGetArgc() && size < room; i++) {
+        const char *word = (*_NSGetArgv())[i];
+        size_t length = strnlen(word, room - size - 1) + 1;
+        memcpy(into + size, word, length - 1);
+        into[size + length - 1] = '\0';
+        size += length;
+    }
+    return size;
+}
+#else
 static uint64_t process_start(void)
 {
     char text[1024];
@@ -74,6 +105,18 @@ static uint64_t process_start(void)
         at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
+
+static void process_file(char *into, size_t room)
+{
+    ssize_t n = readlink("/proc/self/exe", into, room - 1);
+    into[n > 0 ? n : 0] = '\0';
+}
+
+static size_t process_line(char *into, size_t room)
+{
+    return read_file("/proc/self/cmdline", into, room);
+}
+#endif
 
 static bool write_whole(int file, const void *data, size_t size)
 {
@@ -264,7 +307,8 @@ static int create(char *path, size_t room)
 static bool allocate(int file, uint64_t size)
 {
 #ifdef __APPLE__
-    return ftruncate(file, (off_t)size) == 0;
+    fstore_t wanted = {F_ALLOCATEALL, F_PEOFPOSMODE, 0, (off_t)size, 0};
+    return fcntl(file, F_PREALLOCATE, &wanted) == 0 && ftruncate(file, (off_t)size) == 0;
 #else
     return posix_fallocate(file, 0, (off_t)size) == 0;
 #endif
@@ -294,7 +338,7 @@ static void plan(struct ring_control *control, uint64_t bytes, uint32_t n_thread
 static void define_program(struct ring_control *control)
 {
     char line[4096];
-    size_t size = read_file("/proc/self/cmdline", line, sizeof line);
+    size_t size = process_line(line, sizeof line);
     if (size > 0 && line[size - 1] == '\0')
         size--;
     const char *version = ggml.version ? ggml.version() : "";
@@ -385,15 +429,20 @@ struct ring *ring_make(uint32_t n_threads)
     control->start_time = process_start();
     control->clock = clock_kind;
     control->tracer_version = TRACER_VERSION;
-    const char *backend = getenv("GGML_BACKEND_PATH"), *preload = getenv("LD_PRELOAD");
+#ifdef __APPLE__
+    const char *preload = getenv("DYLD_INSERT_LIBRARIES");
+    const enum ring_door preloaded = DOOR_DYLD;
+#else
+    const char *preload = getenv("LD_PRELOAD");
+    const enum ring_door preloaded = DOOR_PRELOAD;
+#endif
+    const char *backend = getenv("GGML_BACKEND_PATH");
     control->door = is_source_mode          ? DOOR_SOURCE
-                    : preload && preload[0] ? DOOR_PRELOAD
+                    : preload && preload[0] ? preloaded
                     : backend && backend[0] ? DOOR_BACKEND_PATH
                                             : DOOR_UNKNOWN;
     random_bytes(control->identity, sizeof control->identity);
-    ssize_t n = readlink("/proc/self/exe", control->program,
-                         sizeof control->program - 1);
-    control->program[n > 0 ? n : 0] = '\0';
+    process_file(control->program, sizeof control->program);
     control->enabled = (uint32_t)number_from("GGSCOPE_ENABLED", 1);
     control->sample_every = (uint32_t)number_from("GGSCOPE_SAMPLE", 1);
     control->state = RING_RUNS;

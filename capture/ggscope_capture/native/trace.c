@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MOST_SLOTS 64
@@ -127,7 +126,7 @@ static struct lane *find_lane(int ith, const struct ggml_tensor *op)
             lane->cursor = (uint32_t)step;
         }
         if (current != lane && lane->ring_lane != NULL)
-            lane->ring_lane->tid = (uint32_t)syscall(SYS_gettid);
+            lane->ring_lane->tid = thread_number();
         return lane;
     }
     return NULL;

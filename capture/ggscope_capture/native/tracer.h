@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#ifndef __APPLE__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "ring.h"
 
@@ -125,20 +129,27 @@ static inline const struct ggml_tensor *storage_of(const struct ggml_tensor *ten
     return tensor->view_src ? tensor->view_src : tensor;
 }
 
-// ---- elf.c: where loaded objects call what ------------------------------------------
+// ---- elf.c, macho.c: where loaded objects call what -----------------------------------
 
 struct symbol {
     const char *name;
     void **found;  // where the address of the function goes; kept once it is set
     void *wrapper; // what the slots of all objects shall hold; NULL: only look up
     unsigned n_slots; // changed now; BY_SOURCE beside them where the program asked
+    // Called by the library that has it: directly, where objects are Mach-O. A slot of
+    // another object is left alone there, since it would tell of some calls only.
+    bool is_internal;
 };
 #define BY_SOURCE (1u << 31)
 
 // Look through what is loaded now: set `found`, redirect slots. Idempotent.
-void elf_attach(struct symbol *symbols, size_t n);
-// Whether objects came or went since the last elf_attach.
-bool elf_changed(void);
+void objects_attach(struct symbol *symbols, size_t n);
+// Whether objects came or went since the last objects_attach.
+bool objects_changed(void);
+#ifdef __APPLE__
+// Do the same now, and again whenever an object comes.
+void objects_watch(struct symbol *symbols, size_t n);
+#endif
 
 // ---- ring.c -------------------------------------------------------------------------
 
@@ -155,6 +166,17 @@ struct ring {
 extern struct ring *_Atomic the_ring; // NULL until the first graph
 
 uint64_t monotonic_ns(void);
+
+static inline uint32_t thread_number(void)
+{
+#ifdef __APPLE__
+    uint64_t number = 0;
+    pthread_threadid_np(NULL, &number);
+    return (uint32_t)number;
+#else
+    return (uint32_t)syscall(SYS_gettid);
+#endif
+}
 
 // What orders everything but records: definitions, events, builds, buffers, lanes.
 extern pthread_mutex_t tracer_lock;
@@ -194,10 +216,15 @@ void clock_tell(const struct time_base *base);
 #if defined(__x86_64__)
 static inline uint64_t ticks_and_core(uint32_t *core)
 {
+#ifdef __APPLE__
+    *core = CPU_UNKNOWN;
+    return __builtin_ia32_rdtsc();
+#else
     uint32_t low, high, aux;
     __asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(aux));
     *core = aux; // Linux: core | node << 12
     return (uint64_t)high << 32 | low;
+#endif
 }
 static inline uint64_t ticks(void)
 {
