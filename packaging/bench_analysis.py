@@ -20,8 +20,8 @@ from ggscope.analysis.filters.text import parse_filter
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics import table as stats
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 
 FILTER = "op=MUL_MAT dur>200us"

@@ -29,9 +29,8 @@ from ggscope.live.follow import ring_folder
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array
-from ggscope.model.trace import OpTable, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, TraceInfo
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.timeline.view import PrepareRequest, TimelineView

@@ -19,8 +19,7 @@ from bench_traces import provide, trace_file
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace, TraceInfo
+from ggscope.model.trace import LaneKind, Trace, TraceInfo
 from ggscope.readers.registry import open_trace
 from ggscope.views.timeline.view import PrepareRequest
 from ggscope.writers.ascii import ascii_timeline

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 from ggscope import assets
 from ggscope.gui.app import create_app, create_window
 from ggscope.model.selection import MarkedRange
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.readers.tensor.reader import TensorAccessReader
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore

@@ -5,21 +5,21 @@ import sys
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
-from ggscope.model.claims import Claims
 from ggscope.model.graph import Graph
 from ggscope.model.routing import Routing
-from ggscope.model.schema import Column, schema_of
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
+    Column,
     CounterSeries,
     FlatAccesses,
     Flows,
     Markers,
     Spans,
+    schema_of,
 )
 from ggscope.model.tensors import Buffers, Tensors
-from ggscope.model.trace import MODEL_VERSION
+from ggscope.model.trace import MODEL_VERSION, Claims
 from ggscope.text import markdown_row
 from ggscope.writing import write_file
 

@@ -8,8 +8,8 @@ import builders
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import Buffers, BufferUsage
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 ANY, WEIGHTS, COMPUTE = BufferUsage.ANY, BufferUsage.WEIGHTS, BufferUsage.COMPUTE
 MIB = 1 << 20

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import By
 from ggscope.model.tables import (
     AccessColumns,
@@ -22,8 +21,8 @@ from ggscope.model.tables import (
     SpanFlag,
 )
 from ggscope.model.tensors import Tensors
-from ggscope.model.time import Clock
-from ggscope.model.trace import OpTable, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
+from ggscope.model.units import Clock
 
 OPS = OpTable(
     "test-12",

@@ -7,10 +7,9 @@ import numpy as np
 from builders import OPS, finished, op_number
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import Tensors
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 
 Edges = Sequence[tuple[int, int]]
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import OpTable, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
 
 INFO = TraceInfo((Path("live"),), "ring", "live ring", "1", 0)
 LANES = (

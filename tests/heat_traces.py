@@ -7,11 +7,10 @@ import numpy as np
 from builders import OPS, finished, op_number
 from ggscope.analysis.heat.heatmap import TrackTotals
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 
 SLICE = 64 * 1024
 N_EXPERTS = 8

@@ -6,11 +6,10 @@ import numpy as np
 
 import builders
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses, Space
 from ggscope.model.tensors import Buffers, Tensors
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from graph_traces import add_graph
 
 N_TENSORS, N_BUFFERS = 8, 4

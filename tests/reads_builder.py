@@ -7,7 +7,6 @@ import numpy as np
 
 from builders import OPS, make_info
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
 from ggscope.model.tables import (
     AccessColumns,
@@ -18,7 +17,7 @@ from ggscope.model.tables import (
     SpanFlag,
 )
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
-from ggscope.model.trace import OpTable, Trace
+from ggscope.model.trace import LaneKind, OpTable, Trace
 
 READ_OPS = OpTable("reads", (*OPS.names, "SET_ROWS", "VIEW", "ADD_ID"))
 """Op table of these traces."""

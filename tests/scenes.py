@@ -9,8 +9,8 @@ from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState, lay_out
 from ggscope.model.selection import MarkedRange, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, TextBatch
 from ggscope.render.theme import theme
 from ggscope.render.timeline.scene import OverviewScene, TimelineScene

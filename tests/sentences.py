@@ -382,7 +382,7 @@ SPEAKING = (
     "gui",
     "writers",
     "cli",
-    "model/claims.py",
+    "model/trace.py",
     "model/units.py",
     "bench",
 )

@@ -9,7 +9,6 @@ import numpy as np
 from builders import OPS, make_info
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -26,8 +25,8 @@ from ggscope.model.tensors import (
     SizeSource,
     Tensors,
 )
-from ggscope.model.time import Clock
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import Clock
 
 
 def reading_trace(

@@ -4,8 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from ggscope.model.schema import freeze
-from ggscope.model.tables import Array, Flows, Spans, empty, no_accesses
+from ggscope.model.tables import Array, Flows, Spans, empty, freeze, no_accesses
 from ggscope.model.trace import Trace
 
 LATER = frozenset({"names", "accesses"})

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.errors import ExportError
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.opening import open_bundle
 from ggscope.readers.api import ReadContext
 from ggscope.readers.survey import survey

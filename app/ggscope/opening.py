@@ -18,8 +18,8 @@ from ggscope.analysis.sessions.concatenate import (
 from ggscope.analysis.sessions.join import SideFile, join, role_of
 from ggscope.errors import QueryError, ReadError, TooLargeError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers import registry
 from ggscope.readers.api import (
     NAMES_CHOICES,

@@ -18,8 +18,7 @@ import numpy as np
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, Severity, Trace, TraceInfo
 from ggscope.readers.api import Head, Option, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.source import Source
 

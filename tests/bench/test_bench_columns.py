@@ -5,7 +5,7 @@ import builders
 from ggscope.analysis.rows import merges
 from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
 from ggscope.analysis.rows.rows import Row, SpanIds, flatten, make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 PX = 1920
 N_FAMILIES = 9

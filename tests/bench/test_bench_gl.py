@@ -35,9 +35,8 @@ import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState, lay_out
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.gl.base import current_renderer, gl_module
 from ggscope.render.gl.painter import GlPainter
 from ggscope.render.theme import theme

@@ -10,9 +10,8 @@ from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.heatmap import HeatBase, heat_base
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
 from ggscope.render.heatmap.scene import HeatScene

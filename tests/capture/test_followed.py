@@ -10,8 +10,7 @@ import pytest
 
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.registry import open_trace
 from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build

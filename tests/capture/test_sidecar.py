@@ -11,8 +11,7 @@ import pytest
 
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
 from ggscope_capture import recording, ring, targets

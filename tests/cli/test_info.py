@@ -13,8 +13,8 @@ from builders import finished, llama_like_trace, npu_like_trace
 from ggmlviz_files import ALLOC, FREE
 from ggscope.cli.info.info import describe, info_text
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.time import Clock
+from ggscope.model.trace import LaneKind
+from ggscope.model.units import Clock
 from sentences import assert_sides
 from side_samples import sound_file
 from tensor_files import Rec, encode, llama_pass, weight

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from builders import llama_like_trace, npu_like_trace
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.writers.ascii import ascii_timeline
 from sentences import assert_sides
 from support import ROOT

@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from ggscope.errors import Cancelled, ReadError
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers import registry
 from ggscope.readers.api import HEAD_BYTES, Head, ReadContext, Reader, ReaderInfo, Sniff
 from ggscope.readers.source import Source

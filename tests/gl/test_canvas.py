@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.model.selection import MarkedRange
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.gl import painter
 from ggscope.render.gl.base import gl_module
 from ggscope.render.theme import theme

@@ -8,7 +8,7 @@ from PySide6.QtGui import QOpenGLContext
 
 from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.rows import PREFIX_STEP, Row, make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import ColumnBatch, ColumnRow
 from ggscope.render.gl.base import GlError, gl_module
 from ggscope.render.gl.search import GpuSearch, are_equal

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.model.selection import Filter
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.gl.base import GlError
 from ggscope.render.gl.search import GpuSearch
 from ggscope.render.theme import theme

@@ -9,7 +9,7 @@ from buffer_traces import busy_buffers
 from expert_traces import random_choices, routed
 from ggscope.analysis.buffers import lives, occupancy
 from ggscope.analysis.experts.figures import Beside, experts_result
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.buffers import BuffersScene, compose_buffers
 from ggscope.render.experts import ExpertsScene, Measure, compose_experts
 from ggscope.render.export import render_image

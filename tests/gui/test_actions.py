@@ -17,7 +17,7 @@ from ggscope.gui.commands.table import COMMANDS, MENUS, keys_markdown
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session.session import Session
 from sentences import assert_sides
 

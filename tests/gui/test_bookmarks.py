@@ -14,8 +14,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
-from ggscope.model.time import TimeRange
-from ggscope.model.units import format_exact
+from ggscope.model.units import TimeRange, format_exact
 from ggscope.session.bookmarks import files
 from ggscope.session.bookmarks.files import side_car
 from ggscope.session.session import Session

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 import builders
 from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buffers
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.buffers import BuffersGeometry
 from ggscope.render.theme import theme
 from ggscope.session.session import Session

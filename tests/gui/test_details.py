@@ -15,11 +15,9 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import Clock
-from ggscope.model.trace import RecordView, Trace
+from ggscope.model.trace import LaneKind, RecordView, Stated, Trace
+from ggscope.model.units import Clock
 from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session

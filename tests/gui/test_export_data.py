@@ -15,7 +15,7 @@ from ggscope.analysis.filters.text import parse_filter
 from ggscope.gui.dialogs.data import DataDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from sentences import assert_sides
 
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"

@@ -7,7 +7,7 @@ import growing
 from ggscope.analysis.filters.masks import filter_mask, search
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import Filter
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
 

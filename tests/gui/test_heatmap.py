@@ -15,7 +15,7 @@ from builders import finished
 from ggscope.analysis.links import Linked
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.export import Figure
 from ggscope.render.heatmap.scene import HeatMark
 from ggscope.render.theme import theme

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.model.selection import Filter, MarkedRange, Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.charts import BAR_HEIGHT
 from ggscope.render.theme import theme
 from ggscope.session.session import Session

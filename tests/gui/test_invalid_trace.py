@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 import npu_files as npu
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import LineBatch, RectBatch
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline

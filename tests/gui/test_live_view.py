@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QFileDialog
 from ggscope.gui.commands.command import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
 from ggscope.live.source import Heard, State
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.trace import LaneKind
+from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session import live as live_module
 from ggscope.session.live import Meters, Phase

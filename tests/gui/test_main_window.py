@@ -35,8 +35,8 @@ from ggscope.gui.pages.start import samples
 from ggscope.gui.status import StatusStrip
 from ggscope.gui.widgets import ProgressBar
 from ggscope.model.selection import Filter, MarkedRange
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import ReadWarning, Severity
+from ggscope.model.units import TimeRange
 from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings

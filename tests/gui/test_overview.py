@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import overview as overview_module

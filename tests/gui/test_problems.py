@@ -15,8 +15,7 @@ import builders
 from ggscope.analysis.sessions.renumber import placed_warnings
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import RecordView, Severity, Trace
+from ggscope.model.trace import LaneKind, RecordView, Severity, Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.problems import ProblemsView, record_at

@@ -17,8 +17,8 @@ from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import AccessKind, Space, SpanFlag
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
+from ggscope.model.units import TimeRange
 from ggscope.session.tasks import Tasks
 from ggscope.views.base.cells import CellTexts
 from ggscope.views.base.painted import PaintedView

@@ -17,8 +17,8 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.load import ProblemPage
 from ggscope.gui.pages.start import StartPage
 from ggscope.model.selection import Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.render.heatmap import compose

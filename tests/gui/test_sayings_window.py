@@ -25,8 +25,8 @@ from ggscope.live import launch
 from ggscope.live.launch import Target
 from ggscope.live.source import Heard
 from ggscope.model.selection import Filter
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import OTHER_FILES, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.survey import survey
 from ggscope.session import live as live_module
 from ggscope.session.live import Follower, Meters, Phase

@@ -16,8 +16,8 @@ from builders import statistics
 from ggscope.analysis.rows.index import mask_of_lanes
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Join, Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.export import Figure
 from ggscope.render.theme import theme
 from ggscope.session.session import Session

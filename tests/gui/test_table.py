@@ -16,8 +16,8 @@ import builders
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import Clock, TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.views.base.cells import (

@@ -13,8 +13,8 @@ from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.errors import Cancelled, QueryError
 from ggscope.model.selection import MarkedRange
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.views.table.view import span_for
 from watchers import CancelAfter
 

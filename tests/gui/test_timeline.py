@@ -15,8 +15,7 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import TimeRange
-from ggscope.model.units import format_share
+from ggscope.model.units import TimeRange, format_share
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.rows import Row, make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from oracles.picture_columns import columns_slow
 
 steps = st.lists(

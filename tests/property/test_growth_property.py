@@ -12,7 +12,7 @@ from ggscope.analysis.rows import growth, pyramid
 from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import Filter, MarkedRange
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 N = 2000
 

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.graph.marks import minimap_place
 from ggscope.render.theme import outline_pair, theme
 from ggscope.session.settings import Settings

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session.settings import Settings
 from ggscope.views.statistics import StatisticsView
 from ggscope.views.table.view import TableView

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.reads.account import Account, account, loose_bytes
-from ggscope.analysis.rows.groups import add_by_group, chunks
+from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.trace import Trace

@@ -6,11 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import chunks
-from ggscope.analysis.workers import Watcher, share_out
+from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.routing import EXPERT_KEY
-from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, AccessColumns, Array, Space, empty, taken
+from ggscope.model.tables import I64, AccessColumns, Array, Space, empty, stacked, taken
 from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]

@@ -23,9 +23,8 @@ from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import Graph, first_node, locate_node
 from ggscope.model.routing import EXPERT_KEY, of_expert_key
-from ggscope.model.schema import stacked
 from ggscope.model.selection import Selection
-from ggscope.model.tables import I64, AccessColumns, Array, empty, ranges
+from ggscope.model.tables import I64, AccessColumns, Array, empty, ranges, stacked
 from ggscope.model.trace import Trace
 
 MOST_SPANS = 100_000

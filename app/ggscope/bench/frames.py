@@ -20,7 +20,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, QObject, Qt, QT
 from PySide6.QtWidgets import QWidget
 
 from ggscope.errors import TraceError
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.views.base.view import guarded, later
 
 if TYPE_CHECKING:

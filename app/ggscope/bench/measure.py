@@ -38,7 +38,7 @@ from ggscope.gui.imports import import_tab
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector
 from ggscope.model.selection import Selection, TableName
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session.settings import Layout, Renderer, Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.view import View

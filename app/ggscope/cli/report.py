@@ -24,10 +24,10 @@ from ggscope.cli.reading import failure_json, load
 from ggscope.errors import ExportError, TraceError
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, quality_of
-from ggscope.model.time import Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    Unit,
     format_bytes,
     format_count,
     format_duration,
@@ -296,7 +296,7 @@ def _stat_table(title: str, by: By, found: StatTable, trace: Trace) -> ReportTab
 
 def _longest(trace: Trace) -> ReportTable | None:
     """Return the longest spans whose durations are measured or derived."""
-    from ggscope.analysis.rows.groups import chunks
+    from ggscope.analysis.workers import chunks
 
     spans, unit = trace.spans, trace.clock.unit
     ids = np.zeros(0, np.int64)

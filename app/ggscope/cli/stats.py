@@ -18,15 +18,16 @@ from ggscope.analysis.statistics.table import (
 )
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
-from ggscope.cli.info.sections import stalls_json
+from ggscope.cli.info.info import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.errors import QueryError
 from ggscope.model.selection import By
-from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    TimeRange,
+    Unit,
     format_bytes,
     format_count,
     format_duration,

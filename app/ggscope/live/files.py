@@ -18,10 +18,9 @@ from ggscope.errors import LiveError
 from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array, SpanFlag, Spans
-from ggscope.model.time import Clock
-from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
+from ggscope.model.units import Clock
 from ggscope.readers.ggmlviz.layouts import (
     DETECT_BYTES,
     HEADER_BYTES,

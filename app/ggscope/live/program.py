@@ -29,11 +29,10 @@ from ggscope.live.ring import (
 )
 from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.run import cores_of
 from ggscope.model.tables import SpanFlag
-from ggscope.model.time import Clock
-from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
+from ggscope.model.units import Clock
 from ggscope.native.declared import RingFacts, RingSpans
 from ggscope.native.library import library
 from ggscope.readers.common.run_definitions import Definitions

@@ -6,13 +6,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from ggscope.model.claims import Claims, Stated, contradiction
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
-from ggscope.model.lanes import LaneColumns, LaneKind
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
-from ggscope.model.schema import Table, schema_of, stacked
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -25,18 +22,26 @@ from ggscope.model.tables import (
     Markers,
     Spans,
     StringTable,
+    Table,
     no_accesses,
+    schema_of,
+    stacked,
 )
 from ggscope.model.tensors import Buffers, ModelFile, Tensors
-from ggscope.model.time import Clock, TimeRange
 from ggscope.model.trace import (
+    Claims,
+    LaneColumns,
+    LaneKind,
     OpTable,
     ReadWarning,
     RecordAccess,
     Severity,
+    Stated,
     Trace,
     TraceInfo,
+    contradiction,
 )
+from ggscope.model.units import Clock, TimeRange
 from ggscope.text import one_line
 
 _T = TypeVar("_T", bound=Table)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ggscope.model.schema import Column
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Column
 
 
 class NodeCategory(IntEnum):

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.schema import Table, schema_of
-from ggscope.model.tables import Array
+from ggscope.model.tables import Array, Table, schema_of
 
 _FIRST = cycle(range(1 << 10, 1 << 11, 1 << 6))
 """Rows that a column has room for first. They differ, so that the columns of a table,

@@ -6,8 +6,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.schema import Column
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)

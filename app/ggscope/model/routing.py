@@ -6,8 +6,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.schema import Column, Table
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Column, Table
 
 EXPERT_KEY = 1 << 16
 """An expert of a layer as one number: ``layer * EXPERT_KEY + expert``."""

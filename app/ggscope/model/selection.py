@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 TableName = Literal[
     "spans", "markers", "accesses", "tensors", "buffers", "nodes", "experts"

@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.schema import Column, Table
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Column, Table
 
 
 class BufferUsage(IntEnum):

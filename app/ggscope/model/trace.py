@@ -1,32 +1,451 @@
-"""The trace: every table of one session, immutable once published."""
+"""The trace: every table of one session, immutable once published.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+With what spans and markers lie on (`Lanes`), and what a file says word for word where
+the tables hold what was made of it (`Claims`): those hold names without suffixes and
+layers told by names. To write the file again, or to show a name as it was printed, the
+file's own words are kept, once per access pattern. Figures that a file states of itself
+(`Stated`) stand beside what follows from its content.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import IntEnum
+from itertools import compress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from ggscope.model.claims import Claims, Stated
 from ggscope.model.graph import Graph
-from ggscope.model.lanes import Lanes
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.run import Run
-from ggscope.model.schema import broken_columns, freeze
 from ggscope.model.tables import (
+    I64,
     Accesses,
+    Array,
+    Column,
     CounterSeries,
     Flows,
     Markers,
     Quality,
     Spans,
     StringTable,
+    broken_columns,
+    freeze,
     quality_of,
 )
 from ggscope.model.tensors import Buffers, ModelFile, Tensors
-from ggscope.model.time import Clock, TimeRange
+from ggscope.model.units import (
+    Clock,
+    TimeRange,
+    format_bytes,
+    format_count,
+    format_share,
+)
+
+
+class LaneKind(IntEnum):
+    """What a lane stands for; decides its group, order and drawing."""
+
+    TOKEN = 0
+    """Tokens or passes; one span each."""
+    PHASE = 1
+    """Prompt / generate (prefill / decode) bands."""
+    THREAD = 2
+    """Ops (and graphs around them) of one thread."""
+    ENGINE = 3
+    """Work of one NPU engine."""
+    GRAPH = 4
+    """Whole graph computations."""
+    STALL = 5
+    """Stalls, drawn hatched over the lane named by attribute ``over``."""
+    COMMAND = 6
+    """Commands from queueing to their end."""
+    MEMORY = 7
+    COUNTER = 8
+    MARKER = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of a trace.
+
+    Attributes
+    ----------
+    id : index in ``Trace.lanes``.
+    name : what people read, e.g. "thread 0".
+    group : names of the enclosing groups, outermost first.
+    sort_key : order among lanes of the same group.
+    attributes : e.g. ``{"raw": "24832"}`` for a truncated thread id,
+        ``{"over": "3"}`` for the lane id that a stall lane belongs to.
+    """
+
+    id: int
+    name: str
+    kind: LaneKind
+    group: tuple[str, ...] = ()
+    sort_key: tuple[int, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def lane_titles(lanes: "Lanes") -> list[str]:
+    """Return a name for each lane that no other one has.
+
+    The lane's own name where that is enough; else with its groups in front, as in
+    ``Backend 1 / thread 0``, and where that is still not enough with its id.
+    """
+    titles = list(lanes.names)
+    for i in _repeated(titles):
+        titles[i] = " / ".join((*lanes.groups[lanes.group[i]], titles[i]))
+    for i in _repeated(titles):
+        titles[i] += f" (lane {i})"
+    return titles
+
+
+def _repeated(titles: Sequence[str]) -> list[int]:
+    """Return the places of texts that occur several times."""
+    if len(set(titles)) == len(titles):
+        return []
+    counts = Counter(titles)
+    return [i for i, title in enumerate(titles) if counts[title] > 1]
+
+
+class Lanes(Sequence[Lane]):
+    """Lanes as columns; each becomes a `Lane` when it is asked for.
+
+    A simulator may have a hundred thousand engines, and a `Lane` each would cost more
+    than their spans: what looks at all lanes looks at the columns.
+
+    Attributes
+    ----------
+    names : of each lane.
+    kinds : int8[n], `LaneKind`.
+    groups : the different groups in the order of their first lanes; `group` has the row
+        of each lane's, int32[n].
+    sort_keys, attributes : as in `Lane`, of each lane.
+    """
+
+    __slots__ = ("attributes", "group", "groups", "kinds", "names", "sort_keys")
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        kinds: npt.NDArray[np.int8],
+        groups: tuple[tuple[str, ...], ...],
+        group: npt.NDArray[np.int32],
+        sort_keys: tuple[tuple[int, ...], ...],
+        attributes: tuple[Mapping[str, str], ...],
+    ) -> None:
+        self.names = names
+        self.kinds = kinds
+        self.groups = groups
+        self.group = group
+        self.sort_keys = sort_keys
+        self.attributes = attributes
+
+    @classmethod
+    def of(cls, lanes: Iterable[Lane]) -> "Lanes":
+        """Return `lanes` as columns. Raises ValueError where an id is not its place."""
+        columns = LaneColumns()
+        for i, lane in enumerate(lanes):
+            if lane.id != i:
+                raise ValueError(f"lane {i} has id {lane.id}")
+            columns.add(
+                (lane.name,), lane.kind, lane.group, (lane.sort_key,), lane.attributes
+            )
+        return columns.lanes()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> Lane: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Lane, ...]: ...
+    def __getitem__(self, at: int | slice) -> Lane | tuple[Lane, ...]:
+        """Return a lane, or several. Raises IndexError for one that is not there."""
+        if isinstance(at, slice):
+            return tuple(self._lane(i) for i in range(len(self))[at])
+        return self._lane(range(len(self))[at])
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, tuple):
+            return tuple(self) == other
+        if not isinstance(other, Lanes):
+            return NotImplemented
+        return len(self) == len(other) and self.begins_with(other)
+
+    __hash__ = None  # type: ignore[assignment]  # nobody looks lanes up
+
+    def begins_with(self, others: "Lanes") -> bool:
+        """Tell whether the first lanes are these others."""
+        n = len(others)
+
+        def alike(mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
+            return mine is theirs or mine[:n] == theirs
+
+        return (
+            alike(self.names, others.names)
+            and np.array_equal(self.kinds[:n], others.kinds)
+            # Groups are numbered in the order of their first lanes.
+            and self.groups[: len(others.groups)] == others.groups
+            and np.array_equal(self.group[:n], others.group)
+            and alike(self.sort_keys, others.sort_keys)
+            and alike(self.attributes, others.attributes)
+        )
+
+    def group_titles(self) -> list[tuple[str, ...]]:
+        """Return the group of each lane."""
+        return [self.groups[i] for i in self.group.tolist()]
+
+    def of_kind(self, *kinds: LaneKind) -> npt.NDArray[np.bool_]:
+        """Return whether each lane is of one of these kinds, bool[n]."""
+        wanted = np.zeros(1 << 7, np.bool_)
+        wanted[list(kinds)] = True
+        return wanted[self.kinds]
+
+    def names_of(self, wanted: npt.NDArray[np.bool_]) -> list[str]:
+        """Return the names of the marked lanes; `wanted` is bool[n]."""
+        return list(compress(self.names, wanted.tobytes()))
+
+    def _lane(self, i: int) -> Lane:
+        return Lane(
+            i,
+            self.names[i],
+            LaneKind(int(self.kinds[i])),
+            self.groups[self.group[i]],
+            self.sort_keys[i],
+            self.attributes[i],
+        )
+
+
+class LaneColumns:
+    """Lanes that come one after the other, for `Lanes`."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._kinds = bytearray()
+        self._groups: dict[tuple[str, ...], int] = {}
+        self._group: list[int] = []
+        self._sort_keys: list[tuple[int, ...]] = []
+        self._attributes: list[Mapping[str, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def add(
+        self,
+        names: Sequence[str],
+        kind: LaneKind,
+        group: tuple[str, ...],
+        sort_keys: Sequence[tuple[int, ...]],
+        attributes: Mapping[str, str],
+    ) -> int:
+        """Add lanes that differ in name and order; return the id of the first."""
+        first, n = len(self._names), len(names)
+        self._names.extend(names)
+        self._kinds.extend(bytes((kind,)) * n)
+        self._group.extend([self._groups.setdefault(group, len(self._groups))] * n)
+        self._sort_keys.extend(sort_keys)
+        self._attributes.extend([attributes] * n)
+        return first
+
+    def lanes(self) -> Lanes:
+        """Return the lanes so far; those that come later do not change them."""
+        return Lanes(
+            tuple(self._names),
+            np.frombuffer(bytes(self._kinds), np.int8),
+            tuple(self._groups),
+            np.array(self._group, np.int32),
+            tuple(self._sort_keys),
+            tuple(self._attributes),
+        )
+
+
+_MS_SLACK = 0.001
+"""Times in ms are made of stamps that are rounded to a microsecond, or of floats."""
+_SHARE_SLACK = 0.005
+"""Shares count as equal up to half a percent: what is busy at the edges of a span
+differs between programs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Claims:
+    """The file's own words, for each pattern of ``Trace.accesses`` and its rows.
+
+    Attributes
+    ----------
+    has_results : whether records tell what an op computes and where its sources
+        lie; else each record is one access.
+    """
+
+    name: Annotated[
+        Array,
+        Column(
+            "int32",
+            "the result's name with its suffixes and blanks; where a record describes "
+            "one access it is the name of that",
+            -1,
+            of="strings",
+        ),
+    ]
+    layer: Annotated[
+        npt.NDArray[np.int32],
+        Column("int32", "as the record says, not as names tell", -1),
+    ]
+    n_sources: Annotated[
+        npt.NDArray[np.int16],
+        Column("int16", "may be more than the pattern has accesses"),
+    ]
+    lists_experts: Annotated[
+        npt.NDArray[np.bool_],
+        Column("bool", "whether records of it list the router's choice"),
+    ]
+    source_name: Annotated[
+        Array, Column("int32", "as `name`", -1, of="strings", per="pattern rows")
+    ]
+    source_layer: Annotated[
+        npt.NDArray[np.int32],
+        Column("int32", "as `layer`", -1, per="pattern rows"),
+    ]
+    source_index: Annotated[
+        I64,
+        Column("int64", "number in the tensor registry", -1, per="pattern rows"),
+    ]
+    has_results: bool
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """One figure that a file states of itself, and what its content makes of it.
+
+    Attributes
+    ----------
+    name : what it is about, e.g. ``TE 0 utilization``.
+    stated : the file's figure.
+    computed : what follows from the content; None where that does not tell.
+    unit : "" for counts, "share" (0..1), "B", "cycle", "ns", "ms" or "MiB".
+    basis : what `computed` was made of, e.g. ``its spans over cycles_total``.
+    place : where in the file it stands, e.g. ``summary_metrics.te.per_engine[0]``.
+    agrees : whether both are equal but for rounding; None where it cannot be told.
+    """
+
+    name: str
+    stated: float
+    computed: float | None = None
+    unit: str = ""
+    basis: str = ""
+    place: str = ""
+    agrees: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        """What `agrees` means: "agrees", "contradicts", or "cannot be told"."""
+        if self.agrees is None:
+            return "cannot be told"
+        return "agrees" if self.agrees else "contradicts"
+
+
+def stated_figure(
+    name: str,
+    stated: object,
+    computed: float | None,
+    *,
+    unit: str = "",
+    basis: str = "",
+    place: str = "",
+    at_least: bool = False,
+) -> Stated | None:
+    """Return a figure with its verdict; None where the file states no number.
+
+    Parameters
+    ----------
+    at_least : the stated figure may be larger, as that of a whole run or a capacity:
+        then nothing can be told of it.
+    """
+    number = float(stated) if isinstance(stated, Decimal) else stated
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    if not math.isfinite(number):
+        return None
+    agrees: bool | None = None
+    if computed is not None and math.isfinite(computed):
+        agrees = is_equal(number, computed, unit)
+        if at_least and not agrees and number > computed:
+            agrees = None
+        if unit != "share" and float(computed).is_integer():
+            computed = int(computed)
+    else:
+        computed = None
+    return Stated(
+        name=name,
+        stated=number,
+        computed=computed,
+        unit=unit,
+        basis=basis,
+        place=place,
+        agrees=agrees,
+    )
+
+
+def is_equal(stated: float, computed: float, unit: str = "") -> bool:
+    """Tell whether a figure is what was computed, but for the rounding of its digits.
+
+    Whole numbers of whole things must be equal. Anything else may be rounded to the
+    last digit that the file prints, or cut off behind it.
+    """
+    slack = {"share": _SHARE_SLACK, "ms": _MS_SLACK}.get(unit, -1.0)
+    if abs(computed - stated) <= slack:
+        return True
+    if float(stated).is_integer() and float(computed).is_integer():
+        return stated == computed
+    exponent = Decimal(repr(stated)).as_tuple().exponent
+    digit = 10.0 ** (exponent if isinstance(exponent, int) else 0)
+    if unit == "share" and digit > 0.1:
+        return False  # no share is rounded to 0 or 1
+    more = computed - stated
+    noise = 1e-9 * abs(computed)
+    return -digit / 2 - noise <= more <= digit / 2 + noise or 0 <= more < digit - noise
+
+
+def without_verdict(figure: Stated) -> Stated:
+    """Return a figure that is not held against content of which parts were lost."""
+    if figure.agrees is not False:
+        return figure
+    basis = f"{figure.basis}, of which parts were lost".removeprefix(", ")
+    return replace(figure, agrees=None, basis=basis)
+
+
+def contradiction(figure: Stated) -> str:
+    """Return "TE 0 utilization: 72.0 % stated, 30.5 % by its spans"."""
+    by = f"by {figure.basis}" if figure.basis else "computed"
+    found = figure_text(figure.computed, figure.unit)
+    return (
+        f"{figure.name}: {figure_text(figure.stated, figure.unit)} stated, {found} {by}"
+    )
+
+
+def figure_text(value: float | None, unit: str) -> str:
+    """Return a figure as people read it, exactly where it is a whole number."""
+    if value is None:
+        return "not known"
+    if unit == "share":
+        return format_share(value)
+    is_whole = float(value).is_integer()
+    if unit == "B" and is_whole and value >= 1024:
+        return f"{format_count(int(value))} bytes ({format_bytes(int(value))})"
+    text = format_count(int(value)) if is_whole else f"{value:,.6g}"
+    words = {"cycle": "cycles", "B": "bytes"}.get(unit, unit)
+    return f"{text} {words}".rstrip()
+
 
 MODEL_VERSION = 2
 _PIECE_ROWS = 1 << 20

@@ -276,6 +276,8 @@ def _folder() -> str:
 
 ENTRY_POINTS = "ggscope.readers"
 """Group under which installed packages name their reader classes."""
+_FORMER = {"claims": "trace", "lanes": "trace", "strings": "tables", "time": "units"}
+"""Modules of the model that went into others: plug-ins may name the old ones."""
 PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
 SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
@@ -402,6 +404,9 @@ class _Loading:
 
     def _load(self, waiting: list[tuple[Loaded, _Load]]) -> None:
         try:
+            for old, new in _FORMER.items():
+                home = importlib.import_module(f"ggscope.model.{new}")
+                sys.modules.setdefault(f"ggscope.model.{old}", home)
             for k, (item, load) in enumerate(waiting):
                 made = tuple(map(self._admitted, _visited(item, load)))
                 n_known = len(self.found) - (len(waiting) - k)

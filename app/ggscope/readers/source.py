@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from ggscope.errors import EmptyFileError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated
-from ggscope.model.trace import Severity, TraceInfo
+from ggscope.model.trace import Severity, Stated, TraceInfo
 
 if TYPE_CHECKING:
     from ggscope.readers.api import ReaderInfo

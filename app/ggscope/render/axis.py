@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from ggscope.model.time import Clock, TimeRange, Unit
-from ggscope.model.units import TimeForm, format_exact_time
+from ggscope.model.units import Clock, TimeForm, TimeRange, Unit, format_exact_time
 
 LABEL_SIZE = 11.0
 CHARACTER_PX = 0.602 * LABEL_SIZE

@@ -10,10 +10,10 @@ from ggscope.analysis.buffers import Grouping, Lives, Occupancy, lives, occupanc
 from ggscope.errors import ExportError
 from ggscope.model.tables import I64
 from ggscope.model.tensors import BufferUsage
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    TimeRange,
     format_bytes,
     format_exact_bytes,
     shown_form,

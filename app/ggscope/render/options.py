@@ -10,7 +10,7 @@ from typing import Any, get_args
 from ggscope.analysis.rows.lane_state import read_lane_state
 from ggscope.errors import ExportError
 from ggscope.model.selection import MarkedRange, Selection, TableName
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 Notes = tuple[tuple[str, TimeRange], ...]
 _LONGEST = 10_000

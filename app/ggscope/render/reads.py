@@ -23,9 +23,9 @@ from ggscope.analysis.reads.what_if import (
 )
 from ggscope.errors import ExportError
 from ggscope.model.names import parse
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    TimeRange,
     format_bytes,
     format_count,
     format_duration,

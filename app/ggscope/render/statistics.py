@@ -17,9 +17,10 @@ from ggscope.analysis.statistics.table import (
 )
 from ggscope.errors import ExportError
 from ggscope.model.selection import BY, By
-from ggscope.model.time import TimeRange, Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    TimeRange,
+    Unit,
     format_bytes,
     format_count,
     format_duration,

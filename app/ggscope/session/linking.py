@@ -10,8 +10,8 @@ from ggscope.analysis.links import QUICK_SPANS, Linked, is_quick, linked
 from ggscope.analysis.sessions.correlate import Correlation, correlate
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session import view as view_range
 from ggscope.session.tasks import TaskFailure
 from ggscope.words.completeness import CODE, with_completeness

@@ -19,9 +19,8 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from ggscope.errors import LiveError
 from ggscope.live.follow import follow, wanted_path
 from ggscope.live.source import Heard, Kept, LiveSource, State
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.model.units import format_bytes, format_count
+from ggscope.model.units import TimeRange, format_bytes, format_count
 from ggscope.readers.memory import asked_limit, available_bytes
 from ggscope.session.loader import WINDOW_BYTES
 from ggscope.session.session import Session, TraceChange

@@ -19,8 +19,8 @@ from ggscope.analysis.filters.masks import (
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session.tasks import Request, TaskContext, TaskFailure
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session import view as view_range
 from ggscope.session.bookmarks import bookmarks
 from ggscope.session.bookmarks.bookmarks import (

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 
 MIN_TICKS = 16
 _AIR = 10

@@ -15,8 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.model.time import Unit
-from ggscope.model.units import format_duration, format_exact
+from ggscope.model.units import Unit, format_duration, format_exact
 from ggscope.render.theme import Theme, css
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session

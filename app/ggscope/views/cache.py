@@ -16,9 +16,13 @@ from ggscope.analysis.reads.what_if import (
     what_if,
 )
 from ggscope.model.tables import Space
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_bytes, format_exact_bytes, format_share
+from ggscope.model.units import (
+    TimeRange,
+    format_bytes,
+    format_exact_bytes,
+    format_share,
+)
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.export import Recipe
 from ggscope.render.reads import (

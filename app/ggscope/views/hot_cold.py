@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.model.selection import Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    TimeRange,
     format_both_bytes,
     format_count,
     format_duration,

@@ -7,8 +7,7 @@ from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ggscope.analysis.rows.lanes import FEW_LANES
-from ggscope.model.time import TimeRange
-from ggscope.model.units import shown_form
+from ggscope.model.units import TimeRange, shown_form
 from ggscope.render.batch import DisplayList
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.compose import unknown_range, unknown_words

@@ -25,12 +25,12 @@ from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import By
-from ggscope.model.time import TimeRange, Unit
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    TimeRange,
+    Unit,
     format_bytes,
     format_count,
     format_duration,

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from ggscope.model.claims import Stated, figure_text
-from ggscope.model.trace import Join, Trace
+from ggscope.model.trace import Join, Stated, Trace, figure_text
 from ggscope.model.units import format_count, format_share
 from ggscope.words.spans import Fact
 

@@ -33,9 +33,8 @@ from ggscope.analysis.reads.what_if import Answer, WhatIf
 from ggscope.analysis.statistics.token_layers import TokenLayers, token_layers
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_bytes, format_count, format_share
+from ggscope.model.units import TimeRange, format_bytes, format_count, format_share
 
 
 @dataclass(frozen=True, slots=True)

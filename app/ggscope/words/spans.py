@@ -14,8 +14,6 @@ from ggscope.analysis.reads.account import (
     account_of,
     directions_of,
 )
-from ggscope.model.lanes import LaneKind
-from ggscope.model.schema import schema_of
 from ggscope.model.tables import (
     AccessColumns,
     Phase,
@@ -24,9 +22,10 @@ from ggscope.model.tables import (
     SpanFlag,
     Spans,
     quality_of,
+    schema_of,
 )
 from ggscope.model.tensors import BufferUsage
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeForm,

@@ -10,12 +10,12 @@ from ggscope.analysis.rows.categories import Categories
 from ggscope.analysis.rows.columns import Columns, RowColumns, column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import TimelineLane, TimelineLanes
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Phase
-from ggscope.model.time import Clock, TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
+    Clock,
+    TimeRange,
     format_count,
     format_duration,
     format_share,

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, CounterSeries, Quality, quality_of
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
-from ggscope.model.units import format_count
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange, format_count
 
 _TITLES = {
     LaneKind.TOKEN: "Tokens",

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from ggscope.errors import ExportError
-from ggscope.model.lanes import lane_titles
 from ggscope.model.tables import Array, Phase, Quality, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Trace, lane_titles
 from ggscope.text import Value, csv_text, json_text, markdown_row, tsv_text
 from ggscope.writers.events import Events
 

@@ -13,9 +13,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ggscope.errors import ExportError
-from ggscope.model.claims import Claims
 from ggscope.model.tables import I64, Space, SpanFlag
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Claims, Trace
 
 _NO_LAYER_128 = 65535
 SCHEMAS = ("128", "256", "1024")

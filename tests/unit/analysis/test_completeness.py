@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from builders import OPS, finished, op_number, random_trace
-from ggscope.analysis.completeness import expected
 from ggscope.analysis.completeness.expected import Completeness, completeness
+from ggscope.analysis.sessions import runs
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
-from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.words.completeness import (
     CODE,
@@ -367,7 +366,7 @@ def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> Non
     assert_sides("layers that are alike", said(lost), said(again))
     some = lost_at_random(0.02, 40, len(ops))
     compared = said(some, 40)
-    monkeypatch.setattr(expected, "_MOST_ROWS", 300)
+    monkeypatch.setattr(runs, "_MOST_ROWS", 300)
     claim = "(estimated from one in * of those that differ)"
     assert_sides(claim, said(some, 40), compared)
     for few in (frozenset(), frozenset({(7, 30)})):

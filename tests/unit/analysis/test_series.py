@@ -6,7 +6,7 @@ import pytest
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.series import series_columns, series_range, value_at
 from ggscope.model.tables import CounterSeries, CounterShape
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 NAN = float("nan")
 

@@ -6,8 +6,8 @@ import pytest
 
 from ggscope.analysis.rows.lanes import TimelineLane
 from ggscope.bench.frames import BenchError, FrameTimes, groups_to_close, range_at
-from ggscope.model.lanes import LaneKind
-from ggscope.model.time import TimeRange
+from ggscope.model.trace import LaneKind
+from ggscope.model.units import TimeRange
 
 EXTENT = TimeRange(1_000, 1_000 + 10**12)
 

@@ -12,8 +12,7 @@ from ggscope.live.files import GgmlvizSource, RecordsSource
 from ggscope.live.follow import follow
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import RUNNING
+from ggscope.model.trace import RUNNING, LaneKind
 from ggscope.readers.registry import open_trace
 
 

@@ -18,7 +18,7 @@ from ggscope.live.files import GgmlvizSource
 from ggscope.live.keeping import PLACE_SUFFIX, Keeper, write_kept
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
-from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import LaneKind
 from ggscope.readers.registry import open_trace
 from ggscope_capture.__main__ import main as capture
 from ring_writer import N_NODES, Writer

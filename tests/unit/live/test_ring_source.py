@@ -18,8 +18,8 @@ from ggscope.errors import LiveError
 from ggscope.live.follow import rings, wanted_path
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tensors import Place
+from ggscope.model.trace import LaneKind
 from ggscope.views.base.cells import columns_of
 from ggscope.words.spans import span_facts
 from ggscope_capture.ring import RECORD, Frame

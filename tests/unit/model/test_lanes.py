@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ggscope.model.lanes import Lane, LaneColumns, LaneKind, Lanes
+from ggscope.model.trace import Lane, LaneColumns, LaneKind, Lanes
 
 SOME = (
     Lane(0, "tokens", LaneKind.TOKEN, (), (0,)),

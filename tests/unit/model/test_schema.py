@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.schema import Column, Table, broken_columns, schema_of, stacked
-from ggscope.model.tables import Array, Spans
-from ggscope.model.trace import TraceInfo
+from ggscope.model.tables import (
+    Array,
+    Column,
+    Spans,
+    Table,
+    broken_columns,
+    schema_of,
+    stacked,
+)
+from ggscope.model.trace import LaneKind, TraceInfo
 from support import ROOT
 
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.model.time import Clock, TimeRange
 from ggscope.model.units import (
+    Clock,
     TimeForm,
+    TimeRange,
     format_bytes,
     format_count,
     format_duration,

@@ -9,11 +9,10 @@ from builders import finished, statistics
 from ggscope.analysis.rows.categories import categorize
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.tokens import token_text, tokens_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from ggscope.render.batch import TextBatch
 from ggscope.render.timeline.compose import compose_timeline

@@ -8,7 +8,6 @@ import pytest
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import (
     AccessColumns,
@@ -23,7 +22,7 @@ from ggscope.model.tables import (
     quality_of,
 )
 from ggscope.model.tensors import Buffers, Tensors
-from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
 
 INFO = TraceInfo((), "test", "test", "1", 0)
 

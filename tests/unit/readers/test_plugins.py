@@ -224,6 +224,17 @@ def test_what_a_plugin_prints_stays_off_stdout(folder, capsys):
     assert "hello" in captured.err
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("lanes", "LaneKind"), ("time", "Clock"), ("strings", "StringTable")],
+)
+def test_plugin_may_name_modules_that_went_into_others(folder, module, name):
+    code = f"from ggscope.model.{module} import {name}\n{GOOD}"
+    (folder / "good.py").write_text(code)
+
+    assert registry.statuses()[-1].status == "ok"
+
+
 def test_plugin_may_define_dataclasses(folder):
     code = "import dataclasses\n@dataclasses.dataclass\nclass D:\n    x: int\n"
     (folder / "d.py").write_text(code + GOOD)

@@ -11,15 +11,17 @@ import gguf_files
 import side_files
 import token_files
 from ggmlviz_files import run, write
-from ggscope.model.claims import (
+from ggscope.model.trace import (
+    Part,
+    Severity,
     Stated,
+    Trace,
     contradiction,
     figure_text,
     is_equal,
     stated_figure,
     without_verdict,
 )
-from ggscope.model.trace import Part, Severity, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.words.files import stated_facts
 from map_files import document, row

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.model.time import Clock, TimeRange
+from ggscope.model.units import Clock, TimeRange
 from ggscope.render.axis import CHARACTER_PX, axis_ticks
 
 MS = 1_000_000

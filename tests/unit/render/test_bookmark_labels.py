@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.timeline.bookmark_labels import bookmark_labels, label_width
 from ggscope.render.timeline.scene import TimeScale
 

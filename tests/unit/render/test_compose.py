@@ -18,8 +18,8 @@ from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import RUNNING
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
     DisplayList,

@@ -12,8 +12,8 @@ from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buff
 from figures import export
 from ggscope.analysis.buffers import Grouping, lives, occupancy
 from ggscope.errors import ExportError
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import AreaBatch, RectBatch
 from ggscope.render.buffers import (
     BuffersGeometry,

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import RectBatch
 from ggscope.render.theme import theme, with_alpha
 from ggscope.render.timeline.compose import compose_timeline

@@ -14,8 +14,8 @@ from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import ExportError
 from ggscope.model.selection import MarkedRange, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from ggscope.render.export import Drawn, Figure, ensure_gui_application
 from ggscope.render.look import (

@@ -7,8 +7,8 @@ from builders import empty_trace, llama_like_trace, random_trace, spans_trace
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch
 from ggscope.render.colors import phase_color
 from ggscope.render.theme import theme

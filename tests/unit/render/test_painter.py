@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtGui import QImage, QPainter
 
 import pictures
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
     Clip,

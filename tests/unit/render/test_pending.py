@@ -7,8 +7,8 @@ import pytest
 
 from builders import llama_like_trace
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, Pattern, RectBatch, TextBatch
 from ggscope.render.theme import contrast, mix, theme
 from ggscope.render.timeline.compose import compose_timeline, unknown_range

@@ -8,8 +8,8 @@ import pytest
 from builders import nested_trace, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.tables import Quality, SpanFlag, quality_of
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
 from ggscope.render.batch import RectBatch

@@ -12,7 +12,7 @@ import builders
 from ggscope.analysis.rows.columns import RowColumns
 from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.tables import Array
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import ColumnBatch, ImageBatch
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.gl.store import COARSE, RowPeaks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks.bookmarks import Bookmark
 from ggscope.session.bookmarks.files import (
     BookmarkFileError,

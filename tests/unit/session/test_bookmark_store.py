@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.errors import WriteError
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.readers import survey as readers_survey
 from ggscope.session.bookmarks.bookmarks import Bookmark
 from ggscope.session.bookmarks.files import (

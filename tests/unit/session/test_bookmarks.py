@@ -2,7 +2,7 @@
 
 import pytest
 
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks.bookmarks import (
     MAX_NAME,
     Bookmark,

@@ -4,7 +4,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session.view import CAPACITY, History, ViewPoint
 
 

@@ -14,8 +14,8 @@ from ggscope.analysis.links import Linked
 from ggscope.analysis.reselect import reselected
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from ggscope.session.session import Session, TraceChange
 from ggscope.words.completeness import CODE

@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from builders import empty_trace, llama_like_trace, spans_trace
 from ggscope.model.selection import Filter, MarkedRange, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.view import MIN_TICKS

@@ -12,8 +12,8 @@ from builders import llama_like_trace
 from ggscope.analysis.reselect import reselected
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, MarkedRange, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session import queries
 from ggscope.session.loader import kept_of_failed, kept_of_stopped
 from ggscope.session.session import Session, TraceChange

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.session import view
 
 BIG = 1 << 60

@@ -3,7 +3,7 @@
 import pytest
 
 from ggscope.model.tables import AccessKind, Space
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.words.reads import hot_cold, hot_facts, kv_traffic
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides

@@ -21,8 +21,8 @@ from ggscope.errors import QueryError
 from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import AccessKind, Space
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks.bookmarks import Bookmark
 from ggscope.session.bookmarks.files import (
     BookmarkSet,

@@ -7,20 +7,20 @@ import pytest
 
 import builders
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.schema import Column, schema_of
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
+    Column,
     FlatAccesses,
     Space,
     SpanFlag,
     Spans,
     StringTable,
+    schema_of,
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
-from ggscope.model.time import Clock
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import Clock
 from ggscope.words.spans import (
     Fact,
     access_facts,

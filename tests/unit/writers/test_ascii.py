@@ -11,8 +11,7 @@ from builders import (
     random_trace,
     spans_trace,
 )
-from ggscope.model.time import TimeRange
-from ggscope.model.units import parse_time, shown_form
+from ggscope.model.units import TimeRange, parse_time, shown_form
 from ggscope.writers.ascii import ascii_timeline
 
 GOLDEN = """\

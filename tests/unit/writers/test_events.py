@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from builders import finished, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from ggscope.writers import chrome, events, folded, perfetto
 from ggscope.writers.events import Events

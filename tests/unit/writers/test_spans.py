@@ -12,9 +12,8 @@ import pytest
 from builders import finished, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Phase, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.writers import spans
 from ggscope.writers.events import Events

@@ -7,41 +7,528 @@ computed; or so many passes have it that its absence is chance, and not another 
 What has no regularity is called not known, never complete.
 """
 
-from dataclasses import dataclass, replace
-from zlib import crc32
+from dataclasses import dataclass, field, replace
+from math import comb, lgamma
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.completeness.losses import (
-    COVERED,
-    MOST_MISSING,
-    Losses,
-    Readers,
-    losses,
-)
-from ggscope.analysis.completeness.passes import (
+from ggscope.analysis.sessions.runs import (
+    ALIKE,
+    FEW_SHORT,
     SAMPLES,
     Bools,
     Keys,
     Kind,
     PassRows,
+    Runs,
+    distinct_runs,
     kinds,
+    runs_of,
+    sampled_runs,
     sequences,
     spans_of,
 )
-from ggscope.analysis.sessions.runs import Runs, run_hashes, runs_of
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
-from ggscope.model.lanes import LaneKind
-from ggscope.model.tables import I64, Quality, quality_of
-from ggscope.model.trace import RANGE_CODES, Trace
+from ggscope.model.names import normalise, shape_of
+from ggscope.model.tables import I64, Quality, distinct, quality_of
+from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
+
+_ODD = 0.05
+_LEAST_RATE = 2e-3
+_SURPLUS = 1e-4
+"""Chance of a record too many, against which those of losses are weighed."""
+_MOST_OF_ONE = 64
+_MOST_PLACED = 1 << 25
+"""More cells of passes, places and ops are not looked through one by one."""
+_CUT_SHORT = 4
+_ONE_OF_A_NAME = 0.3
+_FEW = 4
+"""From so many passes on, chance alone can speak for a loss."""
+_UNLIKELY = 1e-2
+_MANY_KEYS = 10
+"""Fewer ops than this say nothing of what is usual among them."""
+MOST_MISSING = 0.3
+"""Passes that lack more than this share of their ops are no passes of one kind."""
+COVERED = 0.5
+"""Share of the records that must be of passes that are alike."""
+_DOUBT = 1e-2
+"""What is less likely than this is left out of the range that is told."""
+_OF_LAYERS = 0.75
+"""Ops of so many layers are expected in the others, where something reads them."""
+
+
+@dataclass(slots=True, eq=False)
+class Losses:
+    """What one kind lacks.
+
+    Attributes
+    ----------
+    piece, key : of each missing record (key : column of the kind); count, how many.
+    n_read, n_alike, n_layers : how many of them rest on what later records read, on
+        passes alone, on layers.
+    n_varying : ops that are left out.
+    n_fewer, n_more : so many less and more may be missing.
+    n_ops : ops of a pass; 0 where their numbers follow no rule.
+    extra : names of ops that no pass of the kind has, one per missing record, and the
+        piece that it is missing from.
+    """
+
+    piece: I64
+    key: I64
+    count: I64
+    n_read: int = 0
+    n_alike: int = 0
+    n_layers: int = 0
+    n_varying: int = 0
+    n_fewer: int = 0
+    n_more: int = 0
+    n_ops: int = 0
+    extra: list[tuple[int, str, int]] = field(default_factory=list)
+
+
+def _expected(kind: Kind, classes: "_Classes") -> tuple[I64, I64, I64]:
+    """Return how often each key is in a pass of the kind, int64[k]; 0 = by no rule.
+
+    The number under which what was counted is likeliest: each record is lost by
+    chance, at the rate of the kind, and hardly ever is one too many. Then how many
+    fewer and how many more are not much less likely.
+    """
+    size = kind.rows.length
+    whole = size >= ALIKE * np.median(size)
+    table, weight = kind.table[whole], kind.weight[whole]
+    top = min(int(table.max(initial=0)), _MOST_OF_ONE)
+    votes = np.stack([weight @ (table == count) for count in range(top + 1)])
+    votes[top] += weight @ (table > top)
+    n_passes = max(int(weight.sum()), 1)
+    lost = np.sort(votes[0, votes[2:].sum(axis=0) == 0] / n_passes)
+    lost = lost[lost < COVERED]
+    rate = float(lost[: max(len(lost) * 9 // 10, 1)].mean()) if len(lost) else 0.0
+    rate = min(max(rate, _LEAST_RATE), MOST_MISSING)
+    likely = _likely(votes, rate)
+    n_lost = float(lost.sum()) * n_passes
+    highest = (n_lost + 2 * np.sqrt(n_lost)) / max(len(lost) * n_passes, 1)
+    # As many as can be, where many are lost and the rate is not known better.
+    highest = min(highest, MOST_MISSING) if n_lost >= _FEW else 0.0
+    upper = _likely(votes, max(highest, rate))
+    if n_passes <= _FEW:
+        # Few passes: ops that differ by their layer only speak for each other.
+        for of in classes.members.values():
+            if len(of) >= _FEW:
+                columns = list(of.values())
+                for of_rate in (likely, upper):
+                    summed = of_rate[:, columns].sum(axis=1)
+                    of_rate[:, columns] = summed[:, None]
+    best = np.argmax(likely[:-1], axis=0).astype(np.int64)
+    is_fair = likely >= likely.max(axis=0) + np.log(_DOUBT)
+    is_fair |= upper >= upper.max(axis=0) + np.log(_DOUBT)
+    # What no pass has twice is named for itself, and is there once.
+    is_fair[2:, ~votes[2:].any(axis=0)] = False
+    least = np.minimum(np.argmax(is_fair, axis=0), best)
+    most = np.maximum(top + 1 - np.argmax(is_fair[::-1], axis=0), best)
+    placed = _by_place(kind, whole, best, np.flatnonzero(most > least), rate)
+    best = np.clip(placed, least, most)
+    return best, best - least, most - best
+
+
+def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -> I64:
+    """Return `best`, where counts leave doubt as told by place: int64[k].
+
+    An op of a name that comes several times may be missing from every pass, each time
+    elsewhere: between two ops that come once, some pass still has it.
+    """
+    once = np.flatnonzero((best == 1) & (kind.table.max(axis=0) <= 1))
+    doubtful = doubtful[best[doubtful] > 1]
+    n_cells = len(kind.rows) * len(once) * (len(once) + len(doubtful))
+    if not len(doubtful) or len(once) < 2 or n_cells > _MOST_PLACED:
+        return best
+    column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
+    column[kind.keys] = np.arange(len(kind.keys))
+    own = column[kind.rows.key]
+    piece = np.repeat(np.arange(len(kind.rows)), kind.rows.length)
+    # Each of these comes behind those that most passes have before it.
+    seen = np.full((len(kind.rows), len(kind.keys)), -1, np.int64)
+    seen[piece, own] = np.arange(len(own))
+    ahead = np.zeros((len(once), len(once)), np.int64)
+    for places, weight in zip(seen[:, once], kind.weight.tolist(), strict=True):
+        there = places >= 0
+        both = there[:, None] & there[None, :]
+        ahead += weight * np.where(both, np.sign(places[:, None] - places), 0)
+    once = once[np.argsort((ahead > 0).sum(axis=1), kind="stable")]
+    rank = np.full(len(kind.keys), -1, np.int64)
+    rank[once] = np.arange(len(once))
+    is_once = np.flatnonzero(rank[own] >= 0)
+    # Each record stands between the two of these that come before and after it.
+    after = np.searchsorted(is_once, np.arange(len(own)), "right")
+    ends = np.append(is_once, len(own) - 1)
+    inside = (after > 0) & (after < len(is_once))
+    inside &= (piece[ends[after - 1]] == piece) & (piece[ends[after]] == piece)
+    before = rank[own[ends[after - 1]]]
+    inside &= rank[own[ends[after]]] == before + 1
+    has = kind.table[:, once] > 0
+    has = has[:, 1:] & has[:, :-1] & whole[:, None]
+    result = best.copy()
+    for key in doubtful.tolist():
+        at = np.flatnonzero(inside & (own == key))
+        cells = np.bincount(
+            piece[at] * has.shape[1] + before[at], minlength=has.size
+        ).reshape(has.shape)
+        top = min(int(cells.max(initial=0)), _MOST_OF_ONE)
+        votes = np.stack([kind.weight @ (has & (cells == n)) for n in range(top + 1)])
+        if top:
+            placed = np.argmax(_likely(votes, max(rate, _LEAST_RATE))[:-1], axis=0)
+            result[key] = max(int(placed.sum()), int(best[key]))
+    return result
+
+
+def _likely(votes: I64, rate: float) -> npt.NDArray[np.float64]:
+    """Return the logarithm of how likely the counts are, by how many ops there are.
+
+    float64[top + 2, k] of int64[top + 1, k] passes that have so many: one more than was
+    ever counted too, since each pass may have lost one of many.
+    """
+    top = len(votes) - 1
+    counted, numbers = np.arange(top + 1), np.arange(top + 2)
+    beyond = counted[None, :] - numbers[:, None]
+    chance = np.where(beyond > 0, beyond * np.log(_SURPLUS), 0.0)
+    for n in numbers.tolist():
+        for k in range(min(n, top) + 1):
+            ways = np.log(float(comb(n, k)))
+            chance[n, k] = ways + (n - k) * np.log(rate) + k * np.log(1 - rate)
+    likely: npt.NDArray[np.float64] = chance @ votes
+    return likely
+
+
+def _lacks(kind: Kind, expected: I64) -> tuple[I64, list[I64]]:
+    """Return what each piece lacks, int64[pieces, keys], but for cut ends.
+
+    And what is cut at the begin and the end of the recording: (piece, key, count) of
+    each op, int64[m, 3], one for each cut.
+    """
+    rows = kind.rows
+    lacks = np.maximum(expected[None, :] - kind.table.astype(np.int64), 0)
+    there = kind.table > 0
+    begin = np.where(there, kind.order, np.inf).min(axis=1)
+    end = np.where(there, kind.order, -np.inf).max(axis=1)
+    late, early = kind.low < begin[:, None], kind.high > end[:, None]
+    cuts = []
+    for cut, is_edge in ((late, rows.is_head), (early, rows.is_tail)):
+        for piece in np.flatnonzero(is_edge).tolist():
+            gone = np.flatnonzero(cut[piece] & (lacks[piece] > 0))
+            cuts.append(
+                np.stack((np.full_like(gone, piece), gone, lacks[piece, gone]), 1)
+            )
+        # Passes that begin late or end early by more than a few ops: one or two of
+        # them have lost a batch; where many do, they are no whole passes by design.
+        short = ~is_edge & ((cut & (expected > 0)).sum(axis=1) >= _CUT_SHORT)
+        are_many = np.count_nonzero(short) > max(FEW_SHORT * len(rows), 1)
+        chosen = is_edge | are_many
+        lacks[chosen] = np.where(cut[chosen], 0, lacks[chosen])
+    return lacks, [cut for cut in cuts if len(cut)]
+
+
+def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
+    """Return which of the ops that a pass lacks are lost records."""
+    classes = _Classes(trace, kind, keys)
+    expected, n_fewer, n_more = _expected(kind, classes)
+    lacks, cuts = _lacks(kind, expected)
+    weight = kind.weight
+    piece, key = np.nonzero(lacks)
+    count = lacks[piece, key]
+    # What is computed twice under one name may be read although one is missing.
+    is_read = _is_read(kind, piece, key, readers) & (expected[key] == 1)
+    is_kin = classes.have(piece, key, expected)
+    varies = _varying(lacks, weight, expected)
+    # An op that a pass has in no layer is no op of that graph, unless it is read.
+    is_none = ~is_read & classes.are_gone(piece, key)
+    told = (is_read | is_kin) & ~varies[key]
+    odd = _odd(len(weight), weight, told, piece)
+    by_chance = ~varies[key] & ~odd[piece] & _are_many(trace, kind)[piece] & ~is_none
+    lost = told | by_chance
+    times = weight[piece] * count
+    # The share that is lost for sure says how many of the others chance would take.
+    n_cells = int((weight[:, None] * expected[None, :]).sum())
+    rate = int(times[lost].sum()) / max(n_cells, 1)
+    rest = ~lost & ~varies[key] & ~is_none
+    doubtful = lost & ~told & (n_fewer[key] > 0)
+    if _is_chance(int(times[rest].sum()), rate * max(n_cells - len(times), 0)):
+        lost |= rest
+        doubtful |= rest
+    # A recording may begin or end at any op; where chance takes more of them than that,
+    # it is believed to have taken the first or last ones too.
+    lost_ends, n_cut = [], 0
+    for cut in cuts:
+        odds = rate ** len(cut) * int(np.count_nonzero(expected))
+        if odds > 1:
+            lost_ends.append(cut)
+        elif odds >= _DOUBT:
+            n_cut += int(cut[:, 2].sum())
+    ends = np.concatenate([*lost_ends, np.zeros((0, 3), np.int64)])
+    found = Losses(
+        np.append(piece[lost], ends[:, 0]),
+        np.append(key[lost], ends[:, 1]),
+        np.append(count[lost], ends[:, 2]),
+    )
+    n_ends = int((weight[ends[:, 0]] * ends[:, 2]).sum())
+    found.n_fewer = int(times[doubtful].sum()) + n_ends
+    found.n_read = int(times[lost & is_read].sum())
+    found.n_alike = int(times[lost].sum()) - found.n_read + n_ends
+    left_out = np.zeros(len(kind.keys), np.bool_)
+    left_out[key[~lost]] = True
+    found.n_varying = int(np.count_nonzero(left_out))
+    found.n_ops = int(expected.sum()) if _is_regular(kind, expected) else 0
+    # A graph tells of ops that no pass has better than other layers do.
+    has_graph = any(join.n_nodes for join in trace.joins)
+    if int(weight.sum()) <= _FEW and not has_graph:
+        _of_layers(kind, classes, readers, found, rate)
+    found.n_more = int(n_more.sum() * weight.sum())
+    found.n_more += n_cut
+    _add_unseen(kind, expected, found)
+    return found
+
+
+def _add_unseen(kind: Kind, expected: I64, found: Losses) -> None:
+    """Add what may be missing of every pass, and leaves no trace.
+
+    Where so many are missing, chance takes some ops from all of few passes.
+    """
+    n_passes, n_ops = int(kind.weight.sum()), int(expected.sum())
+    n_missing = found.n_read + found.n_alike + found.n_layers
+    rate = n_missing / max(n_ops * n_passes, 1)
+    if not 0 < rate < 1:
+        return
+    mean = n_ops * rate**n_passes / (1 - rate**n_passes)
+    n_ops_gone, chance = 0, np.exp(-mean)
+    while chance < 1 - _DOUBT:
+        n_ops_gone += 1
+        chance += np.exp(-mean + n_ops_gone * np.log(mean) - lgamma(n_ops_gone + 1))
+    found.n_more += max(n_ops_gone * n_passes - found.n_layers, 0)
+
+
+def _is_regular(kind: Kind, expected: I64) -> bool:
+    """Tell whether numbers say anything: most ops are one of a name, or steady.
+
+    Ops that bear few names between them, in ever other numbers, follow no rule.
+    """
+    n_ops = int(expected.sum())
+    if not n_ops or int((expected == 1).sum()) >= _ONE_OF_A_NAME * n_ops:
+        return n_ops > 0
+    many = np.flatnonzero(expected > 1)
+    steady = (kind.table[:, many] == expected[many]).mean(axis=1)
+    return float(np.average(steady, weights=kind.weight)) >= COVERED
+
+
+def _is_chance(n: int, mean: float) -> bool:
+    """Tell whether chance may well take so many where `mean` are to be expected."""
+    return n <= mean + 2 * float(np.sqrt(mean))
+
+
+def _are_many(trace: Trace, kind: Kind) -> Bools:
+    """Return of which pieces so many are alike, in one phase, that chance can speak."""
+    phase = trace.spans.phase
+    n = len(kind.rows)
+    if phase is None:
+        return np.full(n, int(kind.weight.sum()) >= _FEW)
+    of = kind.phase.astype(np.int64) + 1
+    per_phase = np.bincount(of, kind.weight, minlength=4)
+    return np.asarray(per_phase[of] >= _FEW)
+
+
+class _Classes:
+    """Ops that differ by their layer only.
+
+    Attributes
+    ----------
+    members : columns of a kind by (name without its layer, op), and by layer.
+    n_layers : different layers of all ops.
+    """
+
+    def __init__(self, trace: Trace, kind: Kind, keys: Keys) -> None:
+        self._kind = kind
+        self.members: dict[tuple[str, int], dict[int, int]] = {}
+        self._of: dict[int, tuple[str, int]] = {}
+        self.layers: set[int] = set()
+        for column, key in enumerate(kind.keys.tolist()):
+            name = keys.text(trace, key)
+            begin, end = shape_of(name).layer
+            if end <= begin:
+                continue
+            layer = int(name[begin:end])
+            self.layers.add(layer)
+            # A cut name may have lost letters behind longer numbers of layers.
+            named = (f"{name[:begin]}\0{name[end:]}", int(keys.op[key]))
+            self.members.setdefault(named, {})[layer] = column
+            self._of[column] = named
+
+    def expected(self, named: tuple[str, int]) -> set[int]:
+        """Return the layers that such an op is expected in; none where none are."""
+        own = set(self.members[named])
+        if len(own) < _FEW:
+            return set()
+        if len(own) >= _OF_LAYERS * len(self.layers):
+            return self.layers
+        # The most of those that are in nearly the same layers.
+        unions = [own]
+        for other in self.members.values():
+            both = own | set(other)
+            if len(own & set(other)) >= _OF_LAYERS * len(both):
+                unions.append(both)
+        return max(unions, key=len)
+
+    def have(self, piece: I64, key: I64, expected: I64) -> Bools:
+        """Tell whether most other layers have, in the same pass, what one lacks."""
+        return self._share(piece, key, expected) >= ALIKE
+
+    def are_gone(self, piece: I64, key: I64) -> Bools:
+        """Tell whether hardly any layer has, in the same pass, what one lacks."""
+        share = self._share(piece, key, np.ones(len(self._kind.keys), np.int64))
+        return (share >= 0) & (share < 1 - _OF_LAYERS)
+
+    def _share(self, piece: I64, key: I64, expected: I64) -> npt.NDArray[np.float64]:
+        """Return the share of other layers that have it; -1 where there are few."""
+        result = np.full(len(piece), -1.0)
+        for column in distinct(key).tolist():
+            named = self._of.get(column)
+            if named is None or len(self.members[named]) < _FEW:
+                continue
+            kin = np.array(list(self.members[named].values()), np.int64)
+            part = np.flatnonzero(key == column)
+            there = self._kind.table[np.ix_(piece[part], kin)] >= expected[kin]
+            result[part] = there.sum(axis=1) / (len(kin) - 1)
+        return result
+
+
+def _is_read(kind: Kind, piece: I64, key: I64, readers: "Readers") -> Bools:
+    """Tell whether a record of the same pass reads what a missing one computes."""
+    result = np.zeros(len(piece), np.bool_)
+    column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
+    column[kind.keys] = np.arange(len(kind.keys))
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
+    for part in np.split(order, edges[1:]):
+        if not len(part):
+            continue
+        of = readers.of(int(kind.keys[key[part[0]]]))
+        of = of[of < len(column)]
+        of = column[of]
+        of = of[of >= 0]
+        if len(of):
+            result[part] = (kind.table[np.ix_(piece[part], of)] > 0).any(axis=1)
+    return result
+
+
+def _tail(mean: npt.NDArray[np.float64], n: I64) -> npt.NDArray[np.float64]:
+    """Return at least the chance of `n` or more where `mean` are to be expected."""
+    m, k = np.maximum(mean, 1e-12), np.maximum(n.astype(np.float64), 1.0)
+    # Stirling's formula for the first term, and a geometric series for the others.
+    factorial = k * np.log(k) - k + np.log(2 * np.pi * k) / 2 + 1 / (12 * k)
+    with np.errstate(over="ignore"):
+        first = np.exp(np.minimum(k * np.log(m) - m - factorial, 0.0))
+    ratio = np.minimum(m / (k + 1), 0.99)
+    result: npt.NDArray[np.float64] = np.where(
+        n > mean, np.minimum(first / (1 - ratio), 1.0), 1.0
+    )
+    return result
+
+
+def _varying(lacks: I64, weight: I64, expected: I64) -> Bools:
+    """Return which ops are missing too often for chance: other graphs lack them."""
+    per_key = weight @ lacks
+    n_keys = int(np.count_nonzero(expected))
+    fewest = 2 if int(weight.sum()) <= 2 * _FEW else 3
+    varies = np.zeros(len(per_key), np.bool_)
+    # Twice: ops that vary much are not to hide those that vary less.
+    for _ in range(2 if n_keys >= _MANY_KEYS else 0):
+        mean = per_key[~varies].sum() / max(int(expected[~varies].sum()), 1)
+        chance = _tail(mean * expected, per_key) * n_keys
+        varies = (per_key >= fewest) & (chance < _UNLIKELY)
+    return varies
+
+
+def _odd(n: int, weight: I64, told: Bools, piece: I64) -> Bools:
+    """Return which pieces lack ops together that nothing tells of: other graphs."""
+    per_piece = np.bincount(piece[~told], minlength=n).astype(np.int64)
+    others = np.bincount(piece[told], minlength=n)
+    n_all = max(int(weight.sum()), 1)
+    mean = np.full(n, float((per_piece * weight).sum()) / n_all)
+    chance = _tail(mean, per_piece) * n_all
+    # A gap in the recording takes what is told of and what is not.
+    return np.asarray((per_piece >= 2) & (chance < _ODD) & (others == 0))
+
+
+class Readers:
+    """Which ops read what which other op computes, by names."""
+
+    def __init__(self, trace: Trace, keys: Keys, rows: PassRows, runs: Runs) -> None:
+        self._keys, self._trace = keys, trace
+        self._known: dict[int, I64] = {}
+        self.by_base: dict[str, I64] = {}
+        if keys.of_tensor or not len(trace.accesses.first) - 1:
+            return
+        lists: dict[str, set[int]] = {}
+        at = np.unique(rows.key, return_index=True)[1]
+        piece = np.searchsorted(rows.first, at, "right") - 1
+        spans = np.full(len(at), -1, np.int64)
+        for number in distinct(piece).tolist():
+            some = piece == number
+            ids = runs.of_run(int(rows.run[number]))
+            spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
+        for key, span in enumerate(spans.tolist()):
+            for tensor in trace.accesses.of_span(span).tensor.tolist():
+                if tensor >= 0:
+                    name = trace.strings[int(trace.tensors.name[tensor])]
+                    lists.setdefault(normalise(name), set()).add(key)
+        self.by_base = {n: np.array(sorted(k), np.int64) for n, k in lists.items()}
+
+    def of(self, key: int) -> I64:
+        """Return the keys of the ops that read what `key` computes, but itself."""
+        found = self._known.get(key)
+        if found is None:
+            base = normalise(self._keys.text(self._trace, key))
+            found = self.by_base.get(base, np.zeros(0, np.int64)) if base else None
+            found = np.zeros(0, np.int64) if found is None else found[found != key]
+            self._known[key] = found
+        return found
+
+
+def _of_layers(
+    kind: Kind, classes: _Classes, readers: Readers, found: Losses, rate: float
+) -> None:
+    """Add ops that no pass has, but nearly all other layers.
+
+    Where a record reads what they compute, or no more lack than chance would take; the
+    latter too for ops of nearly the same layers as another op, as what is quantised
+    alike is.
+    """
+    unread: list[tuple[str, int]] = []
+    n_cells = 0
+    n_passes = int(kind.weight.sum())
+    for (shape, op), of in classes.members.items():
+        layers = classes.expected((shape, op))
+        if not layers:
+            continue
+        n_cells += len(layers)
+        for layer in sorted(layers - set(of)):
+            name = shape.replace("\0", str(layer))
+            column = of[min(of, key=lambda known: abs(known - layer))]
+            reading = readers.by_base.get(normalise(name))
+            at = np.flatnonzero(np.isin(kind.keys, [] if reading is None else reading))
+            # In some layers only, something else may compute what is read.
+            if layers != classes.layers or not kind.table[:, at].any():
+                unread.append((name, column))
+                continue
+            # Passes that are alike compute what one of them reads.
+            found.extra += [(p, name, column) for p in range(len(kind.rows))]
+            found.n_layers += n_passes
+    if _is_chance(len(unread), n_cells * rate**n_passes):
+        found.extra += [(p, *one) for one in unread for p in range(len(kind.rows))]
+        found.n_layers += len(unread) * n_passes
+
 
 MOST_PLACES = 200
 """So many missing records are listed one by one; all are counted."""
-_MOST_ROWS = 1 << 22
-"""Of more rows of passes that differ one pass in so many is compared."""
 _FEWEST_OPS = 3
 _FITS = 0.9
 """So many ops are found in a graph that says what passes hold."""
@@ -138,8 +625,8 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
         return Completeness(False, why)
     runs = runs_of(trace)
     by_access = trace.claims is not None and not trace.claims.has_results
-    leaders, weight = _distinct_runs(trace, runs, watcher, by_access=by_access)
-    leaders, weight, every = _sampled(runs, leaders, weight)
+    leaders, weight = distinct_runs(trace, runs, watcher, by_access=by_access)
+    leaders, weight, every = sampled_runs(runs, leaders, weight)
     rows, keys = sequences(trace, runs, leaders.tolist(), weight, by_access=by_access)
     if not len(rows.key):
         return Completeness(False, "it records no ops")
@@ -219,56 +706,6 @@ def _why_not(trace: Trace) -> str:
     if any(w.code in _PARTLY_READ for w in trace.warnings):
         return "only a part of it was read"
     return ""
-
-
-def _access_sums(trace: Trace, runs: Runs) -> I64:
-    """Return a check sum of the numbers of accesses of the spans of each run."""
-    counts = np.append(np.diff(trace.accesses.first), 0).astype(np.uint8)
-    pattern = trace.accesses.pattern
-    sums = (
-        crc32(counts[pattern[runs.of_run(run)]].tobytes()) for run in range(len(runs))
-    )
-    return np.fromiter(sums, np.int64, len(runs))
-
-
-def _distinct_runs(
-    trace: Trace, runs: Runs, watcher: Watcher | None, *, by_access: bool
-) -> tuple[I64, I64]:
-    """Return one run of each kind of equal ones, and how many there are of each.
-
-    The first and the last one of a thread stand for themselves.
-    """
-    stretch = np.searchsorted(runs.base, runs.first[:-1], "right") - 1
-    edge = np.append(True, np.diff(stretch) != 0) | np.append(
-        np.diff(stretch) != 0, True
-    )
-    own = np.where(edge, np.arange(len(runs)) + 1, 0)
-    hashes = run_hashes(trace, runs, watcher).view(np.int64)
-    columns = [hashes, np.diff(runs.first), own]
-    if by_access:
-        # Of an op that has lost a source name and number are the same.
-        columns.append(_access_sums(trace, runs))
-    table = np.stack(columns)
-    _, leader, weight = np.unique(table, axis=1, return_index=True, return_counts=True)
-    order = np.argsort(leader)
-    return leader[order].astype(np.int64), weight[order].astype(np.int64)
-
-
-def _sampled(runs: Runs, leaders: I64, weight: I64) -> tuple[I64, I64, int]:
-    """Return so many of the runs as can be compared, and that it is one in so many."""
-    length = runs.first[leaders + 1] - runs.first[leaders]
-    every = -(-int(length.sum()) // _MOST_ROWS)
-    if every <= 1:
-        return leaders, weight, 1
-    lone = np.flatnonzero(weight == 1)
-    keep = np.ones(len(leaders), np.bool_)
-    keep[lone[1:-1]] = False
-    keep[lone[1:-1:every]] = True
-    if keep.all():
-        return leaders, weight, 1  # few differ, though long ones
-    weight = weight.copy()
-    weight[lone[1:-1:every]] = every
-    return leaders[keep], weight[keep], every
 
 
 def _without_repeats(rows: PassRows, n_keys: int) -> PassRows:

@@ -16,7 +16,7 @@ from ggscope.analysis.experts.slices import (
     stated_experts,
 )
 from ggscope.analysis.reads.account import Account, account, loose_bytes
-from ggscope.analysis.rows.groups import add_by_group, chunks
+from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import I64, Array, ranges, taken
 from ggscope.model.trace import Trace

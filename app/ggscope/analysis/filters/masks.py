@@ -18,13 +18,11 @@ import numpy.typing as npt
 from ggscope.analysis.filters.text import is_regex, parse_filter, text_matcher
 from ggscope.analysis.link_scan import patterns_with
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.statistics.grouping import grouping
-from ggscope.analysis.workers import Watcher, share_out
+from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import all_op_names, family_of
 from ggscope.model.growing import Growing
-from ggscope.model.lanes import Lane, LaneKind, lane_titles
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter, Not
 from ggscope.model.tables import (
@@ -35,8 +33,8 @@ from ggscope.model.tables import (
     distinct,
     quality_of,
 )
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
+from ggscope.model.units import TimeRange
 
 Bools = npt.NDArray[np.bool_]
 Test = Callable[[slice], Bools]

@@ -11,8 +11,10 @@ from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.selection import AnyOf, Clause, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
-from ggscope.model.time import Clock, TimeRange, Unit
 from ggscope.model.units import (
+    Clock,
+    TimeRange,
+    Unit,
     format_bytes,
     format_duration,
     format_offset,

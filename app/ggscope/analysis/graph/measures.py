@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from ggscope.analysis.graph.layered import F64, adjacency, leads_back, sorted_by_edges
 from ggscope.analysis.reads.account import account, loose_bytes
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.sessions.correlate import Correlation, Rule
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import Graph, first_node
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, Array, Quality, quality_of

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.filters.text import text_matcher
-from ggscope.analysis.rows.groups import chunks
+from ggscope.analysis.workers import chunks
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise, parse
 from ggscope.model.tables import I64, Array

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.schema import Table, stacked
-from ggscope.model.tables import I64, AccessColumns, Array, Space, ranges
+from ggscope.model.tables import (
+    I64,
+    AccessColumns,
+    Array,
+    Space,
+    Table,
+    ranges,
+    stacked,
+)
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import Trace
 

@@ -30,11 +30,10 @@ from ggscope.analysis.heat.touches import (
     span_variants,
 )
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
-from ggscope.analysis.rows.groups import add_by_group
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import Watcher, add_by_group
 from ggscope.model.tables import I64, Array, ranges
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 Metric = Literal["bytes", "count"]

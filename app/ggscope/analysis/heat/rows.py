@@ -10,11 +10,10 @@ from typing import Literal
 import numpy as np
 
 from ggscope.analysis.heat.file_map import FileMap
-from ggscope.analysis.rows.groups import chunks
-from ggscope.model.lanes import LaneKind
+from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array, distinct
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 
 RowKind = Literal["token", "pass", "time", "layer"]
 TIME_BINS = 512

@@ -13,10 +13,14 @@ import numpy.typing as npt
 from ggscope.analysis.heat.file_map import FAR, FileMap, access_base
 from ggscope.analysis.heat.rows import RowFinder
 from ggscope.analysis.reads.account import Account, Direction, account, loose_bytes
-from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks, count_values
-from ggscope.analysis.workers import Watcher
-from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, AccessColumns, Array, Space, ranges
+from ggscope.analysis.workers import (
+    CHUNK_ROWS,
+    Watcher,
+    add_by_group,
+    chunks,
+    count_values,
+)
+from ggscope.model.tables import I64, AccessColumns, Array, Space, ranges, stacked
 from ggscope.model.trace import Trace
 
 OPEN_EXPERTS = "the trace does not name every expert that its ops compute"

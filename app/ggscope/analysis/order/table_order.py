@@ -15,14 +15,12 @@ import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
-from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
-from ggscope.analysis.workers import Watcher, n_workers, share_out
-from ggscope.model.lanes import LaneKind
+from ggscope.analysis.workers import Watcher, chunks, count_values, n_workers, share_out
 from ggscope.model.selection import MarkedRange
 from ggscope.model.tables import I64, Array, quality_of, taken
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 N_CODES = 1 << 16

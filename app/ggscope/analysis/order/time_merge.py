@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import chunks
+from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
 

@@ -22,10 +22,9 @@ import numpy.typing as npt
 
 from ggscope.analysis.experts.slices import expert_slices, stated_experts
 from ggscope.analysis.heat.rows import interval_of, pass_starts
-from ggscope.analysis.rows.groups import chunks, count_values
+from ggscope.analysis.workers import chunks, count_values
 from ggscope.model.ggml.rules import INDEX_BYTES, Operand, operand
 from ggscope.model.routing import EXPERT_KEY, UNKNOWN_MORE
-from ggscope.model.schema import stacked
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -35,6 +34,7 @@ from ggscope.model.tables import (
     SpanFlag,
     distinct,
     ranges,
+    stacked,
     taken,
 )
 from ggscope.model.trace import Trace

@@ -17,9 +17,9 @@ from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
 from ggscope.model.tables import I64, Array, Space, ranges
-from ggscope.model.time import TimeRange
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 GroupBy = Literal["tensor", "layer", "component", "expert"]
 GROUP_BY: tuple[GroupBy, ...] = ("tensor", "layer", "component", "expert")

@@ -16,8 +16,8 @@ from ggscope.analysis.rows.merges import time_order
 from ggscope.analysis.workers import Watcher
 from ggscope.model.ggml.rules import ROW_OPS
 from ggscope.model.tables import I64, Array, distinct, ranges
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 _BLOCK = 1 << 20
 

@@ -14,14 +14,13 @@ from ggscope.analysis.link_scan import (
     tensor_touch,
 )
 from ggscope.analysis.reads.account import Account, Direction, account, loose_bytes
-from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import Watcher, chunks, count_values
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64, AccessKind, Quality, distinct, quality_of
-from ggscope.model.time import TimeRange
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 _QUALITIES = len(Quality)
 

@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.reads.units import ReadSequence, read_sequence
-from ggscope.analysis.rows.groups import chunks
-from ggscope.analysis.workers import Watcher, share_out
+from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.tables import I64, Array
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 _BLOCK = 1 << 18

@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.reads.account import account, choosing
-from ggscope.analysis.rows.groups import chunks, count_codes, count_values
-from ggscope.analysis.workers import share_out
+from ggscope.analysis.workers import chunks, count_codes, count_values, share_out
 from ggscope.model.ggml.ops import FAMILIES, family_of
-from ggscope.model.lanes import LaneKind, lane_titles
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.selection import COLOR_BY, ColorBy
 from ggscope.model.tables import (
@@ -24,7 +22,7 @@ from ggscope.model.tables import (
     quality_of,
 )
 from ggscope.model.tokens import tokens_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace, lane_titles
 from ggscope.native.library import library
 
 NONE = "none"

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import CHUNK_ROWS, chunks
 from ggscope.analysis.rows.pyramid import (
     MAX_EXACT,
     Dominant,
@@ -19,8 +18,9 @@ from ggscope.analysis.rows.pyramid import (
     ragged,
 )
 from ggscope.analysis.rows.rows import COARSE_STEP, PREFIX_STEP, Row, SpanIds
+from ggscope.analysis.workers import CHUNK_ROWS, chunks
 from ggscope.model.tables import I64, Array
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.native.declared import Row as KernelRow
 from ggscope.native.library import library
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from ggscope.analysis.rows.categories import Categories, categorize
 from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns
-from ggscope.analysis.rows.groups import Groups
 from ggscope.analysis.rows.lanes import work_rows
 from ggscope.analysis.rows.pyramid import (
     LEAST_SUMMED,
@@ -40,12 +39,12 @@ from ggscope.analysis.rows.rows import (
     flatten,
     stack,
 )
+from ggscope.analysis.workers import Groups
 from ggscope.model.growing import Growing
-from ggscope.model.schema import schema_of
 from ggscope.model.selection import ColorBy
-from ggscope.model.tables import I64, Array, Phase, Spans
-from ggscope.model.time import TimeRange
+from ggscope.model.tables import I64, Array, Phase, Spans, schema_of
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 _APPENDED: frozenset[ColorBy] = frozenset(

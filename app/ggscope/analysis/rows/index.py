@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ggscope.analysis.rows import merges
 from ggscope.analysis.rows.categories import Categories, categorize
 from ggscope.analysis.rows.columns import RowColumns
-from ggscope.analysis.rows.groups import Groups, group_parts, group_spans
 from ggscope.analysis.rows.growth import Growth
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
@@ -34,11 +33,11 @@ from ggscope.analysis.rows.rows import (
     flatten,
     stack,
 )
-from ggscope.model.lanes import LaneKind
+from ggscope.analysis.workers import Groups, group_parts, group_spans
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Array, Phase
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 
 _NEEDS: dict[ColorBy, tuple[str, ...]] = {
     "family": ("op", "color"),

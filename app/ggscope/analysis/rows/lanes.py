@@ -13,10 +13,9 @@ from typing import TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import Groups, chunks, count_values
-from ggscope.model.lanes import LaneKind
+from ggscope.analysis.workers import Groups, chunks, count_values
 from ggscope.model.tables import I64, Array
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 
 GROUP_HEIGHT = 24
 ROW_HEIGHT = 22

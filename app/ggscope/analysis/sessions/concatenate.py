@@ -11,13 +11,10 @@ import numpy as np
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.errors import QueryError
-from ggscope.model.claims import Claims
-from ggscope.model.schema import stacked
-from ggscope.model.tables import Accesses, Array, StringTable
+from ggscope.model.tables import Accesses, Array, StringTable, stacked
 from ggscope.model.tensors import Tensors
-from ggscope.model.time import TimeRange, Unit
-from ggscope.model.trace import Part, ReadWarning, Severity, Trace, TraceInfo
-from ggscope.model.units import parse_duration
+from ggscope.model.trace import Claims, Part, ReadWarning, Severity, Trace, TraceInfo
+from ggscope.model.units import TimeRange, Unit, parse_duration
 
 SHIFT_OPTION = "shift"
 """Option of a file in a session: what is added to its times, as a person said."""

@@ -13,9 +13,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.sessions.runs import OPS, Runs, run_hashes, run_tokens, runs_of
-from ggscope.analysis.workers import Watcher, share_out
+from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, Array, distinct, empty

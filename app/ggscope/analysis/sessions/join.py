@@ -33,11 +33,10 @@ from ggscope.analysis.sessions.mapping import (
 from ggscope.analysis.sessions.renumber import Move, full_tensors
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
-from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, AccessColumns, Array, Space
+from ggscope.model.tables import I64, AccessColumns, Array, Space, stacked
 from ggscope.model.tensors import Place, SizeSource, Tensors
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Join, Part, ReadWarning, Severity, Trace
+from ggscope.model.units import TimeRange
 
 _PADDING = 4096
 """No model file pads a tensor by more."""

@@ -18,11 +18,10 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import count_values
 from ggscope.analysis.sessions.renumber import full_tensors
+from ggscope.analysis.workers import count_values
 from ggscope.model.names import normalise
-from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, Array, Space, StringTable
+from ggscope.model.tables import I64, Array, Space, StringTable, stacked
 from ggscope.model.tensors import Place, SizeSource, Tensors
 from ggscope.model.trace import Trace
 

@@ -11,21 +11,19 @@ import numpy as np
 
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
-from ggscope.model.lanes import Lanes
 from ggscope.model.names import normalise
 from ggscope.model.routing import Routing
 from ggscope.model.run import Run, cores_of
-from ggscope.model.schema import stacked
 from ggscope.model.tables import (
     Accesses,
     Array,
     FlatAccesses,
     SpanFlag,
     Spans,
+    stacked,
 )
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Join, OpTable, Part, ReadWarning, Severity, Trace
-from ggscope.model.units import format_count
+from ggscope.model.trace import Join, Lanes, OpTable, Part, ReadWarning, Severity, Trace
+from ggscope.model.units import TimeRange, format_count
 
 _FITS_FROM = 0.9
 """From this share of records in the times of their graphs on a sidecar belongs."""

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ggscope.errors import ReadError
-from ggscope.model.lanes import Lane, Lanes
 from ggscope.model.routing import Routing
-from ggscope.model.schema import schema_of, stacked
 from ggscope.model.tables import (
     I64,
     Array,
@@ -17,9 +15,18 @@ from ggscope.model.tables import (
     Markers,
     StringTable,
     distinct,
+    schema_of,
+    stacked,
 )
 from ggscope.model.tensors import Buffers, Place, SizeSource, Tensors
-from ggscope.model.trace import OpTable, ReadWarning, RecordAccess, RecordView
+from ggscope.model.trace import (
+    Lane,
+    Lanes,
+    OpTable,
+    ReadWarning,
+    RecordAccess,
+    RecordView,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -16,8 +16,6 @@ from ggscope.analysis.reads.account import (
 from ggscope.analysis.reads.units import scaled
 from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml.ops import FAMILIES, family_of
-from ggscope.model.lanes import LaneKind, lane_titles
-from ggscope.model.schema import schema_of
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -27,9 +25,10 @@ from ggscope.model.tables import (
     Spans,
     distinct,
     ranges,
+    schema_of,
 )
 from ggscope.model.tokens import tokens_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace, lane_titles
 
 NONE = "none"
 """Label of the spans that have no layer, token, phase or expert."""

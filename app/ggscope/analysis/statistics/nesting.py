@@ -13,11 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.groups import add_by_group, chunks
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping
 from ggscope.analysis.statistics.scan import SpanBlocks, Wanted
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import Watcher, add_by_group, chunks
 from ggscope.model.tables import I64, Array, Quality, distinct, latest_owner, quality_of
 from ggscope.model.trace import Trace
 

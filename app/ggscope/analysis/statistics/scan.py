@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
-from ggscope.analysis.workers import Watcher, n_workers, share_out
+from ggscope.analysis.workers import Watcher, chunks, n_workers, share_out
 from ggscope.model.tables import I64, Array, Quality, Spans, distinct
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.native.declared import Figures as FigureSums
 from ggscope.native.declared import Selection
 from ggscope.native.library import library

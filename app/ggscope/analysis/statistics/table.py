@@ -16,7 +16,6 @@ import numpy.typing as npt
 from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.account import is_repeated
 from ggscope.analysis.reads.unrecorded import unrecorded_ops
-from ggscope.analysis.rows.groups import CHUNK_ROWS, add_by_group, chunks
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping, grouping
 from ggscope.analysis.statistics.nesting import Nesting, nesting
@@ -28,11 +27,11 @@ from ggscope.analysis.statistics.scan import (
     between,
     ranks,
 )
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import CHUNK_ROWS, Watcher, add_by_group, chunks
 from ggscope.model.selection import By
 from ggscope.model.tables import I64, Array, Quality, quality_of
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 RULES: Mapping[By, str] = {
     "tensor": weights.RULE,

@@ -8,12 +8,11 @@ import numpy.typing as npt
 
 from ggscope.analysis.heat.rows import RowFinder
 from ggscope.analysis.reads.account import account, is_repeated
-from ggscope.analysis.rows.groups import add_by_group, chunks
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import Watcher, add_by_group, chunks
 from ggscope.model.tables import I64, Quality, quality_of
-from ggscope.model.time import TimeRange
 from ggscope.model.tokens import Tokens, tokens_of
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 TokenBy = Literal["token", "pass"]
 

@@ -19,9 +19,8 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.filters.text import format_filter
 from ggscope.gui.widgets import button, label, set_property
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count
+from ggscope.model.units import TimeRange, format_count
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.plain import set_tip, set_title

@@ -23,10 +23,9 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.errors import QueryError
 from ggscope.gui.dialogs.saved_filters import SavedFilters
 from ggscope.gui.widgets import button, label
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tables import Phase, Space
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import format_bytes, format_offset
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings

@@ -22,9 +22,8 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
 from ggscope.errors import QueryError
 from ggscope.gui.widgets import button, label
-from ggscope.model.time import Unit
 from ggscope.model.trace import Part, Trace
-from ggscope.model.units import format_bytes, format_exact_bytes
+from ggscope.model.units import Unit, format_bytes, format_exact_bytes
 from ggscope.text import one_line
 from ggscope.views.base.plain import Label, set_tip, set_title
 from ggscope.words.files import fit_words, joins_of

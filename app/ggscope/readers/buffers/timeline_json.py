@@ -8,8 +8,7 @@ from decimal import Decimal
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated, stated_figure, without_verdict
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import Severity, Stated, Trace, stated_figure, without_verdict
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import TIMELINE_INFO
 from ggscope.readers.buffers.intake import EventList, ListedBuffers, allowance_of

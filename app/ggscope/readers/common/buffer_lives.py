@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Array, CounterShape
 from ggscope.model.tensors import Buffers, BufferUsage
-from ggscope.model.time import Clock
-from ggscope.model.trace import Severity
+from ggscope.model.trace import LaneKind, Severity
+from ggscope.model.units import Clock
 from ggscope.readers.common.bracket import neighbours
 
 MAX_SIZE = 1 << 53

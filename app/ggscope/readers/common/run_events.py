@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import SpanFlag, Spans
+from ggscope.model.trace import LaneKind
 
 FAR = 1 << 61
 """Later times are damage."""

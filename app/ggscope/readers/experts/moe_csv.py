@@ -20,12 +20,12 @@ from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
+    ColumnPieces,
     Estimate,
     Head,
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source, trace_info
 

@@ -22,10 +22,9 @@ from ggscope.model import names
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
 from ggscope.model.ggml.rules import expected_ops
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, narrow
 from ggscope.model.tensors import Tensors
-from ggscope.model.trace import OpTable, RecordView, Severity
+from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.ggmlviz import NUMBERING_OPTION

@@ -19,11 +19,10 @@ import numpy as np
 
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated, stated_figure
 from ggscope.model.ggml.types import file_type_name, fills_blocks, find_type
 from ggscope.model.tables import I64
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Stated, Trace, TraceInfo, stated_figure
 from ggscope.model.units import format_bytes, format_offset
 from ggscope.readers import plugins
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff

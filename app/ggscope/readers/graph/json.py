@@ -10,9 +10,8 @@ from collections import Counter
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.graph import NodeCategory, NodeFlag
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import Severity, Stated, Trace, stated_figure, without_verdict
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root

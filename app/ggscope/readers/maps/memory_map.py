@@ -14,9 +14,8 @@ import numpy as np
 
 from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated, stated_figure, without_verdict
 from ggscope.model.tensors import ModelFile, Place
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import Severity, Stated, Trace, stated_figure, without_verdict
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.common.json_cursor import (
     Block,

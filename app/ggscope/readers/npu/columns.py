@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, StringTable
-from ggscope.readers.common.column_pieces import ColumnPieces
+from ggscope.readers.api import ColumnPieces
 from ggscope.readers.npu.scan import (
     ACCESS,
     COMMAND,

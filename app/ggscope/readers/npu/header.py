@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from ggscope.errors import UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated, is_equal, stated_figure
-from ggscope.model.trace import Severity
+from ggscope.model.trace import Severity, Stated, is_equal, stated_figure
 from ggscope.readers.npu.intervals import EngineFigures
 from ggscope.readers.npu.schema import clean, text_of
 

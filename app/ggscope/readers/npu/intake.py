@@ -9,10 +9,9 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Stated, without_verdict
 from ggscope.model.tables import I64
-from ggscope.model.time import Clock, TimeRange
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import Severity, Stated, Trace, TraceInfo, without_verdict
+from ggscope.model.units import Clock, TimeRange
 from ggscope.readers.api import Pace, ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import (

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -23,10 +22,10 @@ from ggscope.model.tables import (
     narrow,
     no_accesses,
 )
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import OpTable, Severity
+from ggscope.model.trace import LaneKind, OpTable, Severity
+from ggscope.model.units import TimeRange
+from ggscope.readers.api import ColumnPieces
 from ggscope.readers.common.bracket import neighbours
-from ggscope.readers.common.column_pieces import ColumnPieces
 from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.intervals import (
     EngineFigures,

@@ -18,8 +18,8 @@ import numpy as np
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.run import Run
-from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.model.units import Clock
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.run_definitions import (
     ALLOCATED,

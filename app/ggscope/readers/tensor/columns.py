@@ -16,8 +16,7 @@ import numpy.typing as npt
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable
 from ggscope.native.library import library
-from ggscope.readers.api import SAMPLED_SHARE, ReadContext
-from ggscope.readers.common.column_pieces import Pieces
+from ggscope.readers.api import SAMPLED_SHARE, Pieces, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import RecordLayout
 

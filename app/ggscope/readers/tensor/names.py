@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.claims import Claims
 from ggscope.model.names import layer_of, parse
 from ggscope.model.tables import (
     I64,
@@ -22,8 +21,8 @@ from ggscope.model.tables import (
     narrow,
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
-from ggscope.model.trace import OpTable
-from ggscope.readers.common.column_pieces import ColumnPieces, Pieces
+from ggscope.model.trace import Claims, OpTable
+from ggscope.readers.api import ColumnPieces, Pieces
 from ggscope.readers.tensor.layouts import NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)

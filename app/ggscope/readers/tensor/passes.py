@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
-from ggscope.readers.common.column_pieces import Pieces
+from ggscope.readers.api import Pieces
 from ggscope.readers.tensor.columns import (
     ROOM_SHARE,
     Headers,

@@ -15,8 +15,8 @@ import numpy as np
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array, StringTable
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Severity, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.api import (
     NAMES_OPTION,
     NOT_MINE,
@@ -24,14 +24,15 @@ from ggscope.readers.api import (
     Estimate,
     Head,
     Pace,
+    Pieces,
     ReadContext,
     Sniff,
     asked_range,
+    narrowest,
 )
 from ggscope.readers.common.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
-from ggscope.readers.common.column_pieces import Pieces, narrowest
 from ggscope.readers.source import Source
-from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION, problems
+from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION
 from ggscope.readers.tensor.columns import (
     NEVER,
     Ranges,
@@ -68,12 +69,17 @@ from ggscope.readers.tensor.repeats import (
 )
 from ggscope.readers.tensor.scan import PEAK_BYTES, RecordScan
 from ggscope.readers.tensor.trace import (
+    FULL_TEXT,
     assemble,
     assemble_nameless,
     assemble_part,
     find_ops,
+    is_full,
     make_draft,
     make_info,
+    note_file_change,
+    note_file_state,
+    note_nothing_flushed,
 )
 
 _FINAL_BYTES, _FIXED_BYTES = 35, 32 << 20
@@ -449,9 +455,9 @@ class _Reading:
 
     def _decoded(self, draft: Draft, exemplars: Words) -> Patterns:
         layout = self._file.options.layout
-        if problems.is_full(self._file, draft.tally):
+        if is_full(self._file, draft.tally):
             # In the table at the same place, with and without early snapshots.
-            self._strings.intern(problems.FULL_TEXT)
+            self._strings.intern(FULL_TEXT)
         claims_layers = _claims_layers(layout, draft.tally.has_layers)
         decoder = PatternDecoder(
             layout, self._strings, self._file.ops, claims_layers=claims_layers
@@ -489,7 +495,7 @@ def _empty_trace(source: Source, layout: RecordLayout | None) -> Trace:
     """
     source.read(source.size - 1, 1)
     builder = TraceBuilder()
-    problems.nothing_flushed(builder, source.size)
+    note_nothing_flushed(builder, source.size)
     title = layout.title if layout else "tensor-access, layout unknown"
     version = layout.id if layout else ""
     return builder.snapshot(make_info(source, title, version))
@@ -498,8 +504,8 @@ def _empty_trace(source: Source, layout: RecordLayout | None) -> Trace:
 def _buffer_trace(source: Source, ranges: Ranges, end: int) -> Trace:
     builder = TraceBuilder()
     n = add_buffer_events(builder, source, ranges)
-    problems.file_state(builder, source, BUFFER_128, end)
-    problems.file_change(builder, source, n)
+    note_file_state(builder, source, BUFFER_128, end)
+    note_file_change(builder, source, n)
     builder.records = TensorRecords(source.path, BUFFER_128)
     info = make_info(source, BUFFER_128.title, BUFFER_128.id)
     return builder.snapshot(replace(info, n_records=n, summary={"layout": "buffer128"}))

@@ -16,11 +16,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.claims import Claims
 from ggscope.model.ggml.rules import ARITY
 from ggscope.model.tables import I64, Array, distinct
-from ggscope.model.trace import OpTable
-from ggscope.readers.common.column_pieces import Pieces
+from ggscope.model.trace import Claims, OpTable
+from ggscope.readers.api import Pieces
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import Records, room_for
 

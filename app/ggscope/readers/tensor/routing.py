@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE, Routing
-from ggscope.model.schema import stacked
-from ggscope.model.tables import I64, Array, distinct
+from ggscope.model.tables import I64, Array, distinct, stacked
 from ggscope.model.trace import Severity
-from ggscope.readers.common.column_pieces import Pieces
+from ggscope.readers.api import Pieces
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,

@@ -29,8 +29,7 @@ from ggscope.native.declared import (
     RecordTally,
 )
 from ggscope.native.library import library
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Limits
-from ggscope.readers.common.column_pieces import Pieces
+from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Limits, Pieces
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import (
     N_THREADS,

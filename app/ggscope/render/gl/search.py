@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.rows import make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import U32, ColumnBatch, ColumnRow
 from ggscope.render.gl.base import GlError, Program, first_error
 from ggscope.render.gl.store import (

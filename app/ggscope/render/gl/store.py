@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import RowColumns
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.rows.rows import PREFIX_STEP, Row
+from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array
 from ggscope.render.gl.base import GlError, first_error
 

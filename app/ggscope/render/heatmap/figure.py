@@ -11,9 +11,8 @@ from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
 from ggscope.analysis.heat.touches import counted_words
 from ggscope.errors import ExportError
 from ggscope.model.tables import I64
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count, format_offset
+from ggscope.model.units import TimeRange, format_count, format_offset
 from ggscope.render.colors import DEFAULT, NAMES, ScaleKind
 from ggscope.render.export import Drawn, Figure, Recipe, trace_name
 from ggscope.render.frame import framed

@@ -12,8 +12,7 @@ from ggscope.analysis.heat.heatmap import HeatBase, HeatGrid, Metric
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.model.tables import I64, StringTable
-from ggscope.model.time import Clock, TimeRange
-from ggscope.model.units import shown_form
+from ggscope.model.units import Clock, TimeRange, shown_form
 from ggscope.render.batch import U32, Clip
 from ggscope.render.colors import DEFAULT, ColorScale, ScaleKind, texels
 from ggscope.render.theme import Theme

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.timeline.scene import TimeScale
 
 SIZE = 9.0

@@ -16,11 +16,9 @@ import numpy.typing as npt
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.analysis.rows.rows import MAX_ROWS
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Quality, quality_of
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
-from ggscope.model.units import format_count, format_share
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange, format_count, format_share
 from ggscope.render.axis import CHARACTER_PX, LABEL_SIZE, Axis, axis_ticks
 from ggscope.render.batch import (
     Align,

@@ -20,8 +20,8 @@ from ggscope.analysis.rows.lanes import (
 from ggscope.errors import ExportError
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import Array
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.export import (
     Drawn,
     Figure,

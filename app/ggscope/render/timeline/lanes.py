@@ -10,8 +10,8 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
 from ggscope.analysis.rows.rows import Row
 from ggscope.analysis.series import series_columns, series_range
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Array, CounterSeries
+from ggscope.model.trace import LaneKind
 from ggscope.model.units import format_bytes, format_count, format_rate
 from ggscope.render.batch import (
     Align,

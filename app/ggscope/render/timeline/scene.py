@@ -12,7 +12,7 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64, Array, Spans
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import Clip
 from ggscope.render.gl.store import RowPeaks
 from ggscope.render.theme import Theme

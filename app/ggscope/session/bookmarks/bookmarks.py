@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import MarkedRange, Selection
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 MAX_BOOKMARKS = 1000
 """So many can be made of one trace."""

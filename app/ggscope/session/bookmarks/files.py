@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 
 from ggscope.errors import TraceError, WriteError
-from ggscope.model.time import TimeRange, Unit
+from ggscope.model.units import TimeRange, Unit
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark, clean_line
 from ggscope.session.tasks import TaskContext
 from ggscope.text import one_line

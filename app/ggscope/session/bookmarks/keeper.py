@@ -9,8 +9,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import TraceError
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks.bookmarks import Bookmark, Bookmarks
 from ggscope.session.bookmarks.files import (
     BookmarkFile,

@@ -10,12 +10,10 @@ import numpy as np
 
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.workers import Watcher
-from ggscope.model.lanes import LaneKind
-from ggscope.model.schema import Column as SchemaColumn
-from ggscope.model.schema import schema_of
-from ggscope.model.tables import Array, Spans
+from ggscope.model.tables import Array, Spans, schema_of
+from ggscope.model.tables import Column as SchemaColumn
 from ggscope.model.tokens import numbers_per_phase, token_text
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeForm,

@@ -35,9 +35,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.colors import category_color, label_color
 from ggscope.render.theme import Theme, css
 from ggscope.text import caption

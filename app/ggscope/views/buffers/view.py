@@ -28,10 +28,10 @@ from ggscope.analysis.buffers import (
     occupancy,
 )
 from ggscope.model.selection import Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    TimeRange,
     format_bytes,
     format_count,
     format_exact_bytes,

@@ -25,10 +25,10 @@ from ggscope.model.names import normalise
 from ggscope.model.routing import of_expert_key
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64, Array, Quality, quality_of
-from ggscope.model.time import Unit
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    Unit,
     format_count,
     format_duration,
     format_exact,

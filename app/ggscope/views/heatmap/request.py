@@ -11,9 +11,9 @@ from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
 from ggscope.analysis.heat.touches import Mask
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Filter
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
+    TimeRange,
     format_both_bytes,
     format_count,
     format_exact_bytes,

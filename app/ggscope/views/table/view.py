@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QMenu, QStackedLayout, QVBoxLayout, QWidget
 from ggscope.analysis.links import Linked
 from ggscope.analysis.order.table_order import OrderRequest, RowOrder, Sorting
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.analysis.workers import chunks
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tokens import numbers_per_phase, token_text

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import MarkedRange, Selection
-from ggscope.model.time import TimeRange
 from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.units import TimeRange
 from ggscope.session.session import Session
 from ggscope.text import markdown_row, tsv_text
 from ggscope.views.base.plain import add_action, copy_name, copy_text

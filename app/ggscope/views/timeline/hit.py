@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count, format_exact_bytes, format_share
+from ggscope.model.units import (
+    TimeRange,
+    format_count,
+    format_exact_bytes,
+    format_share,
+)
 from ggscope.render.timeline.compose import unknown_range
 from ggscope.render.timeline.lanes import BYTE_UNITS, format_value
 from ggscope.session.session import Session

@@ -27,14 +27,13 @@ from ggscope.analysis.rows.categories import (
     engine_of,
     lanes_of_backend,
 )
-from ggscope.analysis.rows.groups import chunks, count_values
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES
+from ggscope.analysis.workers import chunks, count_values
 from ggscope.model.ggml.ops import FAMILIES
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tokens import numbers_per_phase
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme

@@ -13,7 +13,6 @@ from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QMenu, QScrollBar, QWidget
 
 from ggscope.analysis.filters.text import format_filter
-from ggscope.analysis.rows.groups import chunks
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
@@ -23,10 +22,10 @@ from ggscope.analysis.rows.lanes import (
     default_collapsed,
     lay_out,
 )
-from ggscope.analysis.workers import share_out
+from ggscope.analysis.workers import chunks, share_out
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.colors import lut
 from ggscope.render.export import Figure

@@ -11,11 +11,10 @@ from ggscope.analysis.filters.text import parse_filter
 from ggscope.analysis.links import linked
 from ggscope.analysis.statistics.grouping import grouping
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import AccessColumns, Space
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from link_traces import random_links_trace
 
 

@@ -21,11 +21,10 @@ from ggscope.analysis.filters.text import (
     parse_filter,
     text_matcher,
 )
-from ggscope.analysis.rows.groups import add_by_group, count_values
+from ggscope.analysis.workers import add_by_group, count_values
 from ggscope.errors import QueryError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import FAMILIES, family_of
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import (
     AccessColumns,
@@ -35,8 +34,8 @@ from ggscope.model.tables import (
     no_accesses,
 )
 from ggscope.model.tensors import Tensors
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 
 LLAMA = llama_like_trace()
 RANDOM = random_trace(7, 500, shuffled=True)

@@ -14,7 +14,7 @@ from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.selection import AnyOf, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 
 def fs(*values):

@@ -166,7 +166,7 @@ def test_chunks_do_not_change_the_sums(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = measured(trace)
-    monkeypatch.setattr("ggscope.analysis.rows.groups.chunks.__defaults__", (7,))
+    monkeypatch.setattr("ggscope.analysis.workers.chunks.__defaults__", (7,))
 
     parts = measured(trace)
 

@@ -15,10 +15,9 @@ from ggscope.analysis.heat.heatmap import HeatBase, heat_base, scaled
 from ggscope.analysis.heat.rows import TIME_BINS, RowKind, natural_rows
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 from heat_traces import (
     HEADER,
     N_EXPERTS,

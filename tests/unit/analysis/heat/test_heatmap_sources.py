@@ -10,11 +10,10 @@ from builders import finished
 from ggscope.analysis.heat.heatmap import HeatBase, heat_base
 from ggscope.analysis.heat.rows import HeatAxis, RowKind, interval_of
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.routing import Routing
 from ggscope.model.tables import AccessColumns, FlatAccesses, Space
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 from heat_traces import (
     N_EXPERTS,
     SLICE,

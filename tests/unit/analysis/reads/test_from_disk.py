@@ -7,11 +7,10 @@ import pytest
 
 from ggscope.analysis.reads.from_disk import Evidence, Origin, evidence
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.residency import Residency
 from ggscope.model.tables import AccessColumns, Space
 from ggscope.model.tensors import Tensors
-from ggscope.model.trace import OpTable, Trace, TraceInfo
+from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
 from ggscope.words.residency import held_words
 from ggscope.words.spans import access_facts
 from sentences import assert_sides

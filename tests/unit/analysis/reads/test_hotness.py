@@ -18,7 +18,7 @@ from ggscope.analysis.reads.hotness import (
     space_totals,
 )
 from ggscope.model.tables import AccessKind, Space
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 TENSORS = (

@@ -10,8 +10,8 @@ from ggscope.analysis.heat.touches import span_variants
 from ggscope.analysis.reads.units import UnitReads, read_sequence, unit_reads
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Space
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from reads_builder import Op, Read, TensorRow, reads_trace
 from watchers import CancelAfter
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from builders import TraceBuilder, finished, llama_like_trace, statistics
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -13,7 +12,7 @@ from ggscope.model.tables import (
     Space,
 )
 from ggscope.model.tensors import Tensors
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 
 FILE, BUFFER, UNKNOWN = int(Space.FILE), int(Space.BUFFER), int(Space.UNKNOWN)
 

@@ -15,7 +15,6 @@ from ggscope.analysis.rows.categories import (
     engine_of,
 )
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import COLOR_BY
 from ggscope.model.tables import (
     AccessColumns,
@@ -24,6 +23,7 @@ from ggscope.model.tables import (
     Space,
     SpanFlag,
 )
+from ggscope.model.trace import LaneKind
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.render.colors import category_color

@@ -5,9 +5,9 @@ import pytest
 
 import builders
 from ggscope.analysis.rows.categories import _looked_up
-from ggscope.analysis.rows.groups import count_values, group_parts, group_spans
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import count_work, work_column
+from ggscope.analysis.workers import count_values, group_parts, group_spans
 
 TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64)
 

@@ -10,7 +10,7 @@ from ggscope.analysis.rows.columns import (
 )
 from ggscope.analysis.rows.pyramid import heaviest, ragged
 from ggscope.analysis.rows.rows import Row, make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from oracles.picture_columns import columns_slow
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ggscope.analysis.rows.columns import Columns, RowColumns, column_edges, query_many
 from ggscope.analysis.rows.rows import Row, SpanIds, make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 
 N_SPANS, N_ROWS = 10_000_000, 8
 PER_ROW = N_SPANS // N_ROWS

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.rows import groups, index
-from ggscope.analysis.rows.groups import group_spans
+from ggscope.analysis import workers
+from ggscope.analysis.rows import index
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.workers import group_spans
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import COLOR_BY
 from ggscope.model.tables import CounterShape
-from ggscope.model.time import TimeRange
+from ggscope.model.trace import LaneKind
+from ggscope.model.units import TimeRange
 
 
 @pytest.fixture(scope="module")
@@ -417,7 +418,7 @@ def test_threads_asking_for_different_things_do_not_deadlock():
 def test_group_spans_finds_the_ids_of_each_group(column, monkeypatch):
     values = np.array(column, np.int16)
     monkeypatch.setattr(
-        groups, "chunks", lambda n: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
+        workers, "chunks", lambda n: [slice(i, min(i + 2, n)) for i in range(0, n, 2)]
     )
 
     found = group_spans(values, 4)

@@ -14,7 +14,7 @@ from ggscope.analysis.rows.lanes import (
     default_collapsed,
     lay_out,
 )
-from ggscope.model.lanes import LaneKind
+from ggscope.model.trace import LaneKind
 
 
 def lane(key: str, group: str = "Threads", **fields) -> TimelineLane:

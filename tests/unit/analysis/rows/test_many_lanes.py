@@ -11,8 +11,7 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES, LaneState, lay_out
 from ggscope.analysis.rows.rows import MAX_ROWS, depths, stack
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import skyline

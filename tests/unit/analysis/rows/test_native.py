@@ -11,7 +11,7 @@ from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.pyramid import RunningSums, merge
 from ggscope.analysis.rows.rows import SpanIds, make_row
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from oracles.picture_columns import columns_by_numpy, columns_slow
 
 COLUMNS = ("busy", "count", "covered_ticks", "first", "longest", "category")

@@ -9,8 +9,8 @@ from builders import llama_like_trace, npu_like_trace, spans_trace
 from ggscope.analysis.sessions.concatenate import concatenate, is_same_run
 from ggscope.analysis.sessions.renumber import JoinedRecords
 from ggscope.errors import ReadError
-from ggscope.model.time import Clock
 from ggscope.model.trace import OpTable, RecordView, Trace
+from ggscope.model.units import Clock
 from session_files import reading_trace, rows_by_name
 
 READS = [("a.weight", 0, 8), ("b.weight", 8, 16)]

@@ -18,9 +18,7 @@ from ggscope.analysis.sessions.correlate import (
 from ggscope.analysis.sessions.runs import run_hashes, runs_of
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Claims
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Claims, LaneKind, Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
 from graph_traces import add_graph

@@ -12,11 +12,10 @@ from ggscope.analysis.statistics.nesting import covered, own_times
 from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.lanes import Lane, LaneKind, Lanes, lane_titles
 from ggscope.model.selection import BY
 from ggscope.model.tables import SpanFlag
-from ggscope.model.time import TimeRange
-from ggscope.model.trace import Trace
+from ggscope.model.trace import Lane, LaneKind, Lanes, Trace, lane_titles
+from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from support import ROOT, need_corpus
 

@@ -21,8 +21,8 @@ from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.errors import Cancelled
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, SpanFlag
-from ggscope.model.time import TimeRange
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from watchers import CancelAfter
 
 SCANNED: tuple[By, ...] = (

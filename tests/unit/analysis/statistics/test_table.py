@@ -22,7 +22,6 @@ from ggscope.analysis.statistics import table as statistics_table
 from ggscope.analysis.statistics.table import histogram, stat_table
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import family_of
-from ggscope.model.lanes import LaneKind
 from ggscope.model.selection import BY
 from ggscope.model.tables import (
     AccessColumns,
@@ -35,7 +34,8 @@ from ggscope.model.tables import (
     quality_of,
 )
 from ggscope.model.tensors import Tensors
-from ggscope.model.time import TimeRange
+from ggscope.model.trace import LaneKind
+from ggscope.model.units import TimeRange
 
 LLAMA = llama_like_trace()
 RANDOM = random_trace(3, 3_000, lanes=3, shuffled=True)

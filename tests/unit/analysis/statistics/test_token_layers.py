@@ -9,7 +9,7 @@ from builders import llama_like_trace, statistics
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Quality, SpanFlag, quality_of
-from ggscope.model.time import TimeRange
+from ggscope.model.units import TimeRange
 from watchers import CancelAfter
 
 

@@ -20,9 +20,8 @@ from ggscope.errors import (
     TruncatedError,
     UnsupportedVersionError,
 )
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Quality, quality_of
-from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.readers.api import Head, Limits, ReadContext, Sniff
 from ggscope.readers.ggmlviz import trace as ggmlviz_trace
 from ggscope.readers.ggmlviz.reader import GgmlvizReader

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ggscope.errors import LimitExceededError, ReadError
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import AccessKind, CounterShape, Quality, Space, quality_of
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import LaneKind, Severity, Trace
 from ggscope.readers.api import Limits, ReadContext
 from ggscope.readers.npu.reader import NpuJsonReader
 from ggscope.readers.source import Source

@@ -10,8 +10,7 @@ import pytest
 import recordings
 from ggscope.cli import main
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
-from ggscope.model.lanes import LaneKind
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import LaneKind, Severity, Trace
 from ggscope.opening import open_bundle, open_parts, without
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace

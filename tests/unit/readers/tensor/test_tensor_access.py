@@ -18,11 +18,10 @@ from ggscope.errors import (
     LimitExceededError,
     ReadError,
 )
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Phase, Quality, Space, SpanFlag, quality_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.readers import api
 from ggscope.readers.api import Head, Limits, ReadContext
-from ggscope.readers.common import column_pieces
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_columns
@@ -614,7 +613,7 @@ def test_small_blocks_find_the_same_faults(
     monkeypatch.setattr(tensor_columns, "_PROBE_BYTES", 512)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 1024)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 1024)
-    monkeypatch.setattr(column_pieces, "_PIECE_ROWS", 7)
+    monkeypatch.setattr(api, "_PIECE_ROWS", 7)
     if not is_native:
         oracles.tensor(monkeypatch)
 

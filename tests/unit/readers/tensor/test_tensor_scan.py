@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import oracles
 from ggscope.errors import LimitExceededError
-from ggscope.readers.api import NAMES_CHOICES, Limits
-from ggscope.readers.common.column_pieces import Pieces, narrowest
+from ggscope.readers.api import NAMES_CHOICES, Limits, Pieces, narrowest
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.columns import (
@@ -301,7 +300,7 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     lane = [ids.index(t) for t in thread]
     expected = sorted(range(len(thread)), key=lambda k: lane[k])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ggscope.readers.common.column_pieces._PIECE_ROWS", 7)
+        patch.setattr("ggscope.readers.api._PIECE_ROWS", 7)
 
         found = orders(Pieces(lambda: None), thread, ids)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import oracles
 from ggscope.errors import Cancelled, LimitExceededError, ReadError
 from ggscope.model.trace import Severity, Trace
+from ggscope.readers import api
 from ggscope.readers.api import Head, ReadContext
-from ggscope.readers.common import column_pieces
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_columns
 from ggscope.readers.tensor import reader
@@ -88,7 +88,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 3000)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 3000)
-    monkeypatch.setattr(column_pieces, "_PIECE_ROWS", 16)
+    monkeypatch.setattr(api, "_PIECE_ROWS", 16)
 
 
 # ------------------------------------------------------------- staged reading

@@ -11,9 +11,8 @@ import pytest
 
 import oracles
 from ggscope.errors import Cancelled, CorruptError, ReadError, TruncatedError
-from ggscope.model.lanes import LaneKind
 from ggscope.model.tables import Space
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source

@@ -7,8 +7,7 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
-from ggscope.readers.api import ReadContext
-from ggscope.readers.common.column_pieces import ColumnPieces
+from ggscope.readers.api import ColumnPieces, ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import (
     Repeats,

@@ -15,23 +15,30 @@ import numpy.typing as npt
 
 from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.claims import Claims, Stated, stated_figure, without_verdict
 from ggscope.model.tables import I64, Array, StringTable, narrow
-from ggscope.model.trace import Severity, Trace, TraceInfo
+from ggscope.model.trace import (
+    Claims,
+    Severity,
+    Stated,
+    Trace,
+    TraceInfo,
+    stated_figure,
+    without_verdict,
+)
 from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
     Estimate,
     Head,
+    Pieces,
     ReadContext,
     Sniff,
+    narrowest,
 )
-from ggscope.readers.common.column_pieces import Pieces, narrowest
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
-from ggscope.readers.tensor import problems
 from ggscope.readers.tensor.columns import (
     N_THREADS,
     Headers,
@@ -61,7 +68,16 @@ from ggscope.readers.tensor.token_json.ops import (
     note_ops,
     schema_of,
 )
-from ggscope.readers.tensor.trace import add_spans, make_builder, make_draft, make_info
+from ggscope.readers.tensor.trace import (
+    add_spans,
+    make_builder,
+    make_draft,
+    make_info,
+    note_file_change,
+    note_op_doubts,
+    note_order_repairs,
+    note_time_gaps,
+)
 
 READER_ID = "trace-json"
 ENTRY_ID = "first_entry_id"
@@ -246,10 +262,10 @@ def _note_all(
             place=w.place,
             remedy=w.remedy,
         )
-    problems.file_change(builder, draft.file.source, intake.n_entries)
-    problems.order_repairs(builder, rows)
-    problems.time_gaps(builder, rows)
-    problems.op_doubts(
+    note_file_change(builder, draft.file.source, intake.n_entries)
+    note_order_repairs(builder, rows)
+    note_time_gaps(builder, rows)
+    note_op_doubts(
         builder, ops.table, pieces.counts(draft.spans["op"][: len(rows)], 256)
     )
     note_ops(builder, ops)
