@@ -144,14 +144,16 @@ class Writer:
         self._map[begin : begin + len(data)] = data
         self.control["events_head"] = head + len(data)
 
-    def graph(self, n: int = N_NODES, begin: int | None = None) -> None:
+    def graph(
+        self, n: int = N_NODES, begin: int | None = None, backend: int = 0
+    ) -> None:
         """Compute a graph: n records in each lane, a microsecond each."""
         begin = time.monotonic_ns() if begin is None else begin
         number = self.n_graphs
         self.n_graphs += 1
         lanes = len(self.lanes)
         head = struct.pack(
-            "<IIIHHHHIQQQ", number, 0, number // 2, 0, lanes, 2, 0, n, 0, 0, 0
+            "<IIIHHHHIQQQ", number, 0, number // 2, 0, lanes, 2, 0, n, 0, 0, backend
         )
         self.event(Frame.GRAPH_BEGIN, head, begin)
         node = np.arange(n) % N_NODES

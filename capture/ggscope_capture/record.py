@@ -183,6 +183,7 @@ _SHAPES: dict[int, tuple[int, int]] = {
     Frame.MODEL: (24, 1), Frame.NOTE: (4, 1), Frame.BUFFER_EVENT: (16, 0),
     Frame.WEIGHT: (STRUCTS["def_weight"].itemsize, 1),
     Frame.BUFFER: (STRUCTS["def_buffer"].itemsize, 1),
+    Frame.BACKEND: (STRUCTS["def_backend"].itemsize, 3),
     Frame.CHECK: (STRUCTS["def_check"].itemsize, 0),
     Frame.GRAPH_BEGIN: (STRUCTS["event_graph"].itemsize, 0),
     Frame.GRAPH_END: (16, 0),
@@ -434,7 +435,9 @@ def _build_facts(build: Build, *, has_names: bool) -> dict[str, Any]:
 
 
 def _from_definitions(told: Told) -> dict[str, Any]:
-    found: dict[str, Any] = {"models": [], "buffers": [], "notes": [], "checks": []}
+    found: dict[str, Any] = {
+        "models": [], "buffers": [], "backends": [], "notes": [], "checks": [],
+    }  # fmt: skip
     buffers: dict[int, dict[str, Any]] = {}
     weights: dict[int, dict[str, list[Any]]] = {}
     for event in told.definitions:
@@ -479,6 +482,15 @@ def _from_definitions(told: Told) -> dict[str, Any]:
                 buffer["usage"] = usage
             else:
                 buffer["allocated" if kind == 1 else "freed"] = event.time
+        elif event.type == Frame.BACKEND:
+            backend, rest = event.struct("def_backend")
+            name, at = text_at(rest)
+            device, at = text_at(rest, at)
+            found["backends"].append(
+                {"backend": int(backend["backend"]), "name": name, "device": device,
+                 "description": text_at(rest, at)[0],
+                 "pointer": int(backend["pointer"])}
+            )  # fmt: skip
         elif event.type == Frame.NOTE:
             found["notes"].append(text_at(event.body, 4)[0])
         elif event.type == Frame.CHECK:
@@ -524,7 +536,7 @@ def _from_events(told: Told) -> dict[str, Any]:
         {
             **{key: _known(graph[key]) for key in (
                 "graph", "build", "ubatch", "slot", "n_threads", "phase", "split",
-                "n_nodes", "context", "backend",
+                "n_nodes", "context", "backend", "backend_number",
             )},
             "begin": told.begins[number],
             "end": told.ends.get(number, (None, None))[0],

@@ -82,6 +82,7 @@ class Frame(IntEnum):
     CHECK = 9
     NOTE = 11
     MAPPING = 12
+    BACKEND = 13
     CLOCK = 32
     GRAPH_BEGIN = 33
     GRAPH_END = 34
@@ -174,6 +175,9 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
             ("buffer", "<u4"), ("usage", "<u4"), ("pointer", "<u8"), ("base", "<u8"),
             ("size", "<u8"),
         ],
+        "def_backend": [
+            ("backend", "<u4"), ("reserved", "<u4"), ("pointer", "<u8"),
+        ],
         "def_build": [
             ("build", "<u4"), ("n_nodes", "<u4"), ("n_tensors", "<u4"),
             ("n_computed", "<u4"), ("n_fused", "<u4"), ("reserved", "<u4"),
@@ -190,7 +194,7 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
             ("graph", "<u4"), ("build", "<u4"), ("ubatch", "<u4"), ("slot", "<u2"),
             ("n_threads", "<u2"), ("phase", "<u2"), ("split", "<u2"),
             ("n_nodes", "<u4"), ("context", "<u8"), ("backend", "<u8"),
-            ("reserved", "<u8"),
+            ("backend_number", "<u4"), ("reserved", "<u4"),
         ],
         "event_ubatch": [
             ("ubatch", "<u4"), ("n_tokens", "<u4"), ("n_positions", "<u4"),

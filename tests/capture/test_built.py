@@ -229,6 +229,12 @@ def test_two_backends_tell_their_splits_and_copies(
     backends = [graph["backend"] for graph in graphs]
     assert backends[0] != backends[1]
     assert backends == backends[:2] * LENGTH
+    assert [graph["backend_number"] for graph in graphs] == [1, 2] * LENGTH
+    cpu, card = sidecar["backends"]
+    assert (cpu["name"], cpu["device"]) == ("CPU", "CPU")
+    assert cpu["description"]
+    assert card["name"].startswith("RPC")
+    assert [cpu["pointer"], card["pointer"]] == backends[:2]
     ubatches = [ubatch["ubatch"] for ubatch in sidecar["ubatches"]]
     assert [graph["ubatch"] for graph in graphs] == [
         number for number in ubatches for _ in range(2)

@@ -62,6 +62,10 @@ def test_trace_has_every_op_of_every_thread(
     assert told["counts"]["tokens"] == told["counts"]["passes"] == TOKENS
     assert len(json.loads(facts.read_bytes())["steps"][0]) == TOKENS
     assert (sidecar["lost"], sidecar["mode"]) == (0, "threads")
+    (backend,) = sidecar["backends"]
+    assert backend["name"] == "CPU"
+    assert told["producer"]["backends"].startswith("CPU")
+    assert told["producer"]["backends"].endswith(f": {TOKENS} graphs")
 
 
 def test_demo_leaves_a_session_of_trace_and_model(

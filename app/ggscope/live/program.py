@@ -127,6 +127,7 @@ class ProgramSource:
             read_bytes=read,
             major_faults=faults,
             kept=self._kept(ring) if may_look else self._heard.kept,
+            run=self._trace.run_text() if may_look else self._heard.run,
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
@@ -312,6 +313,10 @@ class _ProgramTrace:
         """Take what of the models is in memory; tell whether that is news."""
         return self.residency.poll(ring.value("pid"), self._origin, self.n_records)
 
+    def run_text(self) -> str:
+        """Return what the program tells of itself, a line each."""
+        return "\n".join(f"{key}: {text}" for key, text in self._told.facts().items())
+
     def snapshot(self, heard: Heard) -> Trace:
         """Return the trace as it stands."""
         waits = pending(heard)
@@ -321,7 +326,10 @@ class _ProgramTrace:
         self._nodes.put()
         info = TraceInfo(
             (self._path,), "live-ring", "live ring", "1", 0, self.n_records,
-            producer={"program": self._program} if self._program else {},
+            producer={
+                **({"program": self._program} if self._program else {}),
+                **self._told.facts(),
+            },
         )  # fmt: skip
         return self._builder.snapshot(info, waits, read_until=until if waits else None)
 
@@ -446,6 +454,13 @@ class _ProgramTrace:
                 self.residency.add_place(address, size)
             case 7:
                 self._build(frame.body)
+            case 9:
+                self._self_test(frame.body)
+            case 13:
+                (number,) = struct.unpack_from("<I", frame.body)
+                name, at = text_at(frame.body, 16)
+                device, at = text_at(frame.body, at)
+                self._told.add_backend(number, name, device, text_at(frame.body, at)[0])
             case 11:
                 text, _ = text_at(frame.body, 4)
                 self._builder.warn(Severity.NOTICE, "live_note", text)
@@ -478,6 +493,10 @@ class _ProgramTrace:
                 name = frame.body[40:104].split(b"\0")[0].decode("utf-8", "replace")
                 self._told.copy(name, *self._ticks(begin, end))
 
+    def _self_test(self, body: bytes) -> None:
+        graph, _, _, _, expected, found = struct.unpack_from("<IIIIQQ", body)
+        self._told.add_self_test(graph, found, expected)
+
     def _ubatch(self, body: bytes) -> None:
         number, n, n_positions = struct.unpack_from("<III", body)
         if n == UNKNOWN:
@@ -491,8 +510,8 @@ class _ProgramTrace:
         return [min(time, FAR) - self._origin for time in times]
 
     def _graph_begin(self, frame: Frame) -> None:
-        head = struct.unpack_from("<IIIHHHHI", frame.body)
-        number, build, ubatch, slot, _, phase, split, _ = head
+        head = struct.unpack_from("<IIIHHHHI16xI", frame.body)
+        number, build, ubatch, slot, _, phase, split, _, backend = head
         self._told.begin_graph(
             number,
             self._builds.get(build, (0, 0)),
@@ -501,6 +520,7 @@ class _ProgramTrace:
             phase=phase,
             slot=slot,
             split=split,
+            backend=backend,
         )
 
     def _graph_end(self, frame: Frame) -> None:

@@ -68,6 +68,7 @@ class Heard:
         all; -1 not known.
     read_bytes, major_faults : of the program so far; -1 not known.
     kept : where all of it can be saved from.
+    run : what the program tells of itself, a line each; "" where it tells nothing.
     """
 
     state: State = State.WAITING
@@ -83,6 +84,7 @@ class Heard:
     read_bytes: int = -1
     major_faults: int = -1
     kept: Kept = _NOTHING
+    run: str = ""
 
 
 class LiveSource(Protocol):

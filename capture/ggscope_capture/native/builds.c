@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MOST_BACKENDS 256
 #define MOST_BUILDS 1024
 #define MOST_MODELS 256
 #define MOST_NODES (1 << 20)
@@ -280,6 +281,53 @@ void buffer_used(void *buffer, int usage)
     uint32_t number = buffer_number(buffer);
     if (number != UNKNOWN_U32)
         buffer_tell(number, 3, (uint64_t)usage);
+}
+
+// ---- backends -------------------------------------------------------------------------
+
+static struct backend {
+    void *pointer;
+    char *name;
+    uint32_t number;
+} backends[MOST_BACKENDS];
+static uint32_t n_backends, next_backend = 1;
+
+static void add_name(struct frame *frame, const char *name)
+{
+    name = name ? name : "";
+    frame_text(frame, name, strlen(name));
+}
+
+uint32_t backend_number(void *backend)
+{
+    const char *name = backend && ggml.backend_name ? ggml.backend_name(backend) : NULL;
+    if (name == NULL)
+        return 0;
+    uint32_t i = 0;
+    while (i < n_backends && backends[i].pointer != backend)
+        i++;
+    if (i < n_backends && strcmp(backends[i].name, name) == 0)
+        return backends[i].number;
+    if (i == MOST_BACKENDS)
+        return 0;
+    char *kept = strdup(name);
+    if (kept == NULL)
+        return 0;
+    if (i < n_backends) // another one at the same address
+        free(backends[i].name);
+    else
+        n_backends++;
+    backends[i] = (struct backend){backend, kept, next_backend};
+    struct def_backend told = {next_backend++, 0, (uint64_t)(uintptr_t)backend};
+    void *device = ggml.backend_device ? ggml.backend_device(backend) : NULL;
+    struct frame frame = {0};
+    frame_begin(&frame, DEF_BACKEND, monotonic_ns());
+    frame_add(&frame, &told, sizeof told);
+    add_name(&frame, name);
+    add_name(&frame, device && ggml.dev_name ? ggml.dev_name(device) : NULL);
+    add_name(&frame, device && ggml.dev_description ? ggml.dev_description(device) : NULL);
+    frame_define(&frame, true);
+    return backends[i].number;
 }
 
 // ---- ops and types --------------------------------------------------------------------

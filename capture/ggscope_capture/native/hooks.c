@@ -502,6 +502,8 @@ static struct symbol symbols[] = {
     FIND("ggml_backend_buffer_get_usage", buffer_usage),
     FIND("ggml_backend_buffer_is_host", buffer_is_host),
     FIND("ggml_backend_name", backend_name),
+    FIND("ggml_backend_get_device", backend_device),
+    FIND("ggml_backend_dev_description", dev_description),
     FIND("ggml_backend_dev_count", dev_count),
     FIND("ggml_backend_dev_get", dev_get),
     FIND("ggml_backend_dev_name", dev_name),

@@ -187,6 +187,7 @@ enum frame_type {
     DEF_CHECK = 9,   // struct def_check
     DEF_NOTE = 11,   // u32 code; text: what a person should know
     DEF_MAPPING = 12, // struct def_mapping; text path: a model file in memory
+    DEF_BACKEND = 13, // struct def_backend; text name, device, its description
     // Events, in the ring
     EVENT_CLOCK = 32,       // u64 mono, real, ticks, first ticks
     EVENT_GRAPH_BEGIN = 33, // struct event_graph
@@ -216,6 +217,12 @@ struct def_buffer {
     uint64_t pointer; // ggml_backend_buffer_t
     uint64_t base;
     uint64_t size;
+};
+
+struct def_backend {
+    uint32_t backend; // from 1; addresses are used again
+    uint32_t reserved;
+    uint64_t pointer; // ggml_backend_t
 };
 
 struct def_build {
@@ -294,7 +301,8 @@ struct event_graph {
     uint32_t n_nodes;
     uint64_t context; // ggml_backend_sched_t, 0 where there is none
     uint64_t backend; // 0: not known
-    uint64_t reserved;
+    uint32_t backend_number; // DEF_BACKEND; 0: not told
+    uint32_t reserved;
 };
 
 struct event_ubatch {

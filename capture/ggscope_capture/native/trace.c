@@ -478,6 +478,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         .n_nodes = (uint32_t)n_nodes,
         .context = around.context,
         .backend = around.backend,
+        .backend_number = backend_number((void *)(uintptr_t)around.backend),
     };
     struct frame frame = {0};
     frame_begin(&frame, EVENT_GRAPH_BEGIN, slot->begin_ns);

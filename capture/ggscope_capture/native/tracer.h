@@ -112,6 +112,8 @@ struct ggml_api {
     int (*buffer_usage)(void *);
     bool (*buffer_is_host)(void *);
     const char *(*backend_name)(void *);
+    void *(*backend_device)(void *);
+    const char *(*dev_description)(void *);
     size_t (*dev_count)(void);
     void *(*dev_get)(size_t);
     const char *(*dev_name)(void *);
@@ -306,6 +308,7 @@ void buffer_seen(void *buffer, bool is_new);
 void buffer_gone(void *buffer);
 void buffer_used(void *buffer, int usage);
 uint32_t buffer_number(void *buffer);
+uint32_t backend_number(void *backend); // told when it is new; 0: not known
 
 // ---- backends.c -----------------------------------------------------------------------
 

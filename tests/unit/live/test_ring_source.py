@@ -577,3 +577,34 @@ def test_models_weights_and_buffers_are_those_of_the_definitions(source, path):
     assert trace.buffers.freed.tolist() == [-1]  # the snapshot before stays true
     assert source.snapshot().check() == []
     writer.close()
+
+
+def test_self_test_and_backends_are_told_while_it_runs(source, path):
+    writer = Writer(path)
+    writer.graph()
+    source.poll()
+    assert source.heard().run == ""
+    assert set(source.snapshot().info.producer) == {"program"}
+    check = struct.pack("<IIIIQQQQ", 0, 1, 1, 4, 400, 396, 1, 0)
+    card = text("RPC0") + text("RPC0[a:1]") + text("a card")
+    parts = [
+        frame(Frame.CHECK, check),
+        frame(Frame.BACKEND, struct.pack("<IIQ", 1, 0, 7) + text("CPU") * 3),
+        frame(Frame.BACKEND, struct.pack("<IIQ", 2, 0, 9) + card),
+        frame(Frame.BACKEND, b"\1"),
+    ]
+    with path.with_name(f"{path.name}.defs").open("ab") as file:
+        file.write(b"".join(parts))
+    for backend in (1, 2, 2):
+        writer.graph(backend=backend)
+
+    polled(source)
+
+    told = source.snapshot().info.producer
+    assert told["self-test"] == "graph 0: 396 of 400 expected records seen"
+    assert told["backends"] == (
+        "CPU: 1 graph; RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
+    )
+    assert source.heard().run == (
+        f"self-test: {told['self-test']}\nbackends: {told['backends']}"
+    )

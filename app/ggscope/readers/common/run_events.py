@@ -12,11 +12,13 @@ import numpy as np
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import SpanFlag, Spans
 from ggscope.model.trace import LaneKind
+from ggscope.model.units import format_count
 
 FAR = 1 << 61
 """Later times are damage."""
 HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
               "synchronize", "sample", "reset")  # fmt: skip
+_MOST_BACKENDS = 1 << 8
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 _MOST_OPEN = 1 << 8
 """Ubatches that are computed at once."""
@@ -64,6 +66,9 @@ class RunEvents:
         self._open: dict[int, RunGraph] = {}
         self._ubatches: dict[int, _Ubatch] = {}
         self._inputs: dict[int, str] = {}
+        self._backends: dict[int, str] = {}
+        self._n_graphs: dict[int, int] = {}
+        self._self_test = ""
         # Lanes of the trace by what they are for.
         self._lanes: dict[tuple[str, int], int] = {}
         # Spans that come one by one, until they are added together.
@@ -109,6 +114,7 @@ class RunEvents:
         phase: int,
         slot: int,
         split: int = 0,
+        backend: int = 0,
     ) -> RunGraph:
         """Note that a graph began; return it.
 
@@ -118,7 +124,9 @@ class RunEvents:
         token : number of its ubatch; -1 where that is not known.
         phase : 1 = prompt, 2 = generate; others = not known.
         split : number within a computation that is split between backends.
+        backend : number of the one that computes it; 0 = not told.
         """
+        self._n_graphs[backend] = self._n_graphs.get(backend, 0) + 1
         lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
         phase = phase - 1 if phase in (1, 2) else -1
         name = f"graph · split {split}" if split else "graph"
@@ -191,6 +199,34 @@ class RunEvents:
             found.begin, found.end, self._tokens(), name, token=number,
             phase=found.phase,
         )  # fmt: skip
+
+    def add_backend(
+        self, number: int, name: str, device: str, description: str
+    ) -> None:
+        """Note what computes graphs; texts may be empty."""
+        if len(self._backends) < _MOST_BACKENDS:
+            on = f" on {device}" if device not in ("", name) else ""
+            what = f" ({description})" if description not in ("", name, device) else ""
+            self._backends[number] = f"{name}{on}{what}"
+
+    def add_self_test(self, graph: int, found: int, expected: int) -> None:
+        """Note what the tracer's look at its first graph found; the last one counts."""
+        self._self_test = f"graph {graph}: {found} of {expected} expected records seen"
+
+    def facts(self) -> dict[str, str]:
+        """Return what is told of the run as a whole, for `TraceInfo.producer`."""
+        found = {"self-test": self._self_test} if self._self_test else {}
+        if self._backends:
+            known = self._backends
+            counts = [(name, self._n_graphs.get(i, 0)) for i, name in known.items()]
+            rest = sum(n for i, n in self._n_graphs.items() if i not in known)
+            if rest:
+                counts.append(("not told", rest))
+            found["backends"] = "; ".join(
+                f"{name}: {format_count(n)} {'graph' if n == 1 else 'graphs'}"
+                for name, n in counts
+            )
+        return found
 
     def call(self, name: str, begin: int, end: int) -> None:
         """Add a call of the program's own thread."""

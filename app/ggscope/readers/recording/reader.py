@@ -142,6 +142,7 @@ class _Sidecar:
             for item in self._items(key):
                 take(item)
         self._definitions.put()
+        self._backends()
         self._graph_events()
         for item in self._items("host"):
             if times := self._times(item, "host"):
@@ -158,7 +159,10 @@ class _Sidecar:
         n_records = self._number("records") + self._number("extension_records")
         self._warn()
         run = self._run(n_records, lane_of)
-        found = builder.snapshot(_with_facts(info, self._facts, len(self._graphs)))
+        told = self._events.facts()
+        found = builder.snapshot(
+            _with_facts(info, self._facts, told, len(self._graphs))
+        )
         return replace(found, run=run)
 
     # -- values that may be anything ---------------------------------------
@@ -367,9 +371,33 @@ class _Sidecar:
                 phase=phase or 0,
                 slot=slot or 0,
                 split=_whole(item.get("split"), _U16) or 0,
+                backend=_whole(item.get("backend_number"), _U32) or 0,
             )
             self._graphs[number] = (graph, FAR)
         self._events.finish(last)
+
+    def _backends(self) -> None:
+        """Take what computed graphs, and the look that chose the mode."""
+        for item in self._items("backends"):
+            number = _whole(item.get("backend"), _U32)
+            texts = [
+                text
+                for key in ("name", "device", "description")
+                if isinstance(text := item.get(key), str)
+            ]
+            if number is None or len(texts) != 3:
+                self._doubt("backends")
+            else:
+                self._events.add_backend(number, *texts)
+        for check in _listed(self._facts.get("checks"))[-1:]:
+            keys = ("graph", "found", "expected") if isinstance(check, dict) else ()
+            numbers = [
+                number
+                for key in keys
+                if (number := _whole(check.get(key), _U64)) is not None
+            ]
+            if len(numbers) == 3:
+                self._events.add_self_test(*numbers)
 
     def _whole_graph(self, item: dict[str, Any], lane_of: Mapping[int, int]) -> None:
         """Add a graph of a backend whose ops have no records, on its thread."""
@@ -439,8 +467,10 @@ class _Sidecar:
             )
 
 
-def _with_facts(info: TraceInfo, facts: dict[str, Any], n: int) -> TraceInfo:
-    """Return the info with what the sidecar says of the run."""
+def _with_facts(
+    info: TraceInfo, facts: dict[str, Any], told: Mapping[str, str], n: int
+) -> TraceInfo:
+    """Return the info with what the sidecar says of the run; `told` comes with it."""
     producer = {
         key: facts[key]
         for key in ("program", "ggml", "mode")
@@ -452,14 +482,7 @@ def _with_facts(info: TraceInfo, facts: dict[str, Any], n: int) -> TraceInfo:
     pid = _whole(facts.get("pid"), 1 << 31)
     if pid:
         producer["pid"] = str(pid)
-    for check in _listed(facts.get("checks"))[-1:]:  # the one that chose the mode
-        keys = ("graph", "found", "expected") if isinstance(check, dict) else ()
-        numbers = [_whole(check.get(key), _U64) for key in keys]
-        if numbers and None not in numbers:
-            graph, found, expected = numbers
-            producer["self-test"] = (
-                f"graph {graph}: {found} of {expected} expected records seen"
-            )
+    producer |= told
     clock = facts.get("clock")
     real = _whole(clock.get("real") if isinstance(clock, dict) else None, 1 << 62)
     if real:

@@ -399,3 +399,30 @@ def test_what_the_self_test_found_is_told(
 
     assert producer["command"] == "llama -m x"
     assert producer.get("self-test") == told
+
+
+@pytest.mark.parametrize(
+    ("backends", "numbers", "told"),
+    [
+        ([], [0, 0, 0, 0], None),
+        ([{"backend": 1, "name": "CPU", "device": "CPU", "description": "Zen"}],
+         [1, 1, 1, 1], "CPU (Zen): 4 graphs"),
+        ([{"backend": 1, "name": "CPU", "device": "", "description": ""},
+          {"backend": 2, "name": "GPU", "device": "GPU0", "description": "GPU"}],
+         [1, 2, 1, None], "CPU: 2 graphs; GPU on GPU0: 1 graph; not told: 1 graph"),
+        ([{"backend": 1, "name": 3, "device": "", "description": ""}, 5], [1] * 4,
+         None),
+        ("all", [1] * 4, None),
+    ],
+)  # fmt: skip
+def test_backends_are_told_with_their_graphs(
+    backends: object, numbers: list[int | None], told: str | None, tmp_path: Path
+) -> None:
+    path = recording(tmp_path)
+    side = path.with_suffix(".json")
+    facts = json.loads(side.read_bytes()) | {"backends": backends}
+    for graph, number in zip(facts["graph_list"], numbers, strict=True):
+        graph["backend_number"] = number
+    side.write_text(json.dumps(facts))
+
+    assert opened(path).info.producer.get("backends") == told
