@@ -1,6 +1,7 @@
 """``ggscope convert``: files written whole, never over others unasked."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,9 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 # -- one file for other viewers ----------------------------------------------------
 
 
-@pytest.mark.parametrize("to", ["chrome-json", "folded", "csv", "tsv", "json"])
+@pytest.mark.parametrize(
+    "to", ["chrome-json", "folded", "csv", "tsv", "json", "ggmlviz"]
+)
 def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) -> None:
     target = tmp_path / "out"
 
@@ -143,7 +146,9 @@ def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) ->
     assert answer.code == 0, answer.err
     assert told["output"] == str(target)
     assert told["spans"] > 0
-    assert f"{told['spans']:,} spans written to {target}" in answer.err
+    words = re.search(r"(\d+)(?: of \d+)? spans written to (.+)\.\n", answer.err)
+    assert words is not None
+    assert words.groups() == (str(told["spans"]), str(target))
     for sentence in told["losses"]:
         assert f"note: {sentence}" in answer.err
     assert target.stat().st_size

@@ -674,6 +674,7 @@ _CONVERTS_TO = {
     "markdown": "",
     "parquet": "",
     "folded": "stacks with their time for flamegraph.pl and speedscope",
+    "ggmlviz": "a trace of its own: begins and ends of ops and graphs",
     "perfetto": "packets of Perfetto; needs its Python package",
     "token-json": "one token-NNNNN.json per token of a tensor-access trace",
 }

@@ -55,8 +55,8 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
         write_file(target, told(), overwrite=arguments.force)
     for sentence in losses:
         output.say(f"note: {sentence}")
-    n = len(events.spans)
-    of = f" of {len(trace.spans):,}" if events.is_part else ""
+    n, n_all = forms.n_spans(events, arguments.to), len(trace.spans)
+    of = f" of {n_all:,}" if events.is_part or n < n_all else ""
     output.say(f"{n:,}{of} spans written to {target}.")
     return GOOD, {
         "path": str(path),

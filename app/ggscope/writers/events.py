@@ -167,10 +167,16 @@ class Events:
                 row = self.tracks[track]
                 yield row, start, end - start, known, trace.op_name(op), more
 
-    def losses(self, *, has_times: bool = True) -> list[str]:
+    def losses(
+        self, *, has_times: bool = True, has_only_spans: bool = False
+    ) -> list[str]:
         """Return what such a file does not hold, in sentences.
 
-        `has_times` : whether it tells when each span was.
+        Parameters
+        ----------
+        has_times : whether it tells when each span was.
+        has_only_spans : whether it takes neither further tracks nor markers and
+            counters.
         """
         trace, said = self.trace, []
         if trace.clock.unit != "ns":
@@ -182,18 +188,20 @@ class Events:
                 "were added to each."
             )
         split = len(self.tracks) - len(self._first)
-        if split:
+        if split and not has_only_spans:
             said.append(
                 f"Spans that overlap in part lie on {format_count(split)} further "
                 f"{'track' if split == 1 else 'tracks'} of the same name."
             )
         has_accesses = len(trace.accesses.patterns) or len(trace.accesses.loose)
         has_others = len(trace.markers) or len(trace.counters)
-        if has_others and not len(self.markers) and not self.counters:
+        is_asked = len(self.markers) or self.counters
+        if has_others and not is_asked and not has_only_spans:
             said.append("Markers and counters are left out: only spans were asked for.")
         left_out = [
             what
             for what, there in (
+                ("markers and counters", has_others and has_only_spans),
                 ("dependencies between spans", len(trace.flows)),
                 ("accesses to tensors", has_accesses),
                 ("choices of experts", len(trace.routing)),

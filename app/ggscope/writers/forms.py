@@ -38,6 +38,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "chrome-json": Form("Chrome trace", ".trace.json", "chrome"),
         "perfetto": Form("Perfetto trace", ".pftrace", "perfetto"),
         "folded": Form("Folded stacks", ".folded", "folded"),
+        "ggmlviz": Form("ggml-viz trace", ".ggmlviz", "ggmlviz"),
     }
 )
 
@@ -59,6 +60,15 @@ def chunks(events: Events, form: str) -> Iterator[bytes]:
     from ggscope.writers.spans import chunks as chunks_of_table
 
     return chunks_of_table(events, form)
+
+
+def n_spans(events: Events, form: str) -> int:
+    """Return how many of the spans a file of this form holds."""
+    module = FORMS[form].module
+    counted = None
+    if module:
+        counted = getattr(import_module(f"ggscope.writers.{module}"), "n_spans", None)
+    return len(events.spans) if counted is None else int(counted(events))
 
 
 def losses(events: Events, form: str) -> list[str]:

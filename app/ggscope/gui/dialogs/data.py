@@ -61,7 +61,7 @@ class DataRequest:
                 context.check_cancelled()
 
         write_file(self.path, told())
-        n, n_all = len(events.spans), len(self.trace.spans)
+        n, n_all = forms.n_spans(events, self.form), len(self.trace.spans)
         of = f" of {format_count(n_all)}" if n < n_all else ""
         said = f"{format_count(n)}{of} spans written to {self.path}."
         return " ".join((said, *forms.losses(events, self.form)))
