@@ -3,7 +3,8 @@
 A ring forgets what its reader has taken. The reader therefore keeps every record and
 event as it came, in the folder that the capture tool calls a recording: the tool writes
 records of 256 bytes and their sidecar of it, at any moment, and after a crash of the
-viewer too. What another process takes out of a ring is kept by that process.
+viewer too. What another process takes out of a ring is kept by that process, until it
+has written it; whoever watched holds on to it from then on.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ import numpy as np
 
 from ggscope.errors import LiveError, WriteError
 from ggscope.live.launch import TOOL, Running
-from ggscope.live.ring import Ring
+from ggscope.live.ring import Ring, defs_of
 from ggscope.live.source import Kept
 from ggscope.model.tables import Array
 from ggscope.model.units import format_bytes, format_count
@@ -40,6 +41,7 @@ _LEFT_BYTES = 1 << 30
 _LOOK_BYTES = 1 << 26
 _COPY_BYTES = 1 << 20
 _POLL_S = 0.03
+_HELD = ("records", "events", "definitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,7 @@ class Keeper:
     def __init__(self, ring: Path) -> None:
         """Begin; raises OSError where there is no room."""
         self.why = ""
-        folder = Path("/var/tmp")
-        has_place = os.access(folder, os.W_OK | os.X_OK)
-        # A disk, where there is one: the usual folder may be memory.
-        base = folder if has_place else Path(tempfile.gettempdir())
-        _sweep(base)
-        made = tempfile.mkdtemp(_SUFFIX, _PREFIX, base)
+        made = _made_folder()
         self.folder = Path(made)
         self._files: list[BinaryIO] = []
         # Also where nobody says that it is to go.
@@ -166,11 +163,86 @@ class Keeper:
         )
 
 
+class Witness:
+    """Holds on to what another process keeps of a ring and will remove.
+
+    Its files are held open: what is written to them until they are removed is there
+    afterwards, too, and takes no room twice.
+
+    Attributes
+    ----------
+    folder : the recording of the other process.
+    """
+
+    def __init__(self, ring: Path, folder: Path) -> None:
+        """Take hold; raises OSError where that cannot be."""
+        self.folder = folder
+        self._files: list[BinaryIO] = []
+        self._own: Path | None = None
+        self._facts = b""
+        try:
+            places = (folder / "records", folder / "events", defs_of(ring))
+            for place in places:
+                self._files.append(place.open("rb"))
+            self.look()
+        except OSError:
+            _let_go(self._files, "")
+            raise
+        self._remove = weakref.finalize(self, _let_go, self._files, "")
+
+    def look(self) -> None:
+        """Note what the other process says was lost so far."""
+        with contextlib.suppress(OSError):
+            self._facts = (self.folder / "facts").read_bytes() or self._facts
+
+    def own(self, ring: Ring) -> Path | None:
+        """Return a recording of one's own, of a program that has ended.
+
+        None where the system gives open files no names, or there is no room.
+        """
+        names = Path(f"/proc/{os.getpid()}/fd")
+        if self._own is not None or not names.is_dir() or not self._facts:
+            return self._own
+        self.look()
+        try:
+            made = Path(_made_folder())
+        except OSError:
+            return None
+        self._remove.detach()
+        self._remove = weakref.finalize(self, _let_go, self._files, str(made))
+        try:
+            for name, file in zip(_HELD, self._files, strict=True):
+                (made / name).symlink_to(names / str(file.fileno()))
+            write_file(made / "facts", self._facts)
+            pages = ring.pages()
+            for name in ("lanes", "control"):
+                write_file(made / name, pages[name])
+        except (OSError, WriteError):
+            return None
+        self._own = made
+        return made
+
+    def remove(self) -> None:
+        """Let go of it."""
+        self._remove()
+
+
+def _made_folder() -> str:
+    """Make a folder for a recording; raises OSError."""
+    folder = Path("/var/tmp")
+    has_place = os.access(folder, os.W_OK | os.X_OK)
+    # A disk, where there is one: the usual folder may be memory.
+    base = folder if has_place else Path(tempfile.gettempdir())
+    _sweep(base)
+    return tempfile.mkdtemp(_SUFFIX, _PREFIX, base)
+
+
 def _let_go(files: list[BinaryIO], folder: str) -> None:
     for file in files:
         file.close()
     files.clear()
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(file: BinaryIO) -> bool:
@@ -191,6 +263,9 @@ def _sweep(base: Path) -> None:
     """
     for folder in base.glob(f"{_PREFIX}*{_SUFFIX}"):
         with contextlib.suppress(OSError, UnicodeError):
+            if (folder / "records").is_symlink() and not (folder / "records").exists():
+                shutil.rmtree(folder, ignore_errors=True)  # held by who is no more
+                continue
             ring = Path((folder / "ring").read_text("utf-8"))
             if ring.exists() or (folder / "control").exists():
                 continue

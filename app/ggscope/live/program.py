@@ -1,5 +1,6 @@
 """The trace of a program that writes a ring, as far as it has run."""
 
+import contextlib
 import os
 import struct
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import numpy as np
 
 from ggscope.errors import LiveError
 from ggscope.live.choices import Choices
-from ggscope.live.keeping import Keeper, kept_elsewhere
+from ggscope.live.keeping import Keeper, Witness, kept_elsewhere
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
     BEGIN_ONLY,
@@ -83,6 +84,7 @@ class ProgramSource:
         self.path = path
         self._ring: Ring | None = None
         self._keeper: Keeper | None = None
+        self._witness: Witness | None = None
         self._keeps_records = keeps_records
         self._why_not = "records are not kept"
         self._keeps_spans = keeps_spans
@@ -131,6 +133,10 @@ class ProgramSource:
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
+            # The other process writes what it took, and removes it then.
+            own = None if self._witness is None else self._witness.own(ring)
+            if own is not None:
+                self._heard = replace(self._heard, kept=Kept(own))
         elif self._heard.state is not State.RUNNING:
             self._heard = replace(self._heard, state=State.RUNNING, words="")
             has_news = True
@@ -160,11 +166,15 @@ class ProgramSource:
         if self._keeper is not None:
             self._keeper.remove()
             self._keeper = None
+        if self._witness is not None:
+            self._witness.remove()
+            self._witness = None
 
     def _kept(self, ring: Ring) -> Kept:
         """Return where what this trace is made of can be saved from."""
         if not ring.is_owner:
             folder = kept_elsewhere(self.path)
+            self._watch(folder)
             if folder is None:
                 return Kept(why="another process takes the records, and keeps none")
             return Kept(folder)
@@ -173,6 +183,18 @@ class ProgramSource:
         return Kept(
             None if self._keeper.why else self._keeper.folder, -1, self._keeper.why
         )
+
+    def _watch(self, folder: Path | None) -> None:
+        """Hold on to what another process keeps, for when it has ended."""
+        witness = self._witness
+        if folder is None or (witness is not None and witness.folder == folder):
+            if witness is not None:
+                witness.look()
+            return
+        if witness is not None:
+            witness.remove()
+        with contextlib.suppress(OSError):  # it may just be made, or removed
+            self._witness = Witness(self.path, folder)
 
     def _open(self) -> bool:
         try:

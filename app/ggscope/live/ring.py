@@ -349,7 +349,7 @@ class Ring:
         lanes = self._map[at : at + len(self._lanes) * _LANE_BYTES]
         found = {"lanes": lanes}
         with contextlib.suppress(OSError):
-            data = self.path.with_name(self.path.name + ".defs").read_bytes()
+            data = defs_of(self.path).read_bytes()
             if data[16:32] == self.identity:
                 found["definitions"] = data
         found["control"] = self._map[:PAGE]  # last: where it is, the others are
@@ -401,6 +401,11 @@ class Ring:
         if found:
             self._defs_at = (self._defs_at or 32) + found[-1][1]
         return [frame for frame, _ in found if frame is not None]
+
+
+def defs_of(ring: Path) -> Path:
+    """Return the file of a ring's definitions."""
+    return ring.with_name(f"{ring.name}.defs")
 
 
 def first_bytes(path: Path) -> bytes:

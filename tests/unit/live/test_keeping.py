@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from ggscope.live.source import State
 from ggscope.model.trace import LaneKind
 from ggscope.readers.registry import open_trace
 from ggscope_capture.__main__ import main as capture
+from ggscope_capture.config import resolve
+from ggscope_capture.recording import Recorder
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(
@@ -149,6 +152,57 @@ def test_second_viewer_saves_what_the_first_one_keeps(source, path, tmp_path):
     assert made.records == PER_GRAPH
 
 
+def test_what_a_launcher_removed_at_its_end_is_saved(path, tmp_path):
+    """It writes its own file, and takes what it kept and the ring away."""
+    writer, folder = Writer(path), tmp_path / "out.bin.partial"
+    writer.graph()
+    recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
+    recorder.poll()
+    writer.control["reader_pid"] = os.getppid()  # as if another process owned it
+    source = ProgramSource(path)
+    polled(source)
+    assert source.heard().kept.place == folder
+    writer.graph()
+    writer.end()
+    polled(source)
+    polled(source)
+    assert source.heard().state is State.ENDED
+    recorder.finish()
+    shutil.rmtree(folder)
+    own = source.heard().kept.place
+    source.close()
+    assert not path.exists()
+
+    made, _ = saved(source, tmp_path / "again.bin")
+
+    assert made.records == n_records(tmp_path / "again.bin") == 2 * PER_GRAPH
+    assert made.lost == 0
+    trace = open_trace(tmp_path / "again.bin")
+    assert "node-0-0" in {trace.span_name(row) for row in range(len(trace.spans))}
+    source.forget()
+    assert not own.exists()
+
+
+def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
+    writer, folder = Writer(path), tmp_path / "out.bin.partial"
+    writer.graph()
+    recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
+    recorder.poll()
+    writer.control["reader_pid"] = os.getppid()  # as if another process owned it
+    source = ProgramSource(path)
+    polled(source)
+    recorder.finish(keeps_ring=True)
+    path.with_name(path.name + PLACE_SUFFIX).unlink()
+    shutil.rmtree(folder)
+
+    polled(source)
+
+    assert source.heard().kept.place is None
+    assert "another process takes the records" in source.heard().kept.why
+    source.close()
+    source.forget()
+
+
 def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
     writer = Writer(path)
     writer.control["reader_pid"] = os.getppid()
@@ -177,6 +231,20 @@ def test_what_is_kept_goes_with_the_tab(path):
     assert not folder.exists()
     assert not place.exists()
     assert path.exists()
+
+
+def test_what_a_killed_viewer_held_on_to_goes(tmp_path):
+    left, held = (tmp_path / f"ggscope-kept-{name}.partial" for name in "ab")
+    open_file = (tmp_path / "x").open("w")
+    for folder, target in ((left, "/proc/0/fd/3"), (held, open_file.name)):
+        folder.mkdir()
+        (folder / "records").symlink_to(target)
+
+    keeping._sweep(tmp_path)
+
+    assert not left.exists()
+    assert held.exists()
+    open_file.close()
 
 
 def test_what_a_killed_viewer_left_of_a_ring_that_is_gone_goes(path, tmp_path):
