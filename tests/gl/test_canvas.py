@@ -18,7 +18,7 @@ from ggscope.render.gl.base import gl_module
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.base import painted as painted_module
-from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.base.painted import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl

@@ -23,8 +23,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.details.parts import alike, card_tip, op_times
-from ggscope.views.details.record import HexView
-from ggscope.views.details.view import DetailsView
+from ggscope.views.details.view import DetailsView, HexView
 from ggscope.words.spans import Fact
 from support import ROOT
 

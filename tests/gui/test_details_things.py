@@ -17,7 +17,7 @@ from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.details.links import MAX_RELATED
+from ggscope.views.details.parts import MAX_RELATED
 from ggscope.views.details.view import DetailsView
 from graph_traces import network_trace
 from link_traces import EXPS, random_links_trace

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 
-from ggscope.gui.commands.command import Needs, conditions
+from ggscope.gui.commands.table import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
 from ggscope.live.source import Heard, State
 from ggscope.model.selection import Filter, Selection

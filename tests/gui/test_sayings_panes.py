@@ -23,7 +23,7 @@ from ggscope.session.tasks import Tasks
 from ggscope.views.base.cells import CellTexts
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.details import parts
-from ggscope.views.details.links import SpanSteps
+from ggscope.views.details.parts import SpanSteps
 from ggscope.views.graph.sight import GraphHit, tooltip_for
 from graph_scenes import graph_scene
 from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of

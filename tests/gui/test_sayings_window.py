@@ -34,7 +34,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.canvas import GlCanvas
+from ggscope.views.base.painted import GlCanvas
 from panes import texts_of_widgets
 from reads_builder import moe_reads
 from sentences import assert_sides

@@ -28,7 +28,7 @@ from ggscope.views.base.cells import (
     to_tsv,
 )
 from ggscope.views.table import view as table_module
-from ggscope.views.table.model import Role, TraceTableModel, search_pattern
+from ggscope.views.table.delegate import Role, TraceTableModel, search_pattern
 from ggscope.views.table.view import TableView, filters_of
 from panes import texts_of_widgets, titles_of
 from sentences import assert_sides

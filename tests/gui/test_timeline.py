@@ -20,7 +20,7 @@ from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
-from ggscope.views.base.canvas import RasterCanvas
+from ggscope.views.base.painted import RasterCanvas
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.gestures import build_menu
 from ggscope.views.timeline.view import TimelineView
@@ -348,7 +348,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     view: TimelineView, session: Session
 ) -> None:
     from ggscope.model.tables import Quality, quality_of
-    from ggscope.views.timeline.hit import tooltip_for
+    from ggscope.views.timeline.gestures import tooltip_for
 
     trace = session.trace
     assert trace is not None
@@ -370,7 +370,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
 def test_tooltips_of_headers_markers_and_counters(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:
-    from ggscope.views.timeline.hit import tooltip_for
+    from ggscope.views.timeline.gestures import tooltip_for
 
     session.set_trace(builders.npu_like_trace())
     prepared = view.prepared()

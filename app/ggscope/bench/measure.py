@@ -511,7 +511,7 @@ class _Bench:
         return next((v for v in views if isinstance(v, TimelineView)), None)
 
     def _canvas(self) -> QWidget | None:
-        from ggscope.views.base.canvas import GlCanvas, RasterCanvas
+        from ggscope.views.base.painted import GlCanvas, RasterCanvas
 
         view = self._timeline()
         if view is None:

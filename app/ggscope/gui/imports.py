@@ -39,7 +39,7 @@ TAB = (
 _SOON = (
     "ggscope.readers.memory",
     "ggscope.opening",
-    "ggscope.views.timeline.hit",
+    "ggscope.views.timeline.gestures",
     "ggscope.views.timeline.gestures",
 )
 REST_MS = 10

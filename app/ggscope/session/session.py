@@ -26,8 +26,7 @@ from ggscope.session.bookmarks.bookmarks import (
     subject_of_selection,
 )
 from ggscope.session.freeing import free_in_steps
-from ggscope.session.linking import Linking
-from ggscope.session.queries import Mask, Queries
+from ggscope.session.queries import Linking, Mask, Queries
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.view import History, TokenTimes, ViewPoint, token_times
 

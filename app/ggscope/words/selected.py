@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.link_scan import expert_ranges, merged_ranges, slices
+from ggscope.analysis.links import expert_ranges, merged_ranges, slices
 from ggscope.analysis.reads.usage import Usage
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import parse

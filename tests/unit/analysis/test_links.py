@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import builders
 from ggscope.analysis import links
-from ggscope.analysis.link_scan import merged_ranges
-from ggscope.analysis.links import is_quick, linked
+from ggscope.analysis.links import is_quick, linked, merged_ranges
 from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.builder import TraceBuilder

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from ggscope.model.units import TimeRange
-from ggscope.render.timeline.bookmark_labels import bookmark_labels, label_width
+from ggscope.render.timeline.marks import bookmark_labels, label_width
 from ggscope.render.timeline.scene import TimeScale
 
 TIME = TimeScale(TimeRange(0, 1000), 100, 1100, 1.0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.link_scan import stack_name
+from ggscope.analysis.links import stack_name
 from ggscope.model.routing import EXPERT_KEY, expert_key
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace

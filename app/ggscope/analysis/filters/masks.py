@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.filters.text import is_regex, parse_filter, text_matcher
-from ggscope.analysis.link_scan import patterns_with
+from ggscope.analysis.links import patterns_with
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.statistics.grouping import grouping
 from ggscope.analysis.workers import Watcher, chunks, share_out

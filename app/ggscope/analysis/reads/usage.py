@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.link_scan import (
+from ggscope.analysis.links import (
     Bools,
     Touch,
     buffer_touch,

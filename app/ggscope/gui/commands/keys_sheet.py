@@ -13,9 +13,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.gui.commands.command import tr
 from ggscope.gui.commands.shortcuts import Actions
-from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS
+from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS, tr
 from ggscope.gui.widgets import label
 from ggscope.views.base.plain import set_title
 

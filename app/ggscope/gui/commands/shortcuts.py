@@ -9,8 +9,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
-from ggscope.gui.commands.command import Command, Needs, conditions, tr
-from ggscope.gui.commands.table import COMMANDS, MENUS
+from ggscope.gui.commands.table import COMMANDS, MENUS, Command, Needs, conditions, tr
 from ggscope.gui.pages.start import recent_exists, recent_title, samples
 from ggscope.session.settings import Settings
 from ggscope.text import caption

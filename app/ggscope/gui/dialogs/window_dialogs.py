@@ -12,9 +12,8 @@ from PySide6.QtCore import QCoreApplication, QObject, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
-from ggscope.gui.commands.command import Command, tr
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
-from ggscope.gui.commands.table import COMMANDS
+from ggscope.gui.commands.table import COMMANDS, Command, tr
 from ggscope.gui.dialogs.saved_filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING

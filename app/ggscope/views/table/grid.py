@@ -34,8 +34,7 @@ from ggscope.views.base.cells import Column
 from ggscope.views.base.plain import show_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import keeps_key, qcolor, scaled, words_font
-from ggscope.views.table.delegate import Cell, RowPainter, RowState
-from ggscope.views.table.model import TraceTableModel
+from ggscope.views.table.delegate import Cell, RowPainter, RowState, TraceTableModel
 
 _MOVES = {
     Qt.Key.Key_Up,

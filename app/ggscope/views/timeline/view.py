@@ -31,8 +31,8 @@ from ggscope.render.colors import lut
 from ggscope.render.export import Figure
 from ggscope.render.look import Look, css_px
 from ggscope.render.theme import Theme
-from ggscope.render.timeline.bookmark_labels import bookmark_labels
 from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.marks import bookmark_labels
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
     HEADER_WIDTH,
@@ -46,8 +46,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import bookmark_tip, show_tip
 from ggscope.views.base.view import later
-from ggscope.views.timeline.gestures import Gestures
-from ggscope.views.timeline.hit import Hit, hit_in_lane, row_at
+from ggscope.views.timeline.gestures import Gestures, Hit, hit_in_lane, row_at
 from ggscope.views.timeline.legend import Legend
 
 FEW_SPANS = 4096
@@ -665,7 +664,7 @@ class TimelineView(PaintedView):
         return build_menu(self, x, y)
 
     def _show_tooltip(self, event: QHelpEvent) -> None:
-        from ggscope.views.timeline.hit import tooltip_for  # as above
+        from ggscope.views.timeline.gestures import tooltip_for  # as above
 
         prepared, session = self._prepared, self.session
         if prepared is None:
