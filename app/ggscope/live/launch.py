@@ -314,11 +314,6 @@ class Running:
         elif time.monotonic() - self._asked_at >= _PATIENCE_S:
             _kill_children(self.pid)
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether it was asked to end."""
-        return self._asked_at > 0
-
     def let_go(self) -> None:
         """Ask it to end, and wait for that on a thread, if it has not yet."""
         self._close()

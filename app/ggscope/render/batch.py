@@ -290,35 +290,6 @@ class LineList:
         return [LineBatch(x0, y0, x1, y1, color, self._width, self._dashed, clip)]
 
 
-class ImageRows:
-    """Collects rows of pixels of equal length."""
-
-    def __init__(self) -> None:
-        self._pixels: list[npt.NDArray[np.uint32]] = []
-        self._places: list[tuple[float, float]] = []
-
-    def add(self, pixels: npt.NDArray[np.uint32], y0: float, y1: float) -> None:
-        """Add one row, uint32[columns]."""
-        self._pixels.append(pixels)
-        self._places.append((y0, y1))
-
-    def batch(self, x0: float, x1: float, clip: Clip | None = None) -> list[Batch]:
-        """Return everything as one batch, or nothing where there is nothing."""
-        if not self._pixels:
-            return []
-        places = np.array(self._places, np.float32)
-        return [
-            ImageBatch(
-                np.stack(self._pixels),
-                x0,
-                x1,
-                places[:, 0].copy(),
-                places[:, 1].copy(),
-                clip,
-            )
-        ]
-
-
 def _length(values: tuple[Values, ...]) -> int:
     """Return the length of the arrays among `values`, 1 where all are scalars."""
     return next((len(v) for v in values if isinstance(v, np.ndarray) and v.ndim), 1)

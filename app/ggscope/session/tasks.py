@@ -322,11 +322,6 @@ class Tasks(QObject):
         if task is not None:
             task.cancel.set()
 
-    def cancel_all(self) -> None:
-        """Stop everything."""
-        for key in (*self._held, *self._running):
-            self.cancel(key)
-
     def is_running(self, key: str) -> bool:
         """Tell whether a task of `key` runs or waits."""
         return any(key in tasks for tasks in (self._running, self._waiting, self._held))

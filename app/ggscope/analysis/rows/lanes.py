@@ -343,10 +343,6 @@ class LaneLayout:
         stop = int(np.searchsorted(self._y, bottom, "left"))
         return tuple(self._box(i) for i in range(first, stop))
 
-    def n_lanes_beyond(self, y: float) -> int:
-        """Return how many lanes end below `y`."""
-        return int(np.count_nonzero((self._lane >= 0) & (self._y + self._height > y)))
-
     def keys_of_group(self, group: str, *, pinned: bool) -> list[str]:
         """Return the keys of the lanes below a group's head, in their order."""
         for i, stop in pairwise([*self._heads, len(self)]):

@@ -19,7 +19,6 @@ HEADER_BYTES = 12
 PREFIX_BYTES = 13
 """Type, timestamp and thread id: what stands before the union."""
 
-MAX_UNION_BYTES = 32
 ZERO_RUN = 64
 """So many zero bytes where an event should start are padding, not an event."""
 Member = tuple[tuple[str, int, int], ...]

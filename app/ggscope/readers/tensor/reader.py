@@ -100,7 +100,6 @@ of the whole trace until that replaces them."""
 _N_PROBES = 64
 _TAIL_RECORDS = 256
 _U64 = np.uint64
-_MAX_SEEDS = 8
 
 
 def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> int:

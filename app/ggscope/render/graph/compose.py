@@ -18,7 +18,6 @@ from ggscope.render.graph.marks import (
     legend_batches,
     minimap_batches,
     outline_batches,
-    title_batches,
 )
 from ggscope.render.graph.scene import (
     NEAR_ZOOM,
@@ -56,8 +55,6 @@ def compose_graph(scene: GraphScene) -> DisplayList:
         batches += minimap_batches(scene)
     if scene.show_legend:
         batches += legend_batches(scene)
-    if scene.title:
-        batches += title_batches(scene)
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
     )

@@ -202,7 +202,7 @@ def _draw_part(scene: GraphScene, look: Look) -> Drawn:
     width = look.width_or(scene.width)
     grown = width / scene.width
     scene = replace(
-        scene, width=width, zoom=scene.zoom * grown, scale=look.scale, title="",
+        scene, width=width, zoom=scene.zoom * grown, scale=look.scale,
         show_legend=False,
     )  # fmt: skip
 
@@ -244,7 +244,7 @@ def _fitted(scene: GraphScene, width: float, height: float, scale: float) -> Gra
     x = (layout.width - width / zoom) / 2
     y = (layout.height - height / zoom) / 2
     return replace(
-        scene, width=width, height=height, x=x, y=y, zoom=zoom, scale=scale, title="",
+        scene, width=width, height=height, x=x, y=y, zoom=zoom, scale=scale,
         show_legend=False,
     )  # fmt: skip
 

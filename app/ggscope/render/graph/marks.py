@@ -3,10 +3,8 @@
 import numpy as np
 
 from ggscope.analysis.graph.layout import BoxKind
-from ggscope.model.graph import count_words
 from ggscope.model.tables import I64
 from ggscope.render.batch import (
-    Align,
     Batch,
     Clip,
     Face,
@@ -20,7 +18,6 @@ from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.scene import (
     FULL_ZOOM,
     SHORT_ZOOM,
-    TITLE_HEIGHT,
     GraphScene,
     amount_words,
     boxes_of,
@@ -282,21 +279,3 @@ def _highest(scene: GraphScene) -> str:
         if scale is not None and bool((look.values[rows] > 0).any()):
             words.append(amount_words(scale.high, look.by, scene.trace) + word)
     return ", ".join(words) or amount_words(0.0, look.by, scene.trace)
-
-
-def title_batches(scene: GraphScene) -> list[Batch]:
-    """Return the head of a figure: its title, and how much it shows."""
-    theme = scene.theme
-    graph, layout = scene.table, scene.layout
-    n_boxes = int((layout.kind != BoxKind.FRAME).sum())
-    words = f"{count_words(graph)} in {n_boxes:,} boxes"
-    y = TITLE_HEIGHT / 2
-    texts = TextList(
-        [
-            Text(12, y, scene.title, theme.text, 13.0, Face.HEADING,
-                 width=max(scene.width * 0.6, 1)),
-            Text(scene.width - 12, y, words, theme.dim, 11.0, align=Align.RIGHT,
-                 width=max(scene.width * 0.35, 1)),
-        ]
-    )  # fmt: skip
-    return list(texts.batch())

@@ -20,7 +20,6 @@ from ggscope.words.selected import shape_text
 
 Flags = npt.NDArray[np.bool_]
 MIN_ZOOM, MAX_ZOOM = 0.002, 4.0
-TITLE_HEIGHT = 34.0
 NEAR_ZOOM = 0.3
 """From here on boxes have round corners, borders and arrow heads."""
 STUB = 9.0
@@ -51,7 +50,6 @@ class GraphScene:
     lit_edges : bool[n_edges], edges drawn in the colour of the selection.
     hover : box under the mouse, -1 = none.
     band : rubber band (x0, y0, x1, y1) in pixels of the picture.
-    title : head of an exported figure, "" = none.
     """
 
     trace: Trace
@@ -74,7 +72,6 @@ class GraphScene:
     band: tuple[float, float, float, float] | None = None
     show_minimap: bool = True
     show_legend: bool = True
-    title: str = ""
 
     @property
     def table(self) -> Graph:
@@ -84,8 +81,7 @@ class GraphScene:
     @property
     def clip(self) -> Clip:
         """Where boxes and lines may be drawn."""
-        top = TITLE_HEIGHT if self.title else 0.0
-        return Clip(0.0, top, self.width, max(self.height - top, 0.0))
+        return Clip(0.0, 0.0, self.width, self.height)
 
 
 def visible_boxes(scene: GraphScene) -> I64:
