@@ -135,7 +135,7 @@ def test_file_in_place_of_the_folder_is_told(run, trace, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "to", ["chrome-json", "folded", "csv", "tsv", "json", "ggmlviz"]
+    "to", ["chrome-json", "folded", "csv", "tsv", "json", "ggmlviz", "tensor-256"]
 )
 def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) -> None:
     target = tmp_path / "out"

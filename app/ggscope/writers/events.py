@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, CounterSeries, Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange, format_count
@@ -213,6 +214,60 @@ class Events:
         if left_out:
             said.append(f"The format has no place for {', '.join(left_out)}: left out.")
         return said
+
+
+def threads_of_work(
+    events: Events,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Return a number and a backend's address for each lane, no two pairs alike.
+
+    Those of the trace where it has some: else the lane's own number, and for engines
+    a number for their group.
+    """
+    trace = events.trace
+    lanes = trace.lanes
+    thread = np.zeros(len(lanes), np.int64)
+    backend = np.zeros(len(lanes), np.uint64)
+    taken: set[tuple[int, int]] = set()
+    for i in np.unique(trace.spans.lane[events.spans]).tolist():
+        known = lanes.attributes[i]
+        raw, pointer = known.get("raw", ""), known.get("backend", "")
+        number = int(raw) if raw.isdecimal() and int(raw) < 1 << 32 else i
+        address = 0
+        if pointer.startswith("0x"):
+            address = int(pointer, 16) & 0xFFFF_FFFF_FFFF_FFFF
+        elif lanes.kinds[i] != LaneKind.THREAD:
+            address = int(lanes.group[i]) + 1
+        while (number, address) in taken:
+            number = (number + 1) & 0xFFFF_FFFF
+        taken.add((number, address))
+        thread[i], backend[i] = number, address
+    return thread, backend
+
+
+def ggml_numbers(
+    trace: Trace, usual: str, reader_id: str
+) -> tuple[npt.NDArray[np.int32], str]:
+    """Return the number of each op in ggml, and the table that these are of.
+
+    What came from the same format keeps its numbers. Others get those of its `usual`
+    table, which its readers think of first, where that has all ops that there are.
+
+    int32[n + 1], -1 for what ggml does not have, and last; "" where nothing is known.
+    """
+    if trace.ops is None:
+        return np.full(1, -1, np.int32), ""
+    used = np.unique(trace.spans.op)
+    highest = int(used[-1]) + 1 if len(used) else 0
+    known = {name: i for i, name in enumerate(ggml.table(usual).names) if name}
+    found = np.array(
+        [*(known.get(trace.ops.name(i), -1) for i in range(highest)), -1], np.int32
+    )
+    has_all = bool((found[used[used >= 0]] >= 0).all())
+    is_own = trace.info.reader_id == reader_id or not has_all
+    if is_own and trace.ops.id in {t.id for t in ggml.tables(mainline=False)}:
+        return np.append(np.arange(highest), -1).astype(np.int32), trace.ops.id
+    return found, usual if (found >= 0).any() else ""
 
 
 def _cut(series: CounterSeries, time: TimeRange) -> CounterSeries:

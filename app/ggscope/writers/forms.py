@@ -38,6 +38,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "chrome-json": Form("Chrome trace", ".trace.json", "chrome"),
         "perfetto": Form("Perfetto trace", ".pftrace", "perfetto"),
         "folded": Form("Folded stacks", ".folded", "folded"),
+        "tensor-256": Form("Tensor-access trace", ".bin", "tensor_access"),
         "ggmlviz": Form("ggml-viz trace", ".ggmlviz", "ggmlviz"),
     }
 )

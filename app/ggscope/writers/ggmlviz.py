@@ -16,17 +16,16 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import format_count
-from ggscope.writers.events import Events
+from ggscope.writers.events import Events, ggml_numbers, threads_of_work
 
 _HEADER = b"GGMLVIZ1" + (1).to_bytes(4, "little")
 _GRAPH_BEGIN, _GRAPH_END, _OP_BEGIN, _OP_END = range(4)
 _KINDS = (LaneKind.THREAD, LaneKind.ENGINE, LaneKind.GRAPH)
 _TABLE = "ggml-2025-06-30-86"
-"""In force when the format was: for names of ops without a number of ggml's own."""
+"""In force when the format was written for most of its time."""
 MAX_LABEL = 4096
 """Bytes; longer ones speak to readers of a damaged file."""
 _EVENTS_AT_ONCE = 1 << 18
@@ -123,7 +122,7 @@ class _Work:
         self.ids, self._track = _chosen(events)
         self.is_graph = s.op[self.ids] < 0
         self.n_graphs = int(self.is_graph.sum())
-        self.number, self.table = self._numbers()
+        self.number, self.table = ggml_numbers(trace, _TABLE, "ggmlviz")
         self._start, self._end = s.start[self.ids], s.end[self.ids]
         quality = quality_of(s.flags[self.ids])
         self._is_open = quality == Quality.UNFINISHED
@@ -134,23 +133,10 @@ class _Work:
         self._start[shared] = self._start[self.graph_of[shared]]
         self._end[shared] = self._end[self.graph_of[shared]]
         self.texts, self.label, self._n_nodes = self._labels()
-        self._thread, self._backend = self._places()
+        self._thread, self._backend = threads_of_work(events)
         self._base = events.shift
         if trace.clock.unit == "ns" and trace.clock.origin > 0:
             self._base += trace.clock.origin
-
-    def _numbers(self) -> tuple[npt.NDArray[np.int32], str]:
-        """Return the number of each op, -1 at the end, and the table they are of."""
-        ops = self._events.trace.ops
-        if ops is None:
-            return np.full(1, -1, np.int32), ""
-        highest = int(self._events.trace.spans.op.max(initial=-1)) + 1
-        if ops.id in {known.id for known in ggml.tables(mainline=False)}:
-            return np.append(np.arange(highest), -1).astype(np.int32), ops.id
-        known = {name: i for i, name in enumerate(ggml.table(_TABLE).names) if name}
-        found = [known.get(ops.name(i), -1) for i in range(highest)]
-        has_any = any(number >= 0 for number in found)
-        return np.array([*found, -1], np.int32), _TABLE if has_any else ""
 
     def _graphs_around(self, rows: I64) -> I64:
         """Return the row of the innermost graph around each of `rows`, -1 = none."""
@@ -193,27 +179,6 @@ class _Work:
                 label[i] = len(texts)
                 texts.append(trace.strings[int(used[i])].encode())
         return texts, label[place], np.where(self.is_graph, nodes[place], 0)
-
-    def _places(self) -> tuple[Array, Array]:
-        """Return the thread and the backend of each lane, no two alike."""
-        lanes = self._events.trace.lanes
-        thread = np.zeros(len(lanes), np.uint32)
-        backend = np.zeros(len(lanes), np.uint64)
-        taken: set[tuple[int, int]] = set()
-        for i in np.unique(self._events.trace.spans.lane[self.ids]).tolist():
-            known = lanes.attributes[i]
-            raw, pointer = known.get("raw", ""), known.get("backend", "")
-            number = int(raw) if raw.isdecimal() and int(raw) < 1 << 32 else i
-            address = 0
-            if pointer.startswith("0x"):
-                address = int(pointer, 16) & 0xFFFF_FFFF_FFFF_FFFF
-            elif lanes.kinds[i] != LaneKind.THREAD:
-                address = int(lanes.group[i]) + 1
-            while (number, address) in taken:
-                number = (number + 1) & 0xFFFF_FFFF
-            taken.add((number, address))
-            thread[i], backend[i] = number, address
-        return thread, backend
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield stretches of time that have not too many events, in ticks."""
