@@ -11,17 +11,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from bench_analysis import median_s
 from bench_moe import KINDS, N_LAYERS, expert_name
 
-from ggscope.analysis.experts.figures import Beside, ExpertsRequest
+from ggscope.analysis.experts.figures import Beside, experts_result
 from ggscope.analysis.graph.layout import GraphChoice, lay_out_graph
 from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.heat.heatmap import HeatBase
-from ggscope.analysis.heat.rows import HeatAxis
+from ggscope.analysis.heat.rows import HeatAxis, RowKind
 from ggscope.analysis.links import linked
 from ggscope.analysis.reads.what_if import best_possible, miss_curve, what_if
 from ggscope.analysis.sessions.correlate import correlate
@@ -39,7 +40,7 @@ from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
 from ggscope.render.heatmap.scene import HeatScene
 from ggscope.render.theme import theme
-from ggscope.views.heatmap.request import HeatRequest
+from ggscope.views.heatmap.request import tabled_base
 from ggscope.words.reads import hot_cold, hot_facts
 
 WIDTH, HEIGHT = 1_900, 900
@@ -77,11 +78,23 @@ def _joining(opened: Opened, rounds: int) -> Figures:
 # -- the heatmap -----------------------------------------------------------------
 
 
+class _Unwatched:
+    """Nobody looks on, and nothing is stopped."""
+
+    def progress(self, done: int, total: int) -> None:
+        del done, total
+
+
+def _base(trace: Trace, rows: RowKind) -> HeatBase:
+    time = trace.extent if rows == "time" else None
+    return tabled_base(trace, rows, "bytes", None, None, time, _Unwatched())
+
+
 def _heatmap(opened: Opened, rounds: int) -> Figures:
     trace = opened.trace
 
     def first() -> object:
-        base = HeatRequest(trace, "token")()
+        base = _base(trace, "token")
         return render_image(compose_heatmap(scene_of(base)))
 
     def scene_of(base: HeatBase) -> HeatScene:
@@ -90,9 +103,8 @@ def _heatmap(opened: Opened, rounds: int) -> Figures:
 
     figures = {"heat_first_ms": _ms(first, rounds)}
     for rows in ("layer", "time"):
-        request = HeatRequest(trace, rows, time=trace.extent)
-        figures[f"heat_{rows}_ms"] = _ms(request, rounds)
-    base = HeatRequest(trace, "token")()
+        figures[f"heat_{rows}_ms"] = _ms(partial(_base, trace, rows), rounds)
+    base = _base(trace, "token")
     scene = scene_of(base)
     compose_heatmap(scene)
     for zoom in ZOOMS:
@@ -136,7 +148,9 @@ def _tables(opened: Opened, rounds: int) -> Figures:
     def hot() -> object:
         return hot_facts(trace, hot_cold(trace))
 
-    experts = ExpertsRequest(trace, None, None, None, Beside.TRANSITION)
+    def experts() -> object:
+        return experts_result(trace, None, None, None, Beside.TRANSITION)
+
     return {
         "hot_ms": _ms(hot, rounds),
         "experts_ms": _ms(experts, rounds),

@@ -733,7 +733,7 @@ def test_first_tab_is_made_when_what_it_needs_is_imported(
 
 
 def test_what_is_handed_over_while_the_first_tab_is_imported_opens_behind_it(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[Callable[[], object]] = []
     opened: list[str] = []
@@ -747,6 +747,7 @@ def test_what_is_handed_over_while_the_first_tab_is_imported_opens_behind_it(
     window.open_letter(Letter((Path("handed"),)))
     early = list(opened)
     waiting.pop()()
+    qtbot.waitUntil(lambda: len(opened) == 3)
 
     assert early == []
     assert opened == ["own", "live", "handed"]

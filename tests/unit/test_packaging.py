@@ -374,3 +374,13 @@ def test_bundle_keeps_its_libraries_from_other_programs() -> None:
 
     assert "LD_LIBRARY_PATH=/mine" in found.stdout.splitlines()
     assert "LD_LIBRARY_PATH" not in without.stdout
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "packaging").glob("bench*.py")), ids=lambda p: p.name
+)
+def test_what_benches_import_is_there(path: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(path.parent)!r}); import {path.stem}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr

@@ -374,12 +374,10 @@ class MainWindow(QMainWindow):
 
         def open_them() -> None:
             self._is_starting = False
-            try:
-                self.open_paths(paths, options)
-                if then is not None:
-                    then()
-            finally:
-                self._open_letters()
+            self._letters_later.start()  # whatever becomes of these files
+            self.open_paths(paths, options)
+            if then is not None:
+                then()
 
         if paths or then is not None:
             self._is_starting = True
@@ -397,12 +395,11 @@ class MainWindow(QMainWindow):
         So they do until the window's own files are open.
         """
         self._letters.append(letter)
-        self._open_letters()
+        if not self._is_starting:
+            self._open_letters()
         self._come_to_front(letter.activation)
 
     def _open_letters(self) -> None:
-        if self._is_starting:
-            return
         app = QApplication
         if app.activeModalWidget() is not None or app.activePopupWidget() is not None:
             self._letters_later.start()
