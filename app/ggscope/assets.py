@@ -1,5 +1,9 @@
-"""Find the files of ``resources/`` in a checkout, an installed wheel or a bundle."""
+"""Find the files of ``resources/`` in a checkout, an installed wheel or a bundle.
 
+And the program itself, for those that start it again.
+"""
+
+import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -38,3 +42,14 @@ def root() -> Path:
 def path(name: str) -> Path:
     """Return the path of resource `name`, e.g. ``shaders/rect.vert``."""
     return root() / name
+
+
+def program() -> tuple[str, ...]:
+    """Return the words that start this program, whatever folder that is done in."""
+    if getattr(sys, "frozen", False):
+        # An AppImage is mounted elsewhere at each start.
+        return (os.environ.get("APPIMAGE") or os.path.abspath(sys.executable),)
+    script = sys.argv[0]
+    if Path(script).name == "ggscope" and os.access(script, os.X_OK):
+        return (os.path.abspath(script),)
+    return (os.path.abspath(sys.executable), "-m", "ggscope")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ggscope import assets
 from ggscope.assets import APPLICATION_ID
 from ggscope.cli import desktop, main
 from sentences import assert_sides
@@ -299,7 +300,7 @@ def test_path_that_no_entry_can_hold_is_refused(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(desktop, "program", lambda: (path,))
+    monkeypatch.setattr(assets, "program", lambda: (path,))
 
     assert main(["--install-desktop"]) == 1
 
@@ -364,7 +365,7 @@ def test_program_is_named_as_it_was_installed(
     monkeypatch.setattr(sys, "frozen", frozen, raising=False)
     monkeypatch.setenv("APPIMAGE", appimage)
 
-    assert desktop.program() == words
+    assert assets.program() == words
 
 
 def test_installed_command_is_named_by_its_path(
@@ -373,7 +374,7 @@ def test_installed_command_is_named_by_its_path(
     program, _ = script(tmp_path / "bin")
     monkeypatch.setattr(sys, "argv", [str(program), "--install-desktop"])
 
-    assert desktop.program() == (str(program),)
+    assert assets.program() == (str(program),)
 
 
 def test_each_sentence_is_said_where_it_is_true_and_only_there(

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +13,18 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
+from ggscope import assets
 from ggscope.analysis.filters.text import parse_filter
-from ggscope.gui.dialogs.data import DataDialog
+from ggscope.errors import ExportError
+from ggscope.gui.dialogs.data import DataDialog, ReportRequest
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.units import TimeRange
+from ggscope.session.tasks import TaskContext
 from sentences import assert_sides
 
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"
+Opened = Callable[[Path], Document]
 Asked = Callable[..., tuple[DataDialog, Document]]
 
 
@@ -117,3 +123,101 @@ def test_dialog_goes_with_its_tab(asked: Asked, window: MainWindow, qtbot) -> No
     window.close_document(document)
 
     qtbot.waitUntil(lambda: not window.findChildren(DataDialog))
+
+
+# -- reports -----------------------------------------------------------------------
+
+
+def report_to(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+
+
+def test_report_is_what_the_command_line_writes(
+    window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    target = tmp_path / "page.html"
+    report_to(monkeypatch, target)
+    opened(SAMPLE)
+
+    window.actions_["file.report"].trigger()
+    qtbot.waitUntil(target.exists, timeout=60_000)
+    qtbot.waitUntil(lambda: "written" in window.notice.text.text())
+
+    text = target.read_text()
+    assert "Content-Security-Policy" in text
+    assert SAMPLE.name in text
+
+
+def test_report_of_a_program_that_runs_waits_for_its_recording(
+    window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    report_to(monkeypatch, tmp_path / "page.html")
+    document = opened(SAMPLE)
+    claim = "A report is made of a file: save the recording first."
+
+    class Runs:
+        is_on = True
+
+    monkeypatch.setattr(document, "live", Runs())
+    window.dialogs.save_report()
+    said = window.notice.text.text()
+    monkeypatch.setattr(document, "live", None)
+    window.notice.say("")
+    window.dialogs.save_report()
+    qtbot.waitUntil(lambda: bool(window.notice.text.text()), timeout=60_000)
+
+    assert_sides(claim, said, window.notice.text.text())
+
+
+def test_report_that_cannot_be_written_says_why(
+    window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    report_to(monkeypatch, tmp_path / "missing" / "page.html")
+    opened(SAMPLE)
+
+    window.actions_["file.report"].trigger()
+    qtbot.waitUntil(
+        lambda: "no such folder" in window.notice.text.text(), timeout=60_000
+    )
+
+
+def test_report_ends_with_its_tab(
+    window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch
+) -> None:
+    target = tmp_path / "page.html"
+    report_to(monkeypatch, target)
+    begun: list[subprocess.Popen[str]] = []
+    popen = subprocess.Popen
+
+    def begin(*words, **more):
+        begun.append(popen(*words, **more))
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    document = opened(SAMPLE)
+    window.actions_["file.report"].trigger()
+    qtbot.waitUntil(lambda: bool(begun))
+
+    document.session.tasks.cancel("report")
+    qtbot.waitUntil(lambda: begun[0].poll() is not None, timeout=20_000)
+
+    assert begun[0].returncode != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_whose_program_says_nothing_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ReportRequest((tmp_path / "no.bin",), tmp_path / "page.html")
+    context = TaskContext(threading.Event(), lambda *_: None, lambda _: None)
+
+    def failure() -> str:
+        with pytest.raises(ExportError) as caught:
+            request(context)
+        return str(caught.value)
+
+    spoken = failure()
+    monkeypatch.setattr(assets, "program", lambda: ("false",))
+
+    assert failure() == "ggscope report ended with 1."
+    assert "does not exist" in spoken

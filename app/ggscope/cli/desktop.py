@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> int:
         )
     data = data_home()
     if arguments.install_desktop:
-        return install(data, program())
+        return install(data, assets.program())
     return uninstall(data)
 
 
@@ -84,17 +84,6 @@ def data_home() -> Path:
     given = os.environ.get("XDG_DATA_HOME", "")
     # The specification has relative paths ignored.
     return Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
-
-
-def program() -> tuple[str, ...]:
-    """Return the words that start this program, whatever folder that is done in."""
-    if getattr(sys, "frozen", False):
-        # An AppImage is mounted elsewhere at each start.
-        return (os.environ.get("APPIMAGE") or os.path.abspath(sys.executable),)
-    script = sys.argv[0]
-    if Path(script).name == "ggscope" and os.access(script, os.X_OK):
-        return (os.path.abspath(script),)
-    return (os.path.abspath(sys.executable), "-m", "ggscope")
 
 
 def install(data: Path, words: tuple[str, ...]) -> int:

@@ -1,7 +1,8 @@
 """Asks which spans leave the program, and in which form."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope import assets
 from ggscope.analysis.filters.text import format_filter
+from ggscope.errors import ExportError
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
@@ -30,6 +33,7 @@ from ggscope.writers.forms import FORMS
 from ggscope.writing import write_file
 
 _WIDTH = 520
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +69,55 @@ class DataRequest:
         of = f" of {format_count(n_all)}" if n < n_all else ""
         said = f"{format_count(n)}{of} spans written to {self.path}."
         return " ".join((said, *forms.losses(events, self.form)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """Write the report of files by ``ggscope report``, in a process of its own.
+
+    It reads the files again: what the page says is what the command says.
+
+    Attributes
+    ----------
+    paths : the first one with the others beside it.
+    reader_id, options : how the first one was read.
+    """
+
+    paths: tuple[Path, ...]
+    target: Path
+    reader_id: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, context: TaskContext) -> str:
+        """Return what was written; raises ExportError, and ends it when cancelled."""
+        first, *beside = map(str, self.paths)
+        words = [*assets.program(), "report", "--force", "-o", str(self.target)]
+        if self.reader_id is not None:
+            words += ["--format", self.reader_id]
+        for key, value in self.options.items():
+            words += ["--option", f"{key}={value}"]
+        for other in beside:
+            words += ["--with", other]
+        child = subprocess.Popen(
+            [*words, "--", first],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors="replace",
+        )  # fmt: skip
+        try:
+            while True:
+                try:
+                    _, said = child.communicate(timeout=_POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    context.check_cancelled()
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.communicate()
+        if child.returncode:
+            last = said.strip().rpartition("\n")[2].removeprefix("ggscope: ")
+            raise ExportError(last or f"ggscope report ended with {child.returncode}.")
+        return f"{self.target} written."
 
 
 class DataDialog(QDialog):

@@ -285,6 +285,39 @@ class WindowDialogs(QObject):
             unit="B",
         )
 
+    def save_report(self) -> None:
+        """Ask for a name and write a page that tells of the files that are open."""
+        document = self._window.document
+        trace = None if document is None else document.session.trace
+        if document is None or trace is None:
+            return
+        if document.live is not None and document.live.is_on:
+            self._window.report(
+                self.tr("A report is made of a file: save the recording first.")
+            )
+            return
+        from ggscope.gui.dialogs.data import ReportRequest
+
+        folder = self._window.settings.files.folder or str(document.path.parent)
+        target = ask_target(
+            self._window,
+            self.tr("Save report"),
+            Path(folder) / file_name(document.path.stem, ".html"),
+            {self.tr("Report (*.html)"): ".html"},
+        )
+        if target is None:
+            return
+        loader = document.loader
+        document.session.tasks.run(
+            "report",
+            ReportRequest(
+                document.parts.opened_as, target, loader.reader_id, loader.options
+            ),
+            self._window.notice.say,
+            on_error=lambda failure: self._window.report(failure.message),
+            title=self.tr("Writing {0}").format(target.name),
+        )
+
     def repeat_export(self) -> None:
         """Write the last figure once more: as it stands now, to the same name."""
         document = self._window.document
