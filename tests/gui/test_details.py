@@ -224,12 +224,14 @@ def test_hovering_a_field_marks_its_bytes(
     session.select_span(3)
     settle(qtbot, session)
     view.record_section.set_open(True)
-    qtbot.waitUntil(lambda: len(view.record_section.fields._rows) == 2)
+    fields = view.record_section.fields
+    qtbot.waitUntil(lambda: len(fields._rows) == 2)
 
-    QTest.mouseMove(
-        view.record_section.fields, view.record_section.fields._rows[1].center()
-    )
-    assert view.record_section.bytes.marked == range(4, 8)
+    def is_marked() -> bool:  # rows move while the pane takes its size
+        QTest.mouseMove(fields, fields._rows[1].center())
+        return view.record_section.bytes.marked == range(4, 8)
+
+    qtbot.waitUntil(is_marked)
 
     QApplication.sendEvent(view.record_section.fields, QEvent(QEvent.Type.Leave))
     assert not view.record_section.bytes.marked
