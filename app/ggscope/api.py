@@ -14,7 +14,8 @@ from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.opening import open_bundle
-from ggscope.readers.api import ReadContext
+from ggscope.readers.api import Estimate, ReadContext
+from ggscope.readers.memory import judge, too_large
 from ggscope.readers.survey import survey
 from ggscope.views.registry import BUILTIN
 from ggscope.writers import forms
@@ -32,6 +33,7 @@ def open(  # noqa: A001 - users write ggscope.open
     beside: Sequence[Path | str] = (),
     reader: str | None = None,
     options: Mapping[str, str] | None = None,
+    force: bool = False,
 ) -> Trace:
     """Return the trace in a file, or in a folder that is one session.
 
@@ -40,15 +42,27 @@ def open(  # noqa: A001 - users write ggscope.open
     beside : further files of the same session, as ``--with`` names them.
     reader : id of the reader; None = the one that recognises the file.
     options : of the reader, as ``--option`` gives them.
+    force : read it whether it fits into memory or not.
 
     Raises
     ------
     ReadError
         If it cannot be read.
+    TooLargeError
+        If it would not fit into memory; nothing was read.
     """
+    given = dict(options or {})
+
+    def admit(estimate: Estimate) -> None:
+        fit = judge(estimate, given)
+        if not fit.fits:
+            hint = "Read a part by options, or all the same with force=True."
+            raise too_large(fit, Path(path), hint)
+
     bundle = survey((Path(path), *map(Path, beside)))
-    context = ReadContext(options=dict(options or {}))
-    return open_bundle(bundle, reader_id=reader, context=context)
+    context = ReadContext(options=given)
+    asked = None if force else admit
+    return open_bundle(bundle, reader_id=reader, context=context, admit=asked)
 
 
 @dataclass(frozen=True, slots=True)

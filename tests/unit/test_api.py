@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ggscope
-from ggscope.errors import ExportError, QueryError, ReadError
+from ggscope.errors import ExportError, QueryError, ReadError, TooLargeError
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -110,3 +110,18 @@ def test_notebook_runs_from_top_to_bottom() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "Timeline of" in done.stdout
+
+
+def test_file_that_does_not_fit_is_refused_unless_forced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = SAMPLES / "tinyllama-256.bin"
+    monkeypatch.setenv("GGSCOPE_MEMORY_LIMIT", "1")
+
+    with pytest.raises(TooLargeError) as caught:
+        ggscope.open(path)
+    forced = ggscope.open(path, force=True)
+
+    assert caught.value.path == path
+    assert "force=True" in str(caught.value)
+    assert len(forced.spans) > 2000
