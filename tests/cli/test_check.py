@@ -1,5 +1,7 @@
 """``ggscope check``: verdicts, exit codes and reports."""
 
+import base64
+import hashlib
 import json
 
 import pytest
@@ -120,3 +122,15 @@ def test_report_over_the_trace_itself_is_refused(run, tmp_path):
     assert answer.code == 1
     assert "is the trace itself" in answer.err
     assert trace.read_bytes() == before
+
+
+def test_page_allows_nothing_but_its_own_style(run, built, tmp_path):
+    report = tmp_path / "report.html"
+
+    run("check", built("llama_like_trace", "DATA_LOSS"), "--report", report)
+
+    text = report.read_text("utf-8")
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert "default-src 'none'" in text
+    assert f"style-src 'sha256-{digest}'\">" in text

@@ -279,3 +279,18 @@ def test_trace_without_spans_has_a_report_too(run, tmp_path) -> None:
     page = page_of(target)
     assert "Statistics" not in page.texts["h2"]
     assert "Timeline" not in page.texts["h3"]
+
+
+def test_report_above_the_limit_is_written_and_says_so(
+    run, tmp_path, monkeypatch
+) -> None:
+    def said(limit: int) -> str:
+        monkeypatch.setattr(made, "MAX_BYTES", limit)
+        sample = SAMPLES / "llama-demo.ggmlviz"
+        answer = run("report", sample, "-o", tmp_path / f"{limit}.html")
+        assert answer.code == 0
+        return answer.err
+
+    assert_sides(
+        "It is larger than *; --view takes fewer.", said(1000), said(5_000_000)
+    )

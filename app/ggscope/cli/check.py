@@ -17,6 +17,7 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import markdown, markdown_row, one_line, xml
 from ggscope.words.completeness import completeness_words, with_completeness
+from ggscope.writers.report import policy
 from ggscope.writing import check_target, write_file
 
 _COLUMNS = ("severity", "code", "count", "place", "offset", "message", "remedy")
@@ -188,6 +189,7 @@ def _markdown(verdicts: list[dict[str, Any]]) -> str:
 def _html(verdicts: list[dict[str, Any]]) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(_STYLE)}">',
         f"<title>ggscope check report</title><style>{_STYLE}</style></head><body>",
         f"<h1>Check report</h1><p>ggscope {xml(__version__)}</p>",
     ]

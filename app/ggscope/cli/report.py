@@ -19,7 +19,7 @@ from ggscope.analysis.statistics.table import RULES, TWICE, StatTable, stat_tabl
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.info.info import describe, info_text
-from ggscope.cli.output import ERROR, GOOD, spare_inputs
+from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, load
 from ggscope.errors import ExportError, TraceError
 from ggscope.model.selection import By
@@ -89,11 +89,13 @@ def run(arguments: Namespace) -> int:
     content = report(trace, path, command_of(arguments), views=arguments.view)
     write_file(target, content, overwrite=arguments.force)
     output.say(f"{target} written.")
+    if len(content) > MAX_BYTES:
+        output.say(f"It is larger than {format_bytes(MAX_BYTES)}; --view takes fewer.")
     if arguments.json:
         output.emit_json(
             {"path": str(path), "output": str(target), "bytes": len(content)}
         )
-    return GOOD if len(content) <= MAX_BYTES else ERROR
+    return GOOD
 
 
 def command_of(arguments: Namespace) -> str:

@@ -134,15 +134,21 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
 
 
+def policy(style: str, script: str = "") -> str:
+    """Return what a page allows that has this style and script, and no others."""
+    scripts = f"; script-src '{_hash(script)}'" if script else ""
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_hash(style)}'{scripts}"
+    )
+
+
 def report_html(title: str, sections: Iterable[Section]) -> bytes:
     """Return the page. All texts are escaped; the caller keeps it below MAX_BYTES."""
-    policy = (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_hash(_STYLE)}'; script-src '{_hash(_SCRIPT)}'"
-    )
+    rules = policy(_STYLE, _SCRIPT)
     parts = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{rules}">',
         '<meta name="viewport" content="width=device-width">',
         '<meta name="referrer" content="no-referrer">',
         f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
