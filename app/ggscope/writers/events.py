@@ -169,7 +169,11 @@ class Events:
                 yield row, start, end - start, known, trace.op_name(op), more
 
     def losses(
-        self, *, has_times: bool = True, has_only_spans: bool = False
+        self,
+        *,
+        has_times: bool = True,
+        has_only_spans: bool = False,
+        has_accesses: bool = False,
     ) -> list[str]:
         """Return what such a file does not hold, in sentences.
 
@@ -178,6 +182,7 @@ class Events:
         has_times : whether it tells when each span was.
         has_only_spans : whether it takes neither further tracks nor markers and
             counters.
+        has_accesses : whether it tells what ops access.
         """
         trace, said = self.trace, []
         if trace.clock.unit != "ns":
@@ -194,7 +199,8 @@ class Events:
                 f"Spans that overlap in part lie on {format_count(split)} further "
                 f"{'track' if split == 1 else 'tracks'} of the same name."
             )
-        has_accesses = len(trace.accesses.patterns) or len(trace.accesses.loose)
+        n_lost = 0 if has_accesses else len(trace.accesses.patterns)
+        n_lost += len(trace.accesses.loose)
         has_others = len(trace.markers) or len(trace.counters)
         is_asked = len(self.markers) or self.counters
         if has_others and not is_asked and not has_only_spans:
@@ -204,7 +210,7 @@ class Events:
             for what, there in (
                 ("markers and counters", has_others and has_only_spans),
                 ("dependencies between spans", len(trace.flows)),
-                ("accesses to tensors", has_accesses),
+                ("accesses to tensors", n_lost),
                 ("choices of experts", len(trace.routing)),
                 ("graphs", len(trace.graphs)),
                 ("buffers", len(trace.buffers)),

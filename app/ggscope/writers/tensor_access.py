@@ -62,13 +62,8 @@ def n_spans(events: Events) -> int:
 
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
-    work = _Work(events)
-    said = [
-        sentence
-        for sentence in events.losses(has_only_spans=True)
-        if "accesses to tensors" not in sentence
-    ]
-    return [*said, *work.losses()]
+    said = events.losses(has_only_spans=True, has_accesses=True)
+    return [*said, *_Work(events).losses()]
 
 
 class _Work:

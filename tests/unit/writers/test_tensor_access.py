@@ -299,3 +299,11 @@ def test_hostile_names_fit_their_fields() -> None:
     fields = [data[k * 256 + 24 : k * 256 + 48] for k in range(3)]
     wanted = [b"ab\x1b[31m", ("x" + "é" * 11).encode(), b"?"]
     assert fields == [text.ljust(24, b"\0") for text in wanted]
+
+
+def test_what_the_form_has_no_place_for_is_named() -> None:
+    npu = losses(open_trace(SAMPLES / "npu-prefill-decode.json"))
+    own = losses(open_trace(SAMPLES / "tinyllama-256.bin"))
+
+    assert "no place for markers and counters, accesses to tensors: left out." in npu
+    assert "no place for buffers: left out." in own
