@@ -21,6 +21,7 @@ from ggscope.errors import TruncatedError
 from ggscope.model.tables import Array, distinct
 from ggscope.model.trace import OpTable, RecordView
 from ggscope.model.units import NOT_AVAILABLE, format_bytes
+from ggscope.readers.api import HEAD_BYTES
 from ggscope.readers.source import Source, read_at
 
 NO_LAYER = 0xFFFF
@@ -436,6 +437,10 @@ def detect(source: Source, begin: int, end: int) -> Match | None:
     ----------
     begin, end : offsets of the first non-zero byte and behind the last one.
     """
+    if source.size <= HEAD_BYTES:  # who recognised it has judged the whole of it
+        match = detect_head(source.head(HEAD_BYTES), source.size)
+        if match is not None:
+            return match
     return _best(source.array, begin, end, source.size, source.size)
 
 
