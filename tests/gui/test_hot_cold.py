@@ -156,7 +156,7 @@ def test_copy_puts_ranking_and_facts_on_the_clipboard(view):
 
     text = QGuiApplication.clipboard().text()
     assert "Never touched: 120 B" in text
-    assert "output.weight\t6\t30000\t5000" in text
+    assert "output.weight\t6\t0\t30000\t0\t5000\t0" in text
 
 
 def test_filter_of_a_bar_shows_its_ops_only(view, session):

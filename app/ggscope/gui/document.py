@@ -322,7 +322,7 @@ class Document(QWidget):
         box.addWidget(self.status)
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
-        self.workspace.figure_wanted.connect(export)
+        self.workspace.export_wanted.connect(export)
         self.parts = DocumentParts(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 

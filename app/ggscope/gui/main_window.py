@@ -46,7 +46,7 @@ from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
 from ggscope.text import caption, one_line
 from ggscope.views.base.plain import copy_text, set_tab_tip, set_title
-from ggscope.views.base.view import Connection, Copies, View, guarded, later
+from ggscope.views.base.view import Connection, Copies, View, copying, guarded, later
 
 if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ggscope.live.launch import Check, Wish
     from ggscope.render.export import Figure
     from ggscope.session.session import Session
+    from ggscope.views.base.cells import TableFile
 
 logger = logging.getLogger(__name__)
 
@@ -328,7 +329,7 @@ class MainWindow(QMainWindow):
             self.settings,
             self.themes.current,
             open_files=self.open_dialog,
-            export=self.export_figure,
+            export=self.export,
             more=others,
             live=live,
             run=run,
@@ -510,9 +511,9 @@ class MainWindow(QMainWindow):
 
         return WindowDialogs(self)
 
-    def export_figure(self, figure: "Figure | None" = None) -> None:
-        """Ask for a name and write a figure; None = that of the timeline."""
-        self.dialogs.export_figure(figure)
+    def export(self, what: "Figure | TableFile") -> None:
+        """Ask for a name and write a figure or the rows of a table."""
+        self.dialogs.export(what)
 
     @property
     def palette_(self) -> "Palette":
@@ -571,13 +572,13 @@ class MainWindow(QMainWindow):
         for view in self._cell_views():
             view.toggle_detailed()
 
+    def copying(self) -> list[Copies]:
+        """Return what has rows to copy: the view with the focus, else those in view."""
+        return copying(QApplication.focusWidget(), self._cell_views())
+
     def copy(self, form: str) -> None:
         """Copy what the view with the focus has selected, else the table's rows."""
-        focus = QApplication.focusWidget()
-        while focus is not None and not isinstance(focus, Copies):
-            focus = focus.parentWidget()
-        sources = self._cell_views() if focus is None else (focus,)
-        can_copy = [source for source in sources if isinstance(source, Copies)]
+        can_copy = self.copying()
         for source in can_copy:
             (source.copy_tsv if form == "tsv" else source.copy_markdown)()
         if not can_copy and self.session is not None:
@@ -874,10 +875,9 @@ class MainWindow(QMainWindow):
 
     def _copy_names(self, session: "Session") -> None:
         trace = session.trace
-        if trace is None or session.selection.table != "spans":
-            return
-        names = [trace.span_name(i) for i in session.selection.ids[:10_000]]
-        copy_text("\n".join(map(one_line, names)))
+        if trace is not None and session.selection.table == "spans":
+            names = [trace.span_name(i) for i in session.selection.ids[:10_000]]
+            copy_text("\n".join(map(one_line, names)))
 
     def _restore_geometry(self) -> None:
         stored = self.settings.window.geometry

@@ -1,6 +1,6 @@
 """Bookmarks: named points and ranges of the trace, to go back to, name and arrange."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from ggscope.model.units import Unit, format_duration, format_exact
 from ggscope.render.theme import Theme, css
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
+from ggscope.views.base.cells import CopyForm
 from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import (
     Cell,
@@ -125,8 +126,8 @@ class BookmarkTable(TextTable):
     redo_requested = Signal()
     shift_requested = Signal(int)  # rows down, < 0 = up
 
-    def __init__(self, model: BookmarkModel, parent: QWidget | None = None) -> None:
-        super().__init__(model, parent)
+    def __init__(self, model: BookmarkModel, parent: QWidget) -> None:
+        super().__init__(model, parent, "bookmarks")
         self.setSortingEnabled(False)
         self.horizontalHeader().setSectionsClickable(False)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -244,11 +245,11 @@ class BookmarksView(View):
         self.kept = ElidedLabel(head)
         self.kept.setFont(words_font(12))
         menu = QMenu(self)
-        for text, form in (
-            (self.tr("Copy as TSV"), self.model.tsv),
-            (self.tr("Copy as Markdown"), self.model.markdown),
-        ):
-            add_action(menu, text, partial(self._copy_all, form))
+        add_action(menu, self.tr("Copy as TSV"), partial(self._copy_all, "tsv"))
+        add_action(
+            menu, self.tr("Copy as Markdown"), partial(self._copy_all, "markdown")
+        )
+        add_action(menu, self.tr("Save as…"), self._save_all)
         tip = self.tr("Copy all bookmarks")
         self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
         lay_out(
@@ -424,8 +425,12 @@ class BookmarksView(View):
             self.session.move_bookmark(source, target)
             self._choose(target)
 
-    def _copy_all(self, form: Callable[[Sequence[int]], str]) -> None:
-        copy_text(form(range(self.model.rowCount())))
+    def _copy_all(self, form: CopyForm) -> None:
+        copy_text(self.model.text(range(self.model.rowCount()), form))
+
+    def _save_all(self) -> None:
+        rows = range(self.model.rowCount())
+        self.table_wanted.emit(self.model.file("bookmarks", rows))
 
     def _on_menu(self, place: QPoint) -> None:
         row = self.table.rowAt(place.y())

@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
+from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -35,13 +36,23 @@ from ggscope.render.reads import (
 )
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
-from ggscope.text import html, join_html, tsv_text
+from ggscope.text import Value, html, join_html
+from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_tsv
 from ggscope.views.base.controls import ControlRow, WordsBeside
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import copy_name, copy_text
 from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
 
 _KEY = "hot_cold"
+_TITLES = (
+    "name",
+    "accesses",
+    "accesses that may be besides",
+    "bytes",
+    "bytes not known, at most",
+    "size (bytes)",
+    "members read by ops without a record",
+)
 
 
 class HotColdView(PaintedView):
@@ -226,19 +237,45 @@ class HotColdView(PaintedView):
             f"{f.title}: {f.words}" + (f" ({f.remark})" if f.remark else "")
             for f in self.current_facts()
         ]
-        scene = self.scene(800, 600, 1)
-        if scene is not None and self._is_list(scene):
-            groups = self._ranked(scene)
-            table = zip(
-                groups.keys,
-                groups.accesses.tolist(),
-                groups.bytes.tolist(),
-                groups.size.tolist(),
-                strict=True,
-            )
-            head = ("name", "accesses", "bytes", "size")
-            lines += ["", tsv_text([head, *table]).rstrip("\n")]
+        rows = self._rows()
+        if rows:
+            lines += ["", to_tsv(_TITLES, rows).rstrip("\n")]
         copy_text("\n".join(lines))
+
+    def copy_tsv(self) -> None:
+        """Copy the facts, and the ranking for a spreadsheet."""
+        self._copy()
+
+    def copy_markdown(self) -> None:
+        """Copy the ranking as a Markdown table, or the facts of another picture."""
+        rows = self._rows()
+        if rows:
+            copy_text(rows_text("markdown", _TITLES, rows))
+        else:
+            self._copy()
+
+    def table_file(self) -> TableFile | None:
+        """Return the ranking for a file; None of another picture."""
+        rows = self._rows()
+        if not rows:
+            return None
+
+        def text(form: CopyForm, _: Watcher) -> str:
+            return rows_text(form, _TITLES, rows)
+
+        return TableFile("ranking", text, len(rows), len(rows))
+
+    def _rows(self) -> list[tuple[Value, ...]]:
+        """Return the ranking in plain figures, with what is not known of each."""
+        scene = self.scene(800, 600, 1)
+        if scene is None or not self._is_list(scene):
+            return []
+        g = self._ranked(scene)
+        columns = (g.accesses, g.maybe, g.bytes, g.unknown, g.size, g.unrecorded)
+        return list(zip(g.keys, *(c.tolist() for c in columns), strict=True))
+
+    def _save(self) -> None:
+        self.table_wanted.emit(self.table_file())
 
     # -- picture ---------------------------------------------------------------
 
@@ -454,6 +491,7 @@ class HotColdView(PaintedView):
             )
         menu.addAction(self.tr("Copy name"), partial(copy_name, name))
         menu.addAction(self.tr("Copy ranking and facts"), self._copy)
+        menu.addAction(self.tr("Save ranking as…"), self._save)
         return menu
 
     def _filter(self, tensor: int) -> None:

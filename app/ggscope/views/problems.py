@@ -106,7 +106,7 @@ class ProblemsView(View):
         self._failures: list[ReadWarning] = []
         self.setAccessibleName(self.tr("Problems"))
         self.model = TextTableModel(self._headings(), self)
-        self.table = TextTable(self.model, self)
+        self.table = TextTable(self.model, self, "problems")
         self.table.setAccessibleName(self.tr("Problems of this file"))
         # Sentences are read from their beginning; the whole one is below the table.
         self.table.elide_mode = Qt.TextElideMode.ElideRight

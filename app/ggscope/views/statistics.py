@@ -306,7 +306,7 @@ class StatisticsView(View):
         self._stale_timer.timeout.connect(self._on_stale)
         self.setAccessibleName(self.tr("Selection statistics"))
         self.model = TextTableModel(self._headings("op", "ns"), self)
-        self.table = TextTable(self.model, self)
+        self.table = TextTable(self.model, self, "statistics")
         self.table.setAccessibleName(self.tr("Figures of the selection"))
         self._empty = EmptyState(self)
         self._head = StatisticsHead(session, self)
@@ -516,7 +516,8 @@ class StatisticsView(View):
             self._unrecorded(op, count, len(rows[0]))
             for op, count in result.table.unrecorded.items()
         ]
-        self.model.set_rows(rows, self._totals(result))
+        n_left_out = result.table.n_groups - len(result.rows)
+        self.model.set_rows(rows, self._totals(result), n_left_out=n_left_out)
         self.table.fit_columns()
         self._stack.setCurrentWidget(self.table)
 
@@ -661,7 +662,7 @@ class StatisticsView(View):
             _ticks(row.p90, unit),
             _ticks(row.p99, unit),
             _bytes(row, result.knows_bytes),
-            Cell(format_share(row.share), row.share, f"{row.share:.6f}"),
+            Cell(format_share(row.share), row.share, round(row.share, 6)),
             Cell(self.tr(row.quality), row.quality, caution=not is_certain),
         )
 

@@ -331,6 +331,7 @@ _FILE = _menu(
     _LINE,
     Command("file.export", "Export figure…", "Ctrl+E", TRACE, lambda w: w.dialogs.export_figure()),
     Command("file.export_data", "Export data…", "Ctrl+Alt+E", TRACE, lambda w: w.dialogs.export_data()),
+    Command("file.save_table", "Save table as…", "", TRACE, lambda w: w.dialogs.save_table()),
     Command("file.report", "Save report…", "", TRACE, lambda w: w.dialogs.save_report()),
     Command("file.export_again", "Repeat last export", "Ctrl+Shift+E", TRACE, lambda w: w.dialogs.repeat_export()),
     _LINE,

@@ -26,7 +26,9 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.base.cells import CopyForm, TableFile
 from ggscope.views.base.plain import set_tip, set_title
+from ggscope.views.base.widgets import tr
 from ggscope.writers import forms
 from ggscope.writers.events import Events
 from ggscope.writers.forms import FORMS
@@ -69,6 +71,37 @@ class DataRequest:
         of = f" of {format_count(n_all)}" if n < n_all else ""
         said = f"{format_count(n)}{of} spans written to {self.path}."
         return " ".join((said, *forms.losses(events, self.form)))
+
+
+TABLE_FORMS: Mapping[str, tuple[str, CopyForm]] = {
+    ".csv": ("CSV table", "csv"),
+    ".tsv": ("TSV table", "tsv"),
+    ".md": ("Markdown table", "markdown"),
+    ".json": ("JSON table", "json"),
+}
+"""What rows of a pane are saved as, and what people call it, by suffix."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRequest:
+    """Write rows of a table in the form that the suffix names, on a worker."""
+
+    table: TableFile
+    path: Path
+
+    def __call__(self, context: TaskContext) -> str:
+        """Return what was written, in a sentence; raises ExportError."""
+        table = self.table
+        _, form = TABLE_FORMS[self.path.suffix.lower()]
+        write_file(self.path, table.text(form, context).encode())
+        if table.n < table.n_wanted:
+            said = tr("{0} of {1} rows written to {2}.").format(
+                format_count(table.n), format_count(table.n_wanted), self.path
+            )
+            return f"{said} {table.rest}"
+        rows = tr("1 row") if table.n == 1 else tr("{0} rows")
+        words = tr("{0} written to {1}.")
+        return words.format(rows.format(format_count(table.n)), self.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
+from ggscope.views.base.cells import TableFile
 from ggscope.views.base.plain import ask_text_then, ask_yes, copy_image, copy_text
 from ggscope.views.registry import BUILTIN, ViewEntry, entry
 
@@ -168,6 +169,13 @@ class WindowDialogs(QObject):
         self._window = window
         self._last_export: tuple[Path, str, Look] | None = None
 
+    def export(self, what: "Figure | TableFile") -> None:
+        """Ask for a name and write a figure or the rows of a table."""
+        if isinstance(what, TableFile):
+            self.save_table(what)
+        else:
+            self.export_figure(what)
+
     def export_figure(self, figure: "Figure | None" = None) -> None:
         """Open the figure studio, on a view's figure; None = of the view used last."""
         document = self._window.document
@@ -283,6 +291,41 @@ class WindowDialogs(QObject):
             on_error=on_error,
             title=self.tr("Writing {0}").format(path.name),
             unit="B",
+        )
+
+    def save_table(self, table: TableFile | None = None) -> None:
+        """Ask for a name and write rows of a table; None = of the view in use."""
+        document, window = self._window.document, self._window
+        if document is None:
+            return
+        if table is None:
+            table = next((t for s in window.copying() if (t := s.table_file())), None)
+        if table is None:
+            window.report(self.tr("No table is in use: click into one, then save it."))
+            return
+        if not table.n:
+            window.report(self.tr("This table is empty: there is nothing to save."))
+            return
+        from ggscope.gui.dialogs.data import TABLE_FORMS, TableRequest
+
+        folder = window.settings.files.folder or str(document.path.parent)
+        path = ask_target(
+            window,
+            self.tr("Save table"),
+            Path(folder) / file_name(document.path.stem, f".{table.name}.csv"),
+            {
+                f"{title} (*{suffix})": suffix
+                for suffix, (title, _) in TABLE_FORMS.items()
+            },
+        )
+        if path is None:
+            return
+        document.session.tasks.run(
+            "save-table",
+            TableRequest(table, path),
+            window.notice.say,
+            on_error=lambda failure: window.report(failure.message),
+            title=self.tr("Writing {0}").format(path.name),
         )
 
     def save_report(self) -> None:

@@ -107,7 +107,7 @@ class Workspace(QWidget):
     full_screen_changed = Signal(bool)
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
-    figure_wanted = Signal(object)  # Figure
+    export_wanted = Signal(object)  # Figure or TableFile
 
     def __init__(
         self,
@@ -487,6 +487,8 @@ class Workspace(QWidget):
             waits=True,
         )
         self.details.float_requested.connect(self.float_view)
+        for host in (*self.drawer.hosts(), self.details):
+            host.view_ready.connect(self._on_view_ready)
         self.details.setMinimumWidth(200)
         self.details.more_requested.connect(self.toggle_details)
         self.details.full_screen_requested.connect(self._on_full_screen_requested)
@@ -729,7 +731,8 @@ class Workspace(QWidget):
         view.first_painted.connect(self.filler.start)
         view.renderer_changed.connect(self.renderer_changed)
         view.renderer_failed.connect(self.renderer_failed)
-        view.figure_wanted.connect(self.figure_wanted)
+        view.figure_wanted.connect(self.export_wanted)
+        view.table_wanted.connect(self.export_wanted)
         view.set_zoom(self._zoom())
         view.set_drawing(self._settings.drawing)
 

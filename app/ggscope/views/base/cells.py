@@ -23,7 +23,7 @@ from ggscope.model.units import (
     format_exact,
     format_exact_bytes,
 )
-from ggscope.text import Value, json_text, markdown_row, tsv_text
+from ggscope.text import Value, csv_text, json_text, markdown_row, tsv_text
 from ggscope.views.base.widgets import tr
 from ggscope.words.spans import (
     PENDING,
@@ -51,7 +51,7 @@ _NOT_LISTED = (
 )
 _MEASURED_LANES = 4096
 """The width of the column goes by the names of so many lanes."""
-CopyForm = Literal["tsv", "markdown", "json"]
+CopyForm = Literal["csv", "tsv", "markdown", "json"]
 MAX_COPIED_ROWS = 100_000
 """More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
 _ROWS_AT_A_TIME = 8
@@ -375,12 +375,51 @@ def to_tsv(titles: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
 
 def to_markdown(
     titles: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Iterable[str]],
     right: Sequence[bool] | None = None,
 ) -> str:
     """Return a Markdown table; `right` says which columns are right-aligned."""
     lines = [*_markdown_head(titles, right), *map(markdown_row, rows)]
     return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableFile:
+    """Rows of a table on their way to a file.
+
+    Attributes
+    ----------
+    name : what the file is called besides the trace, e.g. ``statistics``.
+    text : makes the rows in a form, on a worker.
+    n, n_wanted : rows in it, and rows that there are.
+    rest : what to say of the others, a sentence; "" where there are none.
+    """
+
+    name: str
+    text: Callable[[CopyForm, Watcher], str]
+    n: int
+    n_wanted: int
+    rest: str = ""
+
+
+def rows_text(
+    form: CopyForm,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[Value]],
+    right: Sequence[bool] | None = None,
+) -> str:
+    """Return rows in a form; of Markdown they are the words that are shown.
+
+    In JSON an empty cell is null: what is not recorded or has no such figure.
+    """
+    if form == "json":
+        known = ([None if cell == "" else cell for cell in row] for row in rows)
+        return "[\n" + ",\n".join(_json_line(titles, row) for row in known) + "\n]\n"
+    if form == "markdown":
+        return to_markdown(titles, (map(str, row) for row in rows), right)
+    if form == "csv":
+        return csv_text(chain([titles], rows))
+    return to_tsv(titles, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -413,11 +452,8 @@ class CopyRequest:
             keys = [c.key for c in columns]
             lines = [_json_line(keys, row) for row in self._rows(columns, context)]
             return "[\n" + ",\n".join(lines) + "\n]\n"
-        if self.form == "tsv":
-            return to_tsv(titles, self._rows(columns, context))
-        return to_markdown(
-            titles, self._rows(columns, context), [c.right for c in columns]
-        )
+        rows = self._rows(columns, context)
+        return rows_text(self.form, titles, rows, [c.right for c in columns])
 
     def _rows(
         self, columns: tuple[Column, ...], context: Watcher | None
@@ -443,7 +479,7 @@ class CopyRequest:
     def _title(self, column: Column) -> str:
         title = _TITLES.get(column.key, column.title)
         title = "thread" if title == "T" else title
-        if self.form == "tsv" and column.key in ("time", "duration"):
+        if self.form in ("csv", "tsv") and column.key in ("time", "duration"):
             unit = self.texts.trace.clock.unit
             return f"{title} ({'ns' if unit == 'ns' else 'cycles'})"
         return title

@@ -34,11 +34,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.analysis.workers import Watcher
 from ggscope.render.theme import Theme, css, mix, theme
 from ggscope.text import Value, one_line, tooltip
-from ggscope.views.base.cells import to_markdown, to_tsv
+from ggscope.views.base.cells import CopyForm, TableFile, rows_text
 from ggscope.views.base.plain import copy_text
-from ggscope.views.base.view import guarded
+from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, tr, words_font
 
 Index = QModelIndex | QPersistentModelIndex
@@ -104,6 +105,7 @@ class TextTableModel(QAbstractTableModel):
         self._rows: list[tuple[Cell, ...]] = []
         self._totals: tuple[Cell, ...] | None = None
         self._payloads: list[object] = []
+        self._n_left_out = 0
         self.sorted_by = (-1, Qt.SortOrder.AscendingOrder)
         """The column, -1 = in the order in which rows came, and which way."""
         self.theme = theme("dark")
@@ -134,11 +136,13 @@ class TextTableModel(QAbstractTableModel):
         rows: Sequence[tuple[Cell, ...]],
         totals: tuple[Cell, ...] | None = None,
         payloads: Sequence[object] | None = None,
+        n_left_out: int = 0,
     ) -> None:
         """Show these rows in the current order; `totals` stays at the end.
 
-        `payloads` are what rows stand for, one each.
+        `payloads` are what rows stand for, one each; `n_left_out` more are not shown.
         """
+        self._n_left_out = n_left_out
         self.beginResetModel()
         self._fonts.clear()
         self._rows, self._totals = list(rows), totals
@@ -252,29 +256,38 @@ class TextTableModel(QAbstractTableModel):
         self._rows = [row for row, _ in arranged]
         self._payloads = [payload for _, payload in arranged]
 
-    def tsv(self, rows: Sequence[int]) -> str:
-        """Return rows for a spreadsheet: plain figures under a header."""
-        titles = [h.copied or h.title for h in self.headings]
-        cells = [
-            [c.text if c.raw is None else c.raw for c in self.row(r)] for r in rows
-        ]
-        return to_tsv(titles, cells)
+    def text(self, rows: Sequence[int], form: CopyForm) -> str:
+        """Return rows as text: of Markdown as shown, else plain figures."""
+        return _text(self.headings, [self.row(r) for r in rows], form)
 
-    def markdown(self, rows: Sequence[int]) -> str:
-        """Return rows as a Markdown table, worded as shown."""
-        titles = [h.title for h in self.headings]
-        cells = [[c.text for c in self.row(r)] for r in rows]
-        return to_markdown(titles, cells, [h.right for h in self.headings])
+    def file(self, name: str, rows: Sequence[int]) -> TableFile:
+        """Return rows as they are now, for a file."""
+        kept, headings = [self.row(r) for r in rows], self.headings
+
+        def text(form: CopyForm, _: Watcher) -> str:
+            return _text(headings, kept, form)
+
+        n = len(kept)
+        is_all = n == self.rowCount() and self._n_left_out > 0
+        n_wanted = n + self._n_left_out if is_all else n
+        return TableFile(name, text, n, n_wanted, tr("The pane lists no more."))
 
 
 @guarded
 class TextTable(QTableView):
-    """Shows a `TextTableModel`; Ctrl+C copies TSV, Ctrl+Shift+C Markdown."""
+    """Shows a `TextTableModel`; Ctrl+C copies TSV, Ctrl+Shift+C Markdown.
+
+    Parameters
+    ----------
+    parent : its view, or something in it.
+    name : of the files that its rows are saved to.
+    """
 
     row_opened = Signal(int)
 
-    def __init__(self, model: TextTableModel, parent: QWidget | None = None) -> None:
+    def __init__(self, model: TextTableModel, parent: QWidget, name: str) -> None:
         super().__init__(parent)
+        self._name = name
         self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
         self.setModel(model)
@@ -362,16 +375,29 @@ class TextTable(QTableView):
 
     def copy_tsv(self) -> None:
         """Copy the selected rows (or all) for a spreadsheet."""
-        copy_text(self.rows.tsv(self.chosen_rows()))
+        copy_text(self.rows.text(self.chosen_rows(), "tsv"))
 
     def copy_markdown(self) -> None:
         """Copy the selected rows (or all) as a Markdown table."""
-        copy_text(self.rows.markdown(self.chosen_rows()))
+        copy_text(self.rows.text(self.chosen_rows(), "markdown"))
+
+    def table_file(self) -> TableFile:
+        """Return the selected rows (or all) for a file."""
+        return self.rows.file(self._name, self.chosen_rows())
 
     def fill_menu(self, menu: QMenu) -> None:
-        """Add the copy commands to `menu`."""
+        """Add the commands that copy and save to `menu`."""
         menu.addAction(tr("Copy as TSV"), self.copy_tsv)
         menu.addAction(tr("Copy as Markdown"), self.copy_markdown)
+        menu.addAction(tr("Save as…"), self.save)
+
+    def save(self) -> None:
+        """Ask for a file and write the selected rows (or all) to it."""
+        widget: QWidget | None = self
+        while widget is not None and not isinstance(widget, View):
+            widget = widget.parentWidget()
+        if widget is not None:
+            widget.table_wanted.emit(self.table_file())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Copy; everything else is Qt's."""
@@ -393,6 +419,15 @@ class TextTable(QTableView):
     def _on_opened(self, index: QModelIndex) -> None:
         if index.isValid():
             self.row_opened.emit(index.row())
+
+
+def _text(
+    headings: Sequence[Heading], rows: Sequence[Sequence[Cell]], form: CopyForm
+) -> str:
+    is_shown = form == "markdown"
+    titles = [h.title if is_shown else h.copied or h.title for h in headings]
+    cells = [[c.text if is_shown or c.raw is None else c.raw for c in r] for r in rows]
+    return rows_text(form, titles, cells, [h.right for h in headings])
 
 
 def _alignment(heading: Heading) -> Qt.AlignmentFlag:

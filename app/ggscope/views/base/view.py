@@ -10,7 +10,7 @@ leaves open painters behind. So no exception may pass that border.
 import functools
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ggscope.render.theme import Theme
     from ggscope.session.session import Session
     from ggscope.session.settings import Drawing
+    from ggscope.views.base.cells import TableFile
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -126,6 +127,18 @@ class Copies(Protocol):
         """Copy as a Markdown table."""
         ...
 
+    def table_file(self) -> "TableFile | None":
+        """Return the same rows for a file; None where there are none."""
+        ...
+
+
+def copying(focus: QWidget | None, others: Iterable[QWidget]) -> list[Copies]:
+    """Return what has rows to copy: what holds the focus, else which of `others`."""
+    while focus is not None and not isinstance(focus, Copies):
+        focus = focus.parentWidget()
+    sources = others if focus is None else (focus,)
+    return [source for source in sources if isinstance(source, Copies)]
+
 
 def calm_ms(session: "Session") -> int:
     """Return how long what looks at all spans rests while a program runs."""
@@ -174,6 +187,7 @@ class View(QWidget):
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
     figure_wanted = Signal(object)  # Figure, for which the window asks for a file
+    table_wanted = Signal(object)  # TableFile, for which it does so as well
 
     def __init_subclass__(cls, **named: object) -> None:
         super().__init_subclass__(**named)

@@ -103,7 +103,7 @@ class BuffersTable(QWidget):
             ),
             self,
         )  # fmt: skip
-        self.table = TextTable(self.model, self)
+        self.table = TextTable(self.model, self, "buffers")
         self.table.setAccessibleName(tr("Buffers"))
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
         self.table.row_opened.connect(self._on_opened)
@@ -124,7 +124,8 @@ class BuffersTable(QWidget):
             order = np.argsort(-trace.buffers.size, kind="stable")
             rows = order[:MAX_ROWS].tolist()
         cells = [_cells(trace, row, use, absolute) for row in rows if trace is not None]
-        self.model.set_rows(cells, payloads=rows)
+        n_all = 0 if trace is None else len(trace.buffers)
+        self.model.set_rows(cells, payloads=rows, n_left_out=n_all - len(rows))
         self.table.fit_columns()
         self._is_quiet = False
 

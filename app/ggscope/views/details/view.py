@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.links import Linked
+from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
 from ggscope.model.trace import RecordView, Trace
@@ -25,7 +26,13 @@ from ggscope.model.units import NOT_AVAILABLE, format_count, format_offset
 from ggscope.render.theme import Theme, css, with_alpha
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.cells import to_markdown, to_tsv
+from ggscope.views.base.cells import (
+    CopyForm,
+    TableFile,
+    rows_text,
+    to_markdown,
+    to_tsv,
+)
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.base.plain import Label, copy_text
 from ggscope.views.base.view import View, guarded
@@ -721,6 +728,17 @@ class DetailsView(View):
     def copy_tsv(self) -> None:
         """Copy all that is shown for a spreadsheet, one fact a line."""
         copy_text(to_tsv(("name", self._title.text()), self._shown_rows()))
+
+    def table_file(self) -> TableFile | None:
+        """Return all that is shown for a file, one fact a line; None of nothing."""
+        titles, rows = ("name", self._title.text()), self._shown_rows()
+        if not rows:
+            return None
+
+        def text(form: CopyForm, _: Watcher) -> str:
+            return rows_text(form, titles, rows)
+
+        return TableFile("details", text, len(rows), len(rows))
 
     def _shown_rows(self) -> list[tuple[str, str]]:
         rows = [(fact.label, fact.value) for fact in self.facts.facts]

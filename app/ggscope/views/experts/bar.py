@@ -196,7 +196,7 @@ class CoverPanel(QWidget):
             ),
             self,
         )  # fmt: skip
-        self.table = TextTable(self.model, self)
+        self.table = TextTable(self.model, self, "experts")
         self.table.setAccessibleName(tr("Experts to pin in each layer"))
         self.table.row_opened.connect(self._on_opened)
         head = lay_out(
@@ -262,7 +262,7 @@ class CoverPanel(QWidget):
         return (
             Cell(str(cover.layer), cover.layer),
             Cell(f"{n} / {n_experts}", n, n, said),
-            Cell(format_share(cover.share), cover.share, f"{cover.share:.6f}", counts),
+            Cell(format_share(cover.share), cover.share, round(cover.share, 6), counts),
             Cell(NOT_AVAILABLE, None, "")
             if size < 0
             else Cell(format_bytes(size), size, size, format_exact_bytes(size)),

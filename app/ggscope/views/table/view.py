@@ -24,7 +24,7 @@ from ggscope.analysis.links import Linked
 from ggscope.analysis.order.table_order import OrderRequest, RowOrder, Sorting
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.analysis.workers import chunks
+from ggscope.analysis.workers import Watcher, chunks
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tokens import numbers_per_phase, token_text
@@ -33,7 +33,12 @@ from ggscope.model.units import format_count, format_share, parse_time
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure, TaskState
-from ggscope.views.base.cells import MAX_COPIED_ROWS, CopyForm, CopyRequest
+from ggscope.views.base.cells import (
+    MAX_COPIED_ROWS,
+    CopyForm,
+    CopyRequest,
+    TableFile,
+)
 from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.view import View, guarded
@@ -382,6 +387,7 @@ class TableView(View):
         add(self.tr("Copy as TSV"), self.copy_tsv)
         add(self.tr("Copy as Markdown"), self.copy_markdown)
         add(self.tr("Copy as JSON"), self.copy_json)
+        add(self.tr("Save as…"), self._save)
         return menu
 
     def _connect_grid(self) -> None:
@@ -742,9 +748,43 @@ class TableView(View):
 
     def copy_selection(self, form: CopyForm) -> None:
         """Copy the selected records; without a selection all listed ones."""
+        found = self._request(form)
+        if found is None:
+            return
+        request, n_wanted = found
+
+        def on_copied(text: str) -> None:
+            copy_text(text)
+            self._on_copied(n_wanted)
+
+        if len(request.spans) <= SYNC_COPY:
+            on_copied(request())
+        else:
+            self.session.tasks.run(_COPY, request, on_copied, title=self.tr("Copying"))
+
+    def table_file(self) -> TableFile | None:
+        """Return the selected records for a file; without a selection all listed."""
+        found = self._request("csv")
+        if found is None:
+            return None
+        request, n_wanted = found
+
+        def text(form: CopyForm, context: Watcher) -> str:
+            return replace(request, form=form)(context)
+
+        rest = self.tr("That is the most at once; Export data… writes all spans.")
+        return TableFile("table", text, len(request.spans), n_wanted, rest)
+
+    def _save(self) -> None:
+        table = self.table_file()
+        if table is not None:
+            self.table_wanted.emit(table)
+
+    def _request(self, form: CopyForm) -> tuple[CopyRequest, int] | None:
+        """Return what makes the text of the records meant, and how many those are."""
         session, order, texts = self.session, self.model.order, self.model.texts
         if order is None or texts is None:
-            return
+            return None
         if session.selection.table == "spans" and session.selection:
             spans = order.arranged(np.array(session.selection.ids, np.int64))
             n_wanted = len(spans)
@@ -753,16 +793,7 @@ class TableView(View):
             spans, n_wanted = order.slice(0, MAX_COPIED_ROWS), len(order)
         hidden = self.grid.hidden_columns
         columns = tuple(c for c in self.model.columns if c.key not in hidden)
-        request = CopyRequest(texts, spans, columns, form)
-
-        def on_copied(text: str) -> None:
-            copy_text(text)
-            self._on_copied(n_wanted)
-
-        if len(spans) <= SYNC_COPY:
-            on_copied(request())
-        else:
-            session.tasks.run(_COPY, request, on_copied, title=self.tr("Copying"))
+        return CopyRequest(texts, spans, columns, form), n_wanted
 
     def _on_copied(self, n_wanted: int) -> None:
         n = min(n_wanted, MAX_COPIED_ROWS)
@@ -792,6 +823,7 @@ class TableView(View):
         if column and column != "dot":
             cell = self.model.text(row, column)
             add(self.tr("Copy cell"), partial(copy_text, cell))
+        add(self.tr("Save as…"), self._save)
         menu.addSeparator()
         for text, wanted in filters_of(trace, span, session.filter):
             add(text, partial(session.set_filter, wanted))

@@ -1,0 +1,239 @@
+"""Save table as…: rows of a pane in a file, in the form that its name asks for."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QFileDialog, QMenu
+from pytestqt.qtbot import QtBot
+
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.views import statistics as statistics_module
+from ggscope.views.base import cells
+from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
+from ggscope.views.base.view import Copies
+from panes import experiment, pane, settle
+from sentences import assert_sides
+from support import ROOT
+
+SAMPLE = ROOT / "resources" / "samples" / "tinyllama-256.bin"
+Saved = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def saved(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Saved:
+    """Return a function that runs what saves, and returns the file and what is said."""
+
+    def save(run: Callable[[], object], name: str) -> tuple[str, str]:
+        path = tmp_path / name
+        answer = lambda *_: (str(path), "")  # noqa: E731 - in the place of a dialog
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", answer)
+        window.notice.say("")
+        run()
+        qtbot.waitUntil(lambda: bool(window.notice.text.text()), timeout=20_000)
+        return path.read_text("utf-8"), window.notice.text.text()
+
+    return save
+
+
+def action_of(menu: QMenu, text: str) -> Any:
+    (found,) = [a for a in menu.actions() if a.text() == text]
+    return found
+
+
+def table_of(document: Document, view_id: str) -> TextTable:
+    document.workspace.show_view(view_id)
+    (table,) = pane(document, view_id).findChildren(TextTable)
+    return table
+
+
+def test_every_form_holds_the_figures_of_the_statistics(
+    opened: Callable[[Path], Document], qtbot: QtBot, saved: Saved
+) -> None:
+    document = opened(SAMPLE)
+    table = table_of(document, "statistics")
+    qtbot.waitUntil(lambda: table.rows.rowCount() > 1, timeout=20_000)
+    settle(qtbot, document)
+    menu = QMenu()
+    table.fill_menu(menu)
+    save = action_of(menu, "Save as…").trigger
+    n = table.rows.rowCount()
+    rows = [[c.text if c.raw is None else c.raw for c in table.rows.row(r)]
+            for r in range(n)]  # fmt: skip
+
+    as_csv, said = saved(save, "a.csv")
+    as_tsv, _ = saved(save, "a.tsv")
+    as_json, _ = saved(save, "a.json")
+    as_markdown, _ = saved(save, "a.md")
+
+    found = list(csv.reader(as_csv.splitlines()))
+    assert found[1:] == [[str(cell) for cell in row] for row in rows]
+    assert [line.split("\t") for line in as_tsv.splitlines()] == found
+    assert [list(r.values()) for r in json.loads(as_json)] == [
+        [None if cell == "" else cell for cell in row] for row in rows
+    ]
+    assert len(as_markdown.splitlines()) == n + 2
+    assert table.rows.row(0)[2].text in as_markdown
+    assert said.startswith(f"{n} rows written to ")
+
+
+def test_selected_rows_only(
+    opened: Callable[[Path], Document], qtbot: QtBot, saved: Saved
+) -> None:
+    document = opened(SAMPLE)
+    table = table_of(document, "statistics")
+    qtbot.waitUntil(lambda: table.rows.rowCount() > 1, timeout=20_000)
+    settle(qtbot, document)
+    table.selectRow(1)
+
+    text, said = saved(table.save, "a.csv")
+
+    assert [line.split(",")[0] for line in text.splitlines()[1:]] == [
+        table.rows.row(1)[0].text
+    ]
+    assert said.startswith("1 row written to ")
+
+
+def test_what_the_pane_leaves_out_is_told(
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    saved: Saved,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(statistics_module, "MAX_ROWS", 2)
+    monkeypatch.setattr(cells, "MAX_COPIED_ROWS", 5)
+    document = opened(SAMPLE)
+    table = table_of(document, "statistics")
+    qtbot.waitUntil(lambda: table.rows.rowCount() == 3, timeout=20_000)
+    settle(qtbot, document)
+
+    few, said = saved(table.save, "few.csv")
+    table.selectRow(0)
+    _, chosen = saved(table.save, "one.csv")
+
+    assert len(few.splitlines()) == 4
+    assert_sides("{0} of {1} rows written to {2}.", said, chosen)
+    assert_sides("The pane lists no more.", said, chosen)
+
+
+def test_command_saves_what_holds_the_focus(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    saved: Saved,
+) -> None:
+    document = opened(SAMPLE)
+    session = document.session
+    assert session.trace is not None
+    document.workspace.show_view("table")
+    qtbot.waitUntil(lambda: pane(document, "table").table_file() is not None)
+    session.select_span(3)
+    settle(qtbot, document)
+    pane(document, "table").setFocus()
+    command = window.actions_["file.save_table"].trigger
+
+    text, said = saved(command, "rows.json")
+    (row,) = json.loads(text)
+
+    assert row["duration"] == int(session.trace.spans.duration[3])
+    assert said.startswith("1 row written to ")
+
+
+def test_records_beyond_what_is_written_at_once_are_told(
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    saved: Saved,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ggscope.views.table import view as table_module
+
+    monkeypatch.setattr(table_module, "MAX_COPIED_ROWS", 7)
+    document = opened(SAMPLE)
+    document.workspace.show_view("table")
+    view = pane(document, "table")
+    qtbot.waitUntil(lambda: view.table_file() is not None)
+    settle(qtbot, document)
+    menu = view.menu_for(0)
+    document.session.clear_selection()
+
+    text, said = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+    document.session.select_span(0)
+    _, one = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+
+    assert len(text.splitlines()) == 8
+    assert_sides("That is the most at once; Export data… writes all spans.", said, one)
+
+
+def test_command_says_so_where_there_is_no_table(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    saved: Saved,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(SAMPLE)
+    settle(qtbot, document)
+    claim = "No table is in use: click into one, then save it."
+    _, written = saved(lambda: window.dialogs.save_table(), "a.csv")
+    monkeypatch.setattr(window, "copying", list)
+    window.actions_["file.save_table"].trigger()
+
+    none = window.notice.text.text()
+    problems = table_of(document, "problems")
+    problems.rows.set_rows([])
+    problems.save()
+    empty = window.notice.text.text()
+
+    assert_sides(claim, none, written)
+    assert_sides("This table is empty: there is nothing to save.", empty, none)
+
+
+@pytest.mark.parametrize(
+    "view_id", ["statistics", "problems", "buffers", "bookmarks", "hot_cold", "details"]
+)
+def test_every_pane_with_rows_saves_them(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    saved: Saved,
+    view_id: str,
+) -> None:
+    document = opened(experiment())
+    session = document.session
+    assert session.trace is not None
+    session.select_span(5)
+    session.add_bookmark("one")
+    document.workspace.show_view(view_id)
+    view = pane(document, view_id)
+    settle(qtbot, document)
+    source = view if isinstance(view, Copies) else view.findChildren(TextTable)[0]
+    qtbot.waitUntil(lambda: source.table_file() is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: source.table_file().n > 0, timeout=20_000)
+    table = source.table_file()
+
+    text, _ = saved(lambda: view.table_wanted.emit(table), "rows.json")
+    rows = json.loads(text)
+
+    assert len(rows) == table.n > 0
+    assert all(len(row) > 1 for row in rows)
+
+
+def test_names_that_a_spreadsheet_would_run_are_defused(qtbot: QtBot) -> None:
+    from PySide6.QtWidgets import QWidget
+
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    model = TextTableModel([Heading("name"), Heading("n")], parent)
+    model.set_rows([(Cell("=1+1"), Cell("2", 2, 2)), (Cell("a\tb"), Cell("–", raw=""))])
+
+    assert model.text([0, 1], "csv") == "name,n\n'=1+1,2\na\tb,\n"
+    assert json.loads(model.text([0, 1], "json")) == [
+        {"name": "=1+1", "n": 2},
+        {"name": "a\tb", "n": None},
+    ]
