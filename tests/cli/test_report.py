@@ -16,8 +16,10 @@ from ggscope.writers.report import (
     MAX_BYTES,
     Bar,
     Cell,
+    Picture,
     ReportTable,
     Section,
+    Spot,
     report_html,
 )
 from hostile_names import CONTROLS, MARKUP, hostile_named
@@ -154,9 +156,10 @@ def test_policy_names_the_script_and_style_that_are_there() -> None:
 def attacked() -> bytes:
     bar = Bar(ATTACK, 2.0, ATTACK, ATTACK)
     row = [Cell(ATTACK, ATTACK, ATTACK), Cell(ATTACK)]
+    picture = Picture(ATTACK, b"", b"", ATTACK, (9, 9), (Spot(1, 2, 3, 4, ATTACK),))
     table = ReportTable(ATTACK, (ATTACK, ATTACK), [row], notes=(ATTACK,))
     return report_html(
-        ATTACK, [Section(ATTACK, ATTACK, (ATTACK,), (bar,), tables=(table,))]
+        ATTACK, [Section(ATTACK, ATTACK, (ATTACK,), (bar,), (picture,), (table,))]
     )
 
 
@@ -231,6 +234,70 @@ def test_pictures_that_do_not_fit_are_drawn_smaller_or_named(
     assert whole > smaller > 0
     assert size_of(10) == 0
     assert_sides(claim, "\n".join(sides[10]), "\n".join(sides[whole]))
+
+
+def spots_of(target: Path) -> list[tuple[float, float, float, float, str]]:
+    """Return x, y, width, height and words of what can be pointed at."""
+    (drawn,) = re.findall(
+        r'<svg class="spots".*?</svg>', target.read_text("utf-8"), re.DOTALL
+    )
+    number = r'"([-\d.]+)"'
+    pattern = (
+        f"<rect x={number} y={number} width={number} height={number}>"
+        "<title>(.*?)</title></rect>"
+    )
+    found = [(*map(float, one[:4]), one[4]) for one in re.findall(pattern, drawn)]
+    assert len(found) == drawn.count("<rect")
+    return found
+
+
+def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
+    run, tmp_path
+) -> None:
+    path, target = SAMPLES / "llama.ggmlviz", tmp_path / "r.html"
+
+    run("report", path, "-o", target, "--view", "timeline")
+    spots = spots_of(target)
+    boxes = {}
+    for x, _, width, _, words in spots:
+        told = re.search(r": ([\d.\s]+)\ss, \w+, begins ([\d.\s]+)\ss$", words)
+        assert told is not None, words
+        length, begins = (float(re.sub(r"\s", "", text)) for text in told.groups())
+        boxes[begins] = (x, length, width)
+
+    first, last = min(boxes), max(boxes)
+    per_second = (boxes[last][0] - boxes[first][0]) / (last - first)
+    for begins, (x, length, width) in boxes.items():
+        # Boxes cover the columns that a span fills alone: up to one less at each end.
+        assert abs(boxes[first][0] + (begins - first) * per_second - x) < 3
+        assert -3 < length * per_second - width < 4
+    captions = "".join(page_of(target).texts["figcaption"])
+    assert f"Boxes that tell exact times when pointed at: {len(spots)}." in captions
+
+
+def test_boxes_beyond_their_room_are_left_out_and_counted(
+    run, tmp_path, monkeypatch
+) -> None:
+    path, target = SAMPLES / "llama.ggmlviz", tmp_path / "r.html"
+
+    def made_with(room: int) -> tuple[list, str]:
+        monkeypatch.setattr(made, "_SPOT_BYTES", room)
+        run("report", path, "-o", target, "--view", "timeline", "--force")
+        return spots_of(target), "".join(page_of(target).texts["figcaption"])
+
+    every, all_of_them = made_with(600_000)
+    few, some = made_with(2_000)
+
+    assert 0 < len(few) < len(every)
+    assert (
+        min(w for _, _, w, *_ in few) >= sorted(w for _, _, w, *_ in every)[-len(few)]
+    )
+    assert f"the widest {len(few)} of {len(every)}." in some
+    assert_sides("the widest * of *", some, all_of_them)
+    path = SAMPLES / "tinyllama-256.bin"
+    run("report", path, "-o", target, "--view", "heatmap", "--force")
+    none = "".join(page_of(target).texts.get("figcaption", []))
+    assert_sides("Boxes that tell exact times when pointed at: *.", some, none)
 
 
 def test_what_is_no_page_or_there_already_is_refused(run, built, tmp_path) -> None:

@@ -40,6 +40,7 @@ from ggscope.readers.registry import with_troubles
 from ggscope.views.registry import BUILTIN
 from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.reads import hot_cold, hot_facts
+from ggscope.words.spans import quality_word
 from ggscope.writers.report import (
     MAX_BYTES,
     Bar,
@@ -47,11 +48,14 @@ from ggscope.writers.report import (
     Picture,
     ReportTable,
     Section,
+    Spot,
     report_html,
+    spot_markup,
 )
 from ggscope.writing import check_target, write_file
 
 if TYPE_CHECKING:
+    from ggscope.render.batch import Spots
     from ggscope.render.export import Figure
 
 _MAX_WORDS = 200_000
@@ -65,7 +69,9 @@ _TITLES: dict[By, str] = {
 }
 _DPI = (144, 96, 60)
 """Figures are drawn at the first of these at which all fit into the page."""
-_ROOM = MAX_BYTES - 1_200_000
+_SPOT_BYTES = 600_000
+"""What can be pointed at in a picture takes at most so much of the page."""
+_ROOM = MAX_BYTES - 1_200_000 - _SPOT_BYTES
 """Bytes for pictures: texts take less than the rest, for all of them are cut."""
 
 
@@ -178,7 +184,7 @@ def _pictures(
         failed: list[str] = []
         for title, figure in figures:
             try:
-                pictures.append(_picture(title, figure, dpi))
+                pictures.append(_picture(trace, title, figure, dpi))
             except ExportError as error:
                 failed.append(f"{title}: {error}")
         if sum(picture.size for picture in pictures) <= _ROOM:
@@ -202,11 +208,46 @@ def _is_of_use(name: str, trace: Trace) -> bool:
     return name != "timeline" or any(len(table) for table in counted)
 
 
-def _picture(title: str, figure: "Figure", dpi: int) -> Picture:
+def _picture(trace: Trace, title: str, figure: "Figure", dpi: int) -> Picture:
     look = replace(figure.look, dpi=dpi, theme="light")
-    light, caption = figure.png(look)
+    light, drawn = figure.png(look)
     dark, _ = figure.png(replace(look, theme="dark"))
-    return Picture(title, light, dark, caption)
+    shown, found = drawn.picture, drawn.picture.spots
+    caption, spots = drawn.caption, list[Spot]()
+    if found is not None and len(found.ids):
+        spots = _widest(trace, found)
+        n, n_all = format_count(len(spots)), format_count(len(found.ids))
+        of = n if len(spots) == len(found.ids) else f"the widest {n} of {n_all}"
+        caption += f" Boxes that tell exact times when pointed at: {of}."
+    extent = shown.width, shown.height
+    return Picture(title, light, dark, caption, extent, tuple(spots))
+
+
+def _widest(trace: Trace, found: "Spots") -> list[Spot]:
+    """Return the widest spots with what they say, as many as have room."""
+    left, spots = _SPOT_BYTES, list[Spot]()
+    for i in np.argsort(-found.width, kind="stable").tolist():
+        spot = Spot(
+            float(found.x[i]), float(found.y[i]), float(found.width[i]),
+            float(found.height[i]), _span_words(trace, int(found.ids[i])),
+        )  # fmt: skip
+        left -= len(spot_markup(spot).encode())
+        if left < 0:
+            break
+        spots.append(spot)
+    return spots
+
+
+def _span_words(trace: Trace, span: int) -> str:
+    """Return a line on a span with every digit of its times."""
+    s, unit = trace.spans, trace.clock.unit
+    start, end, op = int(s.start[span]), int(s.end[span]), int(s.op[span])
+    name, lane = trace.span_name(span), trace.lanes[int(s.lane[span])].name
+    what = f"{name} ({trace.op_name(op)})" if op >= 0 else name
+    quality, begins = quality_word(trace, span), format_exact(start, unit)
+    is_open = quality == Quality.UNFINISHED.word
+    length = NOT_AVAILABLE if is_open else format_exact(end - start, unit)
+    return f"{what}, {lane}: {length}, {quality}, begins {begins}"
 
 
 # -- tables ------------------------------------------------------------------

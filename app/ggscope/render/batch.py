@@ -195,6 +195,23 @@ Batch = RectBatch | ImageBatch | ColumnBatch | LineBatch | AreaBatch | TextBatch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Spots:
+    """Spans that can be told apart in a picture, each with its rectangle.
+
+    Attributes
+    ----------
+    ids : int64[n].
+    x, y, width, height : float64[n], device-independent pixels of the picture.
+    """
+
+    ids: npt.NDArray[np.int64]
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    width: npt.NDArray[np.float64]
+    height: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DisplayList:
     """A whole picture.
 
@@ -206,6 +223,7 @@ class DisplayList:
     batches : in drawing order.
     n_still : so many of the first batches will be the very same objects in the next
         picture, unless what it shows has changed as a whole.
+    spots : what can be pointed at, where a figure has such.
     """
 
     width: float
@@ -214,6 +232,7 @@ class DisplayList:
     background: int = 0xFFFFFFFF
     batches: tuple[Batch, ...] = field(default_factory=tuple)
     n_still: int = 0
+    spots: Spots | None = None
 
 
 Values = npt.ArrayLike

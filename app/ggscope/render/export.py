@@ -206,12 +206,12 @@ class Figure:
         )
         return drawn.caption
 
-    def png(self, look: Look) -> tuple[bytes, str]:
-        """Return it as the content of a PNG file, and its caption; see `write`."""
+    def png(self, look: Look) -> tuple[bytes, Drawn]:
+        """Return it as the content of a PNG file, and what that shows; see `write`."""
         ensure_gui_application()
         drawn = self.draw(look)
         words = one_line(drawn.title), one_line(drawn.description)
-        return png_bytes(drawn.picture, *words, look.dpi), drawn.caption
+        return png_bytes(drawn.picture, *words, look.dpi), drawn
 
     def image(self, look: Look | None = None) -> QImage:
         """Return it as pixels; on any thread. None = as it stands where it comes from.

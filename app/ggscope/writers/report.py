@@ -41,6 +41,10 @@ min-width:7rem;max-width:34rem}
 .error,.data_loss{color:var(--bad);font-weight:600}.note,figcaption{color:var(--soft)}
 figure{margin:0 0 1.6rem}
 figure img{display:block;max-width:100%;height:auto;border:1px solid var(--line)}
+.picture{position:relative;width:fit-content;max-width:100%}
+svg.spots{position:absolute;inset:0;width:100%;height:100%}
+svg.spots rect{fill:transparent;stroke:none}
+svg.spots rect:hover{stroke:var(--ink);stroke-width:1}
 svg.bars{width:100%;max-width:62rem;height:auto;font-size:12px}
 svg.bars rect{fill:var(--bar)}svg.bars text{fill:var(--ink)}
 svg.bars g:hover rect{opacity:.75}
@@ -48,13 +52,15 @@ svg.bars g:hover rect{opacity:.75}
 background:var(--ink);color:var(--paper);pointer-events:none;overflow-wrap:anywhere;
 white-space:pre-line}
 @media print{body{margin:0;max-width:none;font-size:10pt}h2{break-after:avoid}
-figure,tr{break-inside:avoid}#tip{display:none}.scroll{overflow:visible}
+figure,tr{break-inside:avoid}#tip,svg.spots{display:none}.scroll{overflow:visible}
 pre,table{font-size:8pt}}
 """
 _SCRIPT = """
 "use strict";(function(){
 var tip=document.createElement("div");tip.id="tip";tip.hidden=true;
 document.body.appendChild(tip);
+document.querySelectorAll("svg.spots title").forEach(function(own){
+own.parentNode.setAttribute("data-exact",own.textContent);own.remove();});
 document.querySelectorAll("[data-exact]").forEach(function(at){
 var own=at.querySelector("title");if(own){own.remove();}at.removeAttribute("title");});
 document.addEventListener("mousemove",function(event){
@@ -107,14 +113,30 @@ class Bar:
     exact: str
 
 
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A rectangle of a picture, in its units, that has something to say."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure as PNG on light paper and, unless empty, on dark."""
+    """A figure as PNG on light paper and, unless empty, on dark.
+
+    `extent` is its width and height in the units of its spots.
+    """
 
     title: str
     light: bytes
     dark: bytes = b""
     caption: str = ""
+    extent: tuple[float, float] = (1.0, 1.0)
+    spots: tuple[Spot, ...] = ()
 
     @property
     def size(self) -> int:
@@ -246,8 +268,27 @@ def _picture(picture: Picture) -> str:
         )
     caption = f"<figcaption>{xml(picture.caption)}</figcaption>"
     return (
-        f"<figure><h3>{xml(picture.title)}</h3><picture>{dark}"
+        f'<figure><h3>{xml(picture.title)}</h3><div class="picture"><picture>{dark}'
         f'<img alt="{_text(picture.caption or picture.title)}" '
-        f'src="{data(picture.light)}"></picture>'
+        f'src="{data(picture.light)}"></picture>{_spots(picture)}</div>'
         f"{caption if picture.caption else ''}</figure>"
+    )
+
+
+def spot_markup(spot: Spot) -> str:
+    """Return a rectangle that says its text, as `report_html` writes it."""
+    return (
+        f'<rect x="{spot.x:.2f}" y="{spot.y:.2f}" width="{spot.width:.2f}" '
+        f'height="{spot.height:.2f}"><title>{_text(spot.text)}</title></rect>'
+    )
+
+
+def _spots(picture: Picture) -> str:
+    if not picture.spots:
+        return ""
+    width, height = picture.extent
+    return (
+        f'<svg class="spots" viewBox="0 0 {width:.2f} {height:.2f}" '
+        'preserveAspectRatio="none" role="presentation">'
+        f"{''.join(map(spot_markup, picture.spots))}</svg>"
     )

@@ -33,6 +33,7 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
     RectList,
+    Spots,
     Text,
     TextBatch,
     TextList,
@@ -562,8 +563,17 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     ]
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
+    spots = None
+    if scene.is_figure:
+        parts = pinned.spots(), body.spots()
+        spots = Spots(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in Spots.__slots__
+            )
+        )
     return DisplayList(
-        scene.width, scene.height, scene.scale, theme.pane, tuple(batches)
+        scene.width, scene.height, scene.scale, theme.pane, tuple(batches), spots=spots
     )
 
 

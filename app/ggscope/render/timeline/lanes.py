@@ -22,6 +22,7 @@ from ggscope.render.batch import (
     LineList,
     Pattern,
     RectList,
+    Spots,
     Text,
     TextList,
 )
@@ -201,6 +202,14 @@ class LanesDraft:
             *self._overlay.batch(clip=self._clip),
             *self._texts.batch(),
         ]
+
+    def spots(self) -> Spots:
+        """Return the wide spans of the rows, once they are drawn."""
+        wide = self._rows.wide
+        if wide is None:
+            return Spots(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(4)))
+        sides = wide.x0, wide.y0, wide.x1 - wide.x0, wide.y1 - wide.y0
+        return Spots(wide.ids.astype(np.int64), *sides)
 
     def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
         """Return top and bottom of a row's spans, one or two pixels inside."""

@@ -304,7 +304,12 @@ class RowPicture:
 
 
 class RowsDraft:
-    """Collects rows of one region (pinned or scrolled) and draws them."""
+    """Collects rows of one region (pinned or scrolled) and draws them.
+
+    Attributes
+    ----------
+    wide : the wide spans, once they are drawn; None of no rows.
+    """
 
     def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
         scene, theme = geometry.scene, geometry.scene.theme
@@ -315,6 +320,7 @@ class RowsDraft:
         self._spans = scene.index.trace.spans
         self._rows: list[RowPicture] = []
         self._neutral = neutral_color(theme)
+        self.wide: Wide | None = None
         categories = scene.index.categories(scene.color_by)
         # One entry more than categories: index -1 reads the neutral colour.
         self._lut = np.append(lut(categories, theme), np.uint32(self._neutral))
@@ -350,7 +356,7 @@ class RowsDraft:
             return []
         y0 = np.array([row.y0 for row in self._rows])
         y1 = np.array([row.y1 for row in self._rows])
-        wide = self._wide(y0, y1)
+        wide = self.wide = self._wide(y0, y1)
         tokens = self._rows_of(RowStyle.TOKEN)[wide.row]
         plain, boxed = wide.take(~tokens), wide.take(tokens)
         fill = self._fills(plain)
