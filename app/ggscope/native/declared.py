@@ -383,8 +383,12 @@ SOURCES = {
     ),
     "heat": Source(
         {
-            "ggscope_heat_cells": (
-                None, In.i64, i64, In.i64, i64, i64, In.i64, In.i64, i64, Out.i64,
+            "ggscope_heat_sums": (
+                None, In.void, i32, i64, In.i64, i64, *[In.i64] * 3, i64, i32, Out.u64,
+                Out.i64,
+            ),
+            "ggscope_heat_spread": (
+                None, In.i64, In.i64, i64, i64, *[In.i64] * 3, i64, i32, Out.i64,
             ),
         },
     ),

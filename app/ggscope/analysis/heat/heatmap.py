@@ -41,7 +41,6 @@ MOST_CELLS = 1 << 24
 """Rows are put together where rows times pieces would be more: 64 MiB a table."""
 MOST_ENDS = 1 << 14
 """Ends of accesses inside units that are kept exactly; more are moved outwards."""
-_ROWS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +122,25 @@ class HeatBase:
         return len(self.edges) - 1
 
     def grid(self, row_edges: I64, metric: Metric = "bytes") -> "HeatGrid":
-        """Return the groups of rows between neighbouring edges, ready for any x.
+        """Return the groups of rows between neighbouring edges; makes nothing.
 
         Parameters
         ----------
         row_edges : int64[g + 1], ascending, in 0..n_rows.
         """
+        rows = np.ascontiguousarray(row_edges, np.int64)
         if metric == "count":
-            starts, ends = self._starts, self._ends
-            return HeatGrid(
-                self.edges,
-                _cumulated(_groups(starts, row_edges)),
-                ends=_cumulated(_groups(ends, row_edges)),
-            )
-        covers = _groups(self._covers, row_edges)
-        before = _cumulated(covers * np.diff(self.edges))
-        if self._spread is None:
-            return HeatGrid(self.edges, before, covers=covers)
-        pieces, table = self._spread
-        extra = np.zeros_like(covers)
-        extra[:, pieces] = _groups(table, row_edges)
-        return HeatGrid(self.edges, before, covers, extra, _cumulated(extra))
+            return HeatGrid(self.edges, rows, self._starts, ends=self._ends)
+        return HeatGrid(self.edges, rows, self._covers, self._spread)
 
     def total_grid(self, metric: Metric = "bytes") -> "HeatGrid":
         """Return one group of all rows, without tables of every row."""
         base = self if self.counts.n_rows == 1 else self._one_row
         return base.grid(np.array([0, 1], np.int64), metric)
+
+    def row_grid(self, row: int, metric: Metric = "bytes") -> "HeatGrid":
+        """Return the group of one row, without tables of every row."""
+        return self._of_one(self.counts.of_row(row)).total_grid(metric)
 
     def unit_sums(self) -> tuple[I64, I64]:
         """Return (bytes, count) of each unit of the file map, int64[n_units]."""
@@ -161,9 +153,14 @@ class HeatBase:
 
     @cached_property
     def _one_row(self) -> "HeatBase":
+        return self._of_one(self.counts.summed())
+
+    def _of_one(self, counts: Counts) -> "HeatBase":
+        """Return a base of one row."""
         number = np.zeros(1, np.int64)
-        rows = HeatRows(self.rows.kind, number, number)
-        return replace(self, rows=rows, counts=self.counts.summed())
+        return replace(
+            self, rows=HeatRows(self.rows.kind, number, number), counts=counts
+        )
 
     @cached_property
     def _pieces(self) -> tuple[I64, I64]:
@@ -234,21 +231,25 @@ class HeatBase:
 class HeatGrid:
     """Groups of rows of a heatmap; answers for any edges along the file.
 
+    Nothing is kept of a group: a table of all groups would be several times as large as
+    that of all rows, and new memory costs more than summing up what is in view.
+
     Attributes
     ----------
     edges : int64[p + 1], global offsets of the pieces.
-    before : int64[g, p + 1]: bytes in whole pieces (or accesses that begin) before.
-    covers : int64[g, p], accesses that cover each byte of a piece; None for counts.
-    extra, extra_before : int64, bytes that are spread over their piece, or None.
-    ends : int64[g, p + 1], accesses that have ended, for counts.
+    rows : int64[g + 1], rows between the groups.
+    covers : int[n_rows + 1, p], accesses that cover each byte of a piece, or for counts
+        those that begin in it; summed up over the rows before.
+    spread : pieces with bytes that are spread over them, int64[k], and how many, summed
+        up likewise; None without any.
+    ends : as `covers`, accesses that end in each piece, for counts.
     """
 
     edges: I64
-    before: I64
-    covers: I64 | None = None
-    extra: I64 | None = None
-    extra_before: I64 | None = None
-    ends: I64 | None = None
+    rows: I64
+    covers: Array
+    spread: tuple[I64, Array] | None = None
+    ends: Array | None = None
 
     def cells(self, offsets: I64) -> I64:
         """Return int64[g, m - 1]: what lies between neighbouring offsets.
@@ -262,51 +263,84 @@ class HeatGrid:
         Of bytes, neighbouring cells add up exactly. Of accesses each cell counts
         those that touch it, so one that spans two cells counts in both.
         """
+        if not self.n_pieces or not len(offsets):
+            return np.zeros((self._n_groups, max(len(offsets) - 1, 0)), np.int64)
         if self.ends is not None:
-            return self.between(offsets[:-1], offsets[1:])
-        if self.extra is None and self.covers is not None and self.n_pieces:
-            piece, inside = self._places(offsets)
-            found = np.empty((len(self.before), max(len(piece) - 1, 0)), np.int64)
-            library().ggscope_heat_cells(
-                np.ascontiguousarray(self.before), self.before.shape[1],
-                np.ascontiguousarray(self.covers), self.covers.shape[1],
-                len(found), piece, inside, len(piece), found,
-            )  # fmt: skip
+            begun, ended = self._numbers(offsets[:-1], offsets[1:])
+            found = self._sums(self.covers, begun)
+            found -= self._sums(self.ends, ended)
+            found[:, offsets[1:] <= offsets[:-1]] = 0
             return found
-        found = np.empty((len(self.before), max(len(offsets) - 1, 0)), np.int64)
-        # A few rows at a time stay in the cache: half the time for a whole picture.
-        for begin in range(0, len(found), _ROWS_AT_ONCE):
-            rows = slice(begin, begin + _ROWS_AT_ONCE)
-            before = self.bytes_before(offsets, rows)
-            np.subtract(before[:, 1:], before[:, :-1], out=found[rows])
-        return found
+        return self._bytes(*self._places(offsets), cells=True)
 
     def between(self, begin: I64, stop: I64) -> I64:
         """Return int64[g, m]: what lies in each range ``[begin, stop)``."""
         if self.ends is None:
             return self.bytes_before(stop) - self.bytes_before(begin)
-        begun = np.searchsorted(self.edges[:-1], stop, "left")
-        ended = np.searchsorted(self.edges[1:], begin, "right")
-        found = np.take(self.before, begun, axis=1)
-        found -= np.take(self.ends, ended, axis=1)
+        if not self.n_pieces:
+            return np.zeros((self._n_groups, len(begin)), np.int64)
+        begun, ended = self._numbers(begin, stop)
+        piece, back = np.unique(begun, return_inverse=True)
+        found = self._sums(self.covers, piece)[:, back]
+        piece, back = np.unique(ended, return_inverse=True)
+        found -= self._sums(self.ends, piece)[:, back]
         found[:, stop <= begin] = 0
         return found
 
-    def bytes_before(self, offsets: I64, rows: slice = slice(None)) -> I64:
+    def bytes_before(self, offsets: I64) -> I64:
         """Return int64[g, m]: bytes before each offset; monotone in the offset."""
-        if self.covers is None:
+        if self.ends is not None:
             raise ValueError("this grid counts accesses")
         if not self.n_pieces:
-            return np.zeros((len(self.before[rows]), len(offsets)), np.int64)
-        piece, inside = self._places(offsets)
-        found = np.take(self.covers[rows], piece, axis=1)
-        found *= inside
-        found += np.take(self.before[rows], piece, axis=1)
-        if self.extra is not None and self.extra_before is not None:
-            width = (self.edges[piece + 1] - self.edges[piece])[None, :]
-            part = np.take(self.extra[rows], piece, axis=1)
-            found += scaled(part, inside[None, :], width)
-            found += np.take(self.extra_before[rows], piece, axis=1)
+            return np.zeros((self._n_groups, len(offsets)), np.int64)
+        at, back = np.unique(offsets, return_inverse=True)
+        return self._bytes(*self._places(at))[:, back]
+
+    @property
+    def _n_groups(self) -> int:
+        return max(len(self.rows) - 1, 0)
+
+    def _numbers(self, begin: I64, stop: I64) -> tuple[I64, I64]:
+        """Return how many pieces begin before `stop`, and end up to `begin`."""
+        begun = np.searchsorted(self.edges[:-1], stop, "left")
+        return begun, np.searchsorted(self.edges[1:], begin, "right")
+
+    def _sums(
+        self,
+        table: Array,
+        piece: I64,
+        inside: I64 | None = None,
+        *,
+        cells: bool = False,
+    ) -> I64:
+        """Return sums of a table before ascending places, or of the cells between.
+
+        `inside` says how many bytes behind the beginning of a piece; None: numbers of
+        the pieces are summed up, not of their bytes.
+        """
+        found = np.empty((self._n_groups, len(piece) - cells), np.int64)
+        library().ggscope_heat_sums(
+            table, table.itemsize, table.shape[1], self.rows, self._n_groups,
+            None if inside is None else self.edges, piece, inside, len(piece), cells,
+            np.empty(table.shape[1] + 1, np.uint64), found,
+        )  # fmt: skip
+        return found
+
+    def _bytes(self, piece: I64, inside: I64, *, cells: bool = False) -> I64:
+        """Return the bytes before ascending places, or those of the cells between."""
+        found = self._sums(self.covers, piece, inside, cells=cells)
+        if self.spread is None:
+            return found
+        pieces, table = self.spread
+        amount = (table[self.rows[1:]] - table[self.rows[:-1]]).astype(np.int64)
+        before = np.zeros((len(amount), len(pieces) + 1), np.int64)
+        np.cumsum(amount, axis=1, out=before[:, 1:])
+        share, small = _parts(inside, np.diff(self.edges)[piece])
+        share[~np.isin(piece, pieces)] = 0
+        library().ggscope_heat_spread(
+            amount, before, len(pieces), self._n_groups, np.searchsorted(pieces, piece),
+            share, small, len(piece), cells, found,
+        )  # fmt: skip
         return found
 
     @property
@@ -332,12 +366,17 @@ def scaled(amount: I64, part: I64, whole: I64) -> I64:
     ----------
     amount : >= 0. whole : > 0. part : 0..whole.
     """
+    share, small = _parts(part, whole)
+    times, rest = np.divmod(amount, small)
+    return np.asarray(times * share + rest * share // small, np.int64)
+
+
+def _parts(part: I64, whole: I64) -> tuple[I64, I64]:
+    """Return `part` and `whole` in parts of below 31 bits."""
     bits = np.frexp(whole.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(bits - 31, 0)
     small = np.maximum(whole >> shift, 1)
-    share = np.where(part == whole, small, np.minimum(part >> shift, small))
-    times, rest = np.divmod(amount, small)
-    return np.asarray(times * share + rest * share // small, np.int64)
+    return np.where(part == whole, small, np.minimum(part >> shift, small)), small
 
 
 def heat_base(
@@ -535,16 +574,4 @@ def _over_rows(table: Array) -> Array:
     # Row by row: numpy's cumsum down the columns is ten times slower.
     for row in range(len(table)):
         np.add(result[row], table[row], out=result[row + 1], casting="unsafe")
-    return result
-
-
-def _groups(table: Array, row_edges: I64) -> I64:
-    """Return the sums of the rows between neighbouring edges, int64."""
-    return (table[row_edges[1:]] - table[row_edges[:-1]]).astype(np.int64)
-
-
-def _cumulated(table: I64) -> I64:
-    """Return sums along each row before each column, one column more."""
-    result = np.zeros((table.shape[0], table.shape[1] + 1), np.int64)
-    np.cumsum(table, axis=1, out=result[:, 1:])
     return result

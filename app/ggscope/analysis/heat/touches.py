@@ -325,6 +325,15 @@ class Counts:
         n = part[row, place].astype(np.int64)
         return Entries(row.astype(np.int64), touches[place], n)
 
+    def of_row(self, row: int) -> "Counts":
+        """Return those of one row."""
+        old = self.entries
+        dense = None if self.dense is None else self.dense[row : row + 1]
+        keep = np.flatnonzero(old.row == row)
+        none = np.zeros(len(keep), np.int64)
+        entries = Entries(none, old.touch[keep], old.n[keep])
+        return Counts(1, dense, self.column, entries)
+
     def summed(self) -> "Counts":
         """Return one row for all rows."""
         n = np.zeros(len(self.column), np.int64)

@@ -242,13 +242,7 @@ class HeatGeometry:
 
     def cells(self) -> HeatCells:
         """Return the cells of the heat."""
-        scene, rows = self.scene, self.row_edges
-        view = scene.view
-        what = (view.top, view.bottom, len(rows), scene.metric)
-        grid = scene.cache.get(
-            "grid", (id(scene.base), *what), lambda: scene.base.grid(rows, scene.metric)
-        )
-        return self._cells(grid)
+        return self._cells(self.scene.base.grid(self.row_edges, self.scene.metric))
 
     def total_cells(self, metric: Metric) -> HeatCells:
         """Return the cells of all rows together."""
@@ -264,7 +258,7 @@ class HeatGeometry:
         is_new = np.diff(edges, prepend=-1) > 0
         offsets = edges[is_new]
         if len(offsets) < 2:
-            none = np.zeros((len(grid.before), 1), np.int64)
+            none = np.zeros((len(grid.rows) - 1, 1), np.int64)
             return HeatCells(edges[[0, -1]], none, np.zeros(len(edges) - 1, np.int64))
         column = np.cumsum(is_new)[:-1] - 1
         return HeatCells(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -183,16 +184,14 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
     base = scene.base
     begin = base.files.offset[unit : unit + 1]
     stop = begin + base.files.size[unit : unit + 1]
-    whole = (0, len(base.rows))
     found = []
-    parts = [(whole, tr("all rows"))]
+    parts = [(base.total_grid, tr("all rows"))]
     if row >= 0:
         name = f"{base.rows.kind} {scene.row_name(row)}"
-        parts.insert(0, ((row, row + 1), name))
-    for ends, words in parts:
-        edges = np.array(ends, np.int64)
-        count = int(base.grid(edges, "count").between(begin, stop)[0, 0])
-        size = int(base.grid(edges, "bytes").between(begin, stop)[0, 0])
+        parts.insert(0, (partial(base.row_grid, row), name))
+    for grid, words in parts:
+        count = int(grid("count").between(begin, stop)[0, 0])
+        size = int(grid("bytes").between(begin, stop)[0, 0])
         is_open = base.maybe[unit] or base.silent[unit]
         none = tr("not known") if is_open else tr("never")
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none

@@ -1,54 +1,119 @@
 """Cells of a heatmap in compiled code are those of numpy; tables of counts."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.heat.heatmap import HeatGrid
+from ggscope.analysis.heat.heatmap import HeatGrid, scaled
 from ggscope.analysis.heat.touches import Counts, Entries
 
 
-def grid(seed: int, n_rows: int, n_pieces: int) -> HeatGrid:
+def grid(seed: int, n_rows: int, n_pieces: int, dtype: type = np.int64) -> HeatGrid:
     """Return a grid of random rows over pieces of random sizes, from 0."""
     rng = np.random.default_rng(seed)
     edges = np.concatenate([[0], np.cumsum(rng.integers(1, 1 << 32, n_pieces))])
-    covers = rng.integers(0, 1 << 12, (n_rows, n_pieces))
-    before = np.zeros((n_rows, n_pieces + 1), np.int64)
-    np.cumsum(covers * np.diff(edges), axis=1, out=before[:, 1:])
-    return HeatGrid(edges.astype(np.int64), before, covers)
+    table = np.zeros((n_rows + 1, n_pieces), np.int64)
+    np.cumsum(rng.integers(0, 1 << 12, (n_rows, n_pieces)), axis=0, out=table[1:])
+    return HeatGrid(
+        edges.astype(np.int64), np.arange(n_rows + 1), table.astype(dtype)
+    )  # fmt: skip
+
+
+def sums(found: HeatGrid, table: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return int64[g, p + 1]: the numbers of each group before each piece."""
+    of_group = np.diff(table[found.rows].astype(np.int64), axis=0)
+    before = np.zeros((len(of_group), len(weights) + 1), np.int64)
+    np.cumsum(of_group * weights, axis=1, out=before[:, 1:])
+    return before
+
+
+def bytes_before(found: HeatGrid, offsets: np.ndarray) -> np.ndarray:
+    """Return int64[g, m] as the definition says it, in numpy."""
+    at = np.clip(offsets, found.edges[0], found.edges[-1])
+    piece = np.searchsorted(found.edges[1:-1], at, "right")
+    own = np.diff(found.covers[found.rows].astype(np.int64), axis=0)[:, piece]
+    width, inside = np.diff(found.edges), at - found.edges[piece]
+    result = sums(found, found.covers, width)[:, piece] + own * inside
+    if found.spread is not None:
+        table = np.zeros(found.covers.shape, np.int64)
+        table[:, found.spread[0]] = found.spread[1]
+        own = np.diff(table[found.rows], axis=0)[:, piece]
+        result += sums(found, table, np.ones_like(width))[:, piece]
+        result += scaled(own, inside[None, :], width[piece][None, :])
+    return result
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 999), st.integers(0, 5), st.integers(1, 9), st.data())
-def test_cells_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, data):
-    found = grid(seed, n_rows, n_pieces)
+@given(
+    st.integers(0, 999), st.integers(0, 5), st.integers(1, 9),
+    st.sampled_from([np.int16, np.int32, np.int64]), st.data(),
+)  # fmt: skip
+def test_cells_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, dtype, data):
+    found = grid(seed, n_rows, n_pieces, dtype)
+    some = np.flatnonzero(np.random.default_rng(seed).integers(0, 2, n_pieces))
+    if seed % 2:  # bytes that are spread over some of the pieces
+        spread = some, 1_000_003 * found.covers[:, some].astype(np.int64)
+        found = replace(found, spread=spread)
     last = int(found.edges[-1])
     offsets = data.draw(st.lists(st.integers(-9, last + 9), max_size=20))
     edges = np.array(sorted(offsets), np.int64)
+    expected = bytes_before(found, edges)
 
     cells = found.cells(edges)
 
     assert cells.dtype == np.int64
     assert cells.shape == (n_rows, max(len(edges) - 1, 0))
-    assert np.array_equal(cells, np.diff(found.bytes_before(edges), axis=1))
+    assert np.array_equal(cells, np.diff(expected, axis=1))
+    mixed = np.random.default_rng(seed).permutation(len(edges))
+    assert np.array_equal(found.bytes_before(edges[mixed]), expected[:, mixed])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 999), st.integers(0, 5), st.integers(1, 9), st.data())
+def test_accesses_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, data):
+    begins, stops = (grid(seed + i, n_rows, n_pieces) for i in (0, 1))
+    found = HeatGrid(begins.edges, begins.rows, begins.covers, ends=stops.covers)
+    last = int(found.edges[-1])
+    offsets = data.draw(st.lists(st.integers(-9, last + 9), max_size=20))
+    begin = np.array(offsets[: len(offsets) // 2], np.int64)
+    stop = np.array(offsets[-len(begin) :] if len(begin) else [], np.int64)
+    ones = np.ones(n_pieces, np.int64)
+    begun = np.searchsorted(found.edges[:-1], stop, "left")
+    ended = np.searchsorted(found.edges[1:], begin, "right")
+    expected = (
+        sums(found, found.covers, ones)[:, begun]
+        - sums(found, stops.covers, ones)[:, ended]
+    )
+    expected[:, stop <= begin] = 0
+
+    assert np.array_equal(found.between(begin, stop), expected)
+    edges = np.array(sorted(offsets), np.int64)
+    assert np.array_equal(found.cells(edges), found.between(edges[:-1], edges[1:]))
 
 
 def test_cells_of_a_whole_file_add_up_to_its_bytes():
     found = grid(1, 3, 50)
     edges = np.linspace(0, int(found.edges[-1]), 777).astype(np.int64)
     edges[-1] = found.edges[-1]
+    whole = sums(found, found.covers, np.diff(found.edges))[:, -1]
 
-    assert found.cells(edges).sum(axis=1).tolist() == found.before[:, -1].tolist()
+    assert found.cells(edges).sum(axis=1).tolist() == whole.tolist()
 
 
-def test_cells_of_every_other_row_are_those_of_that_row():
+def test_groups_of_rows_have_the_sums_of_their_rows():
     found = grid(1, 6, 4)
     edges = np.array([0, 5, int(found.edges[-1])], np.int64)
-    every_other = HeatGrid(found.edges, found.before[::2], found.covers[::2])
+    groups = np.array([0, 2, 2, 6])
+    each = found.cells(edges)
 
-    cells = every_other.cells(edges)
+    cells = HeatGrid(found.edges, groups, found.covers).cells(edges)
 
-    assert np.array_equal(cells, np.diff(found.bytes_before(edges), axis=1)[::2])
+    assert cells.tolist() == [
+        each[low:high].sum(axis=0).tolist() for low, high in itertools.pairwise(groups)
+    ]
 
 
 def counts(dense: np.ndarray, column: list[int]) -> Counts:
