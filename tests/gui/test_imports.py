@@ -1,12 +1,14 @@
 """What the window imports ahead, a part in each turn of its event loop."""
 
 import gc
+import linecache
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui import imports
@@ -105,3 +107,26 @@ def test_what_importing_made_is_no_part_of_what_garbage_is_sought_in() -> None:
 
     assert set_apart > 10_000
     assert not gc.get_freeze_count()
+
+
+def test_source_of_an_imported_module_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "ggscope_reads_nothing": "from PySide6.QtCore import QTimer\n",
+        "ggscope_imports_it": "import ggscope_reads_nothing\n",
+        "ggscope_has_features": "from PySide6.QtCore import QTimer\n"
+        "from __feature__ import snake_case\n"
+        "timer = QTimer()\ntimer.set_interval(3)\n",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    linecache.clearcache()
+
+    imports.spare_sources()
+
+    assert import_one("ggscope_imports_it")
+    assert not any(str(tmp_path) in name for name in linecache.cache)
+    assert import_one("ggscope_has_features")
+    assert QTimer().interval() == 0  # whose names are the usual ones here

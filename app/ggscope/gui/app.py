@@ -27,7 +27,7 @@ from ggscope import assets
 from ggscope.errors import NativeError
 from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.hand_over import Door, open_options
-from ggscope.gui.imports import import_ahead
+from ggscope.gui.imports import import_ahead, spare_sources
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import RETURNER, MainThreadCollector, share_one_heap
 from ggscope.gui.reception import Reception
@@ -160,6 +160,7 @@ def create_app(arguments: Sequence[str] = ("ggscope",)) -> QApplication:
     if isinstance(running, QApplication):
         return running
     share_one_heap()
+    spare_sources()
     sys.setswitchinterval(_SWITCH_S)
     surface = QSurfaceFormat()
     surface.setVersion(3, 3)

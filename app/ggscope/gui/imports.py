@@ -10,6 +10,7 @@ longer than in all that a tab holds, so it is set apart before there is a tab.
 
 import gc
 import importlib
+import linecache
 import logging
 import sys
 from collections import deque
@@ -44,6 +45,20 @@ _SOON = (
 )
 REST_MS = 10
 """Between two turns of work that nobody waits for: the window has its own."""
+
+
+def spare_sources() -> None:
+    """Keep PySide from reading the source of every module that is imported.
+
+    It looks for its own name there, to know where "features" may be switched on: one
+    of ten seconds of importing, and 17 MB, since Python keeps the text of what was
+    read. What asks for features gets them all the same. Does nothing where PySide goes
+    another way.
+    """
+    feature = sys.modules.get("PySide6.support.feature")
+    if hasattr(feature, "_mod_uses_pyside"):
+        vars(feature)["_mod_uses_pyside"] = lambda _: True
+    linecache.clearcache()
 
 
 def import_tab(owner: QObject, then: Callable[[], object]) -> None:
