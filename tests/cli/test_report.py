@@ -272,7 +272,7 @@ def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
         assert abs(boxes[first][0] + (begins - first) * per_second - x) < 3
         assert -3 < length * per_second - width < 4
     captions = "".join(page_of(target).texts["figcaption"])
-    assert f"Boxes that tell exact times when pointed at: {len(spots)}." in captions
+    assert f"Pointing tells the exact figures of {len(spots)} spans." in captions
 
 
 def test_boxes_beyond_their_room_are_left_out_and_counted(
@@ -292,12 +292,43 @@ def test_boxes_beyond_their_room_are_left_out_and_counted(
     assert (
         min(w for _, _, w, *_ in few) >= sorted(w for _, _, w, *_ in every)[-len(few)]
     )
-    assert f"the widest {len(few)} of {len(every)}." in some
+    assert f"the widest {len(few)} of {len(every)} spans." in some
     assert_sides("the widest * of *", some, all_of_them)
-    path = SAMPLES / "tinyllama-256.bin"
-    run("report", path, "-o", target, "--view", "heatmap", "--force")
-    none = "".join(page_of(target).texts.get("figcaption", []))
-    assert_sides("Boxes that tell exact times when pointed at: *.", some, none)
+    run("report", path, "-o", target, "--view", "buffers", "--force")
+    texts = page_of(target).texts
+    none = "".join(texts.get("figcaption", []) + texts["p"])
+    assert_sides("Pointing tells the exact figures of * *.", all_of_them, none)
+
+
+def test_cells_and_tensors_tell_what_the_tables_have(run, tmp_path) -> None:
+    path, target = SAMPLES / "moe-experiment", tmp_path / "r.html"
+
+    run("report", path, "-o", target, "--view", "heatmap")
+    tensors = spots_of(target)
+    run("report", path, "-o", target, "--view", "experts", "--force")
+    cells = spots_of(target)
+    hot = json.loads(run("hot", path, "--by", "tensor", "--json", "--limit", 9999).out)
+
+    rows = {row["key"]: row for row in hot["rows"]}
+    told = 0
+    for *_, words in tensors:
+        name, _, said = words.partition(": ")
+        row = rows.get(name)
+        if row is None or not said.startswith("accesses "):
+            continue
+        told += 1
+        numbers = re.match(r"accesses ([\d,]+), bytes ([\d,]+)", said)
+        assert [int(n.replace(",", "")) for n in numbers.groups()] == [
+            row["accesses"], row["bytes"],
+        ]  # fmt: skip
+    assert told > 5
+    said = {words.partition(": ")[2] for *_, words in tensors}
+    known = next(words for words in said if "perhaps" not in words)
+    open_ = next(words for words in said if not words.startswith("accesses "))
+    assert_sides("not known whether accessed", open_, known)
+    assert_sides(", perhaps * accesses more", open_, known)
+    layers = {words.split(",")[0] for *_, words in cells}
+    assert layers == {"layer 0", "layer 1", "layer 2", "layer 3"}
 
 
 def test_what_is_no_page_or_there_already_is_refused(run, built, tmp_path) -> None:

@@ -6,6 +6,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,7 @@ _TITLES: dict[By, str] = {
 _DPI = (144, 96, 60)
 """Figures are drawn at the first of these at which all fit into the page."""
 _SPOT_BYTES = 600_000
-"""What can be pointed at in a picture takes at most so much of the page."""
+"""What can be pointed at in pictures takes at most so much of the page."""
 _ROOM = MAX_BYTES - 1_200_000 - _SPOT_BYTES
 """Bytes for pictures: texts take less than the rest, for all of them are cut."""
 
@@ -179,12 +180,13 @@ def _pictures(
         if views is None and not (entry.has_data(trace) and _is_of_use(name, trace)):
             continue
         figures.append((entry.title, entry.load_figure()(trace)))
+    room = _SPOT_BYTES // max(len(figures), 1)
     for dpi in _DPI:
         pictures: list[Picture] = []
         failed: list[str] = []
         for title, figure in figures:
             try:
-                pictures.append(_picture(trace, title, figure, dpi))
+                pictures.append(_picture(trace, title, figure, dpi, room))
             except ExportError as error:
                 failed.append(f"{title}: {error}")
         if sum(picture.size for picture in pictures) <= _ROOM:
@@ -208,28 +210,46 @@ def _is_of_use(name: str, trace: Trace) -> bool:
     return name != "timeline" or any(len(table) for table in counted)
 
 
-def _picture(trace: Trace, title: str, figure: "Figure", dpi: int) -> Picture:
+def _picture(
+    trace: Trace, title: str, figure: "Figure", dpi: int, room: int
+) -> Picture:
     look = replace(figure.look, dpi=dpi, theme="light")
     light, drawn = figure.png(look)
     dark, _ = figure.png(replace(look, theme="dark"))
-    shown, found = drawn.picture, drawn.picture.spots
-    caption, spots = drawn.caption, list[Spot]()
-    if found is not None and len(found.ids):
-        spots = _widest(trace, found)
-        n, n_all = format_count(len(spots)), format_count(len(found.ids))
-        of = n if len(spots) == len(found.ids) else f"the widest {n} of {n_all}"
-        caption += f" Boxes that tell exact times when pointed at: {of}."
-    extent = shown.width, shown.height
-    return Picture(title, light, dark, caption, extent, tuple(spots))
+    shown = drawn.picture
+    spots, told = _spots(trace, shown.spots, room)
+    caption = " ".join([drawn.caption, *told])
+    return Picture(title, light, dark, caption, (shown.width, shown.height), spots)
 
 
-def _widest(trace: Trace, found: "Spots") -> list[Spot]:
-    """Return the widest spots with what they say, as many as have room."""
-    left, spots = _SPOT_BYTES, list[Spot]()
+def _spots(
+    trace: Trace, found: "tuple[Spots, ...]", room: int
+) -> tuple[tuple[Spot, ...], list[str]]:
+    """Return what can be pointed at, and sentences on how much of it has room."""
+    kinds: dict[str, list[Spots]] = {}
+    for group in found:
+        kinds.setdefault(group.what, []).append(group)
+    spots, told = list[Spot](), list[str]()
+    for what, groups in kinds.items():
+        n_all = sum(len(group.ids) for group in groups)
+        here = [spot for group in groups for spot in _widest(trace, group, room, n_all)]
+        if not here:
+            continue
+        n = format_count(len(here))
+        of = n if len(here) == n_all else f"the widest {n} of {format_count(n_all)}"
+        told.append(f"Pointing tells the exact figures of {of} {what}.")
+        spots += here
+    return tuple(spots), told
+
+
+def _widest(trace: Trace, found: "Spots", room: int, n_all: int) -> list[Spot]:
+    """Return the widest spots with what they say, as many as have their share."""
+    left, spots = room * len(found.ids) // max(n_all, 1), list[Spot]()
+    words = found.words or partial(_span_words, trace)
     for i in np.argsort(-found.width, kind="stable").tolist():
         spot = Spot(
             float(found.x[i]), float(found.y[i]), float(found.width[i]),
-            float(found.height[i]), _span_words(trace, int(found.ids[i])),
+            float(found.height[i]), words(int(found.ids[i])),
         )  # fmt: skip
         left -= len(spot_markup(spot).encode())
         if left < 0:

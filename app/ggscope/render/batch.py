@@ -6,7 +6,8 @@ down. Batches are drawn in list order. Nothing here knows Qt or OpenGL.
 Small collectors that turn scattered `add` calls into few large batches.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -194,21 +195,33 @@ class TextBatch:
 Batch = RectBatch | ImageBatch | ColumnBatch | LineBatch | AreaBatch | TextBatch
 
 
+SPOT_PX = 3.0
+"""What is narrower or lower cannot be pointed at."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Spots:
-    """Spans that can be told apart in a picture, each with its rectangle.
+    """Things that can be told apart in a picture, each with its rectangle.
 
     Attributes
     ----------
-    ids : int64[n].
+    what : what they are, in the plural.
+    ids : int64[n], numbers that `words` takes.
     x, y, width, height : float64[n], device-independent pixels of the picture.
+    words : every digit of one, on one line; None of spans, of which others can tell.
     """
 
+    what: str
     ids: npt.NDArray[np.int64]
     x: npt.NDArray[np.float64]
     y: npt.NDArray[np.float64]
     width: npt.NDArray[np.float64]
     height: npt.NDArray[np.float64]
+    words: Callable[[int], str] | None = None
+
+    def moved(self, dx: float, dy: float) -> "Spots":
+        """Return them elsewhere."""
+        return replace(self, x=self.x + dx, y=self.y + dy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +236,7 @@ class DisplayList:
     batches : in drawing order.
     n_still : so many of the first batches will be the very same objects in the next
         picture, unless what it shows has changed as a whole.
-    spots : what can be pointed at, where a figure has such.
+    spots : what can be pointed at, in figures.
     """
 
     width: float
@@ -232,7 +245,7 @@ class DisplayList:
     background: int = 0xFFFFFFFF
     batches: tuple[Batch, ...] = field(default_factory=tuple)
     n_still: int = 0
-    spots: Spots | None = None
+    spots: tuple[Spots, ...] = ()
 
 
 Values = npt.ArrayLike

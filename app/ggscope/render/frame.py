@@ -5,7 +5,6 @@ picture lies under it and nothing of it is cut.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import ceil
 
 from ggscope.render.batch import (
@@ -135,11 +134,10 @@ class Frame:
         for bar in self._bars:
             batches += self._bar_batches(bar, y, texts)
             y += _LINE_HEIGHT
-        spots = body.spots
         return DisplayList(
             whole.width, whole.height, whole.scale, whole.background,
             (*whole.batches, *batches, *texts.batch()),
-            spots=None if spots is None else replace(spots, y=spots.y + self.top),
+            spots=whole.spots,
         )  # fmt: skip
 
     def _bar_batches(self, bar: ColorBar, y: float, texts: TextList) -> list[Batch]:

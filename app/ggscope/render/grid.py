@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64
+from ggscope.model.units import NOT_AVAILABLE
 from ggscope.render import colors as colormap
 from ggscope.render.batch import (
+    SPOT_PX,
     U32,
     Align,
     AreaBatch,
@@ -28,6 +30,7 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
     RectList,
+    Spots,
     Text,
     TextBatch,
 )
@@ -181,8 +184,33 @@ def compose_grid(scene: GridScene) -> DisplayList:
     batches += _bar(place, texts)
     batches.append(TextBatch(tuple(texts)))
     return DisplayList(
-        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
-    )
+        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches),
+        spots=() if scene.show_bar else (_spots(place),),
+    )  # fmt: skip
+
+
+def _spots(place: GridGeometry) -> Spots:
+    """Return the cells that are wide and high enough to be pointed at."""
+    scene, n_columns = place.scene, place.n_columns
+    xs, ys = place.column_edges(), place.row_edges()
+    y, x = np.meshgrid(ys[:-1], xs[:-1], indexing="ij")
+    high, wide = np.meshgrid(np.diff(ys), np.diff(xs), indexing="ij")
+    ids = np.flatnonzero(((wide >= SPOT_PX) & (high >= SPOT_PX)).ravel())
+    x, y, wide, high = (side.ravel()[ids] for side in (x, y, wide, high))
+
+    def words(cell: int) -> str:
+        row, column = divmod(cell, n_columns)
+        value = float(scene.values[row, column])
+        where = (
+            f"{scene.row_title} {scene.row_labels[row]}, "
+            f"{scene.column_title} {scene.column_labels[column]}"
+        )
+        if math.isnan(value):
+            return f"{where}: {NOT_AVAILABLE}"
+        exact = f"{int(value):,}" if value.is_integer() else f"{value:.9g}"
+        return f"{where}: {exact} ({scene.value_title or scene.title})"
+
+    return Spots("cells", ids, x, y, wide, high, words)
 
 
 def nothing_color(theme: Theme) -> int:
@@ -462,7 +490,10 @@ def placed(
     batches = [
         moved(batch, dx, dy) for picture, dx, dy in parts for batch in picture.batches
     ]
-    return DisplayList(width, height, scale, background, tuple(batches))
+    spots = [s.moved(dx, dy) for picture, dx, dy in parts for s in picture.spots]
+    return DisplayList(
+        width, height, scale, background, tuple(batches), spots=tuple(spots)
+    )
 
 
 def _clip(clip: Clip | None, dx: float, dy: float) -> Clip | None:

@@ -15,6 +15,7 @@ from ggscope.model.units import (
     format_offset,
 )
 from ggscope.render.batch import (
+    SPOT_PX,
     Align,
     AreaBatch,
     Batch,
@@ -24,6 +25,7 @@ from ggscope.render.batch import (
     LineList,
     Pattern,
     RectList,
+    Spots,
     Text,
     TextList,
 )
@@ -391,7 +393,35 @@ def compose_heatmap(scene: HeatScene) -> DisplayList:
         *(_axis_title(place) if scene.is_figure else foot(place, scale)),
     ]
     return DisplayList(
-        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
+        scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches),
+        spots=(_spots(place),) if scene.is_figure else (),
+    )  # fmt: skip
+
+
+def _spots(place: HeatGeometry) -> Spots:
+    """Return the tensors and slices of experts that are wide enough to point at."""
+    scene, base = place.scene, place.scene.base
+    begin, stop = scene.axis.unit_positions()
+    x0 = np.maximum(place.x.xs(begin), place.x.x0)
+    x1 = np.minimum(place.x.xs(stop), place.x.x1)
+    ids = np.flatnonzero(x1 - x0 >= SPOT_PX)
+    top, bottom = place.disk[0], max(place.names[1], place.heat[1])
+    n_bytes, counts = base.unit_sums()
+
+    def words(unit: int) -> str:
+        offset, size = int(base.files.offset[unit]), int(base.files.size[unit])
+        count, read = int(counts[unit]), int(n_bytes[unit])
+        is_open = base.maybe[unit] or base.silent[unit]
+        never = "not known whether accessed" if is_open else "never accessed"
+        said = f"accesses {count:,}, bytes {read:,}" if count else never
+        if base.maybe[unit]:
+            said += f", perhaps {int(base.maybe[unit]):,} accesses more"
+        name = scene.unit_name(unit) or "without a name"
+        return f"{name}: {said}; {size:,} B at {offset:,} of the file"
+
+    high = np.full(len(ids), bottom - top)
+    return Spots(
+        "tensors", ids, x0[ids], np.full(len(ids), top), x1[ids] - x0[ids], high, words
     )
 
 

@@ -33,7 +33,6 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
     RectList,
-    Spots,
     Text,
     TextBatch,
     TextList,
@@ -563,15 +562,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     ]
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
-    spots = None
-    if scene.is_figure:
-        parts = pinned.spots(), body.spots()
-        spots = Spots(
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in Spots.__slots__
-            )
-        )
+    spots = (pinned.spots(), body.spots()) if scene.is_figure else ()
     return DisplayList(
         scene.width, scene.height, scene.scale, theme.pane, tuple(batches), spots=spots
     )

@@ -207,9 +207,11 @@ class LanesDraft:
         """Return the wide spans of the rows, once they are drawn."""
         wide = self._rows.wide
         if wide is None:
-            return Spots(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(4)))
-        sides = wide.x0, wide.y0, wide.x1 - wide.x0, wide.y1 - wide.y0
-        return Spots(wide.ids.astype(np.int64), *sides)
+            none = np.zeros(0)
+            return Spots("spans", none.astype(np.int64), none, none, none, none)
+        width, height = wide.x1 - wide.x0, wide.y1 - wide.y0
+        ids = wide.ids.astype(np.int64)
+        return Spots("spans", ids, wide.x0, wide.y0, width, height)
 
     def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
         """Return top and bottom of a row's spans, one or two pixels inside."""
