@@ -309,6 +309,19 @@ def test_every_pane_stands_any_size_of_font_and_window(
             assert broken(document) == []
 
 
+def test_painted_panes_are_as_large_as_the_font_scale_wherever_they_stand(
+    document: Document, settings: Settings, qtbot: QtBot
+) -> None:
+    settings.change("appearance", font_scale=150)
+
+    for view_id in PANES:
+        document.workspace.show_view(view_id)
+        settle(qtbot, document)
+        for view in document.workspace.views(view_id):
+            if isinstance(view, PaintedView):
+                assert view.font_zoom == 1.5, view_id
+
+
 @pytest.mark.parametrize("look", ["light", "dark"])
 def test_change_of_theme_reaches_every_pane(
     document: Document, window: MainWindow, settings: Settings, qtbot: QtBot, look: str
