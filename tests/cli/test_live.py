@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 from ggscope.cli.arguments import parse
 from ggscope.gui.hand_over import letter_of
-from ring_writer import Writer
+from ggscope.live.follow import follow
+from ggscope_capture.ring import Frame
+from ring_writer import Writer, frame
+from ring_writer import text as told_text
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
@@ -18,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 WRITER = Path(__file__).parents[1] / "ring_writer.py"
 KEYS = {"records", "records_per_s", "lost", "lag_ms", "state", "fill", "restarts"}
 KEYS |= {"resident_bytes", "model_bytes", "read_bytes", "major_faults"}
+KEYS |= {"self_test", "backends"}
 
 
 def lines(text: str) -> list[dict]:
@@ -38,6 +43,7 @@ def test_live_prints_a_line_a_second_until_the_program_ends(run, tmp_path):
     assert found[-1]["records"] == told["written"]
     assert found[-1]["lost"] == told["dropped"]
     assert all(line.keys() == KEYS for line in found)
+    assert (found[-1]["self_test"], found[-1]["backends"]) == (None, None)
     assert "is not there yet" in answer.err
 
 
@@ -62,6 +68,36 @@ def test_live_follows_the_ring_that_the_environment_names(run, tmp_path, monkeyp
 
     assert answer.out.splitlines()[-1].startswith("400 records, ")
     assert "the program has ended" in answer.err
+
+
+def ring_with_facts(path: Path) -> str:
+    writer = Writer(path)
+    check = struct.pack("<IIIIQQQQ", 0, 1, 1, 4, 400, 396, 1, 0)
+    card = told_text("RPC0") + told_text("RPC0[a:1]") + told_text("a card")
+    with path.with_name(f"{path.name}.defs").open("ab") as file:
+        file.write(frame(Frame.CHECK, check))
+        file.write(frame(Frame.BACKEND, struct.pack("<IIQ", 2, 0, 9) + card))
+    for backend in (2, 2, 0):
+        writer.graph(backend=backend)
+    writer.end()
+    return str(path)
+
+
+def test_live_tells_the_self_test_and_the_backends_as_the_window_does(run, tmp_path):
+    (line,) = lines(run("live", ring_with_facts(tmp_path / "a"), "--json").out)
+    words = run("live", ring_with_facts(tmp_path / "b")).out.strip()
+    window = follow(Path(ring_with_facts(tmp_path / "c")))
+    window.poll()
+    told = window.heard().run_words()
+    window.close()
+
+    assert line["self_test"] == "graph 0: 396 of 400 expected records seen"
+    assert line["backends"] == "RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
+    assert told == (
+        f"self-test: {line['self_test']}",
+        f"backends: {line['backends']}",
+    )
+    assert words.endswith(" · ".join(("", *told)))
 
 
 def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):

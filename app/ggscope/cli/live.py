@@ -93,13 +93,16 @@ def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:
                 "model_bytes": _known(heard.model_bytes),
                 "read_bytes": _known(heard.read_bytes),
                 "major_faults": _known(heard.major_faults),
+                "self_test": heard.run.get("self-test"),
+                "backends": heard.run.get("backends"),
             }
         )
     lost = "not known" if heard.lost < 0 else format_count(heard.lost)
-    return one_line(
+    figures = (
         f"{format_count(heard.records)} records, {format_count(round(rate))}/s, "
         f"lost {lost}, lag {'N/A' if lag is None else f'{lag:.1f} ms'}"
     )
+    return one_line(" · ".join((figures, *heard.run_words())))
 
 
 def _known(number: int) -> int | None:

@@ -90,7 +90,7 @@ class LiveStrip(QFrame):
             text += self.tr(" · {0} records wait to be shown").format(format_count(n))
         self.figures.setText(text)
         self.figures.setAccessibleName(text)
-        set_tip(self.figures, meters.heard.run)
+        set_tip(self.figures, "\n".join(meters.heard.run_words()))
         for part in self._buttons():
             part.setEnabled(follower.is_on)
         self.save.setEnabled(follower.kept.place is not None)

@@ -52,8 +52,9 @@ _MOST_OPS = 1 << 10
 _UBATCH_BYTES = 24
 """Of its event before the tokens."""
 _BUILD_BYTES = 32
-_OF_MODELS = (4, 5, 12)
-"""Definitions that count even where no spans are kept: models, weights, mappings."""
+_TOLD = (4, 5, 9, 12, 13, 33)
+"""What counts even where no spans are kept: models, weights, mappings, backends and
+their graphs, the self-test."""
 _NO_END = int(SpanFlag.INFERRED_END)
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _COLUMNS = {
@@ -129,7 +130,7 @@ class ProgramSource:
             read_bytes=read,
             major_faults=faults,
             kept=self._kept(ring) if may_look else self._heard.kept,
-            run=self._trace.run_text() if may_look else self._heard.run,
+            run=self._trace.facts() if may_look else self._heard.run,
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
@@ -300,7 +301,7 @@ class _ProgramTrace:
     def add(self, ring: Ring, fresh: Fresh) -> bool:
         """Add what is new; tell whether anything was."""
         for frame in fresh.frames:
-            if not self._keeps_spans and frame.type not in _OF_MODELS:
+            if not self._keeps_spans and frame.type not in _TOLD:
                 continue
             try:
                 self._frame(frame)
@@ -335,9 +336,9 @@ class _ProgramTrace:
         """Take what of the models is in memory; tell whether that is news."""
         return self.residency.poll(ring.value("pid"), self._origin, self.n_records)
 
-    def run_text(self) -> str:
-        """Return what the program tells of itself, a line each."""
-        return "\n".join(f"{key}: {text}" for key, text in self._told.facts().items())
+    def facts(self) -> dict[str, str]:
+        """Return what the program tells of itself and its graphs."""
+        return self._told.facts()
 
     def snapshot(self, heard: Heard) -> Trace:
         """Return the trace as it stands."""
@@ -534,6 +535,9 @@ class _ProgramTrace:
     def _graph_begin(self, frame: Frame) -> None:
         head = struct.unpack_from("<IIIHHHHI16xI", frame.body)
         number, build, ubatch, slot, _, phase, split, _, backend = head
+        if not self._keeps_spans:
+            self._told.count_graph(backend)
+            return
         self._told.begin_graph(
             number,
             self._builds.get(build, (0, 0)),

@@ -5,8 +5,8 @@ themselves. A poll reads what is new and never waits.
 """
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -68,7 +68,7 @@ class Heard:
         all; -1 not known.
     read_bytes, major_faults : of the program so far; -1 not known.
     kept : where all of it can be saved from.
-    run : what the program tells of itself, a line each; "" where it tells nothing.
+    run : what the program tells of itself and its graphs, by what each is called.
     """
 
     state: State = State.WAITING
@@ -84,7 +84,11 @@ class Heard:
     read_bytes: int = -1
     major_faults: int = -1
     kept: Kept = _NOTHING
-    run: str = ""
+    run: Mapping[str, str] = field(default_factory=dict)
+
+    def run_words(self) -> tuple[str, ...]:
+        """Return what the program tells of itself, a text each."""
+        return tuple(f"{key}: {text}" for key, text in self.run.items())
 
 
 class LiveSource(Protocol):

@@ -583,7 +583,7 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
     writer = Writer(path)
     writer.graph()
     source.poll()
-    assert source.heard().run == ""
+    assert source.heard().run == {}
     assert set(source.snapshot().info.producer) == {"program"}
     check = struct.pack("<IIIIQQQQ", 0, 1, 1, 4, 400, 396, 1, 0)
     card = text("RPC0") + text("RPC0[a:1]") + text("a card")
@@ -605,6 +605,7 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
     assert told["backends"] == (
         "CPU: 1 graph; RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
     )
-    assert source.heard().run == (
-        f"self-test: {told['self-test']}\nbackends: {told['backends']}"
+    assert source.heard().run_words() == (
+        f"self-test: {told['self-test']}",
+        f"backends: {told['backends']}",
     )

@@ -126,7 +126,7 @@ class RunEvents:
         split : number within a computation that is split between backends.
         backend : number of the one that computes it; 0 = not told.
         """
-        self._n_graphs[backend] = self._n_graphs.get(backend, 0) + 1
+        self.count_graph(backend)
         lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
         phase = phase - 1 if phase in (1, 2) else -1
         name = f"graph · split {split}" if split else "graph"
@@ -199,6 +199,10 @@ class RunEvents:
             found.begin, found.end, self._tokens(), name, token=number,
             phase=found.phase,
         )  # fmt: skip
+
+    def count_graph(self, backend: int) -> None:
+        """Count a graph for the one that computes it; 0 = not told."""
+        self._n_graphs[backend] = self._n_graphs.get(backend, 0) + 1
 
     def add_backend(
         self, number: int, name: str, device: str, description: str
