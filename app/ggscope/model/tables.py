@@ -686,6 +686,23 @@ def distinct(values: Array) -> Array:
     return np.asarray(ranked[is_first])
 
 
+def ranked(values: Array) -> tuple[Array, I64, I64]:
+    """Return the different values ascending, where each comes first, and their places.
+
+    The last says for each value where it stands among the different ones. ``np.unique``
+    returns the same; it adds up booleans with the interpreter lock held, 0.1 s for the
+    ends of 10 million events.
+    """
+    order = np.argsort(values, kind="stable")
+    in_order = values[order]
+    is_first = np.ones(len(values), np.int64)
+    is_first[1:] = in_order[1:] != in_order[:-1]
+    place = np.empty(len(values), np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    first = order[is_first.astype(np.bool_)]
+    return values[first], first, place
+
+
 def ranges(begin: I64 | int, length: I64) -> I64:
     """Return the numbers ``begin[i] .. begin[i] + length[i]`` of all i, in order.
 

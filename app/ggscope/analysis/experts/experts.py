@@ -18,7 +18,7 @@ from ggscope.analysis.experts.slices import (
 from ggscope.analysis.reads.account import Account, account, loose_bytes
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
-from ggscope.model.tables import I64, Array, ranges, taken
+from ggscope.model.tables import I64, Array, ranges, ranked, taken
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
@@ -120,7 +120,7 @@ def _repeats(trace: Trace, found: Account, entries: I64) -> tuple[I64, I64, I64]
     if not parts:
         none = np.zeros(0, np.int64)
         return none, none, none
-    key, inverse = np.unique(np.concatenate([p[0] for p in parts]), return_inverse=True)
+    key, _, inverse = ranked(np.concatenate([p[0] for p in parts]))
     n_times = np.zeros(len(key), np.int64)
     np.add.at(n_times, inverse, np.concatenate([p[1] for p in parts]))
     return key >> 32, (key & 0xFFFFFFFF) - 1, n_times

@@ -32,6 +32,7 @@ from ggscope.model.tables import (
     Space,
     distinct,
     quality_of,
+    ranked,
 )
 from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
 from ggscope.model.units import TimeRange
@@ -511,7 +512,7 @@ def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:
     fits = np.append(_within(total, low, high), False)
     loose = accesses.loose
     rows = np.flatnonzero((loose.span >= 0) & (loose.what.size >= 0))
-    named, inverse = np.unique(loose.span[rows], return_inverse=True)
+    named, _, inverse = ranked(loose.span[rows])
     more = np.zeros(len(named), np.int64)
     np.add.at(more, inverse, loose.what.size[rows].astype(np.int64))
     own = np.append(total, -1)[accesses.pattern[named]]

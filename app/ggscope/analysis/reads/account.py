@@ -34,6 +34,7 @@ from ggscope.model.tables import (
     SpanFlag,
     distinct,
     ranges,
+    ranked,
     stacked,
     taken,
 )
@@ -371,9 +372,7 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
     if not len(op):
         return np.zeros(0, np.uint8)
     width = int(slot.max()) + 1
-    key, place = np.unique(
-        (op.astype(np.int64) + 1) * width + slot, return_inverse=True
-    )
+    key, _, place = ranked((op.astype(np.int64) + 1) * width + slot)
     found = [
         int(operand(trace.op_name(k // width - 1), k % width)) for k in key.tolist()
     ]
@@ -452,7 +451,7 @@ def _with_choices(trace: Trace, plain: Account) -> Account:
     if not known.any():
         return plain
     width = max(len(choices.key), 1)
-    pairs, which = np.unique(entry[known] * width + group[known], return_inverse=True)
+    pairs, _, which = ranked(entry[known] * width + group[known])
     more = _chosen(trace, plain, choices, *np.divmod(pairs, width))
     column = plain.column.astype(np.int32)
     column[spans[known]] = len(plain) + which
@@ -543,7 +542,7 @@ class _Choices:
         when = interval_of(starts, time) if by_pass else r.token[rows].astype(np.int64)
         good = when >= 0
         rows, when = rows[good], when[good]
-        whens, place = np.unique(when, return_inverse=True)
+        whens, _, place = ranked(when)
         key = place * EXPERT_KEY + r.layer[rows].astype(np.int64)
         both = distinct(key * EXPERT_KEY + r.expert[rows].astype(np.int64))
         of_key, expert = np.divmod(both, EXPERT_KEY)

@@ -16,7 +16,7 @@ from ggscope.analysis.reads.account import Account, Direction, account
 from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
-from ggscope.model.tables import I64, Array, Space, ranges
+from ggscope.model.tables import I64, Array, Space, ranges, ranked
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -427,7 +427,7 @@ def _groups(
         code = tensor * (1 << 20) + expert + 1
     else:
         code = tensor
-    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    _, first, group = ranked(code)
     rows = zip(tensor[first].tolist(), expert[first].tolist(), strict=True)
     return group, [_key(trace, by, t, e) for t, e in rows], first
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space
+from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, ranked
 from ggscope.model.trace import Trace
 
 NO_WEIGHT = -1
@@ -56,7 +56,7 @@ def booked_on(trace: Trace) -> BookedOn:
     per_pattern[n] = NOT_RECORDED
     loose = accesses.loose
     rows = np.flatnonzero(loose.span >= 0)
-    named, owner = np.unique(loose.span[rows], return_inverse=True)
+    named, _, owner = ranked(loose.span[rows])
     tensor = _heaviest(trace, loose.what.take(rows), owner, len(named))
     return BookedOn(per_pattern, named.astype(np.int64), tensor, trace.spans.tensor)
 
@@ -95,9 +95,7 @@ def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:
         return found
     of, tensor = owner[rows].astype(np.int64), what.tensor[rows].astype(np.int64)
     width = int(tensor.max()) + 1
-    pair, first, place = np.unique(
-        of * width + tensor, return_index=True, return_inverse=True
-    )
+    pair, first, place = ranked(of * width + tensor)
     size = np.zeros(len(pair), np.int64)
     np.add.at(size, place, np.maximum(what.size[rows].astype(np.int64), 0))
     of, tensor = np.divmod(pair, width)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64, Array, Phase, distinct, latest_owner
+from ggscope.model.tables import I64, Array, Phase, distinct, latest_owner, ranked
 
 
 def covering(start: I64, end: I64, points: I64) -> I64:
@@ -51,8 +51,10 @@ def busy_cycles(start: I64, end: I64, first: I64) -> I64:
         return np.zeros(len(first), np.int64)
     # Ends by their rank, with the number of the group in front: the maximum so far
     # never reaches back into the group before.
-    ends, rank = np.unique(end, return_inverse=True)
-    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(start))))
+    ends, _, rank = ranked(end)
+    group = np.zeros(len(start), np.int64)
+    group[first[1:]] = 1  # no repeat, which holds the interpreter lock
+    group = np.cumsum(group)
     reach = ends[np.maximum.accumulate(group * len(ends) + rank) % len(ends)]
     before = np.append(start[:1], reach[:-1])
     before[first] = start[first]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.ggml.rules import ARITY
-from ggscope.model.tables import I64, Array, distinct
+from ggscope.model.tables import I64, Array, distinct, ranked
 from ggscope.model.trace import Claims, OpTable
 from ggscope.readers.api import Pieces
 from ggscope.readers.tensor.names import Patterns
@@ -166,7 +166,7 @@ def _distinct(a: Array, b: Array, height: int, width: int) -> tuple[I64, Array]:
     """Return the distinct ``a * width + b + 1``, and the place of each among them."""
     if height * width > _MOST_DENSE:
         key = a.astype(np.int64) * width + b + 1
-        keys, place = np.unique(key, return_inverse=True)
+        keys, _, place = ranked(key)
         return keys, place
     seen = np.zeros(height * width, np.bool_)
     number = np.zeros(height * width, np.int32)

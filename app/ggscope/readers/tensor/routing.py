@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE, Routing
-from ggscope.model.tables import I64, Array, distinct, stacked
+from ggscope.model.tables import I64, Array, distinct, ranked, stacked
 from ggscope.model.trace import Severity
 from ggscope.readers.api import Pieces
 from ggscope.readers.source import Source
@@ -368,7 +368,7 @@ def _place_keys(found: Array) -> I64:
 def _choice_keys(*tables: Array) -> list[I64]:
     """Return what tells the choices of these tables apart: where, and which expert."""
     parts = [_place_keys(table) for table in tables]
-    _, place = np.unique(np.concatenate(parts), return_inverse=True)
+    _, _, place = ranked(np.concatenate(parts))
     key = place * _MAX_EXPERT + np.concatenate([table["expert"] for table in tables])
     return np.split(key, np.cumsum([len(table) for table in tables])[:-1])
 
@@ -416,7 +416,7 @@ def _grouped(rows: I64, layer: I64, draft: Draft) -> _Groups:
     order = np.argsort(draft.rows.start[rows], kind="stable")
     rows, layer = rows[order], layer[order]
     key = pass_of(draft, rows) * (_MAX_EXPERT + 1) + layer
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    _, first, group = ranked(key)
     is_first = np.zeros(len(rows), np.bool_)
     is_first[first] = True
     in_time = np.argsort(first, kind="stable")
@@ -586,7 +586,7 @@ class _Sizes:
         self.n_experts = 0
         rows = pieces.find(n, lambda piece: probs[of_row[piece]] > 0)
         size = probs[of_row[rows]]
-        self._keys, place = np.unique(self._key(rows), return_inverse=True)
+        self._keys, _, place = ranked(self._key(rows))
         self._probs = np.zeros(len(self._keys), np.int64)
         np.maximum.at(self._probs, place, size)
         n_tokens = self.n_tokens[pass_of(draft, rows)]

@@ -27,7 +27,7 @@ from ggscope.model.graph import first_node, locate_node
 from ggscope.model.names import normalise
 from ggscope.model.routing import of_expert_key
 from ggscope.model.selection import Filter, Selection, TableName
-from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -793,7 +793,9 @@ def groups_of(trace: Trace, selection: Selection, found: Linked) -> tuple[Group,
 
 def placed_tensors(trace: Trace, found: Linked) -> I64:
     """Return those of the linked tensors that lie in the model file, sources first."""
-    rows = np.concatenate([found.accessed, np.setdiff1d(found.tensors, found.accessed)])
+    others = distinct(found.tensors)
+    others = others[~np.isin(others, found.accessed)]
+    rows = np.concatenate([found.accessed, others])
     rows = rows[rows < len(trace.tensors)]
     return np.asarray(rows[trace.tensors.offset[rows] >= 0], np.int64)
 
