@@ -1,5 +1,6 @@
 """Runs a program with the tracer in it, and takes what its ring tells."""
 
+import io
 import json
 import os
 import shutil
@@ -7,12 +8,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ggscope.cli import main
 from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
 
@@ -31,6 +35,17 @@ def built(kind: str, name: str = "llama-completion") -> Path:
     if not path.is_file():
         pytest.skip(f"there is no {path}: `make llama` builds it")
     return path
+
+
+def info(*files: Path) -> dict[str, Any]:
+    """Return what ``ggscope info --json`` says; in this process, which is cheaper."""
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")) as out:
+        code = main(["info", "--json", *map(str, files)])
+        out.seek(0)
+        said = out.read()
+    assert code == 0, said
+    found: dict[str, Any] = json.loads(said)
+    return found
 
 
 def tracer() -> Path:

@@ -22,7 +22,7 @@ import pytest
 
 from ggscope_capture import codemod, doctor, record, ring, targets
 from ggscope_capture.__main__ import main
-from tracing import CACHE, built
+from tracing import CACHE, built, info
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="tried on Linux only"
@@ -66,8 +66,7 @@ def check_trace(out: Path, threads: int) -> dict[str, Any]:
     lived = [b for b in sidecar["buffers"] if b["size"] > 0 and b["allocated"]]
     assert all(b["allocated"] <= b["freed"] for b in lived)
     assert 2 in {b["usage"] for b in lived}  # what is computed in
-    info = [sys.executable, "-m", "ggscope", "info", str(out), "--json"]
-    read = json.loads(subprocess.run(info, capture_output=True, check=True).stdout)
+    read = info(out)
     spans = sorted(lane["spans"] for lane in read["lanes"] if lane["kind"] == "thread")
     # Requests at the same time have lanes of their own.
     assert sum(spans) == expected

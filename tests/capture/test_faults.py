@@ -22,7 +22,7 @@ import pytest
 
 from ggscope.live import ring as live
 from ggscope_capture import recording, ring
-from tracing import TRACER, doors, tracer
+from tracing import TRACER, doors, info, tracer
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the tracer runs on Linux only so far"
@@ -361,8 +361,7 @@ def test_damaged_definitions_cost_names_and_no_records(
 
     assert done.returncode == 0, done.stderr
     assert out.stat().st_size == NODES * 20 * 256
-    info = run([sys.executable, "-m", "ggscope", "info", str(out), "--json"], variables)
-    assert json.loads(info.stdout)["counts"]["records"] == NODES * 20
+    assert info(out)["counts"]["records"] == NODES * 20
 
 
 def test_ring_of_another_version_is_refused_by_its_version(
@@ -399,8 +398,5 @@ def test_records_are_read_beside_any_sidecar(
     whole = sidecar.read_bytes()
     sidecar.write_bytes(whole[: len(whole) // 2] if content is None else content)
 
-    info = run([sys.executable, "-m", "ggscope", "info", str(out), "--json"], variables)
-
-    assert info.returncode == 0, info.stderr
-    assert json.loads(info.stdout)["counts"]["records"] == NODES * 5
+    assert info(out)["counts"]["records"] == NODES * 5
     assert TRACER.exists()

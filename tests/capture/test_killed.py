@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from ggscope_capture import recording, ring, targets
-from tracing import built, doors, tracer
+from tracing import built, doors, info, tracer
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the tracer runs on Linux only so far"
@@ -95,9 +95,7 @@ def check_recording(out: Path, n_records: int) -> None:
     assert (sidecar["records"], sidecar["lost"]) == (n_records, 0)
     content = np.fromfile(out, "<u8").reshape(-1, 32)[:n_records]
     assert np.all(np.diff(content[:, 0].astype(np.int64)) > 0)
-    info = [sys.executable, "-m", "ggscope", "info", str(out), "--json"]
-    told = json.loads(subprocess.run(info, capture_output=True, check=True).stdout)
-    spans = (lane["spans"] for lane in told["lanes"] if lane["kind"] == "thread")
+    spans = (lane["spans"] for lane in info(out)["lanes"] if lane["kind"] == "thread")
     assert sum(spans) == n_records
 
 

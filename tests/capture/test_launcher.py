@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from ggscope_capture import launcher, ring
+from tracing import info
 
 HERE = Path(__file__).parent
 HEADERS = Path(ring.__file__).parent / "native"
@@ -141,15 +142,11 @@ def test_output_is_a_trace_of_measured_spans(
     out = tmp_path / "with space é.bin"
     run(captured("run", "-o", out, "--", built["llama-echo"]), variables, input=b"")
 
-    told = subprocess.run(
-        [sys.executable, "-m", "ggscope", "info", out, "--json"],
-        capture_output=True, check=True,
-    )  # fmt: skip
+    told = info(out)
 
-    info = json.loads(told.stdout)
-    assert info["counts"]["records"] == 64
-    assert info["spans_by_quality"]["measured"] == info["counts"]["spans"] > 64
-    assert info["ops"] == {"ADD": 32, "MUL_MAT": 32}
+    assert told["counts"]["records"] == 64
+    assert told["spans_by_quality"]["measured"] == told["counts"]["spans"] > 64
+    assert told["ops"] == {"ADD": 32, "MUL_MAT": 32}
 
 
 def test_event_stream_is_written_where_it_is_named(
@@ -160,13 +157,8 @@ def test_event_stream_is_written_where_it_is_named(
 
     run(captured("run", "--", built["llama-echo"]), named, input=b"")
 
-    told = subprocess.run(
-        [sys.executable, "-m", "ggscope", "info", out, "--json"],
-        capture_output=True, check=True,
-    )  # fmt: skip
-    info = json.loads(told.stdout)
     # Begin and end of 64 ops and of 4 graphs.
-    assert info["counts"]["records"] == 2 * (64 + 4)
+    assert info(out)["counts"]["records"] == 2 * (64 + 4)
     assert [path.name for path in tmp_path.iterdir()] == ["out.ggmlviz"]
 
 

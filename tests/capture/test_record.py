@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import gguf
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from ggscope.cli import main
 from ggscope_capture import record, recording, ring, targets
-from tracing import Traced, command, doors, run
+from tracing import Traced, command, doors, info, run
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the tracer was written for Linux only so far"
@@ -30,21 +29,15 @@ def moe(
     return run(line, folder, doors("path"))
 
 
-def info(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """Return what ``ggscope info --json`` says."""
-    assert main(["info", "--json", str(path)]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_records_are_read_with_all_that_was_measured(
-    moe: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    moe: Traced, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.bin"
     told = moe.told()
     path.write_bytes(record.to_records(told))
     n = len(told.records)
 
-    read = info(path, capsys)
+    read = info(path)
 
     assert n == 57 * len(moe.facts["steps"][0])
     assert read["counts"]["tokens"] == len(moe.facts["steps"][0])
@@ -87,31 +80,28 @@ def test_records_name_the_weights_by_their_place_in_the_file(
     assert read == expected
 
 
-def test_event_stream_keeps_order_times_and_names(
-    moe: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -> None:
     path = tmp_path / "run.ggmlviz"
     told = moe.told()
     path.write_bytes(record.to_ggmlviz(told))
 
-    read = info(path, capsys)
+    read = info(path)
 
     steps = len(moe.facts["steps"][0])
     assert read["reader"] == "ggmlviz"
     assert read["counts"]["spans"] == len(told.records) + steps
     assert main(["check", str(path)]) == 0
-    capsys.readouterr()
 
 
 def test_graph_has_the_nodes_and_edges_of_the_build(
-    moe: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    moe: Traced, tmp_path: Path
 ) -> None:
     path = tmp_path / "graph.dot"
     told = moe.told()
     build = told.builds[0]
     path.write_text(record.to_dot(told, build))
 
-    read = info(path, capsys)
+    read = info(path)
 
     assert read["counts"]["records"] == len(build.tensors)
     n = len(build.tensors)

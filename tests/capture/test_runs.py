@@ -5,24 +5,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ggscope_capture import targets
 from ggscope_capture.__main__ import main
+from tracing import info
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="tried on Linux only"
 )
-TOKENS = 6
-
-
-def info(*files: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "ggscope", "info", "--json", *map(str, files)]
-    done = subprocess.run(command, capture_output=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+TOKENS = 3
 
 
 @pytest.mark.parametrize("package", ["npm_llama", "pypi_llama"])

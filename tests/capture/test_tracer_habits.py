@@ -260,18 +260,26 @@ def test_libraries_that_call_themselves_directly_tell_when_ops_begin(
     ]
 
 
-@pytest.mark.parametrize("kind", ["", "-asked"])
-def test_arm64_does_the_same(kind: str, tmp_path: Path) -> None:
-    """Compiled across, and run by an emulator, where both are there."""
+@pytest.fixture(scope="module")
+def arm64(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tracer, both libraries and the program, compiled across."""
     compiler = shutil.which("aarch64-linux-gnu-gcc")
     if compiler is None:
         pytest.skip("there is no compiler for arm64 here")
-    library, ggml, program = (tmp_path / name for name in ("t.so", "g.so", "fake"))
-    build.compile_tracer(library, compiler=f"{compiler} -Werror")
-    flags = ["-DASKED"] if kind else []
-    way = ["-O2", SOURCE, "-ldl", "-pthread"]
-    subprocess.run([compiler, "-fPIC", "-shared", *flags, *way, "-o", ggml], check=True)
-    subprocess.run([compiler, "-DPROGRAM", *way, "-o", program], check=True)
+    folder = tmp_path_factory.mktemp("arm64")
+    build.compile_tracer(folder / "t.so", compiler=f"{compiler} -Werror")
+    shared = ["-fPIC", "-shared"]
+    ways = {"g.so": shared, "g-asked.so": [*shared, "-DASKED"], "fake": ["-DPROGRAM"]}
+    for name, flags in ways.items():
+        line = [compiler, *flags, "-O2", SOURCE, "-ldl", "-pthread"]
+        subprocess.run([*line, "-o", folder / name], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["", "-asked"])
+def test_arm64_does_the_same(kind: str, arm64: Path, tmp_path: Path) -> None:
+    """Compiled across, and run by an emulator, where both are there."""
+    library, ggml, program = (arm64 / name for name in ("t.so", f"g{kind}.so", "fake"))
     emulator = shutil.which("qemu-aarch64")
     if emulator is None:
         pytest.skip("compiled; there is no emulator of arm64 here")
