@@ -70,6 +70,8 @@ def plugin_folder(tmp_path_factory, monkeypatch) -> Path:
     monkeypatch.setenv(plugins.SAFE_VARIABLE, "0")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "none"))
     monkeypatch.setenv("GGSCOPE_PLUGIN_SECONDS", "60")
+    # For processes that a command starts.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests"))
     plugins.reload()
     yield folder
     plugins.reload()

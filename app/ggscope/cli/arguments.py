@@ -86,6 +86,10 @@ def parse(argv: Sequence[str]) -> Namespace:
     ------
     SystemExit
         With 0 after help or the version, with 2 after a usage message.
+
+    Notes
+    -----
+    What follows the command is in ``words``, for processes that are to do a part.
     """
     first = argv[0] if argv else ""
     if first in ("-V", "--version"):
@@ -95,7 +99,9 @@ def parse(argv: Sequence[str]) -> Namespace:
     # Only behind options it has to be known which words are values of them.
     valued = _valued(make_parser()) if first.startswith("-") else set()
     command, others = _command(list(argv), valued)
-    return make_parser((command,)).parse_args([command, *others])
+    arguments = make_parser((command,)).parse_args([command, *others])
+    arguments.words = others
+    return arguments
 
 
 def make_parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -538,6 +544,16 @@ def _add_export(parser: _Parser) -> None:
         action="store_true",
         help="leave figures that are there as they are, and write the others",
     )
+    parser.add_argument(
+        "--jobs",
+        type=values.positive,
+        metavar="N",
+        help="so many of several files at once, each in its own process, and never "
+        "more than fit into memory; default: as many as there are cores",
+    )
+    parser.add_argument("--quiet", action="store_true", help="say only what went wrong")
+    # Which of the files: said by the process that runs several of them.
+    parser.add_argument("--only", type=values.count, help=argparse.SUPPRESS)
     parser.add_argument(
         "--rows",
         choices=("token", "pass", "time", "layer"),

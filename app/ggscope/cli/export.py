@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
-from ggscope.cli.reading import coloring, for_each_file, load
+from ggscope.cli.reading import Results, coloring, for_each_file, load
 from ggscope.errors import ExportError
 from ggscope.text import file_name
 from ggscope.views.registry import BUILTIN
@@ -41,7 +41,13 @@ def run(arguments: Namespace) -> int:
         check_suffix(arguments.output, more)
     else:
         check_folder(folder)
+    paths = tuple(dict.fromkeys(arguments.files))
     done = {t for t in targets.values() if arguments.resume and os.path.lexists(t)}
+    if arguments.only is not None:  # one process of several, whose parent checks
+        arguments.files = [paths[arguments.only]]
+        results = for_each_file(arguments, _work(arguments, targets, done))
+        results.emit_json()
+        return results.code
     for target in set(targets.values()) - done:
         spare_inputs(target, arguments.files)
         if folder is None or folder.is_dir():
@@ -51,9 +57,34 @@ def run(arguments: Namespace) -> int:
         spare_inputs(arguments.caption, arguments.files)
         check_target(arguments.caption, overwrite=arguments.force)
 
-    captions: dict[Path, str] = {}
+    if len(paths) > 1:
+        from ggscope.cli.jobs import run_files
+
+        results = run_files(arguments, paths)
+    else:
+        results = for_each_file(arguments, _work(arguments, targets, done))
+    captions = _captions(results)
+    if arguments.caption is not None and captions:
+        _write_captions("\n\n".join(captions) + "\n", arguments)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _work(
+    arguments: Namespace,
+    targets: dict[tuple[Path, str], Path],
+    done: set[Path],
+) -> Callable[[Path], tuple[int, object]]:
+    """Return what writes the figures of a file, but for those that are `done`."""
+    views = arguments.view
     has_data = {entry.figure_name: entry.has_data for entry in BUILTIN if entry.figure}
     is_all = len(views) == len(has_data)
+    captions: dict[Path, str] = {}
+
+    def say(message: str) -> None:
+        if not arguments.quiet:
+            output.say(message)
 
     def work(path: Path) -> tuple[int, object]:
         todo = [(v, targets[path, v]) for v in views if targets[path, v] not in done]
@@ -74,23 +105,29 @@ def run(arguments: Namespace) -> int:
                     code = max(code, code_of(error))
                     found.append({"view": view, "error": str(error)})
                     continue
-                output.say(f"{target} written.")
+                say(f"{target} written.")
             caption = captions[target]
             found.append({"view": view, "output": str(target), "caption": caption})
         if n_left := len(views) - len(todo):
             are = "is" if n_left == 1 else "are"
-            output.say(f"{path}: {n_left} of {len(views)} {are} there already.")
+            say(f"{path}: {n_left} of {len(views)} {are} there already.")
         if len(views) > 1 or not found:
             return code, {"path": str(path), "figures": found}
         del found[0]["view"]
         return code, {"path": str(path), **found[0]}
 
-    results = for_each_file(arguments, work)
-    if arguments.caption is not None and captions:
-        _write_captions("\n\n".join(captions.values()) + "\n", arguments)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return work
+
+
+def _captions(results: Results) -> list[str]:
+    """Return the captions of all figures that were written, in their order."""
+    found: dict[str, str] = {}
+    for value in results.objects:
+        said: Any = value
+        for figure in said.get("figures", [said]):
+            if "caption" in figure:
+                found[figure["output"]] = figure["caption"]
+    return list(found.values())
 
 
 def _write_captions(text: str, arguments: Namespace) -> None:

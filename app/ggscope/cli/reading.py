@@ -78,7 +78,7 @@ def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Tra
     """
     options = reader_options(arguments)
     admit = None if arguments.force else _Guard(path, options)
-    with Progress(path.name) as progress:
+    with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:
         context = ReadContext(progress=progress.update, options=options)
         is_session = arguments.beside or arguments.shift or path.is_dir()
         if is_session or (takes_sidecar and _has_sidecar(path)):
@@ -245,11 +245,11 @@ def failure_json(path: Path, error: TraceError) -> dict[str, object]:
 class Progress:
     """One line on stderr that is rewritten, only where stderr is a terminal."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_quiet: bool = False) -> None:
         self._name = name
         self._begin = time.monotonic()
         self._is_shown = False
-        self._is_wanted = sys.stderr.isatty()
+        self._is_wanted = sys.stderr.isatty() and not is_quiet
 
     def __enter__(self) -> "Progress":
         return self

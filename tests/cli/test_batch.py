@@ -1,0 +1,197 @@
+"""`export` of several files: processes of their own, one of which may fail or die."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from ggscope.cli import jobs
+from ggscope.readers.api import Estimate
+from sentences import assert_sides
+from support import ROOT
+
+SAMPLES = ROOT / "resources" / "samples"
+GOOD = SAMPLES / "llama.ggmlviz"
+PLUGIN = """
+import os, pathlib, signal, sys, time
+from ggscope.readers.api import ReaderInfo, Sniff
+
+class Reader:
+    info = ReaderInfo("rough", "made by a test", (".rough",), "Does what it is told.")
+
+    def sniff(self, head):
+        return Sniff(90 if head.data.startswith(b"#rough ") else 0)
+
+    def read(self, source, context):
+        words = source.head(4096).decode().split()
+        if words[1] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        pathlib.Path(words[2]).write_text(str(os.getpid()))
+        for _ in range(600):
+            time.sleep(0.1)
+            context.progress(0, 1)
+"""
+
+
+@pytest.fixture
+def rough(plugin_folder: Path) -> None:
+    (plugin_folder / "rough.py").write_text(PLUGIN)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.usefixtures("rough")
+def test_results_do_not_depend_on_how_many_run_at_once(shell, tmp_path: Path) -> None:
+    dead, broken = tmp_path / "dead.rough", tmp_path / "broken.bin"
+    dead.write_text("#rough die")
+    broken.write_text("junk")
+    files = (dead, broken, GOOD)
+    outputs = {}
+    for n_jobs in (1, 3):
+        answer = shell("export", "--jobs", n_jobs, *files, "-o", "out", "--json")
+        files_made = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+        (tmp_path / "out").rename(tmp_path / f"out-{n_jobs}")
+        outputs[n_jobs] = answer.code, answer.out, files_made
+
+    assert outputs[1] == outputs[3]
+    code, out, made = outputs[3]
+    found = json.loads(out)
+    assert code == 3, "the worst of them: a format that nobody knows"
+    assert [Path(f["path"]).name for f in found] == [p.name for p in files]
+    assert "was ended by SIGKILL" in found[0]["error"]["message"]
+    assert found[1]["error"]["code"] == "unknown_format"
+    assert set(made) == {"llama.timeline.png"}
+    assert "dead.rough: the process that drew its figures" in answer.err
+    assert "3 of 3 files: " in answer.err
+
+
+def test_quiet_batch_says_only_what_went_wrong(run, tmp_path: Path) -> None:
+    (tmp_path / "broken.bin").write_text("junk")
+    files = (GOOD, tmp_path / "broken.bin")
+
+    answer = run("export", "--quiet", *files, "-o", tmp_path / "out")
+
+    assert answer.code == 3
+    assert answer.out == ""
+    (line,) = answer.err.splitlines()
+    assert "broken.bin: no reader recognises this file" in line
+    assert (tmp_path / "out" / "llama.timeline.png").is_file()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.usefixtures("rough")
+def test_interrupt_ends_all_processes_and_leaves_nothing_half(tmp_path: Path) -> None:
+    told = [tmp_path / f"{name}.pid" for name in "ab"]
+    files = [tmp_path / f"{name}.rough" for name in "abc"]
+    for file, pid in zip(files, [*told, told[0]], strict=True):
+        file.write_text(f"#rough sleep {pid}")
+    out = tmp_path / "out"
+    out.mkdir()
+    batch = subprocess.Popen(
+        [sys.executable, "-m", "ggscope", "export", "--jobs", "2", *files, "-o", out],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not all(p.exists() and p.read_text() for p in told):
+            assert time.monotonic() < until
+            assert batch.poll() is None
+            time.sleep(0.05)
+        batch.send_signal(signal.SIGINT)
+        _, err = batch.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(batch.pid, signal.SIGKILL)
+
+    assert batch.returncode == 130
+    assert err == "ggscope: interrupted.\n"
+    for pid in told:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+    assert list(out.iterdir()) == []
+
+
+def arguments(**more: object) -> Namespace:
+    usual = {"jobs": None, "quiet": True, "force": False, "beside": [], "reader": None}
+    reading = {"ops": None, "records": None, "names": None, "option": []}
+    return Namespace(**usual | reading | more)
+
+
+def test_no_more_files_at_once_than_fit_into_memory(monkeypatch, tmp_path) -> None:
+    needs = {"small": 1 << 30, "large": 6 << 30}
+    monkeypatch.setattr(jobs, "available_bytes", lambda: 8 << 30)
+    monkeypatch.setattr(jobs, "asked_limit", lambda _: 0)
+    monkeypatch.setattr(
+        jobs, "estimate", lambda p, **_: Estimate(1, 1, needs[p.name])
+    )  # fmt: skip
+    paths = [Path("large"), Path("large"), Path("small")]
+    batch = jobs._Batch(arguments(jobs=3), paths)
+    large, _, small = map(batch._needed_bytes, range(3))
+
+    batch._running[0] = jobs._Child(None, large, False)
+
+    assert not batch._has_room(1, large)
+    assert batch._has_room(2, small)
+    assert jobs._Batch(arguments(jobs=3, force=True), paths)._has_room(1, large)
+
+
+def test_file_that_was_too_large_beside_others_is_read_alone(monkeypatch) -> None:
+    monkeypatch.setattr(jobs, "available_bytes", lambda: 8 << 30)
+    batch = jobs._Batch(arguments(jobs=2), [Path("a"), Path("b")])
+    ended = Namespace(returncode=1)
+    batch._running = {
+        0: jobs._Child(ended, 0, True),
+        1: jobs._Child(ended, 0, True),
+    }
+    refused = json.dumps({"path": "a", "error": {"code": "too_large"}})
+
+    batch._take(0, refused, "")
+    assert (batch._waiting[-1], batch._found) == (0, {})
+    assert not batch._has_room(0, 0)
+
+    batch._running = {0: jobs._Child(ended, 0, False)}
+    batch._take(0, refused, "")
+    assert batch._found[Path("a")][0] == 1
+
+
+def test_ended_processes_are_told_with_what_ended_them() -> None:
+    killed, ended = jobs._why(-9, ""), jobs._why(143, "ggscope: ended by SIGTERM.\n")
+    silent, told = jobs._why(3, ""), jobs._why(1, "ggscope: internal error: no\n")
+
+    assert_sides(
+        "the process that drew its figures was ended by *.* Figures that it had "
+        "finished are whole; --resume writes the others.",
+        killed,
+        silent,
+    )
+    assert "ended by SIGKILL." in killed
+    assert "ended by SIGTERM. Figures" in ended
+    assert_sides(
+        "Linux does so where memory runs out; --jobs 1 needs the least.", killed, ended
+    )
+    assert_sides("the process that drew its figures ended with *.", silent, told)
+    assert told == "internal error: no"
+
+
+def test_a_terminal_shows_how_far_a_batch_is(monkeypatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(jobs.output, "rewrite_line", lines.append)
+    monkeypatch.setattr(jobs.sys.stderr, "isatty", lambda: True, raising=False)
+
+    for quiet in (True, False):
+        batch = jobs._Batch(arguments(jobs=2, quiet=quiet), [Path("a"), Path("b")])
+        batch._running = {1: jobs._Child(None, 0, False)}
+        batch._show()
+        lines.append("")
+
+    before, _, after = "\n".join(lines).partition("\n")
+    assert_sides("* of * files done; *", after, before)
+    assert lines == ["", "0 of 2 files done; b", ""]
