@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -320,3 +321,43 @@ def test_studio_begins_with_the_view_used_last_and_repeats_its_export(
 
     assert chosen == host.entry.title
     assert QImage(str(path)) == first
+
+
+def test_button_of_the_toolbar_begins_with_the_view_used_last(
+    window: MainWindow, opened: Opened, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLE)
+
+    QTest.mouseClick(document.toolbar.export_button, Qt.MouseButton.LeftButton)
+
+    (dialog,) = window.findChildren(FigureDialog)
+    settled(dialog, qtbot)
+    assert dialog.preview is not None
+    dialog.close()
+
+
+@pytest.mark.parametrize("folder", [".", "missing"])
+def test_dialog_may_be_closed_before_its_file_is_there(
+    studio: FigureDialog, window, qtbot, tmp_path, monkeypatch, folder
+) -> None:
+    path = tmp_path / folder / "late.png"
+    asked_for(monkeypatch, path)
+    window.notice.say("")
+    may_write, write = threading.Event(), Figure.write
+
+    def slowly(*arguments, **named) -> str:
+        may_write.wait(20)
+        return write(*arguments, **named)
+
+    monkeypatch.setattr(Figure, "write", slowly)
+
+    QTest.mouseClick(studio.export, Qt.MouseButton.LeftButton)
+    studio.close()
+    qtbot.waitUntil(lambda: not shiboken6.isValid(studio))
+    may_write.set()
+    qtbot.waitUntil(lambda: bool(window.notice.text.text()), timeout=20_000)
+
+    assert path.exists() == (folder == ".")
+    assert path.name in window.notice.text.text() or "no such folder" in (
+        window.notice.text.text()
+    )

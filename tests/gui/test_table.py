@@ -1,15 +1,17 @@
 """The trace table with real keys and mouse, up to millions of rows."""
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import shiboken6
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -1174,3 +1176,30 @@ def test_painter_is_ended_when_a_row_cannot_be_drawn(
     assert caught
     assert used
     assert not any(painter.isActive() for painter in used)
+
+
+def test_table_that_goes_while_it_is_arranged_is_not_told(
+    qtbot: QtBot, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pane = QWidget()
+    qtbot.addWidget(pane)
+    view = TableView(session, theme("dark"), pane)
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+    may_go_on, arrange = threading.Event(), OrderRequest.__call__
+
+    def slowly(self, context):
+        may_go_on.wait(20)
+        return arrange(self, context)
+
+    monkeypatch.setattr(OrderRequest, "__call__", slowly)
+    monkeypatch.setattr(table_module, "SYNC_ROWS", 0)
+    view.sort_by(Sorting("duration", True))
+    assert not session.tasks.is_idle
+    footer = view._footer.cancel
+
+    view.release()
+    shiboken6.delete(view)
+    may_go_on.set()
+    qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
+
+    assert not shiboken6.isValid(footer)

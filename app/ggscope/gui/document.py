@@ -291,7 +291,7 @@ class Document(QWidget):
         self.loader.set_more(more)
         self.loader.set_shifts(settings.shifts_of(path))
         self._memory = MemoryReturner(self.session.tasks, self)
-        self.toolbar: Toolbar = Toolbar(self.session, open_files, export, self)
+        self.toolbar: Toolbar = Toolbar(self.session, open_files, self)
         self.banner = Banner(self)
         self.alarm = Banner(self)
         self._is_alarm_closed = False
@@ -323,6 +323,7 @@ class Document(QWidget):
         self.card = LoadingCard(path.name, self.workspace)
         self._connect()
         self.workspace.export_wanted.connect(export)
+        self.toolbar.export_requested.connect(export)
         self.parts = DocumentParts(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 

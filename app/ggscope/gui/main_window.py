@@ -511,8 +511,8 @@ class MainWindow(QMainWindow):
 
         return WindowDialogs(self)
 
-    def export(self, what: "Figure | TableFile") -> None:
-        """Ask for a name and write a figure or the rows of a table."""
+    def export(self, what: "Figure | TableFile | None" = None) -> None:
+        """Ask for a name and write a figure or rows; None = the view used last."""
         self.dialogs.export(what)
 
     @property

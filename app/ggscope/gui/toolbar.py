@@ -258,12 +258,12 @@ class Toolbar(QFrame):
 
     filter_requested = Signal(QWidget)  # the button to hang the popup on
     details_requested = Signal()
+    export_requested = Signal()
 
     def __init__(
         self,
         session: Session,
         open_files: Callable[[], object],
-        export: Callable[[], object],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -296,9 +296,9 @@ class Toolbar(QFrame):
         )
         self.export_button = button(
             self.tr("Export…"),
-            export,
+            self.export_requested.emit,
             self,
-            tip=self.tr("Write the timeline as a figure (Ctrl+E)"),
+            tip=self.tr("Write the view used last as a figure (Ctrl+E)"),
         )
         row.addWidget(self.export_button)
         row.addWidget(self.search, 4)

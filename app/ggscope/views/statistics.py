@@ -493,6 +493,8 @@ class StatisticsView(View):
             self.about.setText(self.tr("counting … {0}").format(share))
 
     def _end_waiting(self) -> None:
+        if self.is_released:  # it stopped what it waited for, and has gone since
+            return
         self._stale_timer.stop()
         self.model.set_stale(False)
         if self._result is not None:

@@ -169,8 +169,8 @@ class WindowDialogs(QObject):
         self._window = window
         self._last_export: tuple[Path, str, Look] | None = None
 
-    def export(self, what: "Figure | TableFile") -> None:
-        """Ask for a name and write a figure or the rows of a table."""
+    def export(self, what: "Figure | TableFile | None") -> None:
+        """Ask for a name and write a figure or rows; None = the view used last."""
         if isinstance(what, TableFile):
             self.save_table(what)
         else:
@@ -231,11 +231,17 @@ class WindowDialogs(QObject):
         self._last_export = path, figure.name, look
 
         def on_done(text: str) -> None:
-            dialog.say_written(Path(text))
+            if shiboken6.isValid(dialog):
+                dialog.say_written(Path(text))
             self._on_exported(text)
 
-        session = document.session
-        write_figure(session, figure, path, on_done, dialog.say_failed, look)
+        def on_failed(message: str) -> None:
+            if shiboken6.isValid(dialog):
+                dialog.say_failed(message)
+            else:
+                self._window.report(message)
+
+        write_figure(document.session, figure, path, on_done, on_failed, look)
 
     def export_data(self) -> None:
         """Ask which spans are to be written, in which form and where."""

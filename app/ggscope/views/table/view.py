@@ -579,6 +579,8 @@ class TableView(View):
         self.grid.is_busy = False
 
     def _on_order_cancelled(self) -> None:
+        if self.is_released:  # it stopped what it waited for, and has gone since
+            return
         self._end_waiting()
         order = self.model.order
         if order is not None and self._shown_list == self._wanted_list:
