@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QTimer
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui import imports
-from ggscope.gui.imports import TAB, import_ahead, import_one, import_tab
+from ggscope.gui.imports import TAB, import_ahead, import_one, import_tab, next_part
 from ggscope.gui.memory import MainThreadCollector
 from ggscope.readers.registry import BUILTIN as READERS
 from ggscope.views.base.view import later
@@ -93,6 +93,26 @@ def test_panes_and_readers_are_imported_ahead(
 
     assert set(wanted) <= set(asked)
     assert was_there <= set(sys.modules)
+
+
+@pytest.mark.parametrize("module", [entry.module for entry in VIEWS])
+def test_what_a_pane_imports_comes_in_parts_and_itself_at_last(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: dict[str, object] = {}
+
+    class Sys:
+        modules = known
+
+    monkeypatch.setattr(imports, "sys", Sys)
+    asked = []
+    while name := next_part(module):
+        asked.append(name)
+        known[name] = None
+
+    assert asked[-1] == module
+    assert len(set(asked)) == len(asked)
+    assert all(import_one(name) for name in asked)
 
 
 @pytest.mark.parametrize("name", [*TAB, "ggscope.opening"])

@@ -37,6 +37,22 @@ TAB = (
     "ggscope.views.timeline.view",
 )
 """What the first tab is made of, and before that what each of these needs."""
+_PARTS = {
+    "ggscope.views.details.view": (
+        "ggscope.analysis.statistics.table",
+        "ggscope.words.nodes",
+        "ggscope.views.details.parts",
+    ),
+    "ggscope.views.table.view": (
+        "ggscope.analysis.order.table_order",
+        "ggscope.views.table.delegate",
+    ),
+    "ggscope.views.heatmap.view": ("ggscope.render.heatmap.compose",),
+    "ggscope.views.statistics": ("ggscope.render.statistics",),
+    "ggscope.views.graph.view": ("ggscope.render.graph.compose",),
+    "ggscope.views.experts.view": ("ggscope.analysis.experts.figures",),
+}
+"""What modules of panes import that takes a turn of its own."""
 _SOON = (
     "ggscope.readers.memory",
     "ggscope.opening",
@@ -89,8 +105,14 @@ def import_ahead(owner: QObject, has_tabs: Callable[[], bool]) -> None:
             gc.collect()  # of a tab that was closed meanwhile
             gc.freeze()
 
-    views = (entry.module for entry in BUILTIN)
+    views = (n for e in BUILTIN for n in (*_PARTS.get(e.module, ()), e.module))
     _import_next(owner, deque([*TAB, *views, *_SOON]), REST_MS, go_on)
+
+
+def next_part(module: str) -> str:
+    """Return what is to be imported next for a module, itself at last; "" = nothing."""
+    names = (*_PARTS.get(module, ()), module)
+    return next((name for name in names if name not in sys.modules), "")
 
 
 def import_one(name: str) -> bool:

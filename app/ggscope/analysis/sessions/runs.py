@@ -25,6 +25,8 @@ _OF_OPS = np.uint64(1 << 48)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_A = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_B = np.uint64(0x94D049BB133111EB)
+_AT_ONCE = 1 << 17
+"""Spans that are looked at at once: numpy holds the interpreter lock in between."""
 _SAMPLES = 5
 _SAMPLE_ROWS = 1 << 14
 _REPEATED = 0.75
@@ -223,7 +225,7 @@ def run_hashes(trace: Trace, runs: Runs, watcher: Watcher | None = None) -> U64:
         edges = [int(runs.first[piece.start]), int(runs.first[piece.stop])]
         inner = runs.base[(runs.base > edges[0]) & (runs.base < edges[1])].tolist()
         for low, high in pairwise([edges[0], *inner, edges[1]]):
-            for part in chunks(high - low):
+            for part in chunks(high - low, _AT_ONCE):
                 add(low + part.start, low + part.stop)
 
     share_out(look, _shares(runs.first), watcher)

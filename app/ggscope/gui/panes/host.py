@@ -5,7 +5,6 @@ Panes that the first picture does not need are made once it is out.
 
 import logging
 import re
-import sys
 import traceback
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -33,7 +32,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.gui.imports import REST_MS, import_one
+from ggscope.gui.imports import REST_MS, import_one, next_part
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
@@ -545,9 +544,9 @@ class PaneFiller(QObject):
         self._patience.stop()
         for host in self._hosts():
             if host.is_waiting and host.isVisible():
-                module = host.entry.module
-                # Importing has a turn of its own; the pane says why it cannot be.
-                if module in sys.modules or not import_one(module):
+                part = next_part(host.entry.module)
+                # Importing has turns of its own; the pane says why it cannot be.
+                if not part or not import_one(part):
                     host.stop_waiting()
                 self._next.start(REST_MS)
                 return
