@@ -1,17 +1,21 @@
 """The application: options, files from the desktop, start without heavy imports."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.app import (
     Application,
+    ExceptionHook,
     apply_options,
     create_app,
     keys_path,
@@ -345,3 +349,24 @@ def test_bad_range_is_reported(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
 
     assert window.notice.isVisible()
+
+
+def test_exception_that_nobody_catches_keeps_nothing_alive(
+    window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Held:
+        """Stands for a trace that a frame of the exception refers to."""
+
+    watched: list[weakref.ref[Held]] = []
+
+    def fail() -> None:
+        held = Held()
+        watched.append(weakref.ref(held))
+        raise ValueError("a fault of a slot")
+
+    monkeypatch.setattr(sys, "excepthook", ExceptionHook(window))
+    QTimer.singleShot(0, fail)
+    qtbot.waitUntil(lambda: "a fault of a slot" in window.notice.text.text())
+    gc.collect()
+
+    assert [watch() for watch in watched] == [None]

@@ -335,6 +335,8 @@ class ExceptionHook:
                 app.exit(130)
             return
         report = "".join(traceback.format_exception(kind, value, trace))
+        # What Python keeps of the last one would keep the trace that it was about.
+        sys.last_type = sys.last_value = sys.last_traceback = None
         if report != self._last:  # what fails on every paint floods the log
             logger.error("not caught:\n%s", report)
         is_shown = report == self._last and self._window.notice.isVisible()

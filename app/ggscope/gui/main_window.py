@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from ggscope.gui.document import Document
     from ggscope.gui.program import Run
     from ggscope.live.launch import Check, Wish
-    from ggscope.render.export import Figure
     from ggscope.session.session import Session
-    from ggscope.views.base.cells import TableFile
 
 logger = logging.getLogger(__name__)
 
@@ -511,7 +509,7 @@ class MainWindow(QMainWindow):
 
         return WindowDialogs(self)
 
-    def export(self, what: "Figure | TableFile | None" = None) -> None:
+    def export(self, what: object = None) -> None:
         """Ask for a name and write a figure or rows; None = the view used last."""
         self.dialogs.export(what)
 

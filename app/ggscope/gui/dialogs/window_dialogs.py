@@ -169,12 +169,12 @@ class WindowDialogs(QObject):
         self._window = window
         self._last_export: tuple[Path, str, Look] | None = None
 
-    def export(self, what: "Figure | TableFile | None") -> None:
+    def export(self, what: object) -> None:
         """Ask for a name and write a figure or rows; None = the view used last."""
         if isinstance(what, TableFile):
             self.save_table(what)
         else:
-            self.export_figure(what)
+            self.export_figure(what if isinstance(what, Figure) else None)
 
     def export_figure(self, figure: "Figure | None" = None) -> None:
         """Open the figure studio, on a view's figure; None = of the view used last."""
