@@ -209,3 +209,43 @@ def test_token_files_take_whole_traces(run, trace, tmp_path) -> None:
     assert answer.code == 2
     assert "leave out --range and --where" in answer.err
     assert not (tmp_path / "a").exists()
+
+
+def test_perfetto_trace_that_is_too_large_becomes_several(
+    run, trace, tmp_path, monkeypatch
+) -> None:
+    pytest.importorskip("perfetto", reason="perfetto is not installed")
+    from ggscope.writers import perfetto
+
+    whole = tmp_path / "run.pftrace"
+    words = ("convert", trace, "--to", "perfetto", "-o")
+    alone = run(*words, whole)
+    limit = whole.stat().st_size * 3 // 4
+    monkeypatch.setattr(perfetto, "MAX_BYTES", limit)
+    (tmp_path / "b.2.pftrace").write_text("mine")
+
+    answer = run(*words, tmp_path / "a.pftrace")
+    told = json.loads(run(*words, tmp_path / "c.pftrace", "--json").out)
+    refused = run(*words, tmp_path / "b.pftrace")
+    piped = run(*words, "/dev/null", "--force")
+
+    files = sorted(tmp_path.glob("a.*.pftrace"), key=lambda p: int(p.suffixes[0][1:]))
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines() == [str(path) for path in files]
+    assert len(files) > 1
+    assert all(path.stat().st_size <= limit for path in files)
+    assert not (tmp_path / "a.pftrace").exists()
+    assert told["outputs"] == [str(p.with_name("c" + p.name[1:])) for p in files]
+    assert f"{told['spans']:,} spans written to {whole}." in alone.err
+    assert_sides("** spans written to * files: * to *.", answer.err, alone.err)
+    assert refused.code == 1
+    assert "b.2.pftrace exists already" in refused.err
+    assert not (tmp_path / "b.1.pftrace").exists()
+    assert piped.code == 1
+    assert "larger than 4 GiB" in piped.err
+    assert_sides(
+        "Files follow each other in time; each span is whole in the file in which it "
+        "begins, and what lies within it may be in the next.",
+        answer.err,
+        alone.err,
+    )

@@ -12,10 +12,15 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
-from ggscope.writers import forms
+from ggscope.writers import forms, perfetto
 from ggscope.writers.events import Events
 from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, check_target, write_file, write_files
+
+_PARTS = (
+    "Files follow each other in time; each span is whole in the file in which it "
+    "begins, and what lies within it may be in the next."
+)
 
 
 def run(arguments: Namespace) -> int:
@@ -43,27 +48,47 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
         time = parse_range(arguments.range, trace.extent, trace.clock.unit)
     events = Events(trace, keep, time)
     losses = forms.losses(events, arguments.to)
+    outputs = [target]
     with Progress(f"writing {target}") as progress:
 
-        def told() -> Iterator[bytes]:
+        def told(part: Events) -> Iterator[bytes]:
             n_bytes = 0
-            for chunk in forms.chunks(events, arguments.to):
+            for chunk in forms.chunks(part, arguments.to):
                 yield chunk
                 n_bytes += len(chunk)
                 progress.update(n_bytes, 0)
 
-        write_file(target, told(), overwrite=arguments.force)
+        try:
+            write_file(target, told(events), overwrite=arguments.force)
+        except perfetto.OutgrownError:
+            parts = perfetto.parts(events)
+            if len(parts) < 2 or (target.exists() and not target.is_file()):
+                raise  # a pipe takes one file
+            outputs = [
+                target.with_name(f"{target.stem}.{number}{target.suffix}")
+                for number in range(1, len(parts) + 1)
+            ]
+            _check(outputs, arguments)
+            pieces = (told(part) for part in parts)
+            files = zip((path.name for path in outputs), pieces, strict=True)
+            write_files(target.parent, files, overwrite=arguments.force)
+            losses = [*losses, _PARTS]
     for sentence in losses:
         output.say(f"note: {sentence}")
     n, n_all = forms.n_spans(events, arguments.to), len(trace.spans)
     of = f" of {n_all:,}" if events.is_part or n < n_all else ""
-    output.say(f"{n:,}{of} spans written to {target}.")
-    return GOOD, {
-        "path": str(path),
-        "output": str(target),
-        "spans": n,
-        "losses": losses,
-    }
+    where: dict[str, object] = {"output": str(target)}
+    if len(outputs) == 1:
+        output.say(f"{n:,}{of} spans written to {target}.")
+    else:
+        where = {"outputs": [str(path) for path in outputs]}
+        output.say(
+            f"{n:,}{of} spans written to {len(outputs):,} files: {outputs[0]} to "
+            f"{outputs[-1].name}."
+        )
+        if not arguments.json:
+            output.emit("\n".join(map(str, outputs)))
+    return GOOD, {"path": str(path), **where, "spans": n, "losses": losses}
 
 
 def _token_files(arguments: Namespace, path: Path) -> tuple[int, object]:

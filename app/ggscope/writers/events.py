@@ -6,6 +6,7 @@ tracks of one name.
 """
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -121,6 +122,22 @@ class Events:
                 process, name = self._process[number], lanes.names[number]
                 self.tracks.append(Track(process, len(self.tracks) + 1, name))
         return result
+
+    def part(self, start: int, end: int) -> "Events":
+        """Return what begins in ``start <= time < end``, on the same tracks.
+
+        Spans are whole: each lies in the part in which it begins.
+        """
+        made, trace = copy(self), self.trace
+        begin, at = trace.spans.start[self.spans], trace.markers.time[self.markers]
+        inside = (begin >= start) & (begin < end)
+        made.spans, made.track = self.spans[inside], self.track[inside]
+        made.markers = self.markers[(at >= start) & (at < end)]
+        made.counters = tuple(
+            _samples(series, *np.searchsorted(series.time, (start, end)).tolist())
+            for series in self.counters
+        )
+        return made
 
     def track_of(self, lane: int) -> Track:
         """Return the first track of a lane that has spans or markers."""
@@ -279,7 +296,11 @@ def ggml_numbers(
 def _cut(series: CounterSeries, time: TimeRange) -> CounterSeries:
     """Return the samples in a range of time, and the one that holds at its begin."""
     first = max(int(np.searchsorted(series.time, time.start, "right")) - 1, 0)
-    part = slice(first, int(np.searchsorted(series.time, time.end)))
+    return _samples(series, first, int(np.searchsorted(series.time, time.end)))
+
+
+def _samples(series: CounterSeries, first: int, stop: int) -> CounterSeries:
+    part = slice(first, stop)
     window = None if series.window is None else series.window[part]
     return replace(
         series, time=series.time[part], value=series.value[part], window=window

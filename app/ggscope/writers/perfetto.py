@@ -4,9 +4,12 @@ Form: ``perfetto/protos/perfetto/trace/trace.proto``: track events (begin and en
 slices, instants, counters) on tracks of named processes; names are interned.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from ggscope.errors import ExportError
 from ggscope.writers.chrome import losses as losses_of_chrome
@@ -15,11 +18,18 @@ from ggscope.writers.events import Events, Track
 MAX_BYTES = (4 << 30) - (64 << 20)
 """Viewers take less than 4 GiB; a piece may still come on top."""
 _PIECE_PACKETS = 8192
+_EVENT_BYTES, _HEAD_BYTES = 256, 160
+"""More than an event (begin, end and facts) or a track takes, but for its name."""
+_MOST_PARTS = 100
 _SEQUENCE = 1
 _PROCESS_UUID, _COUNTER_UUID = 1 << 40, 1 << 41
 _CLEARED, _NEEDED = 1, 2  # SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # TrackEvent.Type
 _IN_ORDER, _APART = 3, 2  # ChildTracksOrdering.EXPLICIT, SiblingMergeBehavior.NONE
+
+
+class OutgrownError(ExportError):
+    """A file would become larger than viewers take."""
 
 
 def chunks(events: Events) -> Iterator[bytes]:
@@ -43,11 +53,44 @@ def chunks(events: Events) -> Iterator[bytes]:
     for piece in writer.pieces():
         n_bytes += len(piece)
         if n_bytes > MAX_BYTES:
-            raise ExportError(
+            raise OutgrownError(
                 "The file would become larger than 4 GiB, which Perfetto does not "
-                "open. Write parts of the time, each with --range."
+                "open. ggscope convert writes it in parts; or write parts of the "
+                "time, each with --range."
             )
         yield piece
+
+
+def parts(events: Events) -> list[Events]:
+    """Return what fills files one after the other in time, each below `MAX_BYTES`.
+
+    A part may still outgrow a file where very much begins at one time, or where names
+    alone fill it.
+    """
+    trace = events.trace
+    texts = sum(
+        len(text.encode("utf-8", "replace")) + 16 for text in trace.strings.texts()
+    )
+    heads = len(events.tracks) + len(events.counters) + len(events.processes)
+    names = sum(len(name) * 4 for name in trace.lanes.names)
+    room = MAX_BYTES - texts - heads * _HEAD_BYTES - 2 * names
+    at = np.concatenate(
+        [
+            trace.spans.start[events.spans],
+            trace.markers.time[events.markers],
+            *(series.time for series in events.counters),
+        ]
+    )
+    at.sort()
+    each = max(room // _EVENT_BYTES, len(at) // _MOST_PARTS, 1)
+    # What begins together stays together.
+    edges = np.unique(at[each::each]).tolist()
+    if not len(at) or edges[:1] == [int(at[0])]:
+        edges = edges[1:]
+    last = int(at[-1]) + 1 if len(at) else 1
+    first = int(at[0]) if len(at) else 0
+    bounds = [first, *edges, last]
+    return [events.part(a, b) for a, b in itertools.pairwise(bounds)]
 
 
 class _Writer:

@@ -1,5 +1,6 @@
 """What other viewers are given: every span once, exactly, on tracks they can draw."""
 
+import itertools
 import json
 import re
 import sys
@@ -152,6 +153,28 @@ def test_file_that_no_viewer_opens_is_refused(monkeypatch) -> None:
 
     with pytest.raises(ExportError, match="larger than 4 GiB"):
         list(perfetto.chunks(Events(spans_trace([0], [1]))))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_below_a_limit_hold_everything_once(name: str, monkeypatch) -> None:
+    pytest.importorskip("perfetto", reason="perfetto is not installed")
+    made = Events(open_trace(SAMPLES / name))
+    whole = b"".join(perfetto.chunks(made))
+    limit = len(whole) // 2
+    monkeypatch.setattr(perfetto, "MAX_BYTES", limit)
+
+    parts = perfetto.parts(made)
+    files = [b"".join(perfetto.chunks(part)) for part in parts]
+
+    assert len(files) > 1
+    assert all(len(data) <= limit for data in files)
+    found = [unpacked(data) for data in files]
+    assert sorted(s for slices, _, _ in found for s in slices) == told(made)
+    assert [sum(column) for column in list(zip(*found, strict=True))[1:]] == list(
+        unpacked(whole)[1:]
+    )
+    times = [[s[0] for s in slices] for slices, _, _ in found if slices]
+    assert all(max(a) < min(b) for a, b in itertools.pairwise(times))
 
 
 @given(pairs)
