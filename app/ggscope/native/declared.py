@@ -43,11 +43,13 @@ class Pointer(ctypes.c_void_p):
     target : the C type.
     dtypes : of the arrays that it takes, as `numpy.dtype.str`; None: any.
     is_const : whether C only reads there.
+    seen : the types of arrays that were found to be among them.
     """
 
     target: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...] | None]
     is_const: ClassVar[bool]
+    seen: ClassVar[set[Any]]
 
     @classmethod
     def address(cls, array: Any) -> int:  # a numpy array; this file has no numpy
@@ -59,9 +61,12 @@ class Pointer(ctypes.c_void_p):
             If they are of another type, not next to each other, or must not be
             written where C writes.
         """
-        flags = array.flags
-        if cls.dtypes is not None and array.dtype.str not in cls.dtypes:
-            raise TypeError(f"values of type {array.dtype}, not {cls.target}")
+        flags, dtype = array.flags, array.dtype
+        # numpy makes the text of a type anew each time.
+        if cls.dtypes is not None and dtype not in cls.seen:
+            if dtype.str not in cls.dtypes:
+                raise TypeError(f"values of type {dtype}, not {cls.target}")
+            cls.seen.add(dtype)
         if not flags.c_contiguous or not flags.aligned:
             raise TypeError("the values are not next to each other")
         if not cls.is_const and not flags.writeable:
@@ -81,7 +86,12 @@ class Pointer(ctypes.c_void_p):
 
 
 def _pointer(target: str, dtypes: tuple[str, ...] | None, is_const: bool) -> Any:
-    facts = {"target": target, "dtypes": dtypes, "is_const": is_const}
+    facts: dict[str, Any] = {
+        "target": target,
+        "dtypes": dtypes,
+        "is_const": is_const,
+        "seen": set(),
+    }
     return type(f"{'In' if is_const else 'Out'}_{target}", (Pointer,), facts)
 
 
@@ -104,6 +114,16 @@ class Out:
 i32, i64, u64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 
 
+_SET = ctypes.Structure.__setattr__
+
+
+def _pointed(kind: Any, value: Any) -> Any:
+    """Return what a field that holds addresses is set to for an array, or arrays."""
+    if issubclass(kind, Pointer):
+        return kind.address(value)
+    return kind(*map(kind._type_.address, value))
+
+
 class Struct(ctypes.Structure):
     """A structure of a C file: pointers in it are set to arrays, which it keeps."""
 
@@ -119,19 +139,28 @@ class Struct(ctypes.Structure):
             if issubclass(kind, Pointer | ctypes.Array)
         }
 
+    def __init__(self, *first: Any, **values: Any) -> None:
+        """Set the first fields, and others by name; the rest are nothing."""
+        super().__init__(*first)
+        # Hundreds are set for each picture: a call for each would be as dear again.
+        pointers, held = self._pointers, self.__dict__
+        for name, value in values.items():
+            kind = pointers.get(name)
+            if kind is None:
+                _SET(self, name, value)
+            elif value is not None:
+                _SET(self, name, _pointed(kind, value))
+                held[name] = value
+
     def __setattr__(self, name: str, value: Any) -> None:  # a number, array, or arrays
-        # Hundreds are set for each picture. Arrays stand under the field's own name
-        # in the dictionary, which attributes pass by.
+        # Arrays stand under the field's own name in the dictionary, which attributes
+        # pass by.
         kind = self._pointers.get(name)
         if kind is None or value is None:
             self.__dict__.pop(name, None)
-            super().__setattr__(name, value)
+            _SET(self, name, value)
             return
-        if issubclass(kind, Pointer):
-            super().__setattr__(name, kind.address(value))
-        else:
-            each = kind._type_.address
-            super().__setattr__(name, kind(*(each(array) for array in value)))
+        _SET(self, name, _pointed(kind, value))
         self.__dict__[name] = value
 
     def let_go(self, *names: str) -> None:

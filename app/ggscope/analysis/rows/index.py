@@ -53,7 +53,7 @@ _NEEDS: dict[ColorBy, tuple[str, ...]] = {
 _KEPT_COLORINGS = 3
 _KEPT_FILTERS = 2
 _NO_DEPTH = np.iinfo(np.int32).max
-_WORK_SAMPLES = 4096
+_WORK_SAMPLES, _WORK_FIRST = 4096, 16
 """Spans looked at to tell whether a row holds ops."""
 
 
@@ -360,10 +360,11 @@ class TraceIndex:
         return self._cache.get(("stalled", key), share)
 
     def _find_work_row(self, key: str) -> int:
-        op = self._trace.spans.op
-        for number, row in enumerate(self.rows(key)):
-            step = max(1, len(row) // _WORK_SAMPLES)
-            if bool((op[row.id[::step]] >= 0).any()):
+        op, rows = self._trace.spans.op, self.rows(key)
+        for number, row in enumerate(rows if len(rows) > 1 else ()):
+            sample = row.id[:: max(1, len(row) // _WORK_SAMPLES)]
+            # Mostly the first ones tell; the others lie far apart in memory.
+            if any((op[part] >= 0).any() for part in (sample[:_WORK_FIRST], sample)):
                 return number
         return 0
 

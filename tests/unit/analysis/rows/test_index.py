@@ -443,3 +443,15 @@ def test_work_row_is_the_outermost_row_of_ops():
     assert found.work_row("thread:thread 1") == 0
     assert found.busy_share("thread:thread 0") == pytest.approx(0.2)
     assert found.busy_share("thread:thread 1") == pytest.approx(0.05)
+
+
+def test_work_row_holds_ops_even_where_its_first_spans_are_none():
+    """The outer row has one op, its last span, over which nothing lies."""
+    start = np.append(np.arange(30) * 10, [2, 300])
+    length = np.append(np.full(30, 8), [4, 8])
+    op = np.append(np.full(30, -1), [3, 3])
+    found = TraceIndex(builders.spans_trace(start, start + length, op=op))
+    key = found.lane_of_span(0)
+
+    assert len(found.rows(key)) == 2
+    assert found.work_row(key) == 0
