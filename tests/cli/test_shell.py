@@ -1,7 +1,10 @@
 """Completion and manual: made from the parser, and understood by real shells."""
 
+import os
+import select
 import shlex
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -42,6 +45,77 @@ def test_bash_completes_commands_options_values_and_files(run, tmp_path: Path) -
     assert complete(script, "ggscope export -o a", tmp_path) == {"a run.bin"}
     assert complete(script, "ggscope completion ", tmp_path) == set(SHELLS)
     assert complete(script, "ggscope stats --from ", tmp_path) == set()
+
+
+@needs_bash
+def test_bash_completes_lists_after_a_comma(run, tmp_path: Path) -> None:
+    script = run("completion", "bash").out
+
+    found = complete(script, "ggscope export --view timeline,h", tmp_path)
+
+    assert found == {"timeline,heatmap", "timeline,hot"}
+    assert complete(script, "ggscope stats --by op,", tmp_path) == set()
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_options_values_lists_and_files(run, tmp_path: Path) -> None:
+    script = tmp_path / "ggscope.fish"
+    script.write_text(run("completion", "fish").out)
+    (tmp_path / "a run.bin").touch()
+
+    def offered(line: str) -> set[str]:
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", 'source $argv[1]; complete -C "$argv[2]"',
+             str(script), line],
+            cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stderr == ""
+        return {text.split("\t")[0] for text in done.stdout.splitlines()}
+
+    assert offered("ggscope sta") == {"stats"}
+    assert offered("ggscope stats --by ") == set(BY)
+    assert offered("ggscope export --vi") == {"--view"}
+    assert {"timeline,heatmap", "timeline,hot"} <= offered(
+        "ggscope export --view timeline,h"
+    )
+    assert any("run.bin" in name for name in offered("ggscope export -o a"))
+    assert any("run.bin" in name for name in offered("ggscope info --json a"))
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_at_the_first_tab(run, tmp_path: Path) -> None:
+    import pty
+
+    (tmp_path / "_ggscope").write_text(run("completion", "zsh").out)
+    (tmp_path / "longname.bin").touch()
+    lines = ("ggscope sta", "ggscope export --view timeline,hea", "ggscope info lon")
+    ends = (b"ts ", b"tmap ", b"gname.bin")
+    for line, end in zip(lines, ends, strict=True):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(tmp_path)
+            os.environ["TERM"] = "dumb"
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        try:
+            ready = f"fpath=({tmp_path} $fpath); autoload -U compinit; compinit -u -D; "
+            ready += "bindkey '^I' complete-word; PS1='rea''dy> '\n"
+            os.write(terminal, ready.encode())
+            until(terminal, b"ready> ")
+            os.write(terminal, line.encode() + b"\t")
+            heard = until(terminal, end)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(terminal)
+        assert end in heard, line
+
+
+def until(terminal: int, end: bytes) -> bytes:
+    """Return what a terminal shows, up to `end`."""
+    heard = b""
+    while end not in heard and select.select([terminal], [], [], 20)[0]:
+        heard += os.read(terminal, 4096)
+    return heard
 
 
 def test_every_option_is_completed_in_every_shell(run) -> None:

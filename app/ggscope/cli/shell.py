@@ -22,12 +22,14 @@ class Option:
     value : what it takes, as help prints it; "" = nothing.
     choices : the values that there are; empty = any.
     takes_file : whether the value names a file or folder.
+    takes_list : whether it is several of the choices, with commas between them.
     """
 
     flags: tuple[str, ...]
     value: str
     choices: tuple[str, ...]
     takes_file: bool
+    takes_list: bool
     help: str
 
 
@@ -83,6 +85,7 @@ def _option(action: Action) -> Option:
         value,
         tuple(str(c) for c in action.choices or ()),
         value in ("FILE", "DIR", "MODEL"),
+        type(action.choices) not in (tuple, type(None)),
         (action.help or "").replace("%%", "%"),
     )
 
@@ -105,7 +108,8 @@ def _bash(commands: list[CommandLine]) -> str:
                 key = f"{command.name}:{flag}"
                 if option.choices:
                     words = shlex.quote(" ".join(option.choices))
-                    values.append(f"    {key}) values={words} ;;")
+                    list_of = " lists=1" if option.takes_list else ""
+                    values.append(f"    {key}) values={words}{list_of} ;;")
                 elif option.takes_file:
                     files.append(key)
                 elif option.value:
@@ -125,7 +129,7 @@ def _bash(commands: list[CommandLine]) -> str:
 _BASH = """# bash completion of ggscope
 _ggscope() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}
-  local command=open words='' values='' word i
+  local command=open words='' values='' lists='' before='' word i
   local names='{names}'
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${{COMP_WORDS[i]}}
@@ -137,7 +141,8 @@ _ggscope() {{
 {values}
   esac
   if [[ -n $values ]]; then
-    COMPREPLY=($(compgen -W "$values" -- "$cur")); return
+    if [[ -n $lists && $cur == *,* ]]; then before=${{cur%,*}},; fi
+    COMPREPLY=($(compgen -P "$before" -W "$values" -- "${{cur##"$before"}}")); return
   fi
   if [[ $cur == -* ]]; then
     case "$command" in
@@ -157,9 +162,10 @@ complete -F _ggscope ggscope
 
 def _zsh(commands: list[CommandLine]) -> str:
     """Return a script that lets zsh run the bash one, which it can."""
-    return "#compdef ggscope\nautoload -U +X bashcompinit && bashcompinit\n" + _bash(
-        commands
-    )
+    head = "#compdef ggscope\nautoload -U +X bashcompinit && bashcompinit\n"
+    # As a file of $fpath it runs when Tab is pressed first, and has to answer too.
+    tail = "[[ ${funcstack[1]} == _ggscope ]] && _bash_complete -F _ggscope\ntrue\n"
+    return head + _bash(commands) + tail
 
 
 def _fish(commands: list[CommandLine]) -> str:
@@ -180,7 +186,10 @@ def _fish(commands: list[CommandLine]) -> str:
                 for flag in option.flags
             )
             more = ""
-            if option.choices:
+            if option.takes_list:
+                words = f"(__fish_append , {' '.join(option.choices)})"
+                more = f" -x -a {_fish_word(words)}"
+            elif option.choices:
                 more = f" -x -a {_fish_word(' '.join(option.choices))}"
             elif option.takes_file:
                 more = " -r -F"
