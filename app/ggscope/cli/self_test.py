@@ -9,7 +9,7 @@ from ggscope import assets
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.output import ERROR, GOOD
-from ggscope.errors import TraceError
+from ggscope.errors import ExportError, TraceError
 from ggscope.readers.registry import infos, open_trace
 
 
@@ -54,18 +54,31 @@ def _try_sample(sample: Path) -> None:
     from ggscope.readers.survey import survey
     from ggscope.render.look import Look, css_px
     from ggscope.render.probe import is_blank
-    from ggscope.render.timeline.figure import timeline_figure
+    from ggscope.views.registry import BUILTIN
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
     broken = trace.check()
     if broken:
         raise TraceError(f"{sample.name}: {broken[0]}")
     with tempfile.TemporaryDirectory(prefix="ggscope-") as folder:
-        figure = timeline_figure(trace)
-        for suffix in (".png", ".svg"):
-            target = Path(folder) / f"figure{suffix}"
-            figure.write(
-                target, Look(width=css_px(800), height=css_px(400), title=sample.name)
-            )
-            if is_blank(target):
-                raise TraceError(f"{sample.name}: the {suffix[1:]} figure is blank.")
+        look = Look(width=css_px(800), height=css_px(400), title=sample.name)
+        for entry in BUILTIN:
+            if not entry.figure_name or not entry.has_data(trace):
+                continue
+            figure = entry.load_figure()(trace)
+            try:
+                figure.image(look)
+            except ExportError:  # it says why there is nothing to draw
+                if entry.id == "timeline":
+                    raise
+                continue
+            for suffix in (".png", ".svg"):
+                target = Path(folder) / f"{entry.figure_name}{suffix}"
+                figure.write(target, look)
+                # Bars and curves are few shapes in an SVG.
+                is_busy = suffix == ".png" or entry.id == "timeline"
+                if is_busy and is_blank(target):
+                    raise TraceError(
+                        f"{sample.name}: the {suffix[1:]} figure of "
+                        f"{entry.figure_name} is blank."
+                    )

@@ -189,10 +189,11 @@ def colors(name: str = DEFAULT) -> U32:
     """
     # Importing pyqtgraph takes a quarter of a second; only its tables are needed.
     spec = find_spec("pyqtgraph")
-    if spec is None or spec.origin is None:
-        raise KeyError(name)
-    path = Path(spec.origin).parent / "colors" / "maps" / f"{name}.csv"
-    if not path.is_file():
+    # A bundle has the tables without the package: then this is no place of a module.
+    folders = () if spec is None else spec.submodule_search_locations or ()
+    tables = (Path(f) / "colors" / "maps" / f"{name}.csv" for f in folders)
+    path = next((table for table in tables if table.is_file()), None)
+    if path is None:
         raise KeyError(name)
     with path.open(encoding="utf-8", newline="") as lines:
         rows = [row[:3] for row in csv.reader(lines) if row and row[0][:1] != ";"]

@@ -1,5 +1,11 @@
 """Colour maps and the scales that lead to them."""
 
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,6 +39,28 @@ def test_colors_of_amounts_grow_lighter(name):
     light = [luminance(int(c)) for c in colors(name)[::16]]
 
     assert light == sorted(light)
+
+
+def test_colors_are_found_where_a_bundle_has_the_tables_only(tmp_path):
+    maps = Path(find_spec("pyqtgraph").origin).parent / "colors" / "maps"
+    shutil.copytree(maps, tmp_path / "pyqtgraph" / "colors" / "maps")
+    program = (
+        "import sys, importlib.util\n"
+        "find = importlib.util.find_spec\n"
+        "here = [p for p in sys.path if p]\n"
+        f"sys.path[:] = [{str(tmp_path)!r}]\n"
+        "spec = find('pyqtgraph')\n"
+        "sys.path[:] = here\n"
+        "assert spec.origin is None\n"  # a folder without a module, as in a bundle
+        "importlib.util.find_spec = lambda name: spec\n"
+        "from ggscope.render.colors import colors\n"
+        "print(*colors('cividis')[[0, 128, 255]])\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert said.stdout.split() == [str(c) for c in colors("cividis")[[0, 128, 255]]]
 
 
 def test_colors_of_an_unknown_map_are_refused():
