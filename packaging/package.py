@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -110,6 +111,7 @@ def extras(name: str) -> list[str]:
     return project["optional-dependencies"][name]
 
 
+@cache
 def wheels() -> Path:
     """Build wheel and source distribution; return the wheel."""
     python = environment()
@@ -146,8 +148,7 @@ def repaired(python: Path, wheel: Path) -> Path:
 def bundle(*, with_sql: bool) -> None:
     """Make the folder with the program, Python and Qt, and look at it."""
     python = environment()
-    found = list(DIST.glob(f"ggscope-{version()}-py3-*.whl"))
-    wheel = found[0] if found else wheels()
+    wheel = wheels()  # of the sources as they are, whatever lies in dist/
     pip = [python, "-m", "pip", "install", "--quiet"]
     run([*pip, f"{wheel}[sql]"])
     run([*pip, "--force-reinstall", "--no-deps", wheel])
