@@ -95,7 +95,7 @@ def application_id() -> str:
 def environment() -> Path:
     """Return the interpreter of an environment that is used for packaging only."""
     python = ENV / "bin" / "python"
-    wanted = [*extras("build"), *extras("sql")]
+    wanted = [*extras("build"), *extras("sql"), *extras("perfetto")]
     stamp = ENV / "wanted"
     if not stamp.is_file() or stamp.read_text() != "\n".join(wanted):
         tell("making an environment for packaging")
@@ -150,7 +150,7 @@ def bundle(*, with_sql: bool) -> None:
     python = environment()
     wheel = wheels()  # of the sources as they are, whatever lies in dist/
     pip = [python, "-m", "pip", "install", "--quiet"]
-    run([*pip, f"{wheel}[sql]"])
+    run([*pip, f"{wheel}[sql,perfetto]"])
     run([*pip, "--force-reinstall", "--no-deps", wheel])
     tell("bundling by PyInstaller")
     run(

@@ -67,6 +67,8 @@ for format in png svg pdf; do
     inside ggscope export --view timeline "$sample" -o "/tmp/figure.$format" --force >/dev/null
     [ "$(stat -c %s "$root/tmp/figure.$format")" -gt 3000 ] || fail "figure.$format is nearly empty"
 done
+inside ggscope convert --to perfetto "$sample" -o /tmp/run.pftrace --force >/dev/null ||
+    fail "convert --to perfetto"
 inside ggscope stats "$sample" --by op --json >/dev/null
 inside ggscope readers | grep -q ggmlviz || fail "readers"
 inside ggscope info --system | grep -q 'frozen.*yes' || fail "info --system"
