@@ -89,7 +89,8 @@ def parse(argv: Sequence[str]) -> Namespace:
 
     Notes
     -----
-    What follows the command is in ``words``, for processes that are to do a part.
+    Of a command with ``--jobs`` what follows it is in ``words``, for processes that
+    are to do a part.
     """
     first = argv[0] if argv else ""
     if first in ("-V", "--version"):
@@ -100,7 +101,8 @@ def parse(argv: Sequence[str]) -> Namespace:
     valued = _valued(make_parser()) if first.startswith("-") else set()
     command, others = _command(list(argv), valued)
     arguments = make_parser((command,)).parse_args([command, *others])
-    arguments.words = others
+    if hasattr(arguments, "jobs"):
+        arguments.words = others
     return arguments
 
 
