@@ -105,11 +105,21 @@ class Hand:
         self._with(held, QEvent.Type.MouseButtonRelease, words)
 
     def carry(
-        self, widget: QWidget, start: QPoint | QPointF, end: QPoint | QPointF
+        self,
+        widget: QWidget,
+        start: QPoint | QPointF,
+        end: QPoint | QPointF,
+        *,
+        times: int = 1,
     ) -> None:
-        """Drag something out of `widget` and drop it; wait for what that does."""
+        """Drag something out of `widget` and drop it; wait for what that does.
+
+        The program is busy meanwhile: it hears of all `times` at once.
+        """
         # Qt's own drag takes the events: no window hears of the release.
-        self._tool(*self._drag_words(widget, start, end, _BUTTONS["left"]))
+        words = self._drag_words(widget, start, end, _BUTTONS["left"])
+        back = ["mousemove", *map(str, self._place(widget, start))]
+        self._tool(*words, *(times - 1) * [*back, *words])
         self.settle()
 
     def _drag_words(

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -11,6 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.model.units import TimeRange
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, BookmarksView
@@ -137,3 +139,25 @@ def test_menu_lists_what_there_is_and_a_button_adds(
     view.table.setFocus(Qt.FocusReason.OtherFocusReason)
     hand.click(view.add_button)
     assert len(names(document)) == 4
+
+
+def test_two_drags_at_once_in_a_busy_program_are_one(
+    opened: Callable[[Path], Document],
+    trace: Path,
+    hand: Hand,
+    qtbot: QtBot,
+    qtlog: Any,
+) -> None:
+    document = opened(trace)
+    for name in ("one", "two", "three"):
+        document.session.add_bookmark(name, TimeRange(1_000, 2_000))
+    hand.press("ctrl+b")
+    view = bookmarks_pane(document)
+    qtbot.waitUntil(view.table.isVisible)
+    Hand.settle()
+    begin = view.table.visualRect(view.model.index(0, NAME)).center()
+
+    hand.carry(view.table.viewport(), begin, begin + QPoint(60, 1), times=4)
+
+    assert names(document) == ["one", "two", "three"]
+    assert [record.message for record in qtlog.records] == []

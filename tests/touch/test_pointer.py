@@ -2,11 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit
+from PySide6.QtWidgets import (
+    QApplication,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextBrowser,
+)
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
@@ -91,6 +98,32 @@ def test_drag_on_selected_text_selects_anew(window: MainWindow, hand: Hand) -> N
 
     assert edit.text() == label.text()
     assert 0 < len(edit.selectedText()) < len(edit.text())
+
+
+@pytest.mark.parametrize("kind", [QPlainTextEdit, QTextBrowser])
+def test_busy_program_starts_no_drag_of_text(
+    window: MainWindow,
+    hand: Hand,
+    qtlog: Any,
+    kind: type[QPlainTextEdit] | type[QTextBrowser],
+) -> None:
+    widget = kind(window)
+    widget.setReadOnly(True)
+    widget.setPlainText("words words words words")
+    widget.setGeometry(100, 150, 300, 60)
+    widget.show()
+    widget.raise_()
+    Hand.settle()
+    begin = QPoint(20, 15)
+    hand.click(widget, begin)
+    hand.press("ctrl+a")
+    QTest.qWait(QApplication.doubleClickInterval())
+
+    hand.carry(widget, begin, begin + QPoint(40, 0), times=3)
+
+    assert [record.message for record in qtlog.records] == []
+    chosen = widget.textCursor().selectedText()
+    assert 0 < len(chosen) < len(widget.toPlainText())
 
 
 def _size(timeline: TimelineView) -> tuple[float, float]:

@@ -133,6 +133,7 @@ class BookmarkTable(TextTable):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.setDragDropOverwriteMode(False)
+        self._is_dragging = False
         self._commands = (
             (QKeySequence(Qt.Key.Key_F2), self.rename),
             (QKeySequence(QKeySequence.StandardKey.Delete), self.delete_requested.emit),
@@ -145,6 +146,19 @@ class BookmarkTable(TextTable):
             (QKeySequence("Return"), self.open_current),
             (QKeySequence("Enter"), self.open_current),
         )
+
+    def startDrag(self, supported_actions: Qt.DropAction) -> None:
+        """Drag rows, but not within a drag that has just ended.
+
+        Of two drags in the queue of a busy program, Qt starts the second before it
+        has come back from the first, complains and drags nothing.
+        """
+        if not self._is_dragging:
+            self._is_dragging = True
+            try:
+                super().startDrag(supported_actions)
+            finally:
+                self._is_dragging = False
 
     def rename(self) -> None:
         """Begin to write the current name, or the note where that is current."""

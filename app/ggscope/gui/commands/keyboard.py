@@ -11,10 +11,12 @@ import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QMouseEvent, QWindow
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QAbstractSpinBox,
     QApplication,
     QComboBox,
     QDialog,
+    QFileDialog,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
@@ -33,9 +35,10 @@ class TextFieldGuard(QObject):
     makes W type a w. Only the field that is typed in is filtered: a filter on the
     application would run Python code for every event of every widget.
 
-    A press on text that is selected begins a new selection, and drags no text away.
-    Nobody drops it anywhere, and where several drags lie in the queue of a busy
-    program, Qt starts one within the other and complains.
+    A press on text that is selected begins a new selection, and drags no text away;
+    nor are files dragged within a dialog. Nobody drops them anywhere, and where several
+    drags lie in the queue of a busy program, Qt starts one within the other and
+    complains.
     """
 
     def __init__(self, parent: QObject) -> None:
@@ -55,23 +58,44 @@ class TextFieldGuard(QObject):
             event.accept()
             return True
         if (
-            isinstance(watched, QLabel)
-            and isinstance(event, QMouseEvent)
+            isinstance(event, QMouseEvent)
             and event.type() == QEvent.Type.MouseButtonPress
             and event.button() == Qt.MouseButton.LeftButton
             and not event.modifiers()
-            and watched.hasSelectedText()
         ):
-            watched.setSelection(0, 0)
+            _deselect(watched)
         return super().eventFilter(watched, event)
 
     def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
-        if old is not None and (is_text_field(old) or isinstance(old, QLabel)):
-            old.removeEventFilter(self)
-        if now is not None and (is_text_field(now) or isinstance(now, QLabel)):
-            now.installEventFilter(self)
-        if isinstance(now, QLineEdit):
+        for part in _parts_with_text(old):
+            part.removeEventFilter(self)
+        for part in _parts_with_text(now):
+            part.installEventFilter(self)
+        if isinstance(now, QAbstractItemView) and isinstance(now.window(), QFileDialog):
             now.setDragEnabled(False)
+
+
+def _parts_with_text(widget: QWidget | None) -> tuple[QWidget, ...]:
+    """Return what of a widget gets the keys of its text, and presses on it."""
+    if isinstance(widget, _TEXT_AREAS):
+        return widget, widget.viewport()
+    if widget is not None and (is_text_field(widget) or isinstance(widget, QLabel)):
+        return (widget,)
+    return ()
+
+
+def _deselect(pressed: QObject) -> None:
+    """Let go of the selected text of a label or a text area, which would be dragged."""
+    if isinstance(pressed, QLabel):
+        if pressed.hasSelectedText():
+            pressed.setSelection(0, 0)
+        return
+    area = pressed.parent()
+    if isinstance(area, _TEXT_AREAS):
+        cursor = area.textCursor()
+        if cursor.hasSelection():
+            cursor.clearSelection()
+            area.setTextCursor(cursor)
 
 
 def is_text_field(widget: QObject) -> bool:
@@ -99,6 +123,7 @@ def means_text(event: QKeyEvent) -> bool:
     return False
 
 
+_TEXT_AREAS = (QTextEdit, QPlainTextEdit)
 _EDITING = {
     Qt.Key.Key_Left,
     Qt.Key.Key_Right,
