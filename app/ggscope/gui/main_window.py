@@ -9,24 +9,21 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
     QDragLeaveEvent,
     QDropEvent,
-    QMouseEvent,
 )
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QFileDialog,
-    QHBoxLayout,
     QLineEdit,
     QMainWindow,
     QPlainTextEdit,
     QStackedWidget,
-    QTabBar,
     QVBoxLayout,
     QWidget,
 )
@@ -40,12 +37,13 @@ from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.startup import finish_x11, forget_tokens, set_wayland_token
+from ggscope.gui.tabs import TabRow
 from ggscope.gui.theme import ThemeManager
-from ggscope.gui.widgets import CHANGES_NOTHING, Banner, GlyphButton
+from ggscope.gui.widgets import CHANGES_NOTHING, Banner
 from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
-from ggscope.text import caption, one_line
-from ggscope.views.base.plain import copy_text, set_tab_tip, set_title
+from ggscope.text import one_line
+from ggscope.views.base.plain import copy_text, set_title
 from ggscope.views.base.view import Connection, Copies, View, copying, guarded, later
 
 if TYPE_CHECKING:
@@ -57,96 +55,6 @@ if TYPE_CHECKING:
     from ggscope.session.session import Session
 
 logger = logging.getLogger(__name__)
-
-
-@guarded
-class TabRow(QWidget):
-    """Tabs that can be dragged, and closed by × or the middle button.
-
-    Signals
-    -------
-    chosen(position), moved(from, to), close_requested(position), plus_clicked.
-    """
-
-    chosen = Signal(int)
-    moved = Signal(int, int)
-    close_requested = Signal(int)
-    plus_clicked = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("tabs")
-        self.bar = QTabBar(self)
-        self.bar.setMovable(True)
-        self.bar.setDrawBase(False)
-        self.bar.setExpanding(False)
-        self.bar.setUsesScrollButtons(True)
-        self.bar.setElideMode(Qt.TextElideMode.ElideMiddle)
-        self.bar.setAccessibleName(self.tr("Open traces"))
-        self.bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.bar.currentChanged.connect(self.chosen)
-        self.bar.tabMoved.connect(self.moved)
-        self.bar.installEventFilter(self)
-        plus = GlyphButton("plus", self.tr("Open… (Ctrl+O)"), self, 18)
-        plus.clicked.connect(self.plus_clicked)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 8, 0)
-        row.setSpacing(4)
-        row.addWidget(self.bar)
-        row.addWidget(plus)
-        row.addStretch(1)
-
-    @property
-    def current(self) -> int:
-        """Position of the tab in front, -1 where there is none."""
-        return self.bar.currentIndex()
-
-    def add(self, title: str, tip: str) -> None:
-        """Add a tab at the end."""
-        position = self.bar.addTab(_tab_text(title))
-        set_tab_tip(self.bar, position, tip)
-        close = GlyphButton("close", self.tr("Close {0}").format(title), self.bar, 12)
-        close.clicked.connect(self._on_close_clicked)
-        self.bar.setTabButton(position, QTabBar.ButtonPosition.RightSide, close)
-
-    def remove(self, position: int) -> None:
-        """Take a tab away."""
-        self.bar.removeTab(position)
-
-    def bring_to_front(self, position: int) -> None:
-        """Make a tab the current one."""
-        self.bar.setCurrentIndex(position)
-
-    def set_title(self, position: int, title: str) -> None:
-        """Show another title on a tab."""
-        self.bar.setTabText(position, _tab_text(title))
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Close a tab by the middle button."""
-        if (
-            isinstance(event, QMouseEvent)
-            and event.type() == QEvent.Type.MouseButtonRelease
-            and event.button() == Qt.MouseButton.MiddleButton
-        ):
-            position = self.bar.tabAt(event.position().toPoint())
-            if position >= 0:
-                self.close_requested.emit(position)
-            return True
-        return super().eventFilter(watched, event)
-
-    def _on_close_clicked(self) -> None:
-        side = QTabBar.ButtonPosition.RightSide
-        for position in range(self.bar.count()):
-            if self.bar.tabButton(position, side) is self.sender():
-                self.close_requested.emit(position)
-                return
-
-
-def _tab_text(title: str) -> str:
-    """Return a title that fits a tab; & would start a mnemonic."""
-    if len(title) > 40:
-        title = f"{title[:20]}…{title[-18:]}"
-    return caption(title)
 
 
 @guarded
