@@ -18,6 +18,10 @@ SHOW_AFTER_MS = 300
 SAID_MS = 6000
 """So long a sentence about what a command did stands in the place of the file."""
 MEMORY_MS = 2000
+_RANGE_SHARE = 0.34
+"""So much of the strip the range may take before it is cut."""
+_ROOM_FOR_MARGIN = 1100
+"""On a narrower strip the margin of the op table stands in its tooltip only."""
 
 
 @guarded
@@ -36,7 +40,8 @@ class StatusStrip(QFrame):
         self.file = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range.setProperty("mono", True)
-        self.ops = self._button(self.tr("Choose the op table"), self.ops_clicked)
+        self._ops_tip = self.tr("Choose the op table")
+        self.ops = self._button(self._ops_tip, self.ops_clicked)
         self.problems = self._button(
             self.tr("Show the Problems tab"), self.problems_clicked
         )
@@ -103,6 +108,13 @@ class StatusStrip(QFrame):
         later(self, self._show_memory, 300)
         super().showEvent(event)  # type: ignore[arg-type]  # QShowEvent
 
+    def resizeEvent(self, event: object) -> None:
+        """Fit what is told to the new width."""
+        super().resizeEvent(event)  # type: ignore[arg-type]  # QResizeEvent
+        trace = self._session.trace
+        self._show_ops(None if trace is None else trace.ops)
+        self._fit_range()
+
     def hideEvent(self, event: object) -> None:
         """Stop measuring."""
         self._memory_timer.stop()
@@ -149,11 +161,12 @@ class StatusStrip(QFrame):
         has_table = ops is not None and ops.source != "spelled"
         self.ops.setVisible(has_table)
         if ops is not None and has_table:
-            text = self.tr("ops: {0}, {1}").format(ops.id, self.tr(ops.source))
+            text = whole = self.tr("ops: {0}, {1}").format(ops.id, self.tr(ops.source))
             if ops.margin is not None:
-                text += self.tr(", margin {0}").format(f"{ops.margin:.0f}")
-            self.ops.setText(text)
-            self.ops.setAccessibleName(text)
+                whole += self.tr(", margin {0}").format(f"{ops.margin:.0f}")
+            self.ops.setText(whole if self.width() >= _ROOM_FOR_MARGIN else text)
+            self.ops.setAccessibleName(whole)
+            set_tip(self.ops, f"{whole}\n{self._ops_tip}")
 
     def _show_problems(self, trace: Trace | None) -> None:
         worst, n = problem_count(trace)
@@ -185,6 +198,16 @@ class StatusStrip(QFrame):
         visible, absolute = self._session.visible_range, self._session.absolute_time
         form = shown_form(visible, trace.clock, absolute=absolute)
         self.range.setText(self.tr("range {0}").format(form.range_text(visible)))
+        self._fit_range()
+
+    def _fit_range(self) -> None:
+        """Keep room for the whole range, at the cost of the file, which its tab names.
+
+        Room once taken is kept at this width, so that panning moves nothing.
+        """
+        most = round(self.width() * _RANGE_SHARE)
+        wanted = max(self.range.sizeHint().width(), self.range.minimumWidth())
+        self.range.setMinimumWidth(min(wanted, most))
 
     def _show_memory(self) -> None:
         from ggscope.readers.memory import process_bytes  # not before the first window
