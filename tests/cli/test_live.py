@@ -57,6 +57,24 @@ def test_live_ends_when_the_time_is_over(run, tmp_path):
     assert line["lag_ms"] is None
 
 
+def test_script_that_waits_for_any_program_gets_its_lines(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("GGSCOPE_RING", raising=False)
+    answer = run("live", "4000000001", "--json", "--seconds", "0.2")
+
+    (line,) = lines(answer.out)
+    assert answer.code == 0
+    assert line.keys() == KEYS
+    assert (line["records"], line["state"]) == (0, "waiting")
+    assert "there is no ring of a running program" in answer.err
+
+
+def test_live_may_take_longer_than_ten_minutes(capsys):
+    assert parse(["live", "ring", "--seconds", "3600"]).seconds == 3600
+    with pytest.raises(SystemExit):
+        parse(["live", "ring", "--seconds", "1e12"])
+    assert "from 0.1 to 31622400" in capsys.readouterr().err
+
+
 def test_live_follows_the_ring_that_the_environment_names(run, tmp_path, monkeypatch):
     path = tmp_path / "ring"
     writer = Writer(path)

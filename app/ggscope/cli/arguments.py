@@ -431,11 +431,11 @@ def _add_live(parser: _Parser) -> None:
         nargs="?",
         metavar="RING|FILE|PID",
         help="a ring, a trace file that grows, or a process that is traced; none: the "
-        "ring of GGSCOPE_RING, else the newest there is",
+        "ring of GGSCOPE_RING, else the newest of a program that runs",
     )
     parser.add_argument(
         "--seconds",
-        type=values.seconds,
+        type=values.watch_seconds,
         metavar="N",
         help="how long; without it until the program ends",
     )

@@ -20,10 +20,11 @@ def run(arguments: Namespace) -> int:
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds
-    source = _found(arguments.file, until, keeps=bool(arguments.save))
-    if source is None:
+    path = _found(arguments.file, until, is_json=arguments.json)
+    if path is None:
         output.say("there is no ring of a running program.")
         return GOOD
+    source = follow(path, keeps_spans=False, keeps_records=bool(arguments.save))
     try:
         try:
             _watch(source, until, is_json=arguments.json)
@@ -43,13 +44,23 @@ def run(arguments: Namespace) -> int:
     return GOOD
 
 
-def _found(text: str | None, until: float | None, *, keeps: bool) -> LiveSource | None:
-    """Wait for something to follow; None where the time was over before."""
+def _found(text: str | None, until: float | None, *, is_json: bool) -> Path | None:
+    """Wait for something to follow; None where the time was over before.
+
+    A script gets its line a second meanwhile, too.
+    """
+    line_at = time.monotonic()
     while (path := wanted_path(text)) is None:
-        if until is not None and time.monotonic() >= until:
+        now = time.monotonic()
+        is_over = until is not None and now >= until
+        if is_json and (is_over or now - line_at >= 1):
+            line_at += 1
+            output.emit(_line(Heard(), 0.0, -1, is_json=True))
+            output.flush()
+        if is_over:
             return None
         time.sleep(1 / _POLLS_PER_SECOND)
-    return follow(path, keeps_spans=False, keeps_records=keeps)
+    return path
 
 
 def _watch(source: LiveSource, until: float | None, *, is_json: bool) -> None:

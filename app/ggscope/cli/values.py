@@ -113,12 +113,21 @@ def bytes_of(text: str) -> int:
 
 def seconds(text: str) -> float:
     """Return seconds, from 0.1 to 600."""
+    return _seconds(text, 600)
+
+
+def watch_seconds(text: str) -> float:
+    """Return seconds, from 0.1 to those of a year."""
+    return _seconds(text, 366 * 86400)
+
+
+def _seconds(text: str, most: int) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0.1 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 600")
+    if not 0.1 <= seconds <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to {most}")
     return seconds
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
 from ggscope.live.program import ProgramSource
-from ggscope.live.ring import MAGIC
+from ggscope.live.ring import MAGIC, writer_of
 from ggscope.live.source import LiveSource
 from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
 
@@ -77,13 +77,19 @@ def rings() -> list[Path]:
 def wanted_path(text: str | None) -> Path | None:
     """Return what is to be followed: a file, the ring of a process, or any ring.
 
-    `text` is a path or the number of a process; None: the ring that the environment
-    names, else the newest there is. None where there is no such ring yet.
+    `text` is a path or the number of a process, the program's or its launcher's; None:
+    the ring that the environment names, else the newest of a program that runs. What
+    others have left is not waited for, and is offered elsewhere. None where there is
+    no such ring yet.
     """
     if text is None:
         named = os.environ.get(RING_VARIABLE)
-        return Path(named) if named else next(iter(rings()), None)
+        if named:
+            return Path(named)
+        return next((path for path in rings() if writer_of(path)[1]), None)
     if text.isdecimal() and not Path(text).exists():
-        mine = (path for path in rings() if path.name.startswith(f"{_PREFIX}{text}-"))
-        return next(mine, None)
+        found = rings()
+        mine = [path for path in found if path.name.startswith(f"{_PREFIX}{text}-")]
+        mine += [path for path in found if writer_of(path)[0] == int(text)]
+        return next(iter(mine), None)
     return Path(text)

@@ -141,6 +141,7 @@ class Ring:
     """An open ring.
 
     Whoever comes first empties it; others only look, and lose what is written over.
+    One whose program has gone needs no room: it is left as it is, to be recovered.
 
     Attributes
     ----------
@@ -180,6 +181,7 @@ class Ring:
         owner = int(self._head["reader_pid"][0])
         is_free = owner in (0, os.getpid()) or not is_alive(owner)
         self.is_owner = may_write and is_free and not self._has_launcher()
+        self._makes_room = self.is_owner and self.is_running()
         if self.is_owner:
             self._head["reader_pid"] = os.getpid()
         else:
@@ -281,8 +283,7 @@ class Ring:
         """Tell whether the program still writes, as far as can be seen."""
         if self.value("state") != RUNS:
             return False
-        pid, began = self.value("pid"), self.value("start_time")
-        return is_alive(pid) and _start_time(pid) in (None, began)
+        return _is_running(self.value("pid"), self.value("start_time"))
 
     def take(self, keep: Callable[[Array, bytes], None] | None = None) -> Fresh:
         """Return what is new. Never waits.
@@ -335,9 +336,10 @@ class Ring:
             records = both.view(RECORD)
         if keep is not None:
             keep(records, raw)
-        if self.is_owner:
+        if self._makes_room:
             self._lanes["tail"][lanes] = self._tail[lanes]
             self._head["events_tail"] = self._events_tail
+        if self.is_owner:
             self._head["reader_heartbeat"] = now_ns()
         fill = min(float(behind.max(initial=0)) / capacity, 1.0)
         frames_now = (*definitions, *events)
@@ -414,6 +416,28 @@ def first_bytes(path: Path) -> bytes:
         return file.read(len(MAGIC))
 
 
+def writer_of(path: Path) -> tuple[int, bool]:
+    """Return the process that a ring says writes it, and whether it still does.
+
+    (0, False) where that cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            page = file.read(PAGE)
+    except OSError:
+        return 0, False
+    if len(page) < PAGE or not page.startswith(MAGIC):
+        return 0, False
+    head: Any = np.frombuffer(page, _HEAD, 1)[0]
+    pid, began = int(head["pid"]), int(head["start_time"])
+    return pid, int(head["state"]) == RUNS and _is_running(pid, began)
+
+
+def _is_running(pid: int, began: int) -> bool:
+    """Tell whether a process is there, and no other one with its number."""
+    return is_alive(pid) and _start_time(pid) in (None, began)
+
+
 def is_alive(pid: int) -> bool:
     """Tell whether there is such a process."""
     if not 0 < pid < 1 << 31:
@@ -432,10 +456,14 @@ def is_alive(pid: int) -> bool:
 
 
 def _start_time(pid: int) -> int | None:
-    """Return when a process began, as the kernel counts; None where nobody tells."""
+    """Return when a process began, as the kernel counts; None where nobody tells.
+
+    One that has ended, and that nobody has asked about, began never: -1.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-        return int(text.rpartition(")")[2].split()[19])
+        told = text.rpartition(")")[2].split()
+        return -1 if told[0] in {"Z", "X"} else int(told[19])
     except (OSError, ValueError, IndexError):
         return None
 

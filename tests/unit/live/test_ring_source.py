@@ -252,6 +252,46 @@ def test_killed_program_is_told_of_and_all_it_wrote_is_there(source, path):
     assert source.heard().records == 8 * N_NODES
 
 
+def test_ring_of_a_program_that_has_gone_is_left_as_it_is(path):
+    writer = Writer(path)
+    writer.graph()
+    writer.end()
+    left = path.read_bytes()[4096:]
+    for _ in range(2):  # the second one finds all of it, too
+        source = ProgramSource(path)
+        polled(polled(source))
+        assert source.heard().records == 4 * N_NODES
+        assert source.heard().state is State.ENDED
+        assert source.heard().kept.place is not None
+        source.close()
+        source.forget()
+
+    assert path.read_bytes()[4096:] == left
+    assert int(writer.control["events_tail"][0]) == 0
+    writer.close()
+
+
+def test_program_that_was_killed_and_not_asked_about_is_gone(source, path):
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "from pathlib import Path; from ring_writer import Writer\n"
+        "w = Writer(Path(sys.argv[1])); w.graph(); print(flush=True); sys.stdin.read()"
+    )
+    folder = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", code, str(path), folder]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        polled(source)
+        program.kill()
+        # It stays as a zombie until somebody asks.
+        os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+        polled(polled(source))
+
+        assert source.heard().state is State.GONE
+
+
 @pytest.mark.parametrize("size", [0, 4096, 3 * 4096])
 def test_ring_that_is_cut_while_it_is_followed_ends_the_trace_and_not_the_viewer(
     path, size
@@ -453,6 +493,37 @@ def test_rings_are_found_in_the_folder_that_the_environment_names(
     monkeypatch.setenv("GGSCOPE_RINGS", str(elsewhere))
     assert wanted_path("4000000001") is None
     writer.close()
+
+
+def test_ring_is_found_by_the_number_of_its_program_and_of_its_launcher(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
+    writer = Writer(tmp_path / "ggscope-4000000001-abc")
+
+    assert wanted_path(str(os.getpid())) == writer.path
+    assert wanted_path("4000000001") == writer.path
+    assert wanted_path("4000000002") is None
+    writer.close()
+
+
+def test_any_ring_means_that_of_a_program_that_runs(tmp_path, monkeypatch):
+    monkeypatch.delenv("GGSCOPE_RING", raising=False)
+    monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
+    mine = lambda: [p for p in rings() if p.parent == tmp_path]  # noqa: E731
+    runs = Writer(tmp_path / "ggscope-4000000001-abc")
+    ended = Writer(tmp_path / "ggscope-4000000002-abc")
+    ended.end()
+    os.utime(ended.path, ns=(2**62, 2**62))
+    os.utime(runs.path, ns=(2**62 - 1, 2**62 - 1))
+
+    assert mine()[0] == ended.path
+    assert wanted_path(None) == runs.path
+
+    runs.end()
+    assert wanted_path(None) not in (runs.path, ended.path)
+    runs.close()
+    ended.close()
 
 
 def test_what_no_definition_tells_is_unknown_in_the_spans(source, path):
