@@ -46,6 +46,8 @@ Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]
 _LEAST_WORDS = 0.4
 """Share of a table that a stretching column of sentences gets at least."""
+_MOST_NAME = 180
+"""A stretching column of names is not squeezed below what they need, or this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,7 @@ class TextTable(QTableView):
     def __init__(self, model: TextTableModel, parent: QWidget, name: str) -> None:
         super().__init__(parent)
         self._name = name
+        self._least: dict[int, int] = {}
         self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
         self.setModel(model)
@@ -339,10 +342,25 @@ class TextTable(QTableView):
         """Widen columns to their texts; none gets narrower, so nothing jumps."""
         header = self.horizontalHeader()
         for section, heading in enumerate(self.rows.headings):
+            if header.isSectionHidden(section):
+                continue  # has no width that it could keep
             wanted = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
-            if not heading.stretch and wanted > header.sectionSize(section):
+            if heading.stretch and not heading.words:
+                least = max(self._least.get(section, scaled(heading.width)), wanted)
+                self._least[section] = min(least, scaled(_MOST_NAME))
+            elif not heading.stretch and wanted > header.sectionSize(section):
                 header.resizeSection(section, wanted)
         self._stretch()
+
+    def wanted_width(self) -> int:
+        """Return the width in which no column is cut, as far as they were fitted."""
+        header = self.horizontalHeader()
+        widths = [
+            self._least.get(i, header.sectionSize(i))
+            for i in range(len(self.rows.headings))
+            if not self.isColumnHidden(i)
+        ]
+        return sum(widths) + self.verticalScrollBar().sizeHint().width()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Give what is left to the columns that stretch."""
@@ -359,7 +377,8 @@ class TextTable(QTableView):
         )
         for section in stretched:
             heading = self.rows.headings[section]
-            least = width * _LEAST_WORDS if heading.words else scaled(heading.width)
+            name = self._least.get(section, scaled(heading.width))
+            least = width * _LEAST_WORDS if heading.words else name
             share = (width - others) // len(stretched)
             header.resizeSection(section, max(share, round(least)))
 

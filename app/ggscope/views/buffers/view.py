@@ -14,7 +14,13 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtGui import (
+    QKeyEvent,
+    QMouseEvent,
+    QNativeGestureEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSplitter, QVBoxLayout, QWidget
 
 from ggscope.analysis.buffers import (
@@ -73,8 +79,10 @@ DRAG_PX = 4.0
 """A press that moves less is a click."""
 _BUTTONS = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
 _KEY = "buffers"
-_WITH_PICTURE, _WITHOUT = [550, 450], [300, 700]
-"""Shares of the width of picture and table."""
+_MOST_TABLE = 0.6
+"""The table takes what it needs of the width, but no more than this share."""
+_MAYBE_UNKNOWN = (1, 6)
+"""Columns that are left out where no buffer says anything: backend, layer."""
 
 
 @guarded
@@ -126,6 +134,9 @@ class BuffersTable(QWidget):
         cells = [_cells(trace, row, use, absolute) for row in rows if trace is not None]
         n_all = 0 if trace is None else len(trace.buffers)
         self.model.set_rows(cells, payloads=rows, n_left_out=n_all - len(rows))
+        for column in _MAYBE_UNKNOWN:
+            is_known = any(line[column].sort not in (None, -1) for line in cells)
+            self.table.setColumnHidden(column, bool(cells) and not is_known)
         self.table.fit_columns()
         self._is_quiet = False
 
@@ -385,7 +396,8 @@ class BuffersView(PaintedView):
         self.splitter.addWidget(self.table)
         self.splitter.setStretchFactor(0, 3)
         self.splitter.setStretchFactor(1, 2)
-        self.splitter.setSizes(_WITH_PICTURE)
+        self._is_split_by_hand = False
+        self.splitter.splitterMoved.connect(self._on_split)
         self.box.addWidget(self._head)
         self.box.addWidget(self.splitter, 1)
         self.set_theme(theme)
@@ -448,11 +460,25 @@ class BuffersView(PaintedView):
         self.note.setText(buffers_words.gap_head(trace))
         set_tip(self.note, buffers_words.gap_words(trace))
         self._on_clock()
-        if not self.table.isVisibleTo(self):
-            has_picture = result.occupancy.peak is not None
-            self.splitter.setSizes(_WITH_PICTURE if has_picture else _WITHOUT)
         self.table.setVisible(True)
+        self._share_room()
         self._on_selection()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Share the new width out."""
+        super().resizeEvent(event)
+        self._share_room()
+
+    def _on_split(self, *_: int) -> None:
+        self._is_split_by_hand = True
+
+    def _share_room(self) -> None:
+        """Give the table what it needs, unless the person has drawn the line."""
+        width = self.splitter.width()
+        if self._is_split_by_hand or not self.table.isVisibleTo(self):
+            return
+        table = min(self.table.table.wanted_width(), round(_MOST_TABLE * width))
+        self.splitter.setSizes([width - table, table])
 
     def _on_moved(self, _: object) -> None:
         self._gestures.follow()
