@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer, qVersion
-from PySide6.QtGui import QCloseEvent
+from PySide6.QtGui import (
+    QCloseEvent,
+    QFontMetrics,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextTable,
+)
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -404,11 +411,40 @@ def text_dialog(
     browser.setAccessibleName(title)
     if is_markdown:
         browser.setMarkdown(text)
+        _space_out(browser.document())
     else:
         browser.setPlainText(text)
     _box(dialog).addWidget(browser, 1)
     _add_close(dialog)
     return dialog
+
+
+def _space_out(document: QTextDocument) -> None:
+    """Set paragraphs apart, headings more so; Qt sets Markdown without a gap.
+
+    Tables lose their frames, which Qt draws in the colour of the text.
+    """
+    line = QFontMetrics(document.defaultFont()).height()
+    for frame in document.rootFrame().childFrames():
+        if isinstance(frame, QTextTable):
+            form = frame.format()
+            form.setBorder(0)
+            form.setCellPadding(line / 4)
+            frame.setFormat(form)
+    block = document.begin()
+    while block.isValid():
+        cursor = QTextCursor(block)
+        if cursor.currentTable() is None:
+            form_of_block = block.blockFormat()
+            level = form_of_block.headingLevel()
+            is_item = block.textList() is not None
+            is_code = form_of_block.hasProperty(QTextFormat.Property.BlockCodeLanguage)
+            if level and block.position():
+                form_of_block.setTopMargin(line * (1.2 if level <= 2 else 0.8))
+            if not is_code:
+                form_of_block.setBottomMargin(line * (0.25 if is_item else 0.6))
+            cursor.setBlockFormat(form_of_block)
+        block = block.next()
 
 
 def about_dialog(parent: QWidget | None) -> QDialog:
