@@ -143,6 +143,10 @@ class ExportError(TraceError):
     """A figure or table could not be written."""
 
 
+class NothingToDrawError(ExportError):
+    """A trace has nothing that a view shows: no fault where all are asked for."""
+
+
 class WriteError(ExportError):
     """A file could not be written; what was there before is as it was.
 

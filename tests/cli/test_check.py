@@ -6,7 +6,11 @@ import json
 
 import pytest
 
+import npu_files
 from sentences import assert_sides
+from support import ROOT
+
+SAMPLES = ROOT / "resources" / "samples"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +106,30 @@ def test_report_sums_up_what_was_read_and_what_was_not(run, built, tmp_path):
     good, bad = report("llama_like_trace"), report("cut")
     assert_sides("Not good: the file could not be read.", bad, good)
     assert_sides("*: * records, * spans, read as *.", good, bad)
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html"])
+def test_report_says_how_complete_a_file_is(run, built, tmp_path, suffix):
+    report = tmp_path / f"report{suffix}"
+
+    answer = run("check", SAMPLES / "llama.ggmlviz", built("cut"), "--report", report)
+
+    (sentence,) = [x for x in answer.out.splitlines() if x.startswith("Complete: ")]
+    assert report.read_text("utf-8").count(sentence) == 1
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html"])
+def test_report_doubts_a_file_that_contradicts_itself(run, tmp_path, suffix):
+    report, file = tmp_path / f"report{suffix}", tmp_path / "lying.json"
+    lie = {"cycles_total": 100, "te": {"per_engine": [{"id": 0, "utilization": 0.5}]}}
+    spans = npu_files.engine(0, 80), npu_files.engine(80, 100, engine="VE")
+    file.write_text(json.dumps(npu_files.document(*spans, summary_metrics=lie)))
+
+    answer = run("check", file, "--report", report)
+
+    words = "but what it says of itself is not what it holds"
+    assert words in answer.out
+    assert f"Good, {words}: " in report.read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", "missing/report.md"])

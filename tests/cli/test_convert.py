@@ -249,3 +249,39 @@ def test_perfetto_trace_that_is_too_large_becomes_several(
         answer.err,
         alone.err,
     )
+
+
+def test_minus_is_the_output_for_another_program(shell, trace, tmp_path) -> None:
+    target = tmp_path / "a.csv"
+
+    piped = shell("convert", trace, "--to", "csv", "-o", "-")
+    kept = shell("convert", trace, "--to", "csv", "-o", target)
+
+    assert piped.code == kept.code == 0
+    assert piped.out == target.read_text("utf-8")
+    assert " spans written to the output." in piped.err
+    assert not (tmp_path / "-").exists()
+
+
+def test_minus_is_refused_where_the_output_cannot_be_a_file(run, trace) -> None:
+    tokens = run("convert", trace, "--to", "token-json", "-o", "-")
+    told = run("convert", trace, "--to", "csv", "-o", "-", "--json")
+
+    assert tokens.code == told.code == 2
+    assert_sides("token-json is several files", tokens.err, told.err)
+    assert_sides("the answer of --json goes there", told.err, tokens.err)
+    assert "-o - cannot be used" in tokens.err
+
+
+def test_minus_is_refused_for_a_terminal(run, trace, monkeypatch) -> None:
+    from ggscope.cli import output
+
+    piped = run("convert", trace, "--to", "csv", "-o", "-")
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    shown = run("convert", trace, "--to", "csv", "-o", "-")
+
+    assert (piped.code, shown.code) == (0, 2)
+    assert_sides("this is a terminal", shown.err, piped.err)
+    assert_sides(
+        "-o - cannot be used: *. Name a file or a folder.", shown.err, piped.err
+    )

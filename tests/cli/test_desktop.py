@@ -228,6 +228,32 @@ def test_half_installed_desktop_is_told(
     assert "update-desktop-database is not there" in said
 
 
+def test_half_installed_desktop_is_told_what_stays_when_files_go(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(*made: str) -> str:
+        assert main(["--install-desktop"]) == 0
+        for path in made:
+            (data / path).write_bytes(b"")
+        capsys.readouterr()
+        assert main(["--uninstall-desktop"]) == 0
+        return capsys.readouterr().err
+
+    monkeypatch.setenv("PATH", str(data))
+    without = removed()
+    with_types = removed("mime/mime.cache")
+
+    assert_sides(
+        "* is not there: what it made of these files stays until it runs for *. It is "
+        "in the package *.",
+        with_types,
+        without,
+    )
+    assert "update-desktop-database" not in with_types
+    assert "is not there" not in without
+    assert "call this again" not in with_types
+
+
 def test_tool_that_fails_is_told(
     data: Path,
     capsys: pytest.CaptureFixture[str],

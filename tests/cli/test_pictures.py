@@ -323,6 +323,52 @@ def test_all_views_are_those_that_show_something(run, tmp_path) -> None:
     ]
 
 
+def test_all_views_leave_out_what_shows_nothing_without_a_fault(run, tmp_path) -> None:
+    file = SAMPLES / "tinyllama-256.bin"  # its buffers are of no known allocation
+
+    whole = run("export", "--view", "all", file, "-o", tmp_path / "a")
+    asked = run("export", "--view", "buffers", file, "-o", tmp_path / "b")
+
+    assert whole.code == 0
+    assert asked.code == 1
+    assert_sides("* is left out: *", whole.err, asked.err)
+    assert "buffers is left out: No allocation of a buffer is recorded" in whole.err
+    assert not (tmp_path / "a" / "tinyllama-256.buffers.png").exists()
+
+
+def test_option_that_a_view_does_not_take_is_not_passed_over(run, tmp_path) -> None:
+    file = SAMPLES / "tinyllama-256.bin"
+    target = tmp_path / "a.png"
+
+    alone = run("export", "--view", "hot", "--where", "layer=1", file, "-o", target)
+    among = run(
+        "export", "--view", "timeline,hot", "--where", "layer=1", file,
+        "-o", tmp_path / "a",
+    )  # fmt: skip
+
+    assert alone.code == 1
+    assert among.code == 0
+    assert not target.exists()
+    refusal = "hot takes no --where. Leave it out, or choose another view."
+    assert refusal in alone.err
+    assert refusal not in among.err
+    assert_sides("*; it has no effect there.", among.err, alone.err)
+    assert "note: hot takes no --where; it" in among.err
+    assert "timeline takes" not in among.err
+
+
+def test_figure_of_nothing_says_so(run, built, tmp_path) -> None:
+    def said(*words: str) -> str:
+        answer = run("export", built(), *words, "-o", tmp_path / "a.png", "--force")
+        assert answer.code == 0
+        return answer.err
+
+    far, here = said("--range", "5s:6s"), said("--range", ":1ms")
+    assert_sides("the trace is * long: nothing of it lies in *.", far, here)
+    none, some = said("--where", "layer=9999"), said("--where", "layer=0")
+    assert_sides("no span passes *.", none, some)
+
+
 def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:
     out = tmp_path / "out"
     command = ("export", "--view", "timeline,hot", SAMPLES / "tinyllama-256.bin")

@@ -2,7 +2,7 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,10 @@ padding:.3em .6em;text-align:left;vertical-align:top}code{overflow-wrap:anywhere
 .error,.data_loss{color:#ff9d6b}}"""
 
 
+_Words = Mapping[str, tuple[str, str]]
+"""What a report says of a file beside its verdict: a doubt, and how complete it is."""
+
+
 def run(arguments: Namespace) -> int:
     """Check the files; return the exit code.
 
@@ -40,20 +44,27 @@ def run(arguments: Namespace) -> int:
         _writer(arguments.report)  # refuses a name that is of no report
         check_target(arguments.report, overwrite=arguments.force)
 
+    words: dict[str, tuple[str, str]] = {}
+
     def work(path: Path) -> tuple[int, object]:
         trace = with_troubles(load(path, arguments))
         found = completeness(trace)
         trace = with_completeness(trace, found)
         verdict = judge(trace, path)
         verdict["completeness"] = completeness_json(trace, found)
+        is_true = all(f.agrees is not False for _, f in trace.stated_figures())
+        doubt = complete = ""
+        if verdict["ok"] and not is_true:
+            doubt = ", but what it says of itself is not what it holds"
+        if len(trace.spans):
+            complete = f"Complete: {one_line(completeness_words(found))}."
+        words[str(path)] = doubt, complete
         if not arguments.json:
             word = "good" if verdict["ok"] else "not good"
-            is_true = all(f.agrees is not False for _, f in trace.stated_figures())
-            if verdict["ok"] and not is_true:
-                word += ", but what it says of itself is not what it holds"
+            word += doubt
             text = f"{one_line(str(path))}: {word}\n{problems_text(trace)}"
-            if len(trace.spans):
-                text += f"\nComplete: {one_line(completeness_words(found))}."
+            if complete:
+                text += f"\n{complete}"
             try:
                 output.emit(text)
             except BrokenPipeError:
@@ -64,7 +75,9 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         results.emit_json()
     if arguments.report is not None:
-        _write_report(arguments.report, results.objects, overwrite=arguments.force)
+        _write_report(
+            arguments.report, results.objects, words, overwrite=arguments.force
+        )
         output.say(f"report written to {arguments.report}.")
     return results.code
 
@@ -134,7 +147,11 @@ def _code(verdict: dict[str, object], *, is_strict: bool) -> int:
 
 
 def _write_report(
-    target: Path, verdicts: Sequence[object], *, overwrite: bool = True
+    target: Path,
+    verdicts: Sequence[object],
+    words: _Words,
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write what `check` found; the suffix of `target` says how.
 
@@ -143,12 +160,12 @@ def _write_report(
     ExportError
         If the suffix is unknown or the file cannot be written.
     """
-    text = _writer(target)([v for v in verdicts if isinstance(v, dict)])
+    text = _writer(target)([v for v in verdicts if isinstance(v, dict)], words)
     content = text.encode("utf-8", "backslashreplace")
     write_file(target, content, overwrite=overwrite)
 
 
-def _writer(target: Path) -> Callable[[list[dict[str, Any]]], str]:
+def _writer(target: Path) -> Callable[[list[dict[str, Any]], _Words], str]:
     writers = {".html": _html, ".htm": _html, ".md": _markdown, ".json": _json}
     writer = writers.get(target.suffix.lower())
     if writer is None:
@@ -159,7 +176,7 @@ def _writer(target: Path) -> Callable[[list[dict[str, Any]]], str]:
     return writer
 
 
-def _json(verdicts: list[dict[str, Any]]) -> str:
+def _json(verdicts: list[dict[str, Any]], _: _Words) -> str:
     return json.dumps(verdicts, indent=2) + "\n"
 
 
@@ -167,13 +184,13 @@ def _cells(warning: dict[str, Any]) -> list[str]:
     return ["" if warning[c] is None else str(warning[c]) for c in _COLUMNS]
 
 
-def _markdown(verdicts: list[dict[str, Any]]) -> str:
+def _markdown(verdicts: list[dict[str, Any]], words: _Words) -> str:
     lines = ["# Check report", "", f"ggscope {__version__}", ""]
     for verdict in verdicts:
         lines += [
             f"## {markdown(verdict['path'], any_dialect=True)}",
             "",
-            _summary(verdict),
+            markdown(_summary(verdict, words), any_dialect=True),
             "",
         ]
         if not verdict["warnings"]:
@@ -186,7 +203,7 @@ def _markdown(verdicts: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _html(verdicts: list[dict[str, Any]]) -> str:
+def _html(verdicts: list[dict[str, Any]], words: _Words) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy(_STYLE)}">',
@@ -195,7 +212,7 @@ def _html(verdicts: list[dict[str, Any]]) -> str:
     ]
     for verdict in verdicts:
         parts.append(f"<h2><code>{xml(verdict['path'])}</code></h2>")
-        parts.append(f"<p>{xml(_summary(verdict))}</p>")
+        parts.append(f"<p>{xml(_summary(verdict, words))}</p>")
         if verdict["warnings"]:
             head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
@@ -209,11 +226,13 @@ def _html(verdicts: list[dict[str, Any]]) -> str:
     return "\n".join(parts)
 
 
-def _summary(verdict: dict[str, Any]) -> str:
+def _summary(verdict: dict[str, Any], words: _Words) -> str:
     if verdict.get("error") is not None:
         return "Not good: the file could not be read."
-    word = "Good" if verdict["ok"] else "Not good"
-    return (
-        f"{word}: {verdict['records']:,} records, {verdict['spans']:,} spans, read as "
-        f"{verdict['reader']}."
+    doubt, complete = words[verdict["path"]]
+    word = ("Good" if verdict["ok"] else "Not good") + doubt
+    said = (
+        f"{word}: {verdict['records']:,} records, "
+        f"{verdict['spans']:,} spans, read as {verdict['reader']}."
     )
+    return f"{said} {complete}".rstrip()

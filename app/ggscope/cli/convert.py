@@ -17,6 +17,7 @@ from ggscope.writers.events import Events
 from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, check_target, write_file, write_files
 
+_STDOUT = Path("-")
 _PARTS = (
     "Files follow each other in time; each span is whole in the file in which it "
     "begins, and what lies within it may be in the next."
@@ -26,6 +27,9 @@ _PARTS = (
 def run(arguments: Namespace) -> int:
     """Write a trace in another format; return the exit code."""
     are_tokens = arguments.to == "token-json"
+    if arguments.output == _STDOUT and (why := _why_not_piped(arguments)):
+        output.complain(f"-o - cannot be used: {why}. Name a file or a folder.")
+        return USAGE
     if are_tokens and (arguments.range is not None or arguments.where):
         output.say("token-json takes whole traces: leave out --range and --where.")
         return USAGE
@@ -36,11 +40,22 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
+def _why_not_piped(arguments: Namespace) -> str:
+    """Return why the output of the command cannot be the file; "" where it can."""
+    if arguments.to == "token-json":
+        return "token-json is several files"
+    if arguments.json:
+        return "the answer of --json goes there"
+    return "this is a terminal" if output.is_terminal() else ""
+
+
 def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     """Write what other viewers open: one file of the spans that are asked for."""
     target = arguments.output
-    spare_inputs(target, arguments.files)
-    check_target(target, overwrite=arguments.force)  # before the long part
+    is_piped = target == _STDOUT
+    if not is_piped:
+        spare_inputs(target, arguments.files)
+        check_target(target, overwrite=arguments.force)  # before the long part
     trace = load(path, arguments)
     keep = filter_mask(trace, read_filter(arguments.where, trace))
     time = None
@@ -59,10 +74,13 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
                 progress.update(n_bytes, 0)
 
         try:
-            write_file(target, told(events), overwrite=arguments.force)
+            if is_piped:
+                output.emit_bytes(told(events))
+            else:
+                write_file(target, told(events), overwrite=arguments.force)
         except perfetto.OutgrownError:
             parts = perfetto.parts(events)
-            if len(parts) < 2 or (target.exists() and not target.is_file()):
+            if is_piped or len(parts) < 2 or (target.exists() and not target.is_file()):
                 raise  # a pipe takes one file
             outputs = [
                 target.with_name(f"{target.stem}.{number}{target.suffix}")
@@ -79,7 +97,8 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     of = f" of {n_all:,}" if events.is_part or n < n_all else ""
     where: dict[str, object] = {"output": str(target)}
     if len(outputs) == 1:
-        output.say(f"{n:,}{of} spans written to {target}.")
+        place = "the output" if is_piped else target
+        output.say(f"{n:,}{of} spans written to {place}.")
     else:
         where = {"outputs": [str(path) for path in outputs]}
         output.say(

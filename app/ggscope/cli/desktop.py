@@ -40,15 +40,17 @@ _DATABASES = (
         ("update-mime-database",),
         "shared-mime-info",
         "files are not known by their type",
+        "mime.cache",
     ),
     (
         "applications",
         ("update-desktop-database", "-q"),
         "desktop-file-utils",
         "the program is not found for a type",
+        "mimeinfo.cache",
     ),
 )
-"""Folder, what is run on it, the package it is in, and what is missing without it."""
+"""Folder, what is run on it, its package, what is missing without it, what it makes."""
 _MADE_BY_TOOLS = {
     "mime": (
         "aliases", "generic-icons", "globs", "globs2", "icons", "magic", "mime.cache",
@@ -130,7 +132,7 @@ def uninstall(data: Path) -> int:
     output.say(f"{removed} files removed below {data}.")
     for target in changed:
         output.say(f"{target} was changed since, and stays.")
-    for line in _update(data):
+    for line in _update(data, is_gone=True):
         output.say(line)
     with _explained(data / LIST):
         (data / LIST).unlink()
@@ -183,12 +185,22 @@ def _exec_word(word: str) -> str:
     return '"' + re.sub(r'(["`$\\])', r"\\\1", word) + '"'
 
 
-def _update(data: Path) -> Iterator[str]:
-    """Bring the databases up to date; yield what was done and what could not be."""
-    for folder, (tool, *flags), package, loss in _DATABASES:
+def _update(data: Path, *, is_gone: bool = False) -> Iterator[str]:
+    """Bring the databases up to date; yield what was done and what could not be.
+
+    `is_gone` : the files were removed; a database that was never made is no loss then.
+    """
+    for folder, (tool, *flags), package, loss, made in _DATABASES:
         if not (data / folder).is_dir():
             continue
         found = shutil.which(tool)
+        if found is None and is_gone:
+            if (data / folder / made).exists():
+                yield (
+                    f"{tool} is not there: what it made of these files stays until it "
+                    f"runs for {data / folder}. It is in the package {package}."
+                )
+            continue
         if found is None:
             yield (
                 f"{tool} is not there: until it has run, {loss}. It is in the package "

@@ -13,8 +13,9 @@ from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
 from ggscope.cli.reading import Results, coloring, for_each_file, load
-from ggscope.errors import ExportError
-from ggscope.text import file_name
+from ggscope.errors import ExportError, NothingToDrawError
+from ggscope.model.units import format_duration
+from ggscope.text import file_name, one_line
 from ggscope.views.registry import BUILTIN
 from ggscope.writing import check_folder, check_target, make_folder, write_file
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
     from ggscope.render.look import Look
 
 _STDOUT = Path("-")
+_MEANT_FOR = {
+    "range": "visible",
+    "where": "mask",
+    "rows": "rows",
+    "by": "by",
+    "include_estimated": "include_estimated",
+    "color_by": "color_by",
+    "graph": "graph",
+    "expanded": "collapsed",
+}
+"""Options that not every view takes, with what its figure calls them."""
 
 
 def run(arguments: Namespace) -> int:
@@ -81,6 +93,12 @@ def _work(
     has_data = {entry.figure_name: entry.has_data for entry in BUILTIN if entry.figure}
     is_all = len(views) == len(has_data)
     captions: dict[Path, str] = {}
+    noted: set[str] = set()
+
+    def note(sentence: str) -> None:
+        if sentence not in noted:  # each view of a file finds the same
+            noted.add(sentence)
+            output.say(f"note: {sentence}")
 
     def say(message: str) -> None:
         if not arguments.quiet:
@@ -89,6 +107,7 @@ def _work(
     def work(path: Path) -> tuple[int, object]:
         todo = [(v, targets[path, v]) for v in views if targets[path, v] not in done]
         code, trace = GOOD, None
+        noted.clear()
         found: list[dict[str, str]] = []
         for view, target in todo:
             if target not in captions:  # the same file may be named twice
@@ -96,8 +115,11 @@ def _work(
                 if is_all and not has_data[view](trace):
                     continue
                 try:
-                    captions[target] = _export(trace, view, target, arguments)
+                    captions[target] = _export(trace, view, target, arguments, note)
                 except ExportError as error:
+                    if is_all and isinstance(error, NothingToDrawError):
+                        say(f"{view} is left out: {error}")
+                        continue
                     if len(views) == 1:
                         raise
                     # One view with nothing to draw does not stop the others.
@@ -148,13 +170,19 @@ def need_no_display() -> None:
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
-def _export(trace: "Trace", view: str, target: Path, arguments: Namespace) -> str:
+def _export(
+    trace: "Trace",
+    view: str,
+    target: Path,
+    arguments: Namespace,
+    note: Callable[[str], None],
+) -> str:
     """Write one figure of a file; return its caption."""
     need_no_display()
     if target != arguments.output:  # one of several in a folder
         make_folder(target.parent)
     try:
-        figure = make_figure(trace, view, arguments)
+        figure = make_figure(trace, view, arguments, note)
         return figure.write(target, look_of(arguments), overwrite=arguments.force)
     except (TypeError, ValueError) as error:
         if not arguments.options:
@@ -191,24 +219,35 @@ def look_of(arguments: Namespace) -> "Look":
     )
 
 
-def make_figure(trace: "Trace", view: str, arguments: Namespace) -> "Figure":
+def make_figure(
+    trace: "Trace", view: str, arguments: Namespace, note: Callable[[str], None]
+) -> "Figure":
     """Return the figure of a view, called by its name on the command line.
+
+    `note` is told what of the trace is not there, or has no effect.
 
     Raises
     ------
     ExportError
-        If ``--options`` has one that the view does not know.
+        If ``--options`` has one that the view does not know, or the only view takes
+        no option that was given: the figure would not be what was asked for.
     """
     from ggscope.render.options import read_options
 
     visible = None
     if arguments.range is not None:
-        visible = parse_range(arguments.range, trace.extent, trace.clock.unit)
+        extent = trace.extent
+        visible = parse_range(arguments.range, extent, trace.clock.unit)
+        if visible.start > extent.end or visible.end < extent.start:
+            end = format_duration(extent.end - extent.start, trace.clock.unit)
+            note(f"the trace is {end} long: nothing of it lies in {arguments.range}.")
     mask = None
     if arguments.where:
         from ggscope.analysis.filters.masks import filter_mask, read_filter
 
         mask = filter_mask(trace, read_filter(arguments.where, trace))
+        if mask is not None and not mask.any():
+            note(f"no span passes {one_line(arguments.where)}.")
     views = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
     make = views[view].load_figure()
     options: dict[str, Callable[[], object]] = {
@@ -223,6 +262,17 @@ def make_figure(trace: "Trace", view: str, arguments: Namespace) -> "Figure":
     }
     # Each figure takes those of the options that mean something to it.
     takes = signature(make).parameters
+    given = vars(arguments)
+    vain = [
+        "--" + name.replace("_", "-")
+        for name, of in _MEANT_FOR.items()
+        if given[name] and given[name] != "family" and of not in takes
+    ]
+    if vain:
+        words = f"{view} takes no {' and no '.join(vain)}"
+        if len(arguments.view) == 1:
+            raise ExportError(f"{words}. Leave it out, or choose another view.")
+        note(f"{words}; it has no effect there.")
     said = {name: of() for name, of in options.items() if name in takes}
     if arguments.by is not None and "by" in takes:
         said["by"] = arguments.by

@@ -145,6 +145,21 @@ def emit_csv(text: str) -> None:
         stream.write(text)
 
 
+def is_terminal() -> bool:
+    """Tell whether what is printed goes to a terminal."""
+    return _out().isatty()
+
+
+def emit_bytes(pieces: Iterable[bytes]) -> None:
+    """Print data as it is, for a program. Raises TraceError where it cannot be."""
+    stream = _out()
+    with _explained():
+        stream.flush()
+    for piece in pieces:
+        with _explained():
+            stream.buffer.write(piece)
+
+
 def tell(text: str) -> None:
     """Write to stderr; nobody can be told where that fails."""
     try:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.buffers import Grouping, Lives, Occupancy, lives, occupancy
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
 from ggscope.model.tensors import BufferUsage
 from ggscope.model.trace import Trace
@@ -571,7 +571,9 @@ def buffers_figure(
     def draw(look: Look) -> Drawn:
         found = occupancy(trace, by)
         if found.peak is None:
-            raise ExportError("No allocation of a buffer is recorded in this trace.")
+            raise NothingToDrawError(
+                "No allocation of a buffer is recorded in this trace."
+            )
         scene = BuffersScene(
             trace=trace,
             occupancy=found,

@@ -15,7 +15,7 @@ from ggscope.analysis.experts.figures import (
     experts_result,
     layer_shares,
 )
-from ggscope.errors import ExportError
+from ggscope.errors import NothingToDrawError
 from ggscope.model.trace import Trace
 from ggscope.render import colors as colormap
 from ggscope.render.batch import DisplayList
@@ -412,7 +412,7 @@ def experts_figure(
         result = experts_result(trace, None, None, None, second)
         source = result.base.choices.source
         if source in _HIDDEN:
-            raise ExportError(_HIDDEN[source])
+            raise NothingToDrawError(_HIDDEN[source])
         scene = ExpertsScene(
             width=1400.0,
             height=560.0,

@@ -21,7 +21,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.names import parse
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -506,7 +506,9 @@ def hot_figure(
     def draw(look: Look) -> Drawn:
         found = hot_cold(trace, visible)
         if not len(trace.accesses.patterns):
-            raise ExportError("This trace does not tell which tensors its ops access.")
+            raise NothingToDrawError(
+                "This trace does not tell which tensors its ops access."
+            )
         scene = HotScene(
             trace, found, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
             by, measure, only_file, scale_kind=ScaleKind(scale),
@@ -582,7 +584,7 @@ def cache_figure(
     def draw(look: Look) -> Drawn:
         found = what_if(trace, visible, with_row_reads=with_row_reads)
         if not found.curve.n_reads:
-            raise ExportError("This trace tells no reads of a model file.")
+            raise NothingToDrawError("This trace tells no reads of a model file.")
         scene = CacheScene(
             found, 1200.0, 520.0, theme_named(look.theme), look.scale,
             best_possible(found), -1 if capacity is None else int(capacity),

@@ -15,7 +15,7 @@ from ggscope.analysis.statistics.table import (
     StatTable,
     stat_table,
 )
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.selection import BY, By
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -164,7 +164,7 @@ def _drawn(
     found = [] if _is_unknown(trace, wanted) else table.rows
     rows = [(row, value) for row in found if (value := wanted.of(row)) is not None]
     if not rows:
-        raise ExportError(_why_nothing(table, measure))
+        raise NothingToDrawError(_why_nothing(trace, table, measure))
     rows.sort(key=lambda pair: -pair[1])
     theme, width = theme_named(look.theme), look.width_or(_USUAL_PX)
     bars = BarScene(
@@ -187,7 +187,11 @@ def _drawn(
     )  # fmt: skip
 
 
-def _why_nothing(table: StatTable, measure: str) -> str:
+def _why_nothing(trace: Trace, table: StatTable, measure: str) -> str:
+    if not table.all.count:
+        if not len(trace.spans):
+            return "The trace has no spans to count."
+        return "None of the spans is counted: all are left out by what was chosen."
     words = f"Nothing here has a known {measure}, so there is no bar."
     if MEASURES[measure].form == "time" and table.all.count > table.all.timed:
         n_untimed = format_count(table.all.count - table.all.timed)

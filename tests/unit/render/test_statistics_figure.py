@@ -148,11 +148,16 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(trace: Trace) -> None:
         statistics_figure(trace, by="taste")
     with pytest.raises(ExportError, match="total, self"):
         statistics_figure(trace, measure="taste")
-    nothing = statistics_figure(trace, visible=TimeRange(-9, -8))
+    nothing = refusal(statistics_figure(trace, visible=TimeRange(-9, -8)))
     assert_sides(
-        "Nothing here has a known *, so there is no bar.",
-        refusal(nothing),
-        caption(statistics_figure(trace)),
+        "None of the spans is counted: all are left out by what was chosen.",
+        nothing,
+        refusal(statistics_figure(spans_trace([], []))),
+    )
+    assert_sides(
+        "The trace has no spans to count.",
+        refusal(statistics_figure(spans_trace([], []))),
+        nothing,
     )
     guessed = statistics_figure(
         spans_trace([0], [5], op=[1], flags=[int(SpanFlag.ESTIMATED)])
@@ -161,8 +166,11 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(trace: Trace) -> None:
         "* spans have a time that is estimated or has no end: --include-estimated "
         "draws these, too.",
         refusal(guessed),
-        refusal(nothing),
+        nothing,
     )
     silent = statistics_figure(nested_trace(), measure="bytes")
+    assert_sides(
+        "Nothing here has a known *, so there is no bar.", refusal(silent), nothing
+    )
     with pytest.raises(ExportError, match="known bytes"):
         silent.draw(DOUBLE)
