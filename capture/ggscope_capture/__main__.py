@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         code = options.do(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()
     except _CommandError as error:
         complain(str(error))
         return 1
@@ -255,13 +256,26 @@ def plain(text: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Print one line."""
-    sys.stdout.write(plain(text) + "\n")
+    """Print one line, where there is a stdout."""
+    if sys.stdout is not None:
+        sys.stdout.write(plain(text) + "\n")
 
 
 def complain(text: str) -> None:
     """Print one line on stderr, after the command's name."""
-    sys.stderr.write(f"ggscope-capture: {plain(text)}\n")
+    _tell(f"ggscope-capture: {plain(text)}\n")
+
+
+def _tell(text: str) -> None:
+    """Write to stderr; what nobody reads any more must not end a recording."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # The program may still write to its own: only this one's words go nowhere.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -274,7 +288,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _run_held(options: argparse.Namespace) -> int:
-    from ggscope_capture import launcher
+    from ggscope_capture import child, launcher
     from ggscope_capture.child import LaunchError
 
     command = options.command
@@ -283,13 +297,22 @@ def _run_held(options: argparse.Namespace) -> int:
     if not command:
         complain("name a program: ggscope-capture run -o OUT.bin -- PROGRAM ARGS…")
         return 2
-    configuration = _configuration(options)
+    obstacle = ""
+    try:
+        resolve(_flags(options), None, {})  # what the caller typed is for the caller
+        configuration = _configuration(options)
+    except ConfigError as error:
+        complain(str(error))
+        return child.FAILED if options.require else 1
+    except _CommandError as error:  # what others have written does not stop a program
+        obstacle = str(error)
+        configuration = resolve(_flags(options), None, {})
     log = _Log(configuration.settings)
     for notice in configuration.notices:
         log("WARN", notice)
     launch = launcher.Launch(
         command, configuration, log, _writer(configuration.settings, command),
-        requires=options.require, reload=_Reload(options),
+        requires=options.require, reload=_Reload(options), obstacle=obstacle,
     )  # fmt: skip
     try:
         return launch.run()
@@ -314,7 +337,7 @@ class _Log:
             parts.insert(0, time.strftime("%Y-%m-%d %H:%M:%S"))
         if settings.log_thread_id:
             parts.append(f"[{threading.get_native_id()}]")
-        sys.stderr.write(" ".join([*parts, plain(text)]) + "\n")
+        _tell(" ".join([*parts, plain(text)]) + "\n")
 
 
 class _Reload:
@@ -480,16 +503,18 @@ def _follow(recorder: "Recorder", settings: Settings) -> None:
 
 
 def _ring(name: str) -> Path:
-    """Return the ring of a process, or the path that was given."""
+    """Return the ring of a program or its launcher, or the path that was given."""
     from ggscope_capture import recording
     from ggscope_capture.launcher import ring_folder
 
     if not name.isdigit():
         return Path(name)
-    of_pid = [r for r in recording.listed(ring_folder()) if r.pid == int(name)]
-    if not of_pid:
+    found = recording.listed(ring_folder())
+    mine = [r.path for r in found if r.path.name.startswith(f"ggscope-{name}-")]
+    mine += [r.path for r in found if r.pid == int(name)]
+    if not mine:
         raise _CommandError(f"process {name} has no ring")
-    return of_pid[-1].path
+    return mine[-1]
 
 
 def _set(options: argparse.Namespace) -> int:

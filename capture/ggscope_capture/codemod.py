@@ -164,8 +164,9 @@ def undo(checkout: Path) -> list[Path]:
     Raises
     ------
     CodemodError
-        If a file cannot be written.
+        If it is no checkout, or a file cannot be written.
     """
+    look(checkout)
     new = {}
     for path, text in _sources(checkout):
         plain = _BLOCK.sub("", text).replace(_OWN, "")

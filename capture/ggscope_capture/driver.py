@@ -226,6 +226,8 @@ def run(options: argparse.Namespace) -> None:
         raise DriverError("a pace is 0.01 or more tokens a second")
     # The context that the library makes by default holds so many.
     n = min(options.tokens, _CONTEXT - len(prompt))
+    if options.tokens < 1:
+        raise DriverError("one token is the least")
     if n < 1:
         raise DriverError(
             f"the prompt has {len(prompt)} tokens; {_CONTEXT} is the most"

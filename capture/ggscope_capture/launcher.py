@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -70,6 +71,7 @@ class Launch:
 
     Attributes
     ----------
+    obstacle : why tracing cannot begin, where that is known already.
     reload : returns the settings anew where their file has changed, else None.
     write : makes the outputs of a finished recording's folder; returns their paths.
     """
@@ -80,7 +82,9 @@ class Launch:
     write: Callable[[Path, Settings, int], list[Path]]
     requires: bool = False
     reload: Callable[[], Settings | None] = lambda: None
+    obstacle: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _has_failed: bool = False
     _recorders: dict[Path, Recorder] = field(default_factory=dict)
     _refused: set[Path] = field(default_factory=set)
 
@@ -110,9 +114,11 @@ class Launch:
             code = os.waitstatus_to_exitcode(child.status)
             n = self._finish(ring)
         if n == 0:
-            self._explain_nothing(code)
+            reason = self._why_nothing(code)
             if self.requires:
-                raise LaunchError("nothing was traced", FAILED)
+                raise LaunchError(reason, FAILED)
+            level = "WARN" if self.configuration.settings.enabled else "INFO"
+            self.say(level, reason)
         return code
 
     def _program(self) -> Path:
@@ -128,6 +134,8 @@ class Launch:
         self, program: Path, settings: Settings, stack: contextlib.ExitStack
     ) -> tuple[dict[str, str], Path]:
         """Return the program's environment and the ring that it will make."""
+        if self.obstacle:
+            raise NoTraceError(self.obstacle)
         try:
             report = doctor.examine(program)
         except doctor.DoctorError as error:
@@ -194,7 +202,14 @@ class Launch:
                     self.say("ERROR", f"{path} is left alone: {error}")
             except OSError as error:
                 self._refused.add(path)
-                self.say("ERROR", f"nothing is recorded: {error}")
+                self._has_failed = True
+                place = error.filename or path
+                reason = error.strerror or str(error)
+                self.say(
+                    "ERROR",
+                    f"{place}: {reason}. What fits into the ring stays there: "
+                    f"`ggscope-capture recover '{path}' -o OUT.bin` writes it",
+                )
 
     def _folder(self, number: int) -> Path:
         """Return a folder that is not there yet, beside the output."""
@@ -209,7 +224,12 @@ class Launch:
             try:
                 recorder.poll()
             except (OSError, RingError) as error:
-                self.say("ERROR", f"recording stops: {error}")
+                self._has_failed = True
+                self.say(
+                    "ERROR",
+                    f"recording stops: {error}. What came is kept: `ggscope-capture "
+                    f"recover '{path}' -o OUT.bin` writes it",
+                )
                 self._refused.add(path)
                 with contextlib.suppress(OSError, RingError):
                     recorder.finish(keeps_ring=True)
@@ -241,7 +261,7 @@ class Launch:
             try:
                 recorder.finish()
                 total += recorder.n_records + recorder.n_graphs
-                written = self.write(folder, recorder.settings, number)
+                written = self.write(folder, recorder.lasting, number)
             except (OSError, RingError, NoTraceError) as error:
                 self.say(
                     "ERROR",
@@ -274,22 +294,30 @@ class Launch:
         else:
             self.say("INFO", "no graph has been computed yet")
 
-    def _explain_nothing(self, code: int) -> None:
+    def _why_nothing(self, code: int) -> str:
+        """Return why there is no trace, as far as can be known."""
         if not self.configuration.settings.enabled:
-            self.say("INFO", "tracing was off")
-        elif _is_full(ring_folder()):
-            self.say("WARN", f"nothing was traced: {ring_folder()} became full")
-        elif code != 0:
-            self.say(
-                "WARN", f"nothing was traced: the program ended with {code} before it "
-                "computed a graph",
-            )  # fmt: skip
-        else:
-            self.say(
-                "WARN",
-                "nothing was traced: no graph was computed by a ggml that the tracer "
-                f"can enter. `ggscope-capture doctor {self.command[0]}` tells more",
+            return "nothing was traced: tracing was off"
+        if self._has_failed:
+            return "nothing was written: what came could not be taken out of its ring"
+        if _is_full(ring_folder()):
+            return f"nothing was traced: {ring_folder()} became full"
+        if code != 0:
+            how = f"ended with {code}" if code > 0 else f"was ended by {_signal(-code)}"
+            return (
+                f"nothing was traced: the program {how} before the tracer saw a graph"
             )
+        return (
+            "nothing was traced: no graph was computed by a ggml that the tracer "
+            f"can enter. `ggscope-capture doctor {self.command[0]}` tells more"
+        )
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _is_full(folder: Path) -> bool:

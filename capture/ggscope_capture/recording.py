@@ -52,6 +52,9 @@ PLACE_SUFFIX = ".recording"
 _FRAME = struct.Struct("<IHHQ")
 _PIECE = 1 << 18
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
+_FILTERS = ("op_mask", "lane_mask", "layer_first", "layer_last")
+_COMMANDS = (*_FILTERS, "sample_every", "enabled")
+"""What the first page tells the tracer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,9 @@ class Recorder:
     n_graphs: int = 0
     _ops: dict[str, int] = field(default_factory=dict)
     _applied: tuple[Any, ...] = ()
+    _left: tuple[bytes, ...] = ()
+    _is_led: bool = False
+    _has_changed: bool = False
     _last: dict[int, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
     _told: str = ""
@@ -179,11 +185,37 @@ class Recorder:
         room = self._room()
         has_room = room is None or room > 0
         wanted = (self.settings, tuple(self._ops), has_room)
+        now = self._commands()
+        n = len(_FILTERS)
+        if self._left and now != self._left:  # `ggscope-capture set`, from elsewhere
+            self._is_led = True
+            self._has_changed = self._has_changed or now[:n] != self._left[:n]
         if wanted != self._applied:
+            if self._applied and self._applied[0] != self.settings:
+                self._is_led = False
+                self._has_changed = True
             self._applied = wanted
-            apply(self.ring, self.settings, self._ops)
+            if not self._is_led:
+                apply(self.ring, self.settings, self._ops)
             if not has_room:
                 self.ring.control["enabled"] = 0
+        self._left = self._commands()
+
+    def _commands(self) -> tuple[bytes, ...]:
+        return tuple(self.ring.control[name].tobytes() for name in _COMMANDS)
+
+    @property
+    def lasting(self) -> Settings:
+        """The settings for all that was taken; no filter where one was changed.
+
+        What came before a change was wanted then.
+        """
+        if not self._has_changed:
+            return self.settings
+        return replace(
+            self.settings, ops=(), layers=(), threads=(), op_timing=True,
+            thread_tracking=True,
+        )  # fmt: skip
 
     def is_over(self) -> bool:
         """Tell whether the ring's program has gone, whatever the reason."""

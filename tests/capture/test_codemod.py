@@ -138,6 +138,13 @@ def test_missing_functions_are_named_and_nothing_is_changed(checkout: Path) -> N
     assert digests(checkout) == before
 
 
+def test_undo_of_what_is_no_checkout_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["codemod", str(tmp_path / "none"), "--undo"]) == 1
+    assert "is no checkout of llama.cpp" in capsys.readouterr().err
+
+
 def test_command_checks_changes_and_undoes(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -290,6 +290,104 @@ def test_output_that_cannot_be_written_is_told_before_the_run(
     assert b"runs untraced" in done.stderr
 
 
+@pytest.mark.parametrize("flags", [[], ["-v"]])
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "2>/dev/full"])
+def test_streams_that_take_nothing_change_neither_status_nor_trace(
+    closed: str,
+    flags: list[str],
+    built: dict[str, Path],
+    variables: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out.bin"
+    words = captured("run", *flags, "-o", out, "--", built["llama-echo"], 7)
+
+    done = run(["sh", "-c", f'"$@" {closed}', "sh", *words], variables, input=b"")
+
+    assert done.returncode == 7
+    assert b"Traceback" not in done.stderr
+    assert records_of(out) == 64
+
+
+def test_reader_of_messages_that_goes_away_costs_no_record(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.bin"
+    quiet = ["sh", "-c", '"$0" 7 2>&-', built["llama-echo"]]
+    words = captured("run", "-v", "-o", out, "--", *quiet)
+    reader, stderr = os.pipe()
+    os.close(reader)
+
+    done = subprocess.run(
+        words, env=variables, input=b"", stdout=subprocess.PIPE, stderr=stderr,
+        check=False, timeout=60,
+    )  # fmt: skip
+    os.close(stderr)
+
+    assert done.returncode == 7
+    assert records_of(out) == 64
+
+
+def test_wrong_words_of_others_do_not_keep_the_program_from_running(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """The environment and a file may be older than the command."""
+    odd = variables | {"GGML_VIZ_BUFFER_SIZE": "1000"}
+    torn = tmp_path / "c.json"
+    torn.write_text("{")
+    echo = built["llama-echo"]
+
+    done = run(captured("run", "--", echo, 7), odd, input=b"")
+    required = run(captured("run", "--require", "--", echo, 7), odd, input=b"")
+    by_file = run(
+        captured("run", "--config", torn, "--", echo, 7), variables, input=b""
+    )
+    typed = run(captured("run", "--require", "--sample", "x", "--", echo), variables)
+
+    assert (done.returncode, by_file.returncode) == (7, 7)
+    assert b"runs untraced: GGML_VIZ_BUFFER_SIZE is" in done.stderr
+    assert b"runs untraced: " + bytes(torn) in by_file.stderr
+    assert (required.returncode, required.stderr.count(b"\n")) == (125, 1)
+    assert (typed.returncode, typed.stdout) == (125, b"")
+
+
+def test_what_is_not_kept_is_not_told_as_not_computed(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """What may be written to before the run may be no more when it computes."""
+    folder, there = tmp_path / "folder", tmp_path / "there.bin"
+    folder.mkdir()
+    slow = 'rmdir "$0"; echo > "$0"; "$1" 7 2>&-'
+    words = ["sh", "-c", slow, folder, built["llama-echo"]]
+
+    done = run(
+        captured("run", "-o", folder / "o.bin", "--", *words), variables, input=b""
+    )
+    (left,) = launcher.ring_folder().iterdir()
+    recovered = run(captured("recover", left, "-o", there), variables)
+
+    assert done.returncode == 7
+    assert b"nothing was written: what came could not be taken out" in done.stderr
+    assert f"recover '{left}' -o OUT.bin".encode() in done.stderr
+    assert b"Errno" not in done.stderr
+    assert b"before the tracer saw a graph" not in done.stderr
+    assert recovered.returncode == 0
+    assert records_of(there) == 64
+
+
+def test_reason_for_no_trace_is_one_line_and_names_the_signal(
+    variables: dict[str, str],
+) -> None:
+    killed = run(captured("run", "--", "sh", "-c", "kill -9 $$"), variables)
+    ended = run(captured("run", "--require", "--", "sh", "-c", "exit 7"), variables)
+
+    assert killed.returncode == -signal.SIGKILL
+    assert b"the program was ended by SIGKILL before" in killed.stderr
+    assert ended.returncode == 125
+    assert ended.stderr.count(b"\n") == 1
+    assert b"the program ended with 7 before" in ended.stderr
+
+
 def test_missing_programs_have_the_codes_of_the_shell(
     variables: dict[str, str], tmp_path: Path
 ) -> None:
