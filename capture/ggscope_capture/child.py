@@ -22,6 +22,16 @@ _PASSED = {
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
     signal.SIGUSR2, signal.SIGALRM, signal.SIGWINCH,
 }  # fmt: skip
+_FAULTS = {
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV,
+    signal.SIGSYS, signal.SIGTRAP, signal.SIGPIPE, signal.SIGXFSZ,
+}  # fmt: skip
+"""What a process does to itself."""
+_STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+"""A terminal's; the shell that sent them waits for the launcher to stand still."""
+if sys.platform != "darwin":  # nobody can hold back the other two
+    _PASSED = signal.valid_signals() - _FAULTS - _STOPS
+    _PASSED -= {signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP}
 _HELD = _PASSED | {signal.SIGCHLD}
 _FROM_KERNEL = 0x80
 """`si_code` of what a terminal sends to the whole process group, the program too."""

@@ -114,11 +114,11 @@ class Launch:
             code = os.waitstatus_to_exitcode(child.status)
             n = self._finish(ring)
         if n == 0:
-            reason = self._why_nothing(code)
+            why = self._why_nothing(code)
             if self.requires:
-                raise LaunchError(reason, FAILED)
+                raise LaunchError(why, FAILED)
             level = "WARN" if self.configuration.settings.enabled else "INFO"
-            self.say(level, reason)
+            self.say(level, why)
         return code
 
     def _program(self) -> Path:

@@ -209,6 +209,40 @@ def test_signals_are_passed_on(
     assert records_of(out) == 64
 
 
+ALL = """
+import signal, sys, time
+def end(number, _):
+    sys.exit(number)
+others = {9, 17, 19}
+for number in set(map(int, signal.valid_signals())) - others:
+    signal.signal(number, end)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGCONT, signal.SIGIO, signal.SIGPWR, signal.SIGXCPU, signal.SIGVTALRM,
+     signal.SIGURG, signal.SIGRTMIN, signal.SIGRTMAX],
+)  # fmt: skip
+def test_signals_that_few_use_are_passed_on_too(
+    number: int, variables: dict[str, str]
+) -> None:
+    """Most of them would have ended the launcher, and left the program alone."""
+    command = captured("run", "--", sys.executable, "-c", ALL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=variables, stdout=pipe, stderr=subprocess.DEVNULL
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+
+        child.send_signal(number)
+
+        assert child.wait(30) == number
+
+
 def test_interrupts_reach_the_program_once_however_they_are_sent(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
