@@ -128,6 +128,20 @@ def test_live_says_of_a_foreign_file_that_it_is_no_ring(run, tmp_path):
     assert "no ring" in answer.err
 
 
+def test_live_says_of_a_pipe_that_it_is_no_ring(tmp_path):
+    """In a process of its own, which can be ended: opening a pipe waits for ever."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "ggscope", "live", str(pipe), "--seconds", "0.2"]
+
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 1
+    assert "no ring" in done.stderr
+
+
 def test_live_saves_what_was_recorded(run, tmp_path):
     path, target = tmp_path / "ring", tmp_path / "out.bin"
     writer = Writer(path)

@@ -1,10 +1,13 @@
 """Which file is followed, and how: what its first bytes say, once there are some."""
 
+import contextlib
 import os
+import stat
 import tempfile
 from itertools import chain
 from pathlib import Path
 
+from ggscope.errors import LiveError
 from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
 from ggscope.live.program import ProgramSource
 from ggscope.live.ring import MAGIC, writer_of
@@ -26,7 +29,16 @@ def follow(
 
     What is there says by its first bytes what it is; else its name says what it will
     be: ``.ggmlviz``, records in ``.bin``, or a ring.
+
+    Raises
+    ------
+    LiveError
+        If it is a pipe, socket or device: opening one may wait for ever.
     """
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise LiveError(f"{path}: this is no ring of ggscope-capture.")
     try:
         with path.open("rb") as file:
             head = file.read(len(MAGIC))
