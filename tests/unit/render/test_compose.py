@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ggscope
 from builders import (
     empty_trace,
     llama_like_trace,
@@ -30,13 +31,14 @@ from ggscope.render.batch import (
     TextBatch,
 )
 from ggscope.render.colors import category_color
-from ggscope.render.painter import FLOOR
+from ggscope.render.painter import FLOOR, elided
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.rows import darker
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from scenes import busy_scene, make_scene, texts_of
 from sentences import assert_sides
+from support import ROOT
 
 OPEN = LaneState(hidden=frozenset({"op:ADD"}), collapsed=frozenset({"Layers", "Ops"}))
 
@@ -246,6 +248,27 @@ def test_tokens_say_their_number_and_duration() -> None:
     picture = compose_timeline(make_scene(llama_like_trace(), width=1200))
 
     assert any(text.startswith("#0 ") and "ms" in text for text in texts_of(picture))
+
+
+def test_token_labels_keep_their_number_however_narrow_the_token() -> None:
+    trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
+    cut = []
+    for width in range(500, 1500, 25):
+        texts = [
+            text
+            for batch in compose_timeline(make_scene(trace, width=width)).batches
+            if isinstance(batch, TextBatch)
+            for text in batch.texts
+            if re.match(r"(decode |prefill )?#\d", text.text)
+        ]
+        assert texts
+        cut += [
+            (width, text.text)
+            for text in texts
+            if elided(text.text, text.face, text.size, int(text.width)) != text.text
+            and not text.text.startswith("#")
+        ]
+    assert cut == []
 
 
 def test_selection_is_outlined_even_when_it_is_narrower_than_a_pixel() -> None:

@@ -38,7 +38,7 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import category_color, label_color, lut, phase_color
 from ggscope.render.gl.store import RowPeaks
-from ggscope.render.painter import column_pixels
+from ggscope.render.painter import column_pixels, text_width
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.scene import (
     RowHolder,
@@ -65,6 +65,7 @@ MAX_LABELS = 400
 _IDLE_PX = 8.0
 _UNFINISHED_PX = 12.0
 TOKEN_LABEL_PX = 22.0
+_LABEL_MARGINS = 9
 _ROUND_PX = 16.0
 """Narrower boxes have square corners: nobody sees round ones."""
 
@@ -757,7 +758,7 @@ def token_labels(
             inputs = name.removeprefix(head)
             longer += [f"{whole} · {inputs}", f"{whole} {took} · {inputs}"]
         for more in longer:
-            if len(more) * 6.6 + 10 <= width:
+            if text_width(more, Face.WORDS, LABEL_SIZE) <= width - _LABEL_MARGINS:
                 words = more
         labels.append(
             (
@@ -769,7 +770,7 @@ def token_labels(
                     theme.selection if marked[i] else theme.text,
                     LABEL_SIZE,
                     Face.WORDS,
-                    width=width - 9,
+                    width=width - _LABEL_MARGINS,
                     clip=clip,
                 ),
             )
