@@ -52,6 +52,15 @@ def test_no_two_commands_share_an_id_or_a_key() -> None:
     assert "" not in keys
 
 
+def test_no_menu_has_two_entries_of_one_name(window: MainWindow) -> None:
+    for title in window.menuBar().actions():
+        top = title.menu()
+        assert isinstance(top, QMenu)
+        for menu in [top, *top.findChildren(QMenu)]:
+            names = [a.text() for a in menu.actions() if not a.isSeparator()]
+            assert len(names) == len(set(names)), (title.text(), names)
+
+
 def test_every_command_is_in_a_menu(window: MainWindow) -> None:
     def actions(menu: QMenu) -> set[str]:
         found = set()

@@ -12,6 +12,8 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QSizePolicy,
+    QStyle,
+    QStyleOptionFrame,
     QToolButton,
     QWidget,
 )
@@ -52,7 +54,12 @@ class SearchField(QFrame):
         self.setObjectName("search")
         self._session = session
         self.edit = QLineEdit(self)
-        self.edit.setPlaceholderText(self.tr("Search, or /regex/   Ctrl+F"))
+        self._hints = (
+            self.tr("Search, or /regex/   Ctrl+F"),
+            self.tr("Search, or /regex/"),
+            self.tr("Search"),
+        )
+        self.edit.setPlaceholderText(self._hints[0])
         self.edit.setAccessibleName(self.tr("Search"))
         set_tip(
             self.edit, self.tr("Plain text in any case, or a regular expression as /…/")
@@ -89,6 +96,8 @@ class SearchField(QFrame):
         kind = event.type()
         if kind in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             set_property(self, "focused", kind is QEvent.Type.FocusIn)
+        elif kind is QEvent.Type.Resize:
+            self._fit_hint()
         if isinstance(event, QKeyEvent) and event.key() in (
             Qt.Key.Key_Return,
             Qt.Key.Key_Enter,
@@ -101,6 +110,16 @@ class SearchField(QFrame):
                 self._on_key(event)
                 return True
         return super().eventFilter(watched, event)
+
+    def _fit_hint(self) -> None:
+        """Show the longest hint that fits whole."""
+        option = QStyleOptionFrame()
+        self.edit.initStyleOption(option)
+        part = QStyle.SubElement.SE_LineEditContents
+        room = self.edit.style().subElementRect(part, option, self.edit).width()
+        measure, margins = self.edit.fontMetrics().horizontalAdvance, 6
+        fitting = (h for h in self._hints if measure(h) + margins <= room)
+        self.edit.setPlaceholderText(next(fitting, self._hints[-1]))
 
     def _on_key(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:

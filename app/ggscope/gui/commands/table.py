@@ -453,7 +453,7 @@ _GO = (
         _live("live.stop", "Stop following", "", lambda f: f.finish()),
     ),
     *_menu(
-        "Go/Bookmarks",
+        "Go/Marks",
         _session("mark.range", "Turn selection into a range", "R", SELECTION, lambda s: s.mark_selection()),
         _session("mark.temporary", "Mark for now", "M", TRACE, _mark_for_now),
         Command("mark.named", "Mark with a name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
