@@ -96,6 +96,19 @@ def test_preset_says_what_the_figure_will_measure(
     assert studio.look().font == look.font
 
 
+def test_height_that_is_not_known_yet_is_no_number(
+    window: MainWindow, opened: Opened, qtbot: QtBot
+) -> None:
+    opened(SAMPLE)
+    window.actions_["file.export"].trigger()
+    (dialog,) = window.findChildren(FigureDialog)
+    assert dialog.fits.isChecked()
+    assert dialog.height_box.text() == "…"
+    settled(dialog, qtbot)
+    assert dialog.height_box.text() not in ("…", "")
+    dialog.close()
+
+
 def test_unit_changes_no_pixel(studio: FigureDialog, qtbot: QtBot) -> None:
     assert studio.preview is not None
     before = studio.preview.width, studio.preview.height

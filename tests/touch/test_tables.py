@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QStyle, QStyleOptionFrame
+from PySide6.QtWidgets import QApplication, QMenu, QStyle, QStyleOptionFrame
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
@@ -204,3 +204,20 @@ def test_go_to_takes_what_is_printed_and_leads_out_of_the_range(
     go_to(hand, "nonsense")
     assert session.selection.active == active
     assert "token 5" in table._footer.note.full_text
+
+
+def test_menu_of_columns_names_them_as_the_header_does(
+    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    table = table_of(opened(SAMPLE), hand)
+    header = table.grid.header
+    hand.click(header.viewport(), QPoint(60, header.height() // 2), button="right")
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    titles = [column.title for column in table.model.columns]
+    named = [action.text().split(" · ")[0] for action in menu.actions()]
+    assert named == titles
+
+    last = menu.actions()[titles.index("duration")]
+    hand.click(menu, menu.actionGeometry(last).center())
+    qtbot.waitUntil(lambda: "duration" in table.grid.hidden_columns)

@@ -219,6 +219,8 @@ class FigureDialog(QDialog):
         )
         self.width_box = self._number(self.tr("Width"))
         self.height_box = self._number(self.tr("Height"))
+        # What follows the content is not known before the first preview.
+        self.height_box.setSpecialValueText("…")
         self.unit = self._combo(self.tr("Unit"), {unit: unit for unit in UNITS})
         self.fits = self._tick(
             self.tr("as high as it &needs"),

@@ -35,6 +35,7 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.cells import (
     MAX_COPIED_ROWS,
+    Column,
     CopyForm,
     CopyRequest,
     TableFile,
@@ -839,7 +840,7 @@ class TableView(View):
     def _on_header_menu(self, place: QPoint) -> None:
         menu = QMenu(self)
         for column in self.model.columns:
-            action = add_action(menu, column.tip)
+            action = add_action(menu, _column_words(column))
             action.setCheckable(True)
             action.setChecked(column.key not in self.grid.hidden_columns)
             action.setData(column.key)
@@ -848,3 +849,10 @@ class TableView(View):
 
     def _on_column_toggled(self, action: QAction) -> None:
         self.grid.hide_column(str(action.data()), not action.isChecked())
+
+
+def _column_words(column: Column) -> str:
+    """Return a column's title as the header has it, and what it means."""
+    if column.title.lower() == column.tip.lower():
+        return column.title
+    return f"{column.title} · {column.tip}"
