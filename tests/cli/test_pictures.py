@@ -266,6 +266,26 @@ def test_export_too_large_to_be_composed_is_refused_with_its_size(
     assert not target.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--width 10mm", "A width of 38 pixels has no room for letters of 8.25 pt"),
+        ("--height 2mm", "A height of 8 pixels has no room for letters of 8.25 pt"),
+        ("--width 100px --font 96pt", "Ask for 931 at least, or for smaller letters."),
+    ],
+)
+def test_export_too_small_to_be_read_is_refused_with_what_it_needs(
+    run, built, tmp_path, words, message
+):
+    target = tmp_path / "a.png"
+
+    answer = run("export", built(), *words.split(), "-o", target)
+
+    assert answer.code == 1
+    assert message in answer.err
+    assert not target.exists()
+
+
 def test_export_with_an_option_that_does_not_fit_says_so(run, built, tmp_path):
     options = ("--view", "cache", "--options", '{"capacity": "much"}')
     answer = run("export", built("moe_reads()"), *options, "-o", tmp_path / "a.png")

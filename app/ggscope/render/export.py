@@ -33,11 +33,13 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes
 from ggscope.readers.memory import available_bytes
 from ggscope.render.batch import DisplayList, Face
-from ggscope.render.look import CSS_DPI, Length, Look, look_words
+from ggscope.render.look import CSS_DPI, DESIGN_PX, Length, Look, look_words
 from ggscope.render.painter import END_ISOLATE, ISOLATE, font, paint
 from ggscope.text import json_text, one_line, plain
 from ggscope.writing import write_file
 
+_LEAST_WIDTH, _LEAST_HEIGHT = 80, 32
+"""In pixels of the design: a word beside a picture, and two lines of them."""
 MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
 _BYTES_PER_PIXEL = 8
@@ -192,7 +194,7 @@ class Figure:
             write_file(target, content, overwrite=overwrite)
             return ""
         ensure_gui_application()
-        _check_size(look)
+        check_size(look)
         drawn = self.draw(replace(look, suffix=suffix))
         export_display_list(
             drawn.picture,
@@ -220,7 +222,7 @@ class Figure:
         """
         ensure_gui_application()
         look = look or self.look
-        _check_size(look)
+        check_size(look)
         picture = self.draw(look).picture
         return render_image(picture, look.dpi, transparent=look.transparent)
 
@@ -264,11 +266,25 @@ def export_display_list(
     write_file(target, content, overwrite=overwrite)
 
 
-def _check_size(look: Look) -> None:
-    """Refuse what is too large before it is composed; see `render_image`."""
+def check_size(look: Look) -> None:
+    """Raise ExportError for a look too large to be composed, or too small to be read.
+
+    See `render_image` for what is too large.
+    """
     width, height = look.pixels(look.width), look.pixels(look.height)
     if max(width or 0, height or 0) > MAX_PIXELS:
         _refuse_size(width, height)
+    for side, pixels, least in (
+        ("width", width, _LEAST_WIDTH),
+        ("height", height, _LEAST_HEIGHT),
+    ):
+        if pixels is not None and pixels < round(least * look.scale):
+            points = DESIGN_PX * look.zoom * 72 / CSS_DPI
+            raise ExportError(
+                f"A {side} of {pixels} pixels has no room for letters of "
+                f"{points:.3g} pt at {look.dpi:g} dots per inch. Ask for "
+                f"{round(least * look.scale)} at least, or for smaller letters."
+            )
 
 
 def _refuse_size(width: int | None, height: int | None) -> NoReturn:

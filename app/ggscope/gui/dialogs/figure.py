@@ -30,6 +30,7 @@ from ggscope.gui.widgets import button, label, set_property
 from ggscope.render.export import (
     MAX_PIXELS,
     Figure,
+    check_size,
     ensure_gui_application,
     render_image,
 )
@@ -87,9 +88,7 @@ class PreviewRequest:
         context.check_cancelled()
         ensure_gui_application()
         look = self.look
-        sides = [look.pixels(side) or 0 for side in (look.width, look.height)]
-        if max(sides) > MAX_PIXELS:  # says why
-            self.figure.image(look)
+        check_size(look)
         drawn = self.figure.draw(look)
         context.check_cancelled()
         picture = drawn.picture
