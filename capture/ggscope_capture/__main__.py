@@ -458,10 +458,18 @@ def _save(options: argparse.Namespace) -> int:
     settings, path = _configuration(options).settings, _ring(options.ring)
     folder = path if path.is_dir() else recording.place_of(path)
     if folder is None:
+        found = recording.look(path)
+        if found.why:
+            raise _CommandError(f"{path}: {found.why}")
+        does = "records from now on"
+        if found.state != "running":
+            does = "writes what is left in it"
         raise _CommandError(
             f"{path}: nobody keeps what is taken out of it; `ggscope-capture recover` "
-            "records from now on"
+            f"{does}"
         )
+    if not (folder / "facts").exists():
+        raise _CommandError(f"{folder}: there is no recording in it")
 
     def tell(done: int, of: int) -> None:
         if options.json:

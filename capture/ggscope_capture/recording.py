@@ -573,7 +573,7 @@ def listed(folder: Path) -> list[Listed]:
         if path.name.endswith((".defs", PLACE_SUFFIX, ".tmp")) or path.is_symlink():
             continue
         if path.is_file():
-            found.append(_listed(path))
+            found.append(look(path))
     return found
 
 
@@ -584,7 +584,8 @@ def _age(path: Path) -> float:
         return 0.0
 
 
-def _listed(path: Path) -> Listed:
+def look(path: Path) -> Listed:
+    """Return what a file tells of itself as a ring; ``why`` where it is none."""
     try:
         ring = Ring(path, is_owner=False)
     except RingError as error:

@@ -213,7 +213,27 @@ def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
         saved(source, tmp_path / "out.bin")
     source.close()
     assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
-    assert "nobody keeps what is taken out of it" in capsys.readouterr().err
+    assert "`ggscope-capture recover` records from now on" in capsys.readouterr().err
+    writer.control["start_time"] = 1  # another process had this number
+    assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
+    assert "recover` writes what is left in it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("is_folder", "said"),
+    [(True, "there is no recording in it"), (False, "shorter than the first page")],
+)
+def test_what_is_no_ring_is_not_recommended_for_recovery(
+    tmp_path, capsys, is_folder, said
+):
+    path = tmp_path / "other"
+    path.mkdir() if is_folder else path.write_text("words")
+
+    assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
+
+    told = capsys.readouterr().err
+    assert said in told
+    assert "recover" not in told
 
 
 def test_what_is_kept_goes_with_the_tab(path):
