@@ -130,8 +130,9 @@ class Display:
 class Figures:
     """What the program holds while nothing is open.
 
-    `rss` counts pages of libraries that it shares and has once touched; `private` is
-    what would be free if it ended: what a leak makes grow.
+    `rss` counts pages of libraries that it has once touched; `private` is what no file
+    holds: what a leak makes grow. Pages of files are left out of that, since they count
+    as a process's own as soon as the last other one that maps them has ended.
     """
 
     step: int
@@ -236,7 +237,7 @@ class Program:
         return Figures(
             step,
             self.process.memory_info().rss,
-            self.process.memory_full_info().uss,
+            _anonymous(self.process),
             self.process.num_threads(),
             self.process.num_fds(),
         )
@@ -248,6 +249,16 @@ class Program:
                 self.process.wait(10)
             except psutil.TimeoutExpired:
                 self.process.kill()
+
+
+def _anonymous(process: psutil.Popen) -> int:
+    """Return how many bytes a process holds that no file holds."""
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return process.memory_full_info().uss
+    (line,) = (line for line in lines if line.startswith("Anonymous:"))
+    return int(line.split()[1]) << 10
 
 
 class Walker:
