@@ -367,6 +367,31 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     assert "65535" not in text
 
 
+def test_header_of_a_lane_says_whose_ends_are_derived(
+    view: TimelineView, session: Session
+) -> None:
+    from ggscope.model.tables import SpanFlag
+    from ggscope.views.timeline.gestures import tooltip_for
+
+    ends = int(SpanFlag.INFERRED_END)
+    made = builders.spans_trace([0, 5, 0, 5], [5, 9, 5, 9], lane=[0, 0, 1, 1],
+                                flags=[ends, 0, 0, 0])  # fmt: skip
+    session.set_trace(made)
+    prepared = view.prepared()
+    assert prepared is not None
+    said = {
+        box.lane.lane_ids: tooltip_for(
+            prepared, session, view.hit(40.0, AXIS_HEIGHT + box.y + box.height / 2), 1.0
+        )
+        for box in prepared.layout.boxes
+        if box.lane is not None and box.lane.n_spans
+    }
+
+    claim = "derived: spans that last until the next record count as busy"
+    first, second = (said[key] for key in sorted(said))
+    assert_sides(claim, first, second)
+
+
 def test_tooltips_of_headers_markers_and_counters(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:

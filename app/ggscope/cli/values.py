@@ -137,6 +137,6 @@ def size(text: str) -> tuple[int, int]:
     if not (width.isdecimal() and height.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not like 1920x1080")
     size = int(width), int(height)
-    if not all(64 <= side <= 32_768 for side in size):
-        raise argparse.ArgumentTypeError("sides must be from 64 to 32768")
+    if not all(64 <= side <= 32_767 for side in size):
+        raise argparse.ArgumentTypeError("sides must be from 64 to 32767")
     return size

@@ -13,6 +13,7 @@
 #include "native.h"
 
 #define REPEATED 128 /* the flag of spans whose op is counted with another span */
+#define FEW_RUNS 16 /* of so many the one that is next is found without a heap */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
 enum { MEASURED, DERIVED, ESTIMATED, UNFINISHED, N_QUALITIES };
@@ -264,12 +265,50 @@ static void sift(const int64_t *start, const int64_t *cursor, int64_t *heap, int
     heap[at] = run;
 }
 
+/* Raise reach[n_groups + 1] to the latest end of the spans first <= i < stop: of each
+ * group, and the last one of all. */
+EXPORT void ggscope_statistics_reach(const Selection *s, int64_t first, int64_t stop,
+                                     int64_t *reach)
+{
+    int64_t all = reach[s->n_groups];
+    for (int64_t i = first; i < stop; i++) {
+        const int64_t group = group_of(s, i);
+        if (group < 0 || quality_of(s, i) > s->worst_used)
+            continue;
+        const int64_t high = s->end[i];
+        if (high > reach[group])
+            reach[group] = high;
+        if (high > all)
+            all = high;
+    }
+    reach[s->n_groups] = all;
+}
+
+/* Add what span i covers beyond what those that began before it do. */
+static inline void cover(const Selection *s, int64_t i, int64_t *reach, int64_t *wall)
+{
+    const int64_t group = group_of(s, i);
+    if (group < 0 || quality_of(s, i) > s->worst_used)
+        return;
+    const int64_t low = s->start[i], high = s->end[i];
+    const int64_t both[2] = {group, s->n_groups};
+    for (int k = 0; k < 2; k++) {
+        /* Which of several lanes goes on for longest is anybody's guess, also the
+         * processor's: no branches. */
+        const int64_t before = reach[both[k]];
+        const int64_t from = before > low ? before : low;
+        wall[both[k]] += high > from ? high - from : 0;
+        reach[both[k]] = high > before ? high : before;
+    }
+}
+
 /* Add up how much time the spans of each group cover together: go over at most
  * `budget` spans in the order of time and return how many that were, 0 at the end.
  *
  * stop, cursor, heap: [n_runs], the first two ascend with the runs; cursors move on.
  * reach, wall: [n_groups + 1], the latest end so far, and the time; the last one is of
- * all groups together. Groups that began nowhere have a reach of INT64_MIN. */
+ * all groups together. Groups that began nowhere have a reach of INT64_MIN; where the
+ * spans are shared out by time, it is that of all spans before these. */
 EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
                                         int64_t *cursor, int64_t *heap, int64_t n_runs,
                                         int64_t budget, int64_t *reach, int64_t *wall)
@@ -278,6 +317,31 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
     for (int64_t k = 0; k < n_runs; k++)
         if (cursor[k] < stop[k])
             heap[n++] = k;
+    if (n <= FEW_RUNS) {
+        /* A heap waits for three loads at each of its levels; a few starts that lie
+         * side by side are looked through sooner. */
+        int64_t next[FEW_RUNS];
+        for (int64_t k = 0; k < n; k++)
+            next[k] = s->start[cursor[heap[k]]];
+        while (n > 0 && done < budget) {
+            int64_t first = 0, least = next[0];
+            for (int64_t k = 1; k < n; k++) {
+                const int is_less = next[k] < least;
+                first = is_less ? k : first;
+                least = is_less ? next[k] : least;
+            }
+            const int64_t run = heap[first], i = cursor[run]++;
+            done++;
+            if (cursor[run] < stop[run]) {
+                next[first] = s->start[cursor[run]];
+            } else {
+                heap[first] = heap[--n];
+                next[first] = next[n];
+            }
+            cover(s, i, reach, wall);
+        }
+        return done;
+    }
     for (int64_t at = n / 2 - 1; at >= 0; at--)
         sift(s->start, cursor, heap, n, at);
     while (n > 0 && done < budget) {
@@ -287,18 +351,7 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
             heap[0] = heap[--n];
         if (n > 1)
             sift(s->start, cursor, heap, n, 0);
-        const int64_t group = group_of(s, i);
-        if (group < 0 || quality_of(s, i) > s->worst_used)
-            continue;
-        const int64_t low = s->start[i], high = s->end[i];
-        const int64_t both[2] = {group, s->n_groups};
-        for (int k = 0; k < 2; k++) {
-            const int64_t from = reach[both[k]] > low ? reach[both[k]] : low;
-            if (high > from) {
-                wall[both[k]] += high - from;
-                reach[both[k]] = high;
-            }
-        }
+        cover(s, i, reach, wall);
     }
     return done;
 }

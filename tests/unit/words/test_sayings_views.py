@@ -63,6 +63,16 @@ def told_of(*lives: Life) -> str:
             (Life(64, 0, 600), Life(64, 500)),
         ),
         (
+            "some allocations not recorded",
+            (LOADED, Life(64, 0, 500), Life(64, -1)),
+            (Life(64, -1), Life(32, -1)),
+        ),
+        (
+            "no allocations recorded",
+            (Life(64, -1), Life(32, -1)),
+            (LOADED, Life(64, 0, 500), Life(64, -1)),
+        ),
+        (
             "no releases recorded",
             (LOADED, Life(64, 0, usage=COMPUTE)),
             (LOADED, Life(64, 0, 500, usage=COMPUTE)),

@@ -35,7 +35,7 @@ from ggscope.analysis.rows.rows import (
 )
 from ggscope.analysis.workers import Groups, group_parts, group_spans
 from ggscope.model.selection import ColorBy
-from ggscope.model.tables import I64, Array, Phase
+from ggscope.model.tables import I64, Array, Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 
@@ -340,6 +340,18 @@ class TraceIndex:
         if not rows or not duration:
             return 0.0
         return min(rows[self.work_row(key)].total_covered / duration, 1.0)
+
+    def has_derived_ends(self, key: str) -> bool:
+        """Tell whether any span that `busy_share` counts ends where the next begins."""
+        rows, flags = self.rows(key), self._trace.spans.flags
+        if not rows:
+            return False
+        ids = rows[self.work_row(key)].id
+
+        def is_any() -> bool:
+            return bool((flags[ids[:]] & int(SpanFlag.INFERRED_END)).any())
+
+        return self._cache.get(("derived", key), is_any)
 
     def stalled_share(self, key: str) -> float | None:
         """Return the share of the trace's extent in which a lane is stalled.

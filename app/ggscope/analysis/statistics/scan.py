@@ -3,8 +3,10 @@
 ``statistics.c`` sorts nothing and keeps nothing per span.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,10 @@ _CALL_ROWS = 1 << 19
 _SORT_ROWS = 1 << 18
 _MOST_OPEN = 1 << 22
 """Spans that are open at once in one lane; 24 bytes each where there are so many."""
+_NOT_IN_ORDER = 2
+"""What the kernel says where self times cannot be told from the order of spans."""
+_MOST_RUNS = 64
+"""Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
 _N_SUMS, _LEAST, _MOST = 7, 3, 4
 """Figures of a group, and which of them are no sums."""
@@ -102,10 +108,13 @@ class SpanBlocks:
     Attributes
     ----------
     known : what else was found out about the trace once, see ``nesting``.
+    nests : whether any two spans of a lane share time, of those whose quality is no
+        worse; only where the compiled scan has looked.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.known: dict[tuple[str, int], I64 | None] = {}
+        self.nests: dict[Quality, bool] = {}
         self._trace = trace
         self._bounds: tuple[I64, I64] | None = None
 
@@ -205,7 +214,7 @@ def nested(
     lanes = trace.spans.lane[edges[:-1]] if len(edges) > 1 else trace.spans.lane[:0]
     if len(distinct(lanes)) < len(lanes):
         return None
-    return _Scan(trace, groups, wanted, blocks, watcher).nested(edges)
+    return _Scan(trace, groups, wanted, blocks, watcher).nested(edges, blocks)
 
 
 class _Scan:
@@ -264,31 +273,121 @@ class _Scan:
         least[unused] = most[unused] = 0
         return Figures(spans, size, total, least, most, values, inside, unknown, ops)
 
-    def nested(self, edges: I64) -> tuple[I64 | None, I64] | None:
+    def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
-        own, meets = np.zeros(self._n, np.int64), 0
-        # The last part of what the figures were the first of: all but done.
-        whole = 2 * self._total
-        room = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
-        stack = np.empty((room, 3), np.int64)
-        for low, high in pairwise(edges.tolist()):
-            if self._watcher is not None:
-                self._watcher.progress(whole, whole)
-            found = library().ggscope_statistics_own(
-                self._selection, low, high, stack, room, own
-            )
-            meets = max(meets, found)
-            if meets > 1:
+        worst = self._wanted.worst_used
+        own: I64 | None = None
+        if blocks.nests.get(worst, True):
+            own, meets = self._own(edges)
+            if meets == _NOT_IN_ORDER:
                 return None
-        cursor, stop = edges[:-1].copy(), np.ascontiguousarray(edges[1:])
-        heap, wall = np.zeros(len(cursor), np.int64), np.zeros(self._n + 1, np.int64)
-        reach = np.full(self._n + 1, np.iinfo(np.int64).min)
-        while library().ggscope_statistics_cover(
-            self._selection, stop, cursor, heap, len(cursor), _CALL_ROWS, reach, wall
-        ):
-            if self._watcher is not None:
-                self._watcher.progress(whole, whole)
-        return (own if meets else None), wall
+            blocks.nests[worst] = bool(meets)  # of all spans, whichever are wanted
+            own = own if meets else None
+        return own, self._wall(edges)
+
+    def _own(self, edges: I64) -> tuple[I64, int]:
+        """Return self times, and what the kernel says of how spans lie."""
+        n_parts = n_workers()
+        room = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
+        own = np.zeros((n_parts, self._n), np.int64)
+        open_spans = [np.empty((room, 3), np.int64) for _ in range(n_parts)]
+        found = [0]
+
+        def walk(worker: int, run: slice) -> None:
+            if max(found) < _NOT_IN_ORDER:
+                kernel = library().ggscope_statistics_own
+                stack, sums = open_spans[worker], own[worker]
+                found.append(
+                    kernel(self._selection, run.start, run.stop, stack, room, sums)
+                )
+
+        self._last(walk, [slice(low, high) for low, high in pairwise(edges.tolist())])
+        return own.sum(axis=0), max(found)
+
+    def _wall(self, edges: I64) -> I64:
+        """Return how much time the spans of each group cover, and of all together.
+
+        Each worker takes a part of the time. What it needs to know of the spans before
+        is how far they reach.
+        """
+        cuts = self._cuts(*self._touched(edges))
+        n_parts = len(cuts) - 1
+        reach = np.full((n_parts + 1, self._n + 1), np.iinfo(np.int64).min)
+        wall = np.zeros((n_parts, self._n + 1), np.int64)
+
+        def look_ahead(_: int, part: slice) -> None:
+            at = part.start
+            for low, high in zip(cuts[at].tolist(), cuts[at + 1].tolist(), strict=True):
+                library().ggscope_statistics_reach(
+                    self._selection, low, high, reach[at + 1]
+                )
+
+        is_over = Event()
+
+        def cover(worker: int, part: slice) -> None:
+            at = part.start
+            cursor, stop = cuts[at].copy(), cuts[at + 1]
+            heap = np.zeros(len(cursor), np.int64)
+            while not is_over.is_set() and library().ggscope_statistics_cover(
+                self._selection, stop, cursor, heap, len(cursor), _CALL_ROWS,
+                reach[at], wall[at],
+            ):  # fmt: skip
+                if worker == 0 and self._watcher is not None:
+                    try:
+                        self._watcher.progress(2 * self._total, 2 * self._total)
+                    except BaseException:
+                        is_over.set()
+                        raise
+
+        parts = [slice(k, k + 1) for k in range(n_parts)]
+        self._last(look_ahead, parts[:-1])
+        np.maximum.accumulate(reach, axis=0, out=reach)
+        self._last(cover, parts)
+        found: I64 = wall.sum(axis=0)
+        return found
+
+    def _touched(self, edges: I64) -> tuple[I64, I64]:
+        """Return the first row, and that behind the last, of each run that may count.
+
+        What lies in between and does not touch the range is passed over by the kernel.
+        """
+        low, high = edges[:-1].copy(), edges[1:].copy()
+        time, s = self._wanted.time, self._trace.spans
+        if time is None or len(low) > _MOST_RUNS:
+            return low, high
+        for run, (first, stop) in enumerate(pairwise(edges.tolist())):
+            high[run] = first + np.searchsorted(s.start[first:stop], time.end)
+            low[run] = high[run]
+            for at in range(first, int(high[run]), BLOCK_ROWS):
+                rows = slice(at, min(at + BLOCK_ROWS, int(high[run])))
+                if s.end[rows].max() > time.start or (
+                    s.start[rows.stop - 1] >= time.start
+                ):
+                    low[run] = at
+                    break
+        return low, high
+
+    def _cuts(self, first: I64, stop: I64) -> I64:
+        """Return at which rows of each run a worker's time begins, int64[n + 1, runs].
+
+        Times are those that share the longest run out evenly.
+        """
+        if (stop - first).sum() < _CALL_ROWS or len(first) > _MOST_RUNS:
+            return np.stack([first, stop])
+        start, n_parts = self._trace.spans.start, n_workers()
+        longest = int(np.argmax(stop - first))
+        share = np.arange(1, n_parts) * int(stop[longest] - first[longest]) // n_parts
+        times = start[first[longest] + share]
+        inner = [
+            low + np.searchsorted(start[low:high], times)
+            for low, high in zip(first.tolist(), stop.tolist(), strict=True)
+        ]
+        return np.concatenate([first[None], np.stack(inner, axis=1), stop[None]])
+
+    def _last(self, work: Callable[[int, slice], None], pieces: list[slice]) -> None:
+        """Share out what comes last: all but done."""
+        whole = 2 * self._total
+        share_out(work, pieces, self._watcher, done=whole, total=whole)
 
     def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
         """Return what the first pass finds, all workers together.

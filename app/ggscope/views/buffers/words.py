@@ -83,6 +83,8 @@ def gap_head(trace: Trace) -> str:
     if Gap.COMPUTE in found:
         return tr("recording incomplete: no scheduler buffers")
     if Gap.ALLOCATIONS in found:
+        if (trace.buffers.allocated == -1).all():
+            return tr("no allocations recorded")
         return tr("some allocations not recorded")
     return tr("no releases recorded") if Gap.RELEASES in found else ""
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import builders
 from ggmlviz_files import T0, graph, run, write
+from ggscope.analysis import workers
 from ggscope.analysis.statistics import nesting, scan
 from ggscope.analysis.statistics.nesting import covered, own_times
 from ggscope.analysis.statistics.table import StatTable, stat_table
@@ -191,6 +192,49 @@ def test_compiled_scan_and_sorting_agree(monkeypatch, seed):
     by_hand(monkeypatch)
 
     sorted_ = [times(stat_table(trace, by, **chosen)) for by in ("lane", "op")]
+
+    assert compiled == sorted_
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("n_lanes", [1, 5, 40])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_time_that_workers_share_out_adds_up(
+    monkeypatch, n_workers, n_lanes, is_nested
+):
+    rng = np.random.default_rng(n_lanes)
+    n = 2_000
+    lane = np.sort(rng.integers(0, n_lanes, n))
+    start = rng.integers(0, 9_000, n)
+    order = np.lexsort((start, lane))
+    lane, start = lane[order], start[order]
+    gap = np.append(np.diff(start), 0)
+    is_last = np.append(np.diff(lane) != 0, True)
+    room = np.where(is_last, 50, np.maximum(gap, 0))
+    end = start + (rng.integers(0, 900, n) if is_nested else room)
+    order = np.lexsort((-end, start, lane))
+    trace = builders.spans_trace(
+        start[order], end[order], lane=lane, op=rng.integers(0, 4, n)
+    )
+    monkeypatch.setattr(scan, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(workers, "n_workers", lambda: n_workers)
+    monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(scan, "_CALL_ROWS", 32)
+    ranges = (None, TimeRange(4_000, 4_300), TimeRange(0, 50), TimeRange(8_999, 9_999))
+    blocks = scan.SpanBlocks(trace)
+    compiled = [
+        times(stat_table(trace, by, time=time, blocks=blocks))
+        for time in ranges
+        for by in ("op", "lane")
+    ]
+    assert list(blocks.nests.values()) == [is_nested]
+    by_hand(monkeypatch)
+
+    sorted_ = [
+        times(stat_table(trace, by, time=time))
+        for time in ranges
+        for by in ("op", "lane")
+    ]
 
     assert compiled == sorted_
 
