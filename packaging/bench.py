@@ -172,7 +172,8 @@ class Bench:
         largest = max(records, key=lambda path: path.stat().st_size, default=None)
         others = (self._paths.get(name) for name in N_EVENTS)
         chosen = [str(path or "") for path in (largest, *others)]
-        return json.loads(_output([str(HERE / "bench_limits.py"), *chosen]))
+        found: Values = json.loads(_output([str(HERE / "bench_limits.py"), *chosen]))
+        return found
 
     @staticmethod
     def column_names(values: Values) -> list[str]:
@@ -203,11 +204,11 @@ class Bench:
         command += options
         if name not in self.about:  # byte code, shared libraries, fonts
             _output(["-m", "ggscope", "bench", str(SAMPLE), "--seconds", "0.1"])
-        rounds = []
+        told = []
         for _ in range(rounds or self._rounds):
             os.environ["GGSCOPE_STARTED"] = repr(time.time())
-            rounds.append(json.loads(_output(command)))
-        whole = median_figures(rounds)
+            told.append(json.loads(_output(command)))
+        whole = median_figures(told)
         words = ("renderer", "canvas", "rows", "records", "spans")
         self.about[name] = {word: whole[word] for word in words}
         return {
@@ -218,7 +219,8 @@ class Bench:
 
     def _script(self, script: Path, path: Path) -> Values:
         """Return what a script that calls the analyses measures with a trace."""
-        return json.loads(_output([str(script), str(path), str(self._few)]))
+        found: Values = json.loads(_output([str(script), str(path), str(self._few)]))
+        return found
 
     def _columns(self) -> Values:
         """Return the medians of tests/bench in milliseconds."""

@@ -28,7 +28,7 @@ from ggscope.analysis.reads.what_if import best_possible, miss_curve, what_if
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.graph import first_node
-from ggscope.model.selection import Selection
+from ggscope.model.selection import Selection, TableName
 from ggscope.model.trace import Trace
 from ggscope.opening import Opened, open_parts
 from ggscope.readers.survey import survey
@@ -167,7 +167,7 @@ def _links(opened: Opened, rounds: int) -> Figures:
     tensor = int(np.flatnonzero(trace.tensors.name == name)[0])
     node = first_node(trace.graphs, 0) + 400
 
-    def of(table: str, row: int) -> object:
+    def of(table: TableName, row: int) -> object:
         return linked(trace, Selection(table, (row,)), correlation)
 
     return {

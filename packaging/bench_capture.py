@@ -30,8 +30,8 @@ _MOST_TOKENS = 480
 def direct(folder: Path, rounds: int) -> None:
     """Print ns per op of the made-up ggml."""
     library, program = folder / "libggml-fake.so", folder / "fake"
-    for line in (["-fPIC", "-shared", "-o", library], ["-DPROGRAM", "-o", program]):
-        subprocess.run(["cc", "-O2", FAKE, *line, "-ldl"], check=True)
+    for options, out in ((["-fPIC", "-shared"], library), (["-DPROGRAM"], program)):
+        subprocess.run(["cc", "-O2", FAKE, *options, "-o", out, "-ldl"], check=True)
     tracer = str(build.FOLDER / build.NAME)
     ring = folder / "ring"
     common = {**os.environ, "FAKE_GGML": str(library), "GGSCOPE_RING": str(ring)}

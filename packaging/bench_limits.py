@@ -203,7 +203,7 @@ def field_rate(path: Path, library: ctypes.CDLL | None) -> float:
 def walk_rate(path: Path, library: ctypes.CDLL) -> float:
     """Return million ggml-viz events per second whose beginnings a C loop finds."""
     data = np.fromfile(path, np.uint8)
-    n = library.walk_events(data.ctypes.data, len(data))
+    n: int = library.walk_events(data.ctypes.data, len(data))
     seconds = best(lambda: library.walk_events(data.ctypes.data, len(data)))
     return n / seconds / 1e6
 

@@ -74,7 +74,10 @@ class Op:
 
 def layer_ops(i: int, scale: float) -> list[Op]:
     """Return the ops of layer `i`; `scale` stretches the matrix products."""
-    m = lambda ns: int(ns * scale)  # noqa: E731 - a local unit
+
+    def m(ns: int) -> int:
+        return int(ns * scale)
+
     w = f"blk.{i}."
     before = f"l_out-{i - 1}" if i else "inp_embd"
     return [

@@ -80,13 +80,20 @@ def main() -> int:
 def version() -> str:
     """Return the version, which stands in one place."""
     text = (ROOT / "app" / "ggscope" / "__init__.py").read_text("utf-8")
-    return re.search(r'__version__ = "(.+)"', text)[1]
+    return _found(r'__version__ = "(.+)"', text)
 
 
 def application_id() -> str:
     """Return what desktop file, icons, MIME types and metainfo are named after."""
     text = (ROOT / "app" / "ggscope" / "assets.py").read_text("utf-8")
-    return re.search(r'^APPLICATION_ID = "(.+)"', text, re.MULTILINE)[1]
+    return _found(r'^APPLICATION_ID = "(.+)"', text)
+
+
+def _found(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"package: nothing is like {pattern}")
+    return found[1]
 
 
 # -- wheel ---------------------------------------------------------------------
@@ -108,7 +115,8 @@ def environment() -> Path:
 def extras(name: str) -> list[str]:
     """Return what an extra of pyproject.toml asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return project["optional-dependencies"][name]
+    wanted: list[str] = project["optional-dependencies"][name]
+    return wanted
 
 
 @cache

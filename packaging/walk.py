@@ -256,7 +256,7 @@ def _anonymous(process: psutil.Popen) -> int:
     try:
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
     except OSError:
-        return process.memory_full_info().uss
+        return int(process.memory_full_info().uss)
     (line,) = (line for line in lines if line.startswith("Anonymous:"))
     return int(line.split()[1]) << 10
 

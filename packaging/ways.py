@@ -193,6 +193,7 @@ def _span_point(document: "Document") -> "tuple[QWidget, QPoint]":
 
     (view,) = document.workspace.views("timeline")[:1]
     canvas = view.findChild(RasterCanvas)
+    assert canvas is not None
     for y in range(40, canvas.height(), 7):
         for x in (canvas.width() // 2, canvas.width() // 3):
             point = QPoint(x, y)

@@ -148,6 +148,7 @@ def linked_by(path: Path) -> list[str]:
 
         return [Path(name).name for name, _ in get_imports(str(path))]
     from elftools.common.exceptions import ELFError
+    from elftools.elf.dynamic import DynamicSection
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as file:
@@ -155,8 +156,10 @@ def linked_by(path: Path) -> list[str]:
             dynamic = ELFFile(file).get_section_by_name(".dynamic")
         except ELFError:
             return []
-        tags = dynamic.iter_tags("DT_NEEDED") if dynamic else ()
-        return [tag.needed for tag in tags]
+        if not isinstance(dynamic, DynamicSection):
+            return []
+        tags = dynamic.iter_tags("DT_NEEDED")
+        return [tag.needed for tag in tags]  # type: ignore[attr-defined]
 
 
 def qt_library(path: PurePosixPath) -> str:

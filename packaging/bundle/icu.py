@@ -10,7 +10,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 _COMMON = (
     "root.res", "pool.res", "res_index.res", "icuver.res", "icustd.res",
@@ -40,14 +42,15 @@ def trim(library: Path) -> int:
     before = library.stat().st_size
     with library.open("rb") as file:
         elf = ELFFile(file)
-        symbols = elf.get_section_by_name(".dynsym").iter_symbols()
-        symbol = next(s for s in symbols if s.name.startswith("icudt"))
+        table = elf.get_section_by_name(".dynsym")
+        assert isinstance(table, SymbolTableSection)
+        symbol = next(s for s in table.iter_symbols() if s.name.startswith("icudt"))
         file.seek(next(elf.address_offsets(symbol["st_value"])))
         data = file.read(symbol["st_size"])
-        soname = next(
-            tag.soname
-            for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_SONAME")
-        )
+        dynamic = elf.get_section_by_name(".dynamic")
+        assert isinstance(dynamic, DynamicSection)
+        tag = next(dynamic.iter_tags("DT_SONAME"))
+        soname = tag.soname  # type: ignore[attr-defined]  # which pyelftools adds
     with tempfile.TemporaryDirectory() as folder:
         raw, source = Path(folder, "icu.dat"), Path(folder, "icu.S")
         raw.write_bytes(trimmed(data))

@@ -8,7 +8,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def _constant(file: str, name: str) -> str:
     text = (_ROOT / "app" / "ggscope" / file).read_text("utf-8")
-    return re.search(rf'^{name} = "(.+)"', text, re.MULTILINE)[1]
+    found = re.search(rf'^{name} = "(.+)"', text, re.MULTILINE)
+    assert found is not None, name
+    return found[1]
 
 
 APPLICATION_ID = _constant("assets.py", "APPLICATION_ID")
