@@ -387,7 +387,7 @@ def test_header_of_a_lane_says_whose_ends_are_derived(
         if box.lane is not None and box.lane.n_spans
     }
 
-    claim = "derived: spans that last until the next record count as busy"
+    claim = "derived: not every end was recorded"
     first, second = (said[key] for key in sorted(said))
     assert_sides(claim, first, second)
 

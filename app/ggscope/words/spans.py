@@ -146,7 +146,13 @@ def quality_words(trace: Trace, span: int) -> str:
         return "estimated: a share of a measured whole"
     if quality is Quality.DERIVED:
         if flags & SpanFlag.INFERRED_END:
-            return "derived: until the next record of this thread"
+            # Tokens and phases end with what belongs to them, not where a record comes.
+            is_thread = trace.lanes[int(trace.spans.lane[span])].kind is LaneKind.THREAD
+            return (
+                "derived: until the next record of this thread"
+                if is_thread
+                else "derived: the end was not recorded"
+            )
         return "derived: the start was not recorded"
     return "measured"
 

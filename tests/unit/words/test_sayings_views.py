@@ -16,7 +16,7 @@ from ggscope.analysis.sessions.mapping import Fit
 from ggscope.errors import ExportError
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import SpanFlag
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.buffers import buffers_figure
 from ggscope.render.experts import Measure, experts_figure
 from ggscope.render.export import Figure
@@ -314,6 +314,17 @@ def test_start_that_was_not_recorded_is_said_to_be_derived(flags: int) -> None:
     claim = "derived: the start was not recorded"
 
     assert_sides(claim, quality_words(lost, 0), quality_words(other, 0))
+
+
+def test_end_of_a_phase_is_not_that_of_a_record() -> None:
+    thread, phase = (
+        spans_trace([0], [10], kind=kind, flags=np.uint16(SpanFlag.INFERRED_END))
+        for kind in (LaneKind.THREAD, LaneKind.PHASE)
+    )
+    said = [quality_words(trace, 0) for trace in (phase, thread)]
+
+    assert_sides("derived: the end was not recorded", *said)
+    assert_sides("derived: until the next record of this thread", *said[::-1])
 
 
 def test_cut_names_that_a_map_completes_are_told() -> None:

@@ -33,7 +33,7 @@ from ggscope.analysis.rows.rows import (
     flatten,
     stack,
 )
-from ggscope.analysis.workers import Groups, group_parts, group_spans
+from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Array, Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
@@ -342,14 +342,18 @@ class TraceIndex:
         return min(rows[self.work_row(key)].total_covered / duration, 1.0)
 
     def has_derived_ends(self, key: str) -> bool:
-        """Tell whether any span that `busy_share` counts ends where the next begins."""
+        """Tell whether the end of any span that `busy_share` counts is derived."""
         rows, flags = self.rows(key), self._trace.spans.flags
         if not rows:
             return False
         ids = rows[self.work_row(key)].id
 
         def is_any() -> bool:
-            return bool((flags[ids[:]] & int(SpanFlag.INFERRED_END)).any())
+            # The first ones tell it, mostly: where they do, all do.
+            return any(
+                (flags[ids[part]] & int(SpanFlag.INFERRED_END)).any()
+                for part in chunks(len(ids))
+            )
 
         return self._cache.get(("derived", key), is_any)
 

@@ -385,7 +385,7 @@ class _Scan:
         return np.concatenate([first[None], np.stack(inner, axis=1), stop[None]])
 
     def _last(self, work: Callable[[int, slice], None], pieces: list[slice]) -> None:
-        """Share out what comes last: all but done."""
+        """Share out work of which the watcher hears that all is but done."""
         whole = 2 * self._total
         share_out(work, pieces, self._watcher, done=whole, total=whole)
 

@@ -163,9 +163,7 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
         share = prepared.index.busy_share(lane.key)
         parts.append(html("busy {} of the trace", format_share(share)))
         if prepared.index.has_derived_ends(lane.key):
-            parts.append(
-                html("derived: spans that last until the next record count as busy")
-            )
+            parts.append(html("derived: not every end was recorded"))
     stalled = prepared.index.stalled_share(lane.key)
     if stalled is not None:
         parts.append(html("stalled {} of the trace", format_share(stalled)))
