@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -24,6 +25,7 @@ WRITER = table("ggml-2025-11-25-95")
 WITH_SOURCES = ("3584a339", "c26d86e7", "a6ba6071", "962e44d2")
 
 
+@cache
 def samples_of(commit: str) -> list[PrintedSample]:
     """Return what a real trace says of its ops."""
     entries = json.loads(real_trace(commit).read_text())["entries"]

@@ -99,17 +99,21 @@ class Repair:
     after: float
 
 
-def agreement(samples: Iterable[PrintedSample]) -> float | None:
+def agreement(
+    samples: Iterable[PrintedSample], names: Mapping[str, str] | None = None
+) -> float | None:
     """Return the share of the records that tell their op and agree with its name.
 
-    None where no record tells its op.
+    None where no record tells its op. `names` says what printed names stand for;
+    themselves by default.
     """
     agreeing = speaking = 0
     for s in samples:
         expected = expected_ops(s.dst, s.sources, s.n_sources)
         if expected:
             speaking += s.count
-            agreeing += s.count * (s.printed in expected)
+            name = s.printed if names is None else names[s.printed]
+            agreeing += s.count * (name in expected)
     return agreeing / speaking if speaking else None
 
 
@@ -184,8 +188,7 @@ def _decoded(
 ) -> Repair:
     writer = infer((_coded(s, codes) for s in samples), candidates=writers)
     names = {printed: _name(writer, code) for printed, code in codes.items()}
-    renamed = [replace(s, printed=names[s.printed]) for s in samples]
-    return Repair(names, printer, writer, before, agreement(renamed) or 0.0)
+    return Repair(names, printer, writer, before, agreement(samples, names) or 0.0)
 
 
 def _name(writer: OpTable, code: int) -> str:
