@@ -84,4 +84,5 @@ $(SYSTEM): packaging/setup.sh $(STAMP)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .benchmarks tests/golden/failed
+	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .benchmarks tests/golden/failed \
+		build/bench-bytecode build/test-bytecode

@@ -8,10 +8,12 @@
 #   DISPLAYS=no        leaves out what needs a display
 set -eu
 cd "$(dirname "$0")/.."
-export PYTHONDONTWRITEBYTECODE=1
+# Byte code is kept as it is for a person, but outside of the source folders: the tests
+# start hundreds of programs, and every process of pytest reads all tests.
+export PYTHONPYCACHEPREFIX="$PWD/build/test-bytecode"
 export LIBGL_ALWAYS_SOFTWARE=1
 export QT_LOGGING_RULES="qt.qpa.*=false"
-unset WAYLAND_DISPLAY || true
+unset WAYLAND_DISPLAY PYTHONDONTWRITEBYTECODE || true
 
 order="-p no:randomly"
 [ -z "${SEED:-}" ] || order="-p randomly --randomly-seed=$SEED"
