@@ -146,8 +146,9 @@ def followed(seconds: float, megabytes: float) -> dict[str, float]:
 def in_window(seconds: float, megabytes: float) -> dict[str, float]:
     """Follow a made-up program in the window, at 1920×1080.
 
-    Lag is the age of the newest record of a picture when it is out. The first seconds,
-    in which panes are made and filled, do not count.
+    A frame is a picture, or a picture that has moved on by pixels; an update one that
+    shows more records. Lag is the age of its newest record when it is out. The first
+    seconds, in which panes are made and filled, do not count.
     """
     application = create_app()
     window = create_window(Settings(MemoryStore()), "dark")
@@ -181,14 +182,15 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
 
         def begin() -> None:
             timeline = shown()
-            compose = timeline.compose
+            compose = timeline.compose_scene
 
             def composed(*arguments: Any) -> Any:
                 out.start()  # it comes when the window has been painted
                 return compose(*arguments)
 
-            timeline.compose = composed  # type: ignore[assignment]
+            timeline.compose_scene = composed  # type: ignore[assignment]
             begun.update(
+                frames=timeline.glide.n_frames,
                 time=time.perf_counter(),
                 used=time.process_time(),
                 memory=resident_bytes(),
@@ -203,11 +205,13 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
         loop.exec()
         took = time.perf_counter() - begun["time"]
         heard, used = live.meters.heard, time.process_time() - begun["used"]
+        n_frames = shown().glide.n_frames - begun["frames"]
         grown = resident_bytes() - begun["memory"]
         window.close()
         application.processEvents()
         writer.communicate()
     return {
+        "frames_per_s": n_frames / took,
         "updates_per_s": len(lags) / took,
         "lag_ms": float(np.percentile(lags, 95)),
         "core_share": used / took,

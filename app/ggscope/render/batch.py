@@ -172,7 +172,11 @@ class AreaBatch:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One text. `y` is the vertical centre; `width` > 0 elides to it."""
+    """One text. `y` is the vertical centre; `width` > 0 elides to it.
+
+    One that `keeps_left` belongs to something that goes on to the left of its clip: in
+    a picture that is moved it stays at that edge.
+    """
 
     x: float
     y: float
@@ -183,6 +187,7 @@ class Text:
     align: Align = Align.LEFT
     width: float = 0.0
     clip: Clip | None = None
+    keeps_left: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

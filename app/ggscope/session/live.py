@@ -18,7 +18,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import LiveError
 from ggscope.live.follow import follow, wanted_path
-from ggscope.live.source import Heard, Kept, LiveSource, State
+from ggscope.live.source import NANO, Heard, Kept, LiveSource, State
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes, format_count
 from ggscope.readers.memory import asked_limit, available_bytes
@@ -373,6 +373,7 @@ class Follower(QObject):
         if self._listener is None or is_paused == self.is_paused:
             return
         self.is_paused = self._listener.is_paused = is_paused
+        self._note_anchor()
         self._tell_mode()
 
     def jump(self) -> None:
@@ -407,7 +408,7 @@ class Follower(QObject):
         if news.trace is not None:
             self._show(news.trace, news.meters.heard.restarts)
         if self._listener is None:
-            self._session.anchor = None
+            self._note_anchor()
         elif not self._session.tasks.has_urgent:
             self._breath.start()
         now = time.monotonic()
@@ -484,8 +485,13 @@ class Follower(QObject):
     def _note_anchor(self) -> None:
         """Let zooming keep now where it is while the view follows."""
         trace = self._session.trace
-        is_moving = self.follows and self.is_on and trace is not None
-        self._session.anchor = trace.extent.end - 1 if is_moving and trace else None
+        session = self._session
+        session.anchor, session.moves_by = None, 0
+        if trace is None or not (self.follows and self.is_on):
+            return
+        session.anchor = trace.extent.end - 1
+        if not self.is_paused and self._range_of(trace) is not None:
+            session.moves_by = NANO if trace.clock.unit == "ns" else 0
 
 
 def bytes_of(trace: Trace) -> int:

@@ -98,6 +98,9 @@ class Session(QObject):
         """The first span that the trace before this one did not have."""
         self.anchor: int | None = None
         """The tick that zooming keeps in its place, where a program is followed."""
+        self.moves_by = 0
+        """So many ticks a second what is in view moves on by itself, with a program
+        that is followed; 0 = it stands, or how fast is not known."""
         self.is_appending = False
         """Whether what is signalled now comes of a program that runs: of spans that
         were appended, and not of what a person did."""

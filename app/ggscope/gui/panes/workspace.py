@@ -735,8 +735,12 @@ class Workspace(QWidget):
         view.table_wanted.connect(self.export_wanted)
         view.set_zoom(self._zoom())
         view.set_drawing(self._settings.drawing)
+        view.set_calm(self._settings.appearance.reduced_motion)
 
     def _on_settings_changed(self, topic: str) -> None:
+        if topic == "appearance":
+            for view in self.views():
+                view.set_calm(self._settings.appearance.reduced_motion)
         if topic == "drawing":
             for view in self.views():
                 view.set_drawing(self._settings.drawing)

@@ -139,6 +139,7 @@ def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
                 words = Text(
                     x0 + 4, (top + bottom) / 2, name, theme.pane, PILL_SIZE, Face.WORDS,
                     width=fade - x0 - 8, clip=geometry.clip_of(box),
+                    keeps_left=int(spans.start[i]) < scene.visible.start,
                 )  # fmt: skip
                 texts[box.pinned].append(words)
     clips = {True: geometry.pinned_clip, False: geometry.body_clip}

@@ -670,6 +670,7 @@ class RowsDraft:
             middle,
             size,
             fill[roomy],
+            wide.at_left[roomy],
         )
         return [
             (
@@ -683,9 +684,10 @@ class RowsDraft:
                     Face.WORDS,
                     width=room - 8,
                     clip=self._clip,
+                    keeps_left=is_cut,
                 ),
             )
-            for span, x, room, y, height, ground in zip(
+            for span, x, room, y, height, ground, is_cut in zip(
                 *(column.tolist() for column in columns), strict=True
             )
         ]
@@ -772,6 +774,7 @@ def token_labels(
                     Face.WORDS,
                     width=width - _LABEL_MARGINS,
                     clip=clip,
+                    keeps_left=bool(wide.at_left[i]),
                 ),
             )
         )

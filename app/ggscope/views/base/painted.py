@@ -68,8 +68,23 @@ _INPUT = {
 }
 
 
+class Moving(Protocol):
+    """Draws a picture that moves on by itself between two that are composed."""
+
+    def draw(self, painter: QPainter, size: QSize, zoom: float, *, anew: bool) -> bool:
+        """Draw what is to be seen now; False where there is nothing.
+
+        `anew` = something else than time has changed.
+        """
+        ...
+
+
 class CanvasHost(Protocol):
     """What a canvas needs of the view that owns it."""
+
+    def moving(self) -> Moving | None:
+        """Return what draws the picture while it moves; None while it stands."""
+        ...
 
     def picture(self, width: float, height: float, scale: float) -> DisplayList:
         """Return the picture for a canvas of this size."""
@@ -106,6 +121,7 @@ class RasterCanvas(QWidget):
         self.zoom = 1.0
         """How much larger the picture is drawn than designed: the font scale."""
         self._kept = StillPart()
+        self._is_stale = True
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -116,9 +132,26 @@ class RasterCanvas(QWidget):
             return True
         return super().event(event)
 
+    def update(self, *area: Any) -> None:
+        """Draw another picture, soon."""
+        self._is_stale = True
+        super().update(*area)
+
+    def move_on(self) -> None:
+        """Draw soon what the picture has become by time alone."""
+        super().update()
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the host's picture."""
-        zoom = self.zoom
+        zoom, moving = self.zoom, self._host.moving()
+        if moving is not None:
+            is_stale, self._is_stale = self._is_stale, False
+            painter = QPainter(self)
+            try:
+                if moving.draw(painter, self.size(), zoom, anew=is_stale):
+                    return
+            finally:
+                painter.end()
         picture = self._host.picture(
             self.width() / zoom, self.height() / zoom, self.devicePixelRatioF() * zoom
         )
@@ -485,6 +518,10 @@ class PaintedView(View):
     def font_zoom(self) -> float:
         """How much larger the picture is drawn than designed: the font scale."""
         return self._zoom
+
+    def moving(self) -> Moving | None:
+        """Return nothing: the picture stands."""
+        return None
 
     def canvas_size(self) -> QSize:
         """Return the size of the picture in its own pixels."""

@@ -273,6 +273,9 @@ class View(QWidget):
     def set_drawing(self, drawing: "Drawing") -> None:
         """Draw with what the settings ask for, where the view has a choice."""
 
+    def set_calm(self, is_calm: bool) -> None:
+        """Let nothing move by itself, or as it likes: "Reduce motion"."""
+
     def renderer_text(self) -> str:
         """Return what draws, for the status bar; "" where there is no choice."""
         return ""

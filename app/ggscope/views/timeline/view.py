@@ -4,13 +4,14 @@ What its picture is drawn from is prepared ahead of it: for a large trace on a w
 and of very many lanes for those alone that are in view.
 """
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QEvent, QPointF, QRect, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QMenu, QScrollBar, QWidget
+from PySide6.QtWidgets import QBoxLayout, QMenu, QScrollBar, QToolTip, QWidget
 
 from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.rows.index import TraceIndex
@@ -43,10 +44,11 @@ from ggscope.render.timeline.scene import (
 )
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.painted import PaintedView, RasterCanvas
 from ggscope.views.base.plain import bookmark_tip, show_tip
 from ggscope.views.base.view import later
-from ggscope.views.timeline.gestures import Gestures, Hit, hit_in_lane, row_at
+from ggscope.views.timeline.gestures import Gestures, Hit, Mode, hit_in_lane, row_at
+from ggscope.views.timeline.glide import Glide
 from ggscope.views.timeline.legend import Legend
 
 FEW_SPANS = 4096
@@ -188,6 +190,9 @@ PROBE_MS = 1_500
 """The driver is asked for its renderer when the first pictures are out."""
 FLASH_MS = 900
 """How long a lane that was gone to is framed."""
+REST_S = 1.0
+"""A mouse that rested for so long points at nothing any more: what is under it may
+move on."""
 _KEY = "timeline"
 
 
@@ -222,6 +227,10 @@ class TimelineView(PaintedView):
         self._flash_timer.setInterval(FLASH_MS)
         self._flash_timer.timeout.connect(self._on_flash_over)
         self._gestures = Gestures(self)
+        self.glide = Glide(self, self)
+        self.glide.timer.timeout.connect(self._on_frame)
+        self._is_calm = False
+        self._touched_at = -REST_S
         self.legend = Legend(session, theme, self)
         self.legend.hide()
         self._bar = QScrollBar(Qt.Orientation.Vertical, self)
@@ -254,6 +263,7 @@ class TimelineView(PaintedView):
         """Prepare nothing any more; the session may outlive this view."""
         super().release()
         self.legend.release()
+        self.glide.stop()
         self._prepared = None
 
     def invalidate(self, change: object = None) -> None:
@@ -441,12 +451,38 @@ class TimelineView(PaintedView):
         return tuple((mark.name, mark.time) for mark in marks)
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
-        """Return the picture, and tell when the first one is out."""
-        found = super().compose(width, height, scale)
-        if found is not None and not self._has_painted:
+        """Return the picture, or None where there is none yet."""
+        scene = self.scene(width, height, scale)
+        return None if scene is None else self.compose_scene(scene)
+
+    def compose_scene(self, scene: TimelineScene) -> DisplayList:
+        """Return the picture of a scene, and tell when the first one is out."""
+        if not self._has_painted:
             self._has_painted = True
             later(self, self._on_first_painted)
-        return found
+        return type(self).draw_scene(scene)
+
+    def moving(self) -> Glide | None:
+        """Return what moves the picture on by itself; None while it stands.
+
+        It stands while somebody points at something in it, or reads about that.
+        """
+        self.glide.rate = self.session.moves_by
+        is_pointing = (
+            time.monotonic() - self._touched_at < REST_S
+            or self._gestures.mode is not Mode.IDLE
+            or (QToolTip.isVisible() and self._canvas.underMouse())
+        )
+        if self.glide.rate and not self._is_calm and not is_pointing:
+            return self.glide
+        self.glide.stop()
+        return None
+
+    def _on_frame(self) -> None:
+        if self.moving() is None:
+            self._canvas.update()
+        elif self.glide.is_due() and isinstance(self._canvas, RasterCanvas):
+            self._canvas.move_on()
 
     def empty_words(self) -> tuple[str, str]:
         """Return nothing: a picture is on its way."""
@@ -469,6 +505,10 @@ class TimelineView(PaintedView):
         """Draw everything, texts and lanes, `zoom` times as large."""
         super().set_zoom(zoom)
         self._update_bar()
+
+    def set_calm(self, is_calm: bool) -> None:
+        """Move only with what is new, not between that as well."""
+        self._is_calm = is_calm
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -601,6 +641,8 @@ class TimelineView(PaintedView):
 
     def canvas_event(self, event: QEvent) -> bool:
         """Handle an input event of the canvas."""
+        if event.type() is not QEvent.Type.Leave:
+            self._touched_at = time.monotonic()
         if self._prepared is None:
             return False
         if isinstance(event, QHelpEvent):
