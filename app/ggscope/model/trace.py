@@ -45,8 +45,10 @@ from ggscope.model.units import (
     TimeRange,
     format_bytes,
     format_count,
+    format_duration,
     format_share,
 )
+from ggscope.text import one_line
 
 
 class LaneKind(IntEnum):
@@ -449,6 +451,7 @@ def figure_text(value: float | None, unit: str) -> str:
 
 MODEL_VERSION = 2
 _PIECE_ROWS = 1 << 20
+_MOST_NAMES = 3
 INVALID_TRACE = "INVALID_TRACE"
 """Name of the markers by which a writer takes back what it wrote."""
 RANGE_CODES = frozenset({"range", "range_read"})
@@ -645,7 +648,7 @@ class Join:
     silent_nodes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Trace:
     """All tables of one trace. Arrays are read-only.
 
@@ -704,6 +707,21 @@ class Trace:
     def __post_init__(self) -> None:
         if not isinstance(self.lanes, Lanes):  # a plug-in's own tuple
             object.__setattr__(self, "lanes", Lanes.of(self.lanes))
+
+    def __repr__(self) -> str:
+        """Return what it is in one line: its tables fill pages."""
+        names = ", ".join(path.name for path in self.info.paths[:_MOST_NAMES])
+        if len(self.info.paths) > _MOST_NAMES:
+            names += ", …"
+        counts = (
+            (self.info.n_records, "record"),
+            (len(self.spans), "span"),
+            (len(self.lanes), "lane"),
+            (len(self.warnings), "warning"),
+        )
+        told = ", ".join(f"{n:,} {what}{'s' * (n != 1)}" for n, what in counts)
+        took = format_duration(self.extent.duration, self.clock.unit)
+        return one_line(f"<Trace {self.info.format} {names!r}: {told}, {took}>")
 
     @property
     def is_partial(self) -> bool:

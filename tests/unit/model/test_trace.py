@@ -1,10 +1,12 @@
 """Builder, tables and the checks of a trace."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from builders import llama_like_trace
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
@@ -363,3 +365,17 @@ def test_what_is_said_is_one_line_whatever_it_names() -> None:
     (warning,) = builder.snapshot(INFO).warnings
     assert (warning.message, warning.place) == (r"the name a\nb", r"events[1].a\nb")
     assert ReadError("the name a\nb").message == r"the name a\nb"
+
+
+def test_trace_tells_what_it_is_in_one_line():
+    trace = llama_like_trace(tokens=2)
+    said = repr(trace)
+    assert said.startswith("<Trace ")
+    assert "\n" not in said
+    assert f"{len(trace.spans):,} spans, {len(trace.lanes):,} lanes" in said
+    assert len(said) < 200
+    paths = tuple(Path(f"a\n{i}.bin") for i in range(5))
+    info = dataclasses.replace(trace.info, paths=paths)
+    many = dataclasses.replace(trace, info=info)
+    assert "…" in repr(many)
+    assert "\n" not in repr(many)
