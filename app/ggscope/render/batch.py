@@ -229,6 +229,19 @@ class Spots:
         return replace(self, x=self.x + dx, y=self.y + dy)
 
 
+@dataclass(frozen=True, slots=True)
+class Still:
+    """Batches that will be the very same objects in the next picture.
+
+    Unless what they show has changed as a whole. They draw in `area` alone, on an
+    opaque ground of their own; None = anywhere, on the background, before all others.
+    """
+
+    first: int
+    stop: int
+    area: Clip | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DisplayList:
     """A whole picture.
@@ -239,8 +252,7 @@ class DisplayList:
     scale : device pixels per device-independent pixel (1, 1.5, 2 …).
     background : 0xAARRGGBB.
     batches : in drawing order.
-    n_still : so many of the first batches will be the very same objects in the next
-        picture, unless what it shows has changed as a whole.
+    still : what does not change from picture to picture, None = nothing that is known.
     spots : what can be pointed at, in figures.
     """
 
@@ -249,7 +261,7 @@ class DisplayList:
     scale: float = 1.0
     background: int = 0xFFFFFFFF
     batches: tuple[Batch, ...] = field(default_factory=tuple)
-    n_still: int = 0
+    still: Still | None = None
     spots: tuple[Spots, ...] = ()
 
 

@@ -41,6 +41,7 @@ from ggscope.render.batch import (
     LineBatch,
     Pattern,
     RectBatch,
+    Still,
     Text,
     TextBatch,
 )
@@ -150,36 +151,36 @@ DOT_SHADE = 0.55
 
 
 class StillPart:
-    """Keeps an image of what stands still in a picture, for the next one.
-
-    Of a picture that follows pixel for pixel only what comes behind is drawn.
-    """
+    """Keeps an image of what stands still in a picture, for the next one."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] = ()
         self._image = QImage()
 
-    def image(self, picture: DisplayList) -> QImage:
-        """Return the first `n_still` batches on the background, painted once."""
-        batches = picture.batches[: picture.n_still]
+    def draw(self, picture: DisplayList, still: Still, painter: QPainter) -> None:
+        """Draw the batches of `still` that are painted once, where they lie."""
+        batches = picture.batches[still.first : still.stop]
         scale, background = picture.scale, picture.background
+        area = still.area or Clip(0, 0, picture.width, picture.height)
         # Batches are equal where they are the same objects.
-        look = (picture.width, picture.height, scale, background)
+        look = (area, scale, background)
         key = (look, font(Face.WORDS, 12.0), *batches)
         if key != self._key:
             self._key = key
             self._image = QImage(
-                round(picture.width * scale),
-                round(picture.height * scale),
+                round(area.width * scale),
+                round(area.height * scale),
                 QImage.Format.Format_RGB32,
             )
             self._image.setDevicePixelRatio(scale)
-            painter = QPainter(self._image)
+            on_image = QPainter(self._image)
             try:
-                paint(replace(picture, batches=batches, n_still=0), painter)
+                on_image.translate(-area.x, -area.y)
+                paint(replace(picture, batches=batches, still=None), on_image)
             finally:
-                painter.end()
-        return self._image
+                on_image.end()
+        painter.setClipping(False)
+        painter.drawImage(QPointF(area.x, area.y), self._image)
 
 
 def paint(
@@ -208,18 +209,20 @@ def paint(
     them on device pixels.
     """
     painter.save()
-    batches = picture.batches
+    still = None if kept is None else picture.still
     # An image that lies between pixels would not be the same to the pixel.
-    fits = painter.transform().isIdentity() and float(picture.scale).is_integer()
-    if kept is not None and picture.n_still and fits:
-        painter.drawImage(QPointF(0, 0), kept.image(picture))
-        batches = batches[picture.n_still :]
-    else:
+    if not (painter.transform().isIdentity() and float(picture.scale).is_integer()):
+        still = None
+    if still is None or still.area is not None:
         painter.fillRect(
             QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
         )
     painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
-    for batch in batches:
+    for number, batch in enumerate(picture.batches):
+        if still is not None and still.first <= number < still.stop:
+            if kept is not None and number == still.first:
+                kept.draw(picture, still, painter)
+            continue
         if isinstance(batch, TextBatch):
             if texts:
                 _draw_texts(batch.texts, painter)

@@ -5,6 +5,7 @@ import pytest
 from PySide6.QtGui import QImage, QPainter
 
 import pictures
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
@@ -17,8 +18,9 @@ from ggscope.render.batch import (
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.painter import StillPart, paint
 from ggscope.render.theme import theme
+from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
-from scenes import overview_scene
+from scenes import busy_scene, make_scene, npu_scene, overview_scene
 
 GROUND = 0xFF101010
 
@@ -155,10 +157,39 @@ def test_texts_can_be_left_out() -> None:
 def test_picture_on_its_kept_part_is_the_same_to_the_pixel(scale: float) -> None:
     first = overview_scene(scale=scale)
     moved = replace(first, visible=TimeRange(0, first.index.trace.extent.end // 3))
-    kept = StillPart()
+    assert_same_on_kept(
+        [
+            compose_overview(scene)
+            for scene in (first, moved, replace(moved, theme=theme("light")))
+        ]
+    )
 
-    for scene in (first, moved, replace(moved, theme=theme("light"))):
-        picture = compose_overview(scene)
+
+@pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])
+def test_timeline_on_its_kept_headers_is_the_same_to_the_pixel(scale: float) -> None:
+    first = busy_scene(scale=scale)
+    moved = replace(first, visible=first.visible.shifted(300_000), scroll_y=0)
+    down = replace(moved, scroll_y=37)
+    pinned = first.index.lanes.keys[0]
+    state = LaneState(pinned=(pinned,))
+    scenes = [
+        first, moved, down, replace(down, theme=theme("light")), first,
+        make_scene(first.index, state=state, scale=scale), npu_scene(scale=scale),
+    ]  # fmt: skip
+    composed = [compose_timeline(scene) for scene in scenes]
+    assert_same_on_kept(composed)
+    a, b = composed[:2]
+    assert a.still is not None
+    assert a.still.first == b.still.first
+    parts = slice(a.still.first, a.still.stop)
+    assert all(x is y for x, y in zip(a.batches[parts], b.batches[parts], strict=True))
+
+
+def assert_same_on_kept(composed: list[DisplayList]) -> None:
+    """Compare pictures on what is kept of the last one with pictures drawn whole."""
+    kept = StillPart()
+    for picture in composed:
+        scale = picture.scale
         images = []
         for part in (kept, None):
             image = QImage(
@@ -171,5 +202,5 @@ def test_picture_on_its_kept_part_is_the_same_to_the_pixel(scale: float) -> None
             paint(picture, painter, kept=part)
             painter.end()
             images.append(image)
-        assert picture.n_still > 0
+        assert picture.still is not None
         assert images[0] == images[1]

@@ -33,6 +33,7 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
     RectList,
+    Still,
     Text,
     TextBatch,
     TextList,
@@ -75,7 +76,8 @@ _LABEL_Y = 8.0
 _KEPT_HEADS = 3
 """Several timelines may show a trace, each at a size of its own."""
 _last_heads: WeakKeyDictionary[
-    TraceIndex, list[tuple[LaneLayout, tuple[object, ...], list[Batch]]]
+    TraceIndex,
+    list[tuple[LaneLayout, tuple[object, ...], tuple[list[Batch], list[Batch]]]],
 ] = WeakKeyDictionary()
 _WORDS_PX = 96.0
 """Bands narrower than this carry no words."""
@@ -89,8 +91,8 @@ def head_batches(
     geometry: TimelineGeometry,
     boxes: list[tuple[LaneBox, float]],
     notes: dict[str, str],
-) -> list[Batch]:
-    """Return the headers of `boxes`.
+) -> tuple[list[Batch], list[Batch]]:
+    """Return the headers of `boxes`, and the lines under their lanes.
 
     Parameters
     ----------
@@ -120,12 +122,12 @@ def _make_heads(
     geometry: TimelineGeometry,
     boxes: list[tuple[LaneBox, float]],
     notes: dict[str, str],
-) -> list[Batch]:
+) -> tuple[list[Batch], list[Batch]]:
     theme, time = geometry.scene.theme, geometry.time
-    edge = time.x0
+    edge, right = time.x0, geometry.scene.width
     if edge < 24:
-        return []
-    grounds, marks, lines = RectList(), RectList(), LineList()
+        return [], []
+    grounds, marks, lines, rest = RectList(), RectList(), LineList(), LineList()
     texts = TextList()
     top, height = geometry.lanes_y, geometry.bottom - geometry.lanes_y
     is_figure = geometry.scene.is_figure
@@ -137,7 +139,10 @@ def _make_heads(
         clip = pinned if box.pinned else scrolled
         end = time.snap(y + box.height) - 0.5 / time.scale
         share = 0.3 if box.lane is not None and box.lane.thin else 0.6
-        lines.add(0, end, geometry.scene.width, end, with_alpha(theme.line, share))
+        color = with_alpha(theme.line, share)
+        lines.add(0, end, right if is_figure else edge, end, color)
+        if not is_figure:
+            rest.add(edge, end, right, end, color)
         if is_figure:
             _add_figure_head(box, y, edge, texts, geometry, notes)
         elif box.lane is None:
@@ -146,14 +151,17 @@ def _make_heads(
             _add_lane(box, y, edge, clip, texts, geometry, notes)
     if geometry.pinned_height and geometry.body_clip.height:
         split = geometry.body_clip.y
-        lines.add(0, split, geometry.scene.width, split, theme.dim)
-    frame = Clip(0, top, geometry.scene.width, max(height, 0))
-    return [
+        lines.add(0, split, right if is_figure else edge, split, theme.dim)
+        if not is_figure:
+            rest.add(edge, split, right, split, theme.dim)
+    frame = Clip(0, top, right, max(height, 0))
+    heads: list[Batch] = [
         *grounds.batch(),
         *lines.batch(frame),
         *marks.batch(clip=frame),
         *texts.batch(),
     ]
+    return heads, list(rest.batch(frame))
 
 
 def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
@@ -547,7 +555,8 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         (pinned if box.pinned else body).add(box, y)
     # What is marked on spans needs the rows of their lanes.
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
-    batches: list[Batch] = [
+    heads, lines = head_batches(geometry, boxes, body.notes | pinned.notes)
+    under: list[Batch] = [
         *body.grounds(),
         *pinned.grounds(),
         *grid_batches(geometry, axis),
@@ -556,15 +565,35 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *pending_batches(geometry),
         *open_batches(geometry, boxes),
         *mark_batches(geometry, boxes, ready),
-        *head_batches(geometry, boxes, body.notes | pinned.notes),
+    ]
+    batches = [
+        *under,
+        *heads,
+        *lines,
         *axis_batches(geometry, axis),
         *flag_batches(geometry, boxes),
     ]
+    still, top = None, geometry.lanes_y
+    # Print makes each batch anew, and figures have no ground.
+    if (
+        heads
+        and not scene.is_figure
+        and theme.name != "print"
+        and geometry.bottom > top
+    ):
+        area = Clip(0, top, geometry.time.x0, geometry.bottom - top)
+        still = Still(len(under), len(under) + len(heads), area)
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
     spots = (pinned.spots(), body.spots()) if scene.is_figure else ()
     return DisplayList(
-        scene.width, scene.height, scene.scale, theme.pane, tuple(batches), spots=spots
+        scene.width,
+        scene.height,
+        scene.scale,
+        theme.pane,
+        tuple(batches),
+        still,
+        spots,
     )
 
 

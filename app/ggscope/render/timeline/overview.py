@@ -21,6 +21,7 @@ from ggscope.render.batch import (
     ImageBatch,
     LineList,
     RectList,
+    Still,
     Text,
     TextList,
 )
@@ -75,7 +76,12 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
     bottom = time.snap(scene.height - 1)
     batches = (*still, *_marks(scene, time, bottom), *_window(scene, time))
     return DisplayList(
-        scene.width, scene.height, scene.scale, scene.theme.pane, batches, len(still)
+        scene.width,
+        scene.height,
+        scene.scale,
+        scene.theme.pane,
+        batches,
+        Still(0, len(still)),
     )
 
 

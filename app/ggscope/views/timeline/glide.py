@@ -16,7 +16,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Batch, DisplayList, Text, TextBatch
-from ggscope.render.painter import HATCH_PERIOD, paint, paint_texts
+from ggscope.render.painter import HATCH_PERIOD, StillPart, paint, paint_texts
 from ggscope.render.timeline.scene import TimelineScene, time_scale
 
 FRAME_MS = 16
@@ -79,6 +79,7 @@ class Glide(QObject):
         super().__init__(parent)
         self._view = view
         self._kept: _Kept | None = None
+        self._still = StillPart()
         self._offset = -1
         # Where the view ends on the screen, in ticks after the end of the kept one, and
         # when that was; and when that picture was new.
@@ -156,7 +157,7 @@ class Glide(QObject):
             period = math.lcm(*(round(p * scale) for p in HATCH_PERIOD.values()))
             shift = (left - visible.start * n // duration) % period
             painter.setBrushOrigin(QPointF(shift / scale, 0.0))
-            paint(picture, painter)
+            paint(picture, painter, kept=self._still)
         finally:
             painter.end()
         place = (size, ratio, zoom)
