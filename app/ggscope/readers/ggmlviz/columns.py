@@ -27,6 +27,7 @@ TOO_LARGE_HINT = (
 )
 NAME_BLOCK = 4096
 """Events with names=sampled: one block of so many in `SAMPLED_SHARE` has labels."""
+_LABELS_AT_ONCE = 1 << 16
 
 _TYPES = {
     "kind": np.uint8,
@@ -180,13 +181,24 @@ class Labels:
 
     def texts(self) -> list[str] | None:
         """Return every label as text; None where one is not of plain ASCII."""
-        ends = self.ends[: self.n + 1].tolist()
-        letters = self.letters[: ends[-1]]
+        ends = self.ends[: self.n + 1]
+        letters = self.letters[: int(ends[-1])]
         # Zeros fill labels up; they are no letters of a name.
         if len(letters) and not 0 < int(letters.min()) <= int(letters.max()) < 0x80:
             return None
-        text = letters.tobytes().decode("ascii")
-        return [text[a:b] for a, b in pairwise(ends)]
+        found: list[str] = []
+        # By a zero between two, which is many times faster than piece by piece; and not
+        # all at once, since nothing else runs meanwhile.
+        for first in range(0, self.n, _LABELS_AT_ONCE):
+            stop = min(first + _LABELS_AT_ONCE, self.n)
+            begin, end = int(ends[first]), int(ends[stop])
+            between = ends[first + 1 : stop] - begin
+            is_letter = np.ones(end - begin + len(between), np.bool_)
+            is_letter[between + np.arange(len(between))] = False
+            text = np.zeros(len(is_letter), np.uint8)
+            text[is_letter] = letters[begin:end]
+            found += text.tobytes().decode("ascii").split("\0")
+        return found
 
 
 def grown(array: Array, n: int, room: int) -> Array:

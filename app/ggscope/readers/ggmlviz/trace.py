@@ -10,6 +10,7 @@ three. A thread lives from its BEGIN to its FREE. A wait has no end of its own: 
 derived as lasting until the next event of its thread.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,7 @@ _FLAGS = np.array(
 """Flags of a span by those of its interval."""
 
 _MAX_SAMPLES = 1 << 14
+_MOST_ALIKE = 16
 MAX_OPS = 1 << 18
 """So many ops tell the table: more of them are the same graphs again."""
 
@@ -391,11 +393,29 @@ def choose_ops(
     everything = ggml.tables()
     era = [t for t in everything if _FIRST_ERA <= t.id <= _LAST_ERA]
     era.sort(key=lambda t: t.id != _USUAL)
-    if not any(expected_ops(s.dst, (), None) for s in samples):
+    if not _tell_ops([s.dst for s in samples]):
+        numbers: Counter[int] = Counter()
+        for s in samples:
+            numbers[s.code] += s.count
+        samples = [ggml.OpSample(code, "", (), None, n) for code, n in numbers.items()]
         return replace(ggml.infer(samples, candidates=era), margin=0.0)
     known = {t.id for t in era}
     others = [t for t in everything if t.id not in known]
     return ggml.infer(samples, candidates=era + others)
+
+
+def _tell_ops(labels: list[str]) -> bool:
+    """Tell whether any label says which op it may be of.
+
+    Of those that differ in digits only some are asked.
+    """
+    shapes, which = names.shapes_of(labels)
+    asked = [0] * len(shapes)
+    for label, shape in zip(labels, which.tolist(), strict=True):
+        asked[shape] += 1
+        if asked[shape] <= _MOST_ALIKE and expected_ops(label):
+            return True
+    return False
 
 
 def _some_ops(events: Events, context: ReadContext) -> Array:

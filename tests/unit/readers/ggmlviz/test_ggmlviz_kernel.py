@@ -12,9 +12,13 @@ import oracles
 from ggmlviz_files import Event
 from ggmlviz_scans import content, find_events
 from ggscope.errors import ReadError
-from ggscope.model.trace import Trace
+from ggscope.model.ggml.ops import OpSample, infer
+from ggscope.model.trace import OpTable, Trace
+from ggscope.readers import registry
 from ggscope.readers.api import ReadContext
-from ggscope.readers.ggmlviz.columns import NAME_BLOCK, EventOptions
+from ggscope.readers.ggmlviz import columns as columns_module
+from ggscope.readers.ggmlviz import trace as trace_module
+from ggscope.readers.ggmlviz.columns import NAME_BLOCK, EventOptions, Labels
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
 from support import corpus_path
@@ -245,3 +249,49 @@ def test_more_keys_than_slots_pair_alike(
     with_kernel, without = read_both(path, monkeypatch)
 
     assert with_kernel == without
+
+
+@given(
+    st.lists(st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=6)),
+    st.integers(1, 5),
+)
+def test_texts_of_labels_are_cut_where_labels_end(
+    texts: list[str], at_once: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_LABELS_AT_ONCE", at_once)
+        labels = Labels()
+        raw = [text.encode() for text in texts]
+        labels.n = len(raw)
+        labels.ends = np.cumsum([0, *map(len, raw)])
+        labels.letters = np.frombuffer(b"".join(raw) + b"behind", np.uint8)
+        assert labels.texts() == texts
+        assert labels.raw() == raw
+
+
+def test_very_many_labels_that_tell_nothing_choose_the_table_of_each_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(labels: list[str]) -> OpTable | None:
+        events = [
+            event
+            for i, label in enumerate(labels)
+            for event in (
+                Event(2, viz.T0 + 2 * i, 64, 29 + i % 3, label=label.encode()),
+                Event(3, viz.T0 + 2 * i + 1, 64, 29 + i % 3, label=label.encode()),
+            )
+        ]
+        return registry.open_trace(viz.write(tmp_path / "labels.ggmlviz", events)).ops
+
+    silent = [f"blk-{i:04}" for i in range(40)]
+    telling = [*silent, "kq_soft_max-1"]
+    quiet, told = read(silent), read(telling)
+    monkeypatch.setattr(trace_module, "_MOST_ALIKE", 1 << 20)
+    assert (quiet, told) == (read(silent), read(telling))
+    assert quiet is not None
+    assert told is not None
+    assert quiet.margin == 0.0 < told.margin
+
+    each = [OpSample(29 + i % 3, label) for i, label in enumerate(silent)]
+    together = [OpSample(29 + i, "", (), None, len(each[i::3])) for i in range(3)]
+    assert infer(each) == infer(together)
