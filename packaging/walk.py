@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -32,6 +33,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 SESSIONS = ("experiment", "npu", "million")
+TELLING = ROOT / "packaging" / "telling.py"
 STEPS_PER_ROUND = 300
 WARM_ROUNDS = 2
 """Rounds before figures count: modules are imported, caches fill once."""
@@ -41,6 +43,15 @@ LINE_LENGTH = 6_000
 """Of a line on stderr so much is reported: a whole traceback, which is one line."""
 FREEZE_S = 5.0
 """A main thread that computes for so long without waiting for events is frozen."""
+TRAIL = 200
+"""So many of the last keys, moves and clicks are told where something went wrong."""
+TELL_S = 30.0
+"""So long the program may take to say what it is at."""
+MAX_HOMELESS = 0.1
+"""Of the rounds so many may end with windows open. On a machine with far more to do
+than cores about one in eighty does, why is not known; each is told."""
+CLIPBOARD_S = 1.0
+"""So long somebody else owns the clipboard at the end of a round."""
 NOT_PRESSED = {"file.quit"}
 TEXTS = ("mul", "/attn.*/", "blk.0", "layer=0-3", "dur>1us", "op=MUL_MAT", "((", "1:30")
 _OURS = "ggscope$"
@@ -59,6 +70,29 @@ _KEYSYMS = {
 }  # fmt: skip
 
 
+_PRESS = """<mousebind button="{0}" action="Press">
+<action name="Focus"/><action name="Raise"/></mousebind>"""
+_CLICK = '<mousebind button="Left" action="Click"><action name="{0}"/></mousebind>'
+_CONTEXTS = {
+    "Client": "".join(map(_PRESS.format, ("Left", "Middle", "Right"))),
+    "Titlebar": _PRESS.format("Left") + """<mousebind button="Left" action="Drag">
+<action name="Move"/></mousebind><mousebind button="Left" action="DoubleClick">
+<action name="ToggleMaximize"/></mousebind>""",
+    "Close": _CLICK.format("Close"),
+    "Maximize": _CLICK.format("ToggleMaximize"),
+    "Iconify": _CLICK.format("Iconify"),
+}  # fmt: skip
+_OPENBOX = (
+    '<?xml version="1.0" encoding="UTF-8"?>'
+    '<openbox_config xmlns="http://openbox.org/3.4/rc">'
+    "<focus><focusNew>yes</focusNew></focus>"
+    "<desktops><number>1</number></desktops><keyboard></keyboard><mouse>"
+    + "".join(f'<context name="{k}">{v}</context>' for k, v in _CONTEXTS.items())
+    + "</mouse><menu></menu></openbox_config>"
+)
+"""Of the window manager only what a frame needs; see `start_window_manager`."""
+
+
 class Display:
     """An X display to which keys and mouse go as if somebody moved them."""
 
@@ -68,16 +102,28 @@ class Display:
         self._x.XOpenDisplay.restype = ctypes.c_void_p
         self._x.XStringToKeysym.restype = ctypes.c_ulong
         self._x.XKeycodeToKeysym.restype = ctypes.c_ulong
+        self._x.XCreateSimpleWindow.restype = ctypes.c_ulong
+        self._x.XCreateSimpleWindow.argtypes = [
+            ctypes.c_void_p, ctypes.c_ulong, ctypes.c_int, ctypes.c_int, ctypes.c_uint,
+            ctypes.c_uint, ctypes.c_uint, ctypes.c_ulong, ctypes.c_ulong,
+        ]  # fmt: skip
+        self._x.XDefaultRootWindow.restype = ctypes.c_ulong
+        self._x.XDefaultRootWindow.argtypes = [ctypes.c_void_p]
+        self._x.XInternAtom.restype = ctypes.c_ulong
         self._on = ctypes.c_void_p(self._x.XOpenDisplay(None))
         if not self._on:
             raise SystemExit("There is no X display; `make walk` starts one.")
+        root = self._x.XDefaultRootWindow(self._on)
+        self._owner = self._x.XCreateSimpleWindow(self._on, root, 0, 0, 1, 1, 0, 0, 0)
         self.n_events = 0
+        self.trail: deque[str] = deque(maxlen=TRAIL)
 
     def close(self) -> None:
         self._x.XCloseDisplay(self._on)
 
     def press(self, keys: str) -> None:
         """Press keys in Qt's words, such as Ctrl+Shift+P."""
+        self.trail.append(keys)
         parts = [p or "+" for p in re.split(r"(?<=.)\+", keys)]
         codes = []
         for part in parts:
@@ -89,6 +135,22 @@ class Display:
                 self.n_events += 1
         self._x.XFlush(self._on)
 
+    def take_clipboard(self) -> None:
+        """Own the clipboard, as any program does in which somebody copies something.
+
+        Whoever owned it, also the selection that the middle button pastes, is told,
+        and need not keep what was copied any longer. For that the new owner has to be
+        there a while: Qt keeps what it has where the clipboard is nobody's. Then it is
+        nobody's: who pasted from an owner that says nothing would wait for 5 s.
+        """
+        window = ctypes.c_ulong(self._owner)
+        for owner in (window, ctypes.c_ulong(0)):
+            for name in (b"CLIPBOARD", b"PRIMARY"):
+                atom = ctypes.c_ulong(self._x.XInternAtom(self._on, name, 0))
+                self._x.XSetSelectionOwner(self._on, atom, owner, ctypes.c_ulong(0))
+            self._x.XFlush(self._on)
+            time.sleep(CLIPBOARD_S)
+
     def type(self, text: str) -> None:
         for letter in text:
             self.press(letter if letter != "+" else "plus")
@@ -97,9 +159,11 @@ class Display:
     def move(self, x: int, y: int) -> None:
         self._test.XTestFakeMotionEvent(self._on, -1, x, y, 0)
         self._x.XFlush(self._on)
+        self.trail.append(f"to {x},{y}")
         self.n_events += 1
 
     def button(self, number: int, is_down: bool) -> None:
+        self.trail.append(f"button {number} {'down' if is_down else 'up'}")
         self._test.XTestFakeButtonEvent(self._on, number, int(is_down), 0)
         self._x.XFlush(self._on)
         self.n_events += 1
@@ -153,6 +217,13 @@ class Report:
     events: int = 0
     opened: int = 0
     quits: int = 0
+    rounds: int = 0
+    came_home: int = 0
+    """Rounds at whose end all could be closed by keyboard; not so: `homeless`."""
+    most_copied: int = 0
+    """Bytes that the program no longer held when somebody else copied something."""
+    homeless: list[int] = field(default_factory=list)
+    """The steps after which it could not."""
     slowest_answer_s: float = 0.0
     rests: list[Figures] = field(default_factory=list)
     stderr: list[str] = field(default_factory=list)
@@ -163,6 +234,9 @@ class Report:
         counted = self.rests[WARM_ROUNDS:]
         if self.stderr:
             self.faults.append(f"{len(self.stderr)} lines on stderr")
+        if len(self.homeless) > MAX_HOMELESS * self.rounds:
+            steps = ", ".join(map(str, self.homeless))
+            self.faults.append(f"did not come home by keyboard after steps {steps}")
         if len(counted) < 4:
             return
         quarter = max(2, len(counted) // 4)
@@ -185,6 +259,12 @@ class Report:
             f"steps, {self.events:,} events, opened {self.opened} times, slowest "
             f"answer {self.slowest_answer_s:.1f} s"
         ]
+        lines.append(
+            f"  {self.came_home} of {self.rounds} rounds came home, quit {self.quits}, "
+            f"up to {self.most_copied >> 20} MiB were only on the clipboard"
+        )
+        if self.homeless:
+            lines.append(f"  not after steps {', '.join(map(str, self.homeless))}")
         if rows:
             a, b = rows[0], rows[-1]
             lines.append(
@@ -204,6 +284,7 @@ class Program:
     def __init__(self, home: Path, files: list[Path]) -> None:
         self.home = home
         self.errors = home / "stderr.txt"
+        self.told = home / "told.txt"
         self._files = files
         self.process = self._start()
 
@@ -221,7 +302,7 @@ class Program:
         self.home.chmod(0o700)
         with self.errors.open("ab") as out:
             return psutil.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "ggscope",
+                [sys.executable, "-X", "faulthandler", str(TELLING), str(self.told),
                  *map(str, self._files)],
                 stdout=out, stderr=out, env=environment, cwd=self.home,
             )  # fmt: skip
@@ -241,6 +322,20 @@ class Program:
             self.process.num_threads(),
             self.process.num_fds(),
         )
+
+    def tell(self) -> str:
+        """Return what the program says that it is at, its windows and threads."""
+        self.told.write_text("", "utf-8")
+        task = Path(f"/proc/{self.process.pid}")
+        waits = [(task / name).read_text().strip() for name in ("wchan", "syscall")]
+        begun = time.monotonic()
+        self.process.send_signal(signal.SIGUSR1)
+        told = ""
+        while time.monotonic() - begun < TELL_S and "focus window:" not in told:
+            time.sleep(0.1)
+            told = self.told.read_text("utf-8", "replace")
+        took = time.monotonic() - begun
+        return f"main thread waits in {waits}, answered after {took:.1f} s\n{told}"
 
     def stop(self) -> None:
         if self.is_running:
@@ -265,9 +360,15 @@ class Walker:
     """Does one random thing at a time."""
 
     def __init__(
-        self, program: Program, session: Path, display: Display, report: Report
+        self,
+        program: Program,
+        session: Path,
+        display: Display,
+        report: Report,
+        evidence: Path | None = None,
     ) -> None:
         self.program = program
+        self.evidence = evidence
         self.session = session
         self.display = display
         self.report = report
@@ -391,6 +492,7 @@ class Walker:
         """Close everything, note what the program holds, and open the session again."""
         if not self._revive():
             return
+        self.report.rounds += 1
         self._return_to_first_looks()
         is_home = self._close_all()
         if not self._revive():
@@ -398,9 +500,39 @@ class Walker:
         time.sleep(2)
         self._wait_quiet()
         if self.program.is_running:
+            before = self.program.figures(0).private
+            # A hundred thousand copied rows are 12 to 31 MiB of text, which lasts
+            # until something else is copied anywhere: no leak, but not the same twice.
+            self.display.take_clipboard()
+            self._wait_quiet()
+            freed = before - self.program.figures(0).private
+            self.report.most_copied = max(self.report.most_copied, freed)
             if is_home:
+                self.report.came_home += 1
                 self.report.rests.append(self.program.figures(self.report.steps))
+            else:
+                self.report.homeless.append(self.report.steps)
+                self._keep_evidence("homeless")
             self._open()
+
+    def _keep_evidence(self, why: str) -> None:
+        """Save a picture of the screen and what the program says of itself."""
+        if self.evidence is None:
+            return
+        name = f"{self.report.session}-{self.report.seed}-{self.report.steps}-{why}"
+        self.evidence.mkdir(parents=True, exist_ok=True)
+        _photograph(self.evidence / f"{name}.png")
+        lines = ["windows, the lowest first:"]
+        stack = re.findall(r"0x[0-9a-f]+", _stack())
+        lines += [f"  {w} {_tool('getwindowname', w).strip()}" for w in stack]
+        lines += [
+            f"in front: {_tool('getactivewindow', 'getwindowname').strip()}",
+            f"keys go to: {_tool('getwindowfocus', 'getwindowname').strip()}",
+            f"main thread computes: {self._is_busy()}",
+            f"done last: {'; '.join(self.display.trail)}",
+            self.program.tell(),
+        ]
+        (self.evidence / f"{name}.txt").write_text("\n".join(lines), "utf-8")
 
     def _return_to_first_looks(self) -> None:
         """Take back layout and theme: what is held at rest is held for the same."""
@@ -553,6 +685,44 @@ def _tool(*words: str) -> str:
     return done.stdout
 
 
+def _stack() -> str:
+    words = ["xprop", "-root", "_NET_CLIENT_LIST_STACKING"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
+def _photograph(path: Path) -> None:
+    """Save what the screen shows: by a process of its own, which needs no tool."""
+    code = (
+        "import sys; from PySide6.QtGui import QGuiApplication as A;"
+        "a = A([]); a.primaryScreen().grabWindow(0).save(sys.argv[1])"
+    )
+    environment = {**os.environ, "QT_QPA_PLATFORM": "xcb"}
+    subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        check=False, capture_output=True, env=environment,
+    )  # fmt: skip
+
+
+def start_window_manager() -> "subprocess.Popen[bytes]":
+    """Start openbox without keys and menus of its own.
+
+    Its usual menu of the empty desktop offers a terminal, a browser and its own end: a
+    walk that clicks beside a window that has become small took them, and no window had
+    the keys from then on.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ggscope-walk-openbox-"))
+    path = folder / "rc.xml"
+    path.write_text(_OPENBOX, "utf-8")
+    manager = subprocess.Popen(
+        ["openbox", "--sm-disable", "--config-file", str(path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(1)  # it has read its file
+    shutil.rmtree(folder)
+    return manager
+
+
 def session_files(name: str, folder: Path) -> Path:
     """Return a copy of a session's file or folder."""
     samples = ROOT / "resources" / "samples"
@@ -569,7 +739,9 @@ def session_files(name: str, folder: Path) -> Path:
     return path
 
 
-def walk(session: str, seconds: float, seed: int) -> Report:
+def walk(
+    session: str, seconds: float, seed: int, evidence: Path | None = None
+) -> Report:
     """Walk through one session on the present display; return what was seen."""
     report = Report(session, seed)
     folder = Path(tempfile.mkdtemp(prefix="ggscope-walk-"))
@@ -587,7 +759,7 @@ def walk(session: str, seconds: float, seed: int) -> Report:
                 report.faults.append("no window appeared")
                 break
             time.sleep(0.2)
-        walker = Walker(program, path, display, report)
+        walker = Walker(program, path, display, report, evidence)
         time.sleep(1.5)
         walker._wait_quiet()
         walker.walk(seconds)
@@ -610,21 +782,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--session", choices=SESSIONS, action="append")
     parser.add_argument("--report", type=Path, help="write all figures as JSON")
+    parser.add_argument(
+        "--evidence", type=Path, help="where to save what stood in the way home"
+    )
     options = parser.parse_args()
     # Leave nothing running where somebody ends the walk early.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    manager = subprocess.Popen(
-        ["openbox", "--sm-disable"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    time.sleep(1)
+    manager = start_window_manager()
+    evidence = options.evidence and options.evidence.resolve()
     wanted = options.session or list(SESSIONS)
     reports = []
     try:
         for session in wanted:
             seconds = options.minutes * 60 / len(wanted)
-            reports.append(walk(session, seconds, options.seed))
+            reports.append(walk(session, seconds, options.seed, evidence))
+            if manager.poll() is not None:
+                reports[-1].faults.append("the window manager ended: keys went nowhere")
             print(reports[-1].text(), flush=True)
     finally:
         manager.terminate()
