@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui import memory
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.memory import MemoryReturner
+from ggscope.gui.memory import ClosedReturner, MemoryReturner
 from ggscope.render import painter
 from ggscope.render.batch import Face
 from ggscope.session.tasks import TaskContext, Tasks
@@ -53,6 +54,45 @@ def test_memory_that_a_job_freed_is_given_back(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: resident() < held[0] - 80_000_000)
     tasks.close()
     del returner
+
+
+@needs_glibc
+def test_memory_of_a_job_that_outlives_its_tab_is_given_back(qtbot: QtBot) -> None:
+    tasks, returner = Tasks(), ClosedReturner()
+    plugs: list[bytearray] = []
+    held: list[int] = []
+    may_end = threading.Event()
+
+    def job(_: TaskContext) -> None:
+        found = blocks()
+        plugs.append(bytearray(b"y" * BLOCK))  # so the heap cannot shrink by itself
+        held.append(resident())
+        may_end.wait()
+        del found
+
+    tasks.run("job", job, lambda _: None)
+    qtbot.waitUntil(lambda: bool(held))
+    tasks.close()
+    with qtbot.waitSignal(returner._timer.timeout):
+        returner.start(tasks.jobs)
+    may_end.set()
+
+    qtbot.waitUntil(lambda: resident() < held[0] - 80_000_000)
+    assert not tasks.jobs
+
+
+def test_closing_a_tab_waits_for_its_jobs(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(ROOT / "resources" / "samples" / "llama.ggmlviz")
+    given: list[object] = []
+    monkeypatch.setattr(window._closed, "start", given.append)
+
+    window.close_document(document)
+
+    assert given == [document.session.tasks.jobs]
 
 
 def test_texts_of_a_closed_trace_are_not_kept(

@@ -340,7 +340,7 @@ class MainWindow(QMainWindow):
         self._stack.removeWidget(document)
         document.release()
         document.deleteLater()
-        self._closed.start()
+        self._closed.start(document.session.tasks.jobs)
         self._show_current()
 
     def close_current(self) -> None:

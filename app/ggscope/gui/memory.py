@@ -18,6 +18,7 @@ import ctypes
 import gc
 import sys
 import threading
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -56,7 +57,11 @@ class MemoryReturner(QObject):
 
 
 class ClosedReturner(QObject):
-    """Gives back what closed tabs held, some time after the last one was closed."""
+    """Gives back what closed tabs held, some time after the last one was closed.
+
+    Work of a tab may end later than that, where it cannot be interrupted or the machine
+    is busy: what it held is given back too, once it has ended.
+    """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -64,12 +69,27 @@ class ClosedReturner(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(CLOSED_MS)
         self._timer.timeout.connect(self._on_quiet)
+        self._ending: list[Collection[object]] = []
+        self._n_known = -1  # of those that were ending when memory was given back
 
-    def start(self) -> None:
-        """Do so soon; tabs that are closed one after the other wait for the last."""
+    def start(self, jobs: Collection[object] = ()) -> None:
+        """Do so soon, and again when `jobs`, those of the closed tab, are all ended.
+
+        Tabs that are closed one after the other wait for the last.
+        """
+        self._ending.append(jobs)
+        self._n_known = -1
         self._timer.start()
 
     def _on_quiet(self) -> None:
+        self._ending = [jobs for jobs in self._ending if jobs]
+        if len(self._ending) != self._n_known:
+            self._n_known = len(self._ending)
+            self._give_back()
+        if self._ending:
+            self._timer.start()
+
+    def _give_back(self) -> None:
         from ggscope.render.painter import forget_texts  # the first window does without
 
         # Names of the closed trace, at each width at which they were cut: 0.4 KiB each.

@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -233,6 +233,7 @@ class Tasks(QObject):
         self._waiting: dict[str, _Task] = {}
         self._held: dict[str, _Task] = {}
         self._states: dict[str, TaskState] = {}
+        self._jobs: set[Future[None]] = set()
         self._is_closed = False
         self._is_holding = False
         self._post = _Post(self)
@@ -332,6 +333,11 @@ class Tasks(QObject):
         return not self._running and not self._held
 
     @property
+    def jobs(self) -> Collection["Future[None]"]:
+        """What workers have not ended, also after `close`; it empties by itself."""
+        return self._jobs
+
+    @property
     def has_urgent(self) -> bool:
         """Whether something runs that all others wait for."""
         return any(task.is_urgent for task in self._running.values())
@@ -392,11 +398,14 @@ class Tasks(QObject):
             TaskState(task.key, task.title, 0, 0, task.started, True, task.unit)
         )
         try:
-            pool.submit(_work, task, self._post)
+            job = pool.submit(_work, task, self._post)
         except RuntimeError as error:  # the system gives no more threads
             logger.warning("no thread for %s: %s", task.key, error)
             failure = TaskFailure(task.key, task.title, NO_MEMORY, error)
             self._finished.emit(_Outcome(task, failure=failure))
+            return
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
 
     def _set_state(self, state: TaskState) -> None:
         if state.is_running:
