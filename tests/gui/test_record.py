@@ -141,6 +141,16 @@ def test_program_and_model_are_looked_at_and_the_command_is_copied(
     assert parts[-2:] == ["--temp", "0"]
 
 
+def test_no_command_is_shown_before_there_is_a_program(dialog, qtbot, built):
+    dialog.program.setEditText("")
+    looked(dialog, qtbot)
+    assert dialog.command.full_text == ""
+    assert not dialog.copy.isEnabled()
+    dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+    assert dialog.command.full_text.startswith("ggscope-capture run ")
+
+
 def test_open_quotation_in_the_arguments_is_told(dialog, qtbot, built):
     dialog.program.setEditText(str(built["program"]))
     dialog.more.setText("'open")

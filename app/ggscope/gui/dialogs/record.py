@@ -331,7 +331,7 @@ class RecordDialog(QDialog):
             text, is_whole = wish.shown(), True
         except TraceError as error:
             text, is_whole = _sentence(str(error)), False
-        self.command.setText(text)
+        self.command.setText(text if program or not is_whole else "")
         self.model_words.setVisible(is_known)
         needs_model = "{model}" in wish.target.command
         lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
