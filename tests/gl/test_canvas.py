@@ -169,6 +169,9 @@ def test_software_renderer_is_no_reason_to_leave_raster(
 ) -> None:
     probed = []
     view._chooser.setInterval(0)
+    # Also where there is no card: what a context says is what is looked at.
+    monkeypatch.setattr(painted_module, "has_graphics_card", lambda _: True)
+    hardware_renderer.cache_clear()
     monkeypatch.setattr(
         painted_module,
         "hardware_renderer",

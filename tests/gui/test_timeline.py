@@ -1,13 +1,20 @@
 """The timeline with real mouse and key events."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QMouseEvent, QWheelEvent
+from PySide6.QtGui import (
+    QGuiApplication,
+    QMouseEvent,
+    QOpenGLContext,
+    QWheelEvent,
+)
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -20,7 +27,12 @@ from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
-from ggscope.views.base.painted import RasterCanvas
+from ggscope.views.base import painted as painted_module
+from ggscope.views.base.painted import (
+    RasterCanvas,
+    hardware_renderer,
+    has_graphics_card,
+)
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.gestures import build_menu
 from ggscope.views.timeline.view import TimelineView
@@ -633,3 +645,33 @@ def test_picture_has_one_scene_and_one_set_of_pixel_edges(
     # A click is drawn at once, and again with what was found to belong to it.
     assert 1 <= n <= 2
     assert made.count("TimelineScene") == made.count("column_edges") == n
+
+
+def test_driver_is_asked_only_where_there_may_be_a_graphics_card(
+    qapp: QApplication, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert not has_graphics_card(tmp_path)
+    (tmp_path / "null").touch()
+    (tmp_path / "dri").mkdir()
+    assert not has_graphics_card(tmp_path)
+    for name in ("dri/renderD128", "dri/card0", "nvidia0", "nvidiactl", "dxg", "mali0"):
+        (tmp_path / name).touch()
+        assert has_graphics_card(tmp_path), name
+        (tmp_path / name).unlink()
+
+    asked: list[str] = []
+
+    class Context(QOpenGLContext):
+        def create(self) -> bool:
+            asked.append("")
+            return False
+
+    monkeypatch.setattr(painted_module, "QOpenGLContext", Context)
+    monkeypatch.setattr(QGuiApplication, "platformName", lambda: "xcb")
+    monkeypatch.setattr(sys, "platform", "linux")
+    for has_card, n_asked in ((False, 0), (True, 1)):
+        monkeypatch.setattr(
+            painted_module, "has_graphics_card", lambda _, has_card=has_card: has_card
+        )
+        assert hardware_renderer.__wrapped__() is None
+        assert len(asked) == n_asked

@@ -10,10 +10,12 @@ destroys its context, so everything is rebuilt in ``initializeGL`` and freed on
 import itertools
 import logging
 import os
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, QTimer
@@ -53,6 +55,10 @@ from ggscope.views.base.widgets import lay_out, pop_up
 logger = logging.getLogger(__name__)
 
 GL_RENDERER = 0x1F01
+_CARDS = (
+    "dri/renderD*", "dri/card*", "nvidia*", "nvgpu*", "nvhost*", "dxg", "mali*",
+    "kgsl*", "pvr*", "galcore",
+)  # fmt: skip
 SEARCH_VARIABLE = "GGSCOPE_GPU_SEARCH"
 """Environment variable: 1 lets shaders search on every renderer, 0 on none."""
 _INPUT = {
@@ -320,9 +326,12 @@ def hardware_renderer() -> str | None:
 
     None where there is no OpenGL, where it is a software renderer (the raster
     canvas is several times faster then) and on platforms without windows. Asks
-    through Qt, because importing PyOpenGL costs a quarter of a second.
+    through Qt, because importing PyOpenGL costs a quarter of a second; and only where
+    there may be one, because a context of software costs the main thread 50 ms.
     """
     if QGuiApplication.platformName() in ("offscreen", "minimal", "vnc"):
+        return None
+    if sys.platform == "linux" and not has_graphics_card(Path("/dev")):
         return None
     surface, context = QOffscreenSurface(), QOpenGLContext()
     surface.create()
@@ -331,6 +340,15 @@ def hardware_renderer() -> str | None:
     renderer = str(context.functions().glGetString(GL_RENDERER) or "")
     context.doneCurrent()
     return renderer if renderer and not is_software(renderer) else None
+
+
+def has_graphics_card(devices: Path) -> bool:
+    """Tell whether a driver of Linux offers a graphics card, in its folder of devices.
+
+    That of the kernel's own drivers, of NVIDIA, of Windows' subsystem, or of the makers
+    of phones and boards.
+    """
+    return any(next(devices.glob(node), None) is not None for node in _CARDS)
 
 
 _NUMBERS = itertools.count(1)
