@@ -157,11 +157,10 @@ class StillPart:
         self._key: tuple[object, ...] = ()
         self._image = QImage()
 
-    def draw(self, picture: DisplayList, still: Still, painter: QPainter) -> None:
-        """Draw the batches of `still` that are painted once, where they lie."""
+    def image(self, picture: DisplayList, still: Still, area: Clip) -> QImage:
+        """Return the batches of `still`, which lie in `area`, painted once."""
         batches = picture.batches[still.first : still.stop]
         scale, background = picture.scale, picture.background
-        area = still.area or Clip(0, 0, picture.width, picture.height)
         # Batches are equal where they are the same objects.
         look = (area, scale, background)
         key = (look, font(Face.WORDS, 12.0), *batches)
@@ -173,14 +172,13 @@ class StillPart:
                 QImage.Format.Format_RGB32,
             )
             self._image.setDevicePixelRatio(scale)
-            on_image = QPainter(self._image)
+            painter = QPainter(self._image)
             try:
-                on_image.translate(-area.x, -area.y)
-                paint(replace(picture, batches=batches, still=None), on_image)
+                painter.translate(-area.x, -area.y)
+                paint(replace(picture, batches=batches, still=None), painter)
             finally:
-                on_image.end()
-        painter.setClipping(False)
-        painter.drawImage(QPointF(area.x, area.y), self._image)
+                painter.end()
+        return self._image
 
 
 def paint(
@@ -221,7 +219,10 @@ def paint(
     for number, batch in enumerate(picture.batches):
         if still is not None and still.first <= number < still.stop:
             if kept is not None and number == still.first:
-                kept.draw(picture, still, painter)
+                area = still.area or Clip(0, 0, picture.width, picture.height)
+                painter.setClipping(False)
+                place = QPointF(area.x, area.y)
+                painter.drawImage(place, kept.image(picture, still, area))
             continue
         if isinstance(batch, TextBatch):
             if texts:
