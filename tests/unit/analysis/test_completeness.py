@@ -542,8 +542,9 @@ def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
     lost = told = 0
     for seed in seeds:
         n = max(round(share * len(records)), 1)
-        gone = np.random.default_rng(seed).choice(len(records), n, replace=False)
-        kept = [r for i, r in enumerate(records) if i not in set(gone.tolist())]
+        chosen = np.random.default_rng(seed).choice(len(records), n, replace=False)
+        gone = set(chosen.tolist())
+        kept = [r for i, r in enumerate(records) if i not in gone]
         copy = folder / path.name
         copy.write_bytes(head + b"".join(kept))
         found = completeness(open_trace(copy))

@@ -3,6 +3,7 @@
 import struct
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -89,13 +90,19 @@ def test_layout_of_made_records_is_found(
     assert found(path) == layout
 
 
+@cache
+def real_records(name: str, written: str) -> list[Rec]:
+    """Return the first records of a trace of the corpus."""
+    data = (need_corpus() / "tracer" / name).read_bytes()
+    return decode(data, written)[:700]
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("name", "written"), REAL)
 def test_layout_of_real_records_is_found_in_every_encoding(
     tmp_path: Path, name: str, written: str, variant: str
 ) -> None:
-    data = (need_corpus() / "tracer" / name).read_bytes()
-    records = decode(data, written)[:700]
+    records = real_records(name, written)
     single = written == "128"
     path = tmp_path / "t.bin"
     for layout in ("64p", "64a", "128") if single else LAYOUTS:
