@@ -4,7 +4,7 @@ import gc
 import os
 import tempfile
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -28,22 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw into memory, except where tests of the display itself are asked for."""
     if not _wants_display(config):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Leave what collecting makes, the tests themselves, out of collections of garbage.
-
-    These are 400,000 objects, which stay until the end; looking through them took
-    a tenth of the time of all tests.
-    """
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.collect()
-        gc.freeze()
-        gc.enable()
 
 
 def _wants_display(config: pytest.Config) -> bool:
