@@ -1,5 +1,6 @@
 """A hand for the window tests: real keys and mouse through the X server."""
 
+import contextlib
 import subprocess
 import time
 from pathlib import Path
@@ -67,8 +68,7 @@ class Hand:
         place = self._place(widget, at)
         if self._at in (None, place):
             # X tells nobody of a move to where the pointer is.
-            self._tool("mousemove", str(place[0] + 1), str(place[1]))
-            self.settle()  # two moves at once would be one to where it was
+            self._move_aside(*place)
         self._move(*place)
 
     def click(
@@ -167,9 +167,20 @@ class Hand:
         except AssertionError:
             # Seldom, on a busy machine, a move that comes while a window is being put
             # in its place is told to nobody; a person's hand goes on moving.
-            self._tool("mousemove", str(x + 1), str(y))
+            self._move_aside(x, y)
             self._do(QEvent.Type.MouseMove, "mousemove", str(x), str(y))
         self._at = (x, y)
+
+    def _move_aside(self, x: int, y: int) -> None:
+        """Move to beside a place, and wait until Qt knows.
+
+        Two moves that it hears of at once would be one to where the pointer was.
+        """
+        with contextlib.suppress(AssertionError):  # the pointer may have been there
+            self._do(
+                QEvent.Type.MouseMove, "mousemove", str(x + 1), str(y),
+                patience_ms=3_000,
+            )  # fmt: skip
 
     def _with(self, held: str | None, kind: QEvent.Type, words: list[str]) -> None:
         if held is None:
