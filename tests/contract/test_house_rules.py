@@ -66,6 +66,28 @@ def test_nothing_is_shot_past_its_receiver() -> None:
         assert ".singleShot(" not in path.read_text("utf-8"), path.relative_to(ROOT)
 
 
+def test_only_whole_numbers_are_multiplied_as_matrices() -> None:
+    """OpenBLAS multiplies floats, and ends the process where it gets no buffer.
+
+    Each product that is named here is one of integers, which numpy multiplies itself.
+    """
+    found = {}
+    for path in APP.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        if n := sum(isinstance(node, ast.MatMult) for node in ast.walk(tree)):
+            found[path.relative_to(APP).as_posix()] = n
+        called = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        assert not called & {"dot", "matmul", "tensordot", "linalg"}, path
+
+    assert found == {
+        "analysis/completeness/expected.py": 4,
+        "analysis/sessions/correlate.py": 1,
+        "live/files.py": 1,
+        "readers/tensor/scan.py": 2,
+        "readers/tensor/token_json/reader.py": 1,
+    }
+
+
 def contracts() -> dict[str, list[str]]:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return {

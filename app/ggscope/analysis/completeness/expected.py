@@ -197,7 +197,8 @@ def _likely(votes: I64, rate: float) -> npt.NDArray[np.float64]:
         for k in range(min(n, top) + 1):
             ways = np.log(float(comb(n, k)))
             chance[n, k] = ways + (n - k) * np.log(rate) + k * np.log(1 - rate)
-    likely: npt.NDArray[np.float64] = chance @ votes
+    # Not `@`: a product of floats is BLAS's, which ends the process short of memory.
+    likely: npt.NDArray[np.float64] = np.einsum("nc,ck->nk", chance, votes)
     return likely
 
 
