@@ -4,11 +4,13 @@ import gc
 import linecache
 import sys
 import threading
+import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui import imports
@@ -67,6 +69,26 @@ def test_importing_ends_with_its_owner(qtbot: QtBot) -> None:
     qtbot.wait(50)
 
     assert not done
+
+
+def test_owner_that_only_the_call_refers_to_goes_with_it(qtbot: QtBot) -> None:
+    """Its timer went twice, which ended the process after some."""
+    done: list[int] = []
+    alive: list[weakref.ref[QObject]] = []
+
+    def call(number: int, _: QObject) -> None:
+        done.append(number)
+
+    for number in range(100):
+        owner = QObject()
+        alive.append(weakref.ref(owner))
+        later(owner, partial(call, number, owner))
+        del owner
+        qtbot.waitUntil(lambda: done[-1:] == [number])  # noqa: B023
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+    assert done == list(range(100))
+    assert not any(ref() for ref in alive)
 
 
 def test_panes_and_readers_are_imported_ahead(

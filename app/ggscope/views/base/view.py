@@ -46,8 +46,15 @@ def later(owner: QObject, call: Callable[[], object], ms: int = 0) -> None:
     PySide 6.8 to 6.11 keep the method, and with it all that the receiver refers to.
     """
     timer = QTimer(owner, singleShot=True, interval=ms)
+
+    def end() -> None:
+        # `call` goes with the timer. Where nothing else refers to `owner`, that goes
+        # too, and would end the process with a timer that is half gone.
+        timer.setParent(None)
+        timer.deleteLater()
+
     timer.timeout.connect(call)
-    timer.timeout.connect(timer.deleteLater)
+    timer.timeout.connect(end)
     timer.start()
 
 
