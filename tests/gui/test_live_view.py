@@ -474,8 +474,6 @@ def test_rates_are_those_of_the_last_second():
 def test_open_spans_fade_out(followed, writer, qtbot):
     document = followed(writer)
     head = struct.pack("<IIIHHHHIQQQ", 99, 0, 77, 0, 2, 2, 0, 100, 0, 0, 0)
-    import time
-
     writer.event(Frame.GRAPH_BEGIN, head, time.monotonic_ns())
     qtbot.waitUntil(lambda: len(document.session.trace.open_spans) > 0, timeout=10_000)
     (timeline,) = document.workspace.views("timeline")
@@ -576,6 +574,50 @@ def test_listener_that_may_go_on_shows_without_waiting_for_its_next_poll(monkeyp
 
     assert rests == [pytest.approx(0.001), 0.1, 0.1]
     assert listener._wake.is_set()
+
+
+@pytest.mark.parametrize(
+    ("took", "due"), [(0.0, 1 / 30), (0.02, 1 / 30), (0.08, 0.1), (2.0, 2.05)]
+)
+def test_snapshots_that_take_long_leave_the_processors_a_rest(took, due):
+    listener = live_module.Listener(None, lambda _: None)
+    listener._shown_at, listener._took = 100.0, took
+
+    assert listener._due_at() == pytest.approx(100 + due)
+    assert not listener._is_due(100 + due + 1)  # there is no news
+    listener._has_news = True
+    assert [listener._is_due(100 + due + more) for more in (-0.01, 0.01)] == [0, 1]
+
+
+def test_time_until_a_snapshot_was_shown_is_taken_once():
+    listener = live_module.Listener(None, lambda _: None)
+    listener._shown_at = time.monotonic() - 5
+    listener.may_show.clear()
+    listener.go_on()
+    took = listener._took
+    listener._shown_at -= 5
+    listener.go_on()
+
+    assert 5 <= took < 8
+    assert listener._took == took
+
+
+def test_much_news_is_polled_less_often_where_there_is_room_for_it():
+    listener = live_module.Listener(None, lambda _: None)
+    listener._news_at = 100.0
+    many = live_module._MUCH
+
+    def until_next(records, fill, now=100.1, phase=Phase.LIVE):
+        heard = Heard(State.RUNNING, records, fill=fill)
+        return listener._until_next(now, Meters(phase, heard))
+
+    assert until_next(10, 0.01) == 1 / 60
+    assert until_next(10 + many, 0.01) == 1 / 30
+    assert until_next(10 + 2 * many, 0.3) == 1 / 60
+    assert until_next(10 + 2 * many, 0.01) == 1 / 60
+    assert until_next(10 + 4 * many, -1) == 1 / 30  # a file: it has all the room
+    assert until_next(10 + 8 * many, 0.01, now=101) == 1 / 10
+    assert until_next(0, -1, phase=Phase.WAITING) == 0.25
 
 
 def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(

@@ -7,6 +7,7 @@ rewritten while anybody looks at it, so snapshots of any age stay true.
 import os
 import sys
 from itertools import cycle
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,12 +15,28 @@ import numpy.typing as npt
 
 from ggscope.model.tables import Array, Table, schema_of
 
+
+def _widening() -> int:
+    """Return how many times as much room a long column gets where it needs more.
+
+    Memory that is not written yet costs nothing, where the system promises more than
+    it has; copying gigabytes would halt who reads a ring. Linux may be told to keep
+    each promise (overcommit 2): there others would miss what is promised here.
+    """
+    if os.name != "posix":
+        return 2
+    try:
+        told = Path("/proc/sys/vm/overcommit_memory").read_text("ascii")
+    except OSError:
+        return 64
+    return 2 if told.strip() == "2" else 64
+
+
 _FIRST = cycle(range(1 << 10, 1 << 11, 1 << 6))
 """Rows that a column has room for first. They differ, so that the columns of a table,
 which all have the same number of rows, are not all copied in the same moment."""
-_MANY, _WIDE = 1 << 20, 8 if os.name == "posix" else 2
-"""From so many rows on there is room for so many times as many: memory that is not
-written yet costs nothing there, and copying gigabytes would halt who reads a ring."""
+_MANY, _WIDE = 1 << 20, _widening()
+"""From so many rows on there is room for so many times as many."""
 _UNSEEN = 2
 """References to an array that only its `Growing` has: its own, and the question's."""
 

@@ -1,8 +1,8 @@
 """Follows a program that runs: a thread listens, the session shows what it heard.
 
 The thread makes a snapshot at most thirty times a second, no sooner than the one before
-has been prepared, and fewer where nobody looks. Reading goes on whatever the picture
-does: a ring that is not emptied loses records.
+is on the screen and the processor has had a rest, and fewer where nobody looks. Reading
+goes on whatever the picture does: a ring that is not emptied loses records.
 """
 
 import logging
@@ -31,9 +31,15 @@ SHOWN_S, UNSEEN_S = 1 / 30, 0.5
 """Least time between snapshots, where the tab can be seen and where not."""
 FIRST_TICKS = 2_000_000_000
 """So much is shown before the view begins to move: 2 s."""
-_QUICK_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 10, 0.25
-"""Between polls: while there is news, after half a second without, and before there is
-anything to poll."""
+_QUICK_S, _MANY_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 30, 1 / 10, 0.25
+"""Between polls: while there is news, and where there is much and room for it; after
+half a second without; and before there is anything to poll."""
+_MUCH, _FULL = 4096, 0.25
+"""Records in a poll that are much: each poll has its own costs, whatever it brings. And
+the share of a ring's room that it may fill in such a time."""
+_REST, _MOST_REST_S = 0.25, 0.05
+"""The rest between two snapshots, as a share of the time that one takes until it is on
+the screen: the program that is followed wants the processors too."""
 _LEAST_S = 1 / 1000
 _QUIET_S = 0.5
 _TELL_S = 0.25
@@ -119,12 +125,17 @@ class Listener(threading.Thread):
         """No snapshots are made; reading goes on."""
         self._has_news = False
         self._shown_at = self._told_at = self._news_at = self._checked_at = 0.0
+        self._took = 0.0
+        """From the snapshot before until it was on the screen."""
+        self._n_known = 0
         self._past: deque[tuple[float, int, int, int]] = deque()
         self._told = Meters()
 
     def go_on(self) -> None:
         """Note that the snapshot before has been taken in."""
-        self.may_show.set()
+        if not self.may_show.is_set():
+            self._took = time.monotonic() - self._shown_at
+            self.may_show.set()
         if self._has_news:  # else it is woken for nothing
             self._wake.set()
 
@@ -187,14 +198,22 @@ class Listener(threading.Thread):
             if self._is_due(now) and not self._show(source, meters, now):
                 return
             self._tell(now, meters)
-            is_quick = now - self._news_at < _QUIET_S
-            wait = _QUICK_S if is_quick else _SLOW_S
-            self._rest(_LOOK_S if meters.phase is Phase.WAITING else wait)
+            self._rest(self._until_next(now, meters))
+
+    def _until_next(self, now: float, meters: Meters) -> float:
+        """Return the seconds until the next poll, where nothing is to be shown."""
+        if meters.phase is Phase.WAITING:
+            return _LOOK_S
+        if now - self._news_at >= _QUIET_S:
+            return _SLOW_S
+        n_new = meters.heard.records - self._n_known
+        self._n_known = meters.heard.records
+        return _MANY_S if n_new >= _MUCH and meters.heard.fill < _FULL else _QUICK_S
 
     def _rest(self, seconds: float) -> None:
         """Wait, but no longer than until what is known can be shown."""
         if self._has_news and self.may_show.is_set() and not self.is_paused:
-            due = self._shown_at + self.interval - time.monotonic()
+            due = self._due_at() - time.monotonic()
             seconds = min(seconds, max(due, _LEAST_S))
         self._wake.wait(seconds)
         if not self._end.is_set():
@@ -209,7 +228,12 @@ class Listener(threading.Thread):
     def _is_due(self, now: float) -> bool:
         if not self._has_news or self.is_paused or not self.may_show.is_set():
             return False
-        return now - self._shown_at >= self.interval
+        return now >= self._due_at()
+
+    def _due_at(self) -> float:
+        """Return when the next snapshot may be made."""
+        rest = min(self._took * _REST, _MOST_REST_S)
+        return self._shown_at + max(self.interval, self._took + rest)
 
     def _show(self, source: LiveSource, meters: Meters, now: float) -> bool:
         """Send a snapshot; False where that was the last for which there is room."""
