@@ -41,6 +41,8 @@ CONDITIONS = {
     "reading_failed": "reading failed after a part was shown",
     "reading_stopped": "somebody stopped reading after a part was shown",
     "program": "the program itself failed while the trace was looked at",
+    "live_before": "records that had left the ring of a running program when following "
+    "began; the count is theirs",
     "live_lost": "a running program wrote records that nobody read in time; the count "
     "is what it and the reader counted, and a gap lies where its thread was silent",
     "live_damaged": "a definition or event of a running program does not fit its form",

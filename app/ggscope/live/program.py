@@ -297,6 +297,23 @@ class _ProgramTrace:
         self._origin = ring.value("t0_mono")
         self._builder.clock = Clock("ns", self._origin)
         self._program = ring.program
+        if not ring.n_before:
+            return
+        remedy = "Follow a program from its start to see all of it."
+        if kept_elsewhere(self._path) is not None:
+            remedy = (
+                "The other process keeps them: `ggscope-capture save RING -o FILE` "
+                "writes what it has, also where it was killed."
+            )
+        self._builder.warn(
+            Severity.NOTICE,
+            "live_before",
+            "the program had written records before this viewer began to listen that "
+            "its ring had no more: they are not in this trace, which begins later than "
+            "the program.",
+            count=ring.n_before,
+            remedy=remedy,
+        )
 
     def add(self, ring: Ring, fresh: Fresh) -> bool:
         """Add what is new; tell whether anything was."""

@@ -146,6 +146,8 @@ class Ring:
     Attributes
     ----------
     is_owner : whether this reader empties it.
+    n_before : so many records had left the ring when this reader came; no more are in
+        what it takes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -190,6 +192,7 @@ class Ring:
             kept = self._records.shape[1] * 15 // 16
             self._tail = np.maximum(self._lanes["head"].astype(np.int64) - kept, 0)
             self._events_tail = self.value("events_oldest")
+        self.n_before = int(self._tail.sum())
 
     def _has_launcher(self) -> bool:
         """Tell whether the process that the ring is named after is to empty it."""

@@ -384,6 +384,65 @@ def test_viewer_that_comes_second_sees_what_the_first_has_taken(source, path):
     writer.close()
 
 
+FOLLOWED = """
+import os, sys
+from pathlib import Path
+from ggscope.live.program import ProgramSource
+source = ProgramSource(Path(sys.argv[1]))
+source.poll()
+print(source.heard().records, flush=True)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), 9)
+source.close()
+source.forget()
+"""
+
+
+def problems(source: ProgramSource) -> dict[str, tuple[int, str]]:
+    found = source.snapshot().warnings
+    return {problem.code: (problem.count, problem.remedy) for problem in found}
+
+
+@pytest.mark.parametrize("how", ["killed", "closed"])
+def test_viewer_that_goes_on_after_another_one_says_what_it_has_not(source, path, how):
+    writer = Writer(path)
+    writer.graph()
+    told = subprocess.run(
+        [sys.executable, "-c", FOLLOWED, path, how], capture_output=True, text=True
+    ).stdout
+    writer.graph(5)
+    source.poll()
+    n, remedy = problems(source)["live_before"]
+
+    assert n == int(told) == 4 * N_NODES
+    assert source.heard().records == 20
+    assert ("ggscope-capture save" in remedy) is (how == "killed")
+    writer.close()
+
+
+def test_viewer_that_was_there_from_the_start_misses_nothing(source, path):
+    writer = Writer(path)
+    writer.graph()
+    source.poll()
+    writer.graph()
+    source.poll()
+
+    assert problems(source) == {}
+
+
+def test_second_viewer_says_what_was_there_before_it(source, path):
+    writer = Writer(path, capacity=64)
+    writer.control["reader_pid"] = os.getppid()
+    for _ in range(3):
+        writer.lanes["tail"] = writer.lanes["head"]
+        writer.graph(60)
+
+    source.poll()
+
+    n, _ = problems(source)["live_before"]
+    assert n + source.heard().records + source.heard().lost == writer.written
+
+
 def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
     writer = Writer(path, capacity=64)
     writer.control["reader_pid"] = os.getppid()
