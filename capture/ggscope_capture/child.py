@@ -7,6 +7,7 @@ because a signal goes to any thread that lets it in. Nothing here imports such a
 """
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -92,17 +93,46 @@ class Child:
         return pid != 0
 
 
+def is_bare_script(path: Path) -> bool:
+    """Tell whether a file is a script that names no interpreter: sh runs it.
+
+    That is what shells and ``execvp`` do with a text that may be executed; `env`,
+    `nohup` and `timeout` do it too.
+    """
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(256)
+    except OSError:
+        return False
+    return head[:2] != b"#!" and b"\0" not in head and os.access(path, os.X_OK)
+
+
+def _spawn(
+    program: Path, command: Sequence[str], environment: Mapping[str, str]
+) -> int:
+    """Return the process of a program that was started; raises OSError."""
+    # Python ignores SIGPIPE, and a program inherits what is ignored.
+    own = [signal.SIGPIPE, signal.SIGXFSZ]
+    try:
+        return os.posix_spawn(
+            program, list(command), dict(environment), setsigmask=_mask, setsigdef=own
+        )
+    except OSError as error:
+        if error.errno != errno.ENOEXEC or not is_bare_script(program):
+            raise
+    arguments = ["/bin/sh", str(program), *command[1:]]
+    return os.posix_spawn(
+        arguments[0], arguments, dict(environment), setsigmask=_mask, setsigdef=own
+    )
+
+
 @contextlib.contextmanager
 def spawned(
     program: Path, command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[Child]:
     """Start a program, within `signals_held`; raises LaunchError."""
     try:
-        # Python ignores SIGPIPE, and a program inherits what is ignored.
-        pid = os.posix_spawn(
-            program, list(command), dict(environment), setsigmask=_mask,
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-        )  # fmt: skip
+        pid = _spawn(program, command, environment)
     except OSError as error:
         reason = error.strerror or str(error)
         text = f"{program} cannot be executed: {reason}"

@@ -35,6 +35,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.segments import InterpSegment
 
 from ggscope_capture import macho
+from ggscope_capture.child import is_bare_script
 
 BACKEND_PATH, PRELOAD, DYLD = (
     "GGML_BACKEND_PATH",
@@ -141,6 +142,8 @@ def examine(program: str | Path) -> Report:
         )  # fmt: skip
     if head[:2] == b"#!":
         return _script(path, head)
+    if is_bare_script(path):
+        return _script(path, b"#!/bin/sh\n")
     if head[:4] not in (b"\x7fELF", *_MACHO):
         raise DoctorError(f"{path} is no program: it is neither ELF, Mach-O nor script")
     return _binary(path)

@@ -102,12 +102,14 @@ class Recorder:
         Raises
         ------
         RingError
-            If the file is no ring, not ready yet, or emptied by another process.
+            If the file is no ring, not ready yet, emptied by another process, or
+            beside it lie definitions of another one. No folder is made then.
         OSError
             If the folder cannot be made.
         """
         ring = Ring(path, releases=False)
         try:
+            ops = known_ops(ring.definitions())
             _take(ring)
             there = place_of(path)
             goes_on = there is not None and there.is_dir()
@@ -116,7 +118,7 @@ class Recorder:
             place = {"folder": str(folder.resolve()), "pid": os.getpid()}
             files.write(_place(path), json.dumps(place).encode())
             (folder / "ring").write_text(str(path.resolve()))
-            recorder = cls(ring, folder, settings)
+            recorder = cls(ring, folder, settings, _ops=ops)
             if goes_on:
                 recorder._remember()
         except BaseException:

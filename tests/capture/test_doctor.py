@@ -201,6 +201,19 @@ def test_scripts_and_interpreters_are_known(tmp_path: Path) -> None:
     assert doctor.examine(os.path.realpath(sys.executable)).linkage == "python"
 
 
+def test_text_without_a_first_line_of_its_own_is_a_script_of_sh(tmp_path: Path) -> None:
+    serve = tmp_path / "serve"
+    serve.write_text("exec llama-server\n")
+    serve.chmod(0o755)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("exec llama-server\n")
+
+    assert doctor.examine(serve).linkage == "script"
+    assert "script of sh" in doctor.examine(serve).doors[0].why
+    with pytest.raises(doctor.DoctorError, match="is no program"):
+        doctor.examine(notes)
+
+
 def test_binding_beside_a_python_is_found(tmp_path: Path) -> None:
     python = compiled(tmp_path / "bin" / "python3", "int main(void) { return 0; }")
     packages = tmp_path / "lib" / "python3.11" / "site-packages"

@@ -364,6 +364,27 @@ def test_damaged_definitions_cost_names_and_no_records(
     assert info(out)["counts"]["records"] == NODES * 20
 
 
+def test_definitions_of_another_ring_are_refused_and_nothing_is_begun(
+    program: Path, variables: Variables, rings: Path, tmp_path: Path
+) -> None:
+    path, other, out = rings / "ggscope-a", rings / "ggscope-b", tmp_path / "out.bin"
+    for each in (path, other):
+        run([str(program), str(NODES), "20"], direct(variables, each))
+    own = ring.defs_path(path).read_bytes()
+    shutil.copyfile(ring.defs_path(other), ring.defs_path(path))
+
+    done = run(captured("recover", path, "-o", out), variables)
+    left = list(tmp_path.glob("out.bin*"))
+    ring.defs_path(path).write_bytes(own)
+    again = run(captured("recover", path, "-o", out), variables)
+
+    assert done.returncode == 1
+    assert b"another ring's" in done.stderr
+    assert not left
+    assert again.returncode == 0
+    assert out.stat().st_size == NODES * 20 * 256
+
+
 def test_ring_of_another_version_is_refused_by_its_version(
     program: Path, variables: Variables, rings: Path, tmp_path: Path
 ) -> None:

@@ -432,6 +432,25 @@ def test_missing_programs_have_the_codes_of_the_shell(
     assert run(captured("run"), variables).returncode == 2
 
 
+def test_script_that_names_no_interpreter_runs_as_in_a_shell(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "serve it"
+    script.write_text(f"'{built['llama-echo']}' </dev/null\necho $2\nexit 7\n")
+    script.chmod(0o755)
+    other = tmp_path / "of-another-machine"
+    other.write_bytes(b"MZ\0\0")
+    other.chmod(0o755)
+    out = tmp_path / "out.bin"
+
+    done = run(captured("run", "-o", out, "--", script, "one", "two words"), variables)
+    refused = run(captured("run", "--", other), variables)
+
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (7, b"two words")
+    assert records_of(out) > 0
+    assert refused.returncode == 126
+
+
 def test_each_process_that_computes_has_its_own_output(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
