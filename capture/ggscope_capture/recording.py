@@ -94,6 +94,7 @@ class Recorder:
     _last: dict[int, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
     _told: str = ""
+    _lost_before: int = 0
 
     @classmethod
     def begin(cls, path: Path, folder: Path, settings: Settings) -> "Recorder":
@@ -111,11 +112,16 @@ class Recorder:
         try:
             ops = known_ops(ring.definitions())
             _take(ring)
-            there = place_of(path)
+            identity = bytes(ring.control["identity"][0]).hex()
+            there = place_of(path, identity)
             goes_on = there is not None and there.is_dir()
             folder = there if goes_on and there is not None else folder
             folder.mkdir(parents=True, exist_ok=True)
-            place = {"folder": str(folder.resolve()), "pid": os.getpid()}
+            place = {
+                "folder": str(folder.resolve()),
+                "pid": os.getpid(),
+                "identity": identity,
+            }
             files.write(_place(path), json.dumps(place).encode())
             (folder / "ring").write_text(str(path.resolve()))
             recorder = cls(ring, folder, settings, _ops=ops)
@@ -127,8 +133,19 @@ class Recorder:
         return recorder
 
     def _remember(self) -> None:
-        """Learn what the folder has, so that nothing is taken twice."""
-        records = _records(self.folder)
+        """Learn what the folder has, so that nothing is taken twice.
+
+        Whoever wrote it may have been killed in the middle of a record.
+        """
+        records, events = _records(self.folder), self.folder / "events"
+        with contextlib.suppress(FileNotFoundError):
+            os.truncate(self.folder / "records", records.nbytes)
+            ends = [end for _, end in frames(events.read_bytes())]
+            os.truncate(events, max(ends, default=0))
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            facts = json.loads((self.folder / "facts").read_bytes())
+            # The writer tells all that it could not place, whoever listens.
+            self._lost_before = max(int(facts["lost"]) - self.ring.dropped(), 0)
         self.n_records = len(records)
         for lane in np.unique(records["lane"]).tolist():
             self._last[lane] = int(records["t0"][records["lane"] == lane].max())
@@ -164,7 +181,7 @@ class Recorder:
 
     def _tell(self) -> None:
         """Note what was lost so far, for whoever reads the folder meanwhile."""
-        lost = int(self.ring.lost.sum()) + self.ring.dropped()
+        lost = int(self.ring.lost.sum()) + self.ring.dropped() + self._lost_before
         lost_events = self.ring.events_lost + self.ring.value("events_dropped")
         told = json.dumps({"lost": lost, "lost_events": lost_events})
         if told != self._told:
@@ -526,11 +543,17 @@ def _place(ring: Path) -> Path:
     return ring.with_name(ring.name + PLACE_SUFFIX)
 
 
-def place_of(ring: Path) -> Path | None:
-    """Return the folder that a ring is emptied into, if anybody does or did."""
+def place_of(ring: Path, identity: str = "") -> Path | None:
+    """Return the folder that a ring is emptied into, if anybody does or did.
+
+    What another ring of the same name has left does not count: that one's `identity`,
+    in hexadecimal digits, is another. "" = any.
+    """
     try:
-        return Path(json.loads(_place(ring).read_bytes())["folder"])
-    except (OSError, ValueError, KeyError, TypeError):
+        told = json.loads(_place(ring).read_bytes())
+        is_its = not identity or told.get("identity", identity) == identity
+        return Path(told["folder"]) if is_its else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

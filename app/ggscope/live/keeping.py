@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -24,7 +25,7 @@ import numpy as np
 
 from ggscope.errors import LiveError, WriteError
 from ggscope.live.launch import TOOL, Running
-from ggscope.live.ring import Ring, defs_of
+from ggscope.live.ring import RECORD, Ring, defs_of, frames
 from ggscope.live.source import Kept
 from ggscope.model.tables import Array
 from ggscope.model.units import format_bytes, format_count
@@ -42,6 +43,8 @@ _LOOK_BYTES = 1 << 26
 _COPY_BYTES = 1 << 20
 _POLL_S = 0.03
 _HELD = ("records", "events", "definitions")
+_PAGES = ("lanes", "definitions")
+"""What a recording has of the ring itself, beside its first page, `control`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +75,63 @@ class Saved:
 class Keeper:
     """Keeps what one ring tells, until it is removed.
 
+    What a reader that was killed has kept of the same ring is gone on with: then there
+    is one recording, of all that was ever taken out. As long as the ring is there such
+    a recording stays.
+
     Attributes
     ----------
     folder : the recording.
+    goes_on : whether somebody else began it.
     why : why keeping has ended before its time; "" = it goes on.
     """
 
-    def __init__(self, ring: Path) -> None:
-        """Begin; raises OSError where there is no room."""
+    def __init__(self, ring: Path, identity: bytes = b"", dropped: int = 0) -> None:
+        """Begin, or go on.
+
+        Parameters
+        ----------
+        identity : of the ring; b"" = nothing is gone on with.
+        dropped : records that the writer has not placed so far.
+
+        Raises
+        ------
+        OSError
+            If there is no room.
+        """
         self.why = ""
-        made = _made_folder()
-        self.folder = Path(made)
         self._files: list[BinaryIO] = []
-        # Also where nobody says that it is to go.
-        self._remove = weakref.finalize(self, _let_go, self._files, made)
         self._told = (-1, -1)
         self._until_look = 0
-        self._place = ring.with_name(ring.name + PLACE_SUFFIX)
+        self._left: _Left | None = None
+        self._unkept = 0
+        self._ring, self._place = ring, ring.with_name(ring.name + PLACE_SUFFIX)
+        left = _left_of(ring, identity, self._files)
+        self.goes_on = left is not None
+        made = _made_folder() if left is None else str(left)
+        self.folder = Path(made)
+        # Also where nobody says that it is to go.
+        self._remove = weakref.finalize(
+            self, _let_go, self._files, made, None if left is None else ring
+        )
         self._has_place = False
         try:
-            write_file(self.folder / "ring", str(ring.resolve()).encode())
-            for name in ("records", "events", "facts"):
-                file = (self.folder / name).open("xb", buffering=0)
-                self._files.append(file)
-            _lock(self._files[2])
-            self.tell(0, 0)
-            # What a killed process has taken is found by its own note: it stays.
-            if kept_elsewhere(ring) is None:
-                place = {"folder": str(self.folder.resolve()), "pid": os.getpid()}
+            if left is None:
+                write_file(self.folder / "ring", str(ring.resolve()).encode())
+                for name in ("facts", "records", "events"):
+                    file = (self.folder / name).open("xb", buffering=0)
+                    self._files.append(file)
+                _lock(self._files[0])
+                self.tell(0, 0)
+            else:
+                self._go_on(ring.stat().st_size, dropped)
+            place = {
+                "folder": str(self.folder.resolve()),
+                "pid": os.getpid(),
+                "identity": identity.hex(),
+            }
+            # What somebody else has taken is found by its own note: it stays.
+            if left is not None or kept_elsewhere(ring, identity) is None:
                 with contextlib.suppress(WriteError):  # it is saved all the same
                     write_file(self._place, json.dumps(place).encode())
                     self._has_place = True
@@ -110,10 +142,41 @@ class Keeper:
             self.remove()
             raise OSError(str(error)) from error
 
+    def _go_on(self, most: int, dropped: int) -> None:
+        """Go on with a recording; not more than `most` bytes of it wait in the ring."""
+        for name in ("control", *_PAGES):  # as if it had come to its end
+            (self.folder / name).unlink(missing_ok=True)
+        records, events = self.folder / "records", self.folder / "events"
+        size = records.stat().st_size
+        os.truncate(records, size - size % RECORD.itemsize)
+        with events.open("r+b") as file:
+            data = file.read()
+            end = max((at for _, at in frames(data)), default=0)
+            file.truncate(end)
+        with records.open("rb") as file:
+            file.seek(-min(size - size % RECORD.itemsize, most), os.SEEK_END)
+            waiting = np.frombuffer(file.read(), RECORD)
+        self._left = _Left(waiting, data[max(end - most, 0) : end])
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            self._files[0].seek(0)
+            facts = json.loads(self._files[0].read())
+            # The writer tells all that it could not place, whoever listens.
+            self._unkept = max(int(facts["lost"]) - dropped, 0)
+        for path in (records, events):
+            self._files.append(path.open("ab", buffering=0))
+
     def keep(self, records: Array, events: bytes) -> None:
-        """Keep what is new; it may be written over in the ring after that."""
+        """Keep what is new; it may be written over in the ring after that.
+
+        What comes when keeping has ended counts as lost.
+        """
+        if self._left is not None:
+            records, events = self._left.without(records, events)
+            self._left = None
+        self._unkept += len(records)
         if self.why:
             return
+        begin = self._files[1].tell()
         self._until_look -= records.nbytes + len(events)
         try:
             if self._until_look <= 0:
@@ -124,22 +187,24 @@ class Keeper:
                     return
             # Events first: whoever reads records knows then what they belong to.
             if events:
-                _write(self._files[1], events)
+                _write(self._files[2], events)
             if len(records):
-                _write(self._files[0], records.view(np.uint8).data)
+                _write(self._files[1], records.view(np.uint8).data)
         except OSError as error:
             self._give_up(error.strerror or str(error))
+        self._unkept -= (self._files[1].tell() - begin) // RECORD.itemsize
 
     def tell(self, lost: int, lost_events: int) -> None:
-        """Note what was lost so far."""
+        """Note what this reader knows to be lost so far."""
+        lost += self._unkept
         if self._told == (lost, lost_events) or len(self._files) < 3:
             return
         self._told = (lost, lost_events)
         # Of one length: who reads it meanwhile finds one or the other.
         text = f'{{"lost": {lost:>20}, "lost_events": {lost_events:>20}}}'
-        self._files[2].seek(0)
+        self._files[0].seek(0)
         with contextlib.suppress(OSError):
-            self._files[2].write(text.encode())
+            self._files[0].write(text.encode())
 
     def finish(self, ring: Ring) -> None:
         """Keep what the ring itself tells: it will not be there any more."""
@@ -152,7 +217,7 @@ class Keeper:
     def remove(self) -> None:
         """Let go of all that was kept."""
         self._remove()
-        if self._has_place:
+        if self._has_place and not (self.folder.exists() and self._ring.exists()):
             with contextlib.suppress(OSError):
                 self._place.unlink()
 
@@ -161,6 +226,29 @@ class Keeper:
             f"what comes is kept no longer, so that it cannot be saved: {reason} in "
             f"{one_line(str(self.folder.parent))}"
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Left:
+    """The end of what a reader that was killed has kept.
+
+    The writer may not have learned that room is free: then it comes again, and first.
+    """
+
+    records: Array
+    events: bytes
+
+    def without(self, records: Array, events: bytes) -> tuple[Array, bytes]:
+        """Return what it does not have of the first records and events that come."""
+        last = np.full(1 << 16, -1, np.int64)
+        np.maximum.at(last, self.records["lane"], self.records["t0"].astype(np.int64))
+        is_new = records["t0"].astype(np.int64) > last[records["lane"]]
+        _, first = next(frames(events), (None, 0))
+        at = self.events.rfind(events[:first]) if first else -1
+        n = len(self.events) - at
+        if at >= 0 and events[:n] == self.events[at:]:
+            events = events[n:]
+        return records[is_new], events
 
 
 class Witness:
@@ -237,12 +325,46 @@ def _made_folder() -> str:
     return tempfile.mkdtemp(_SUFFIX, _PREFIX, base)
 
 
-def _let_go(files: list[BinaryIO], folder: str) -> None:
+def _let_go(files: list[BinaryIO], folder: str, ring: Path | None = None) -> None:
+    """Remove what is kept; of a `ring` that is still there only what ends it."""
     for file in files:
         file.close()
     files.clear()
-    if folder:
+    if ring is not None and ring.exists():
+        for name in ("control", *_PAGES):
+            with contextlib.suppress(OSError):
+                (Path(folder) / name).unlink()
+    elif folder and (ring is None or Path(folder).name.startswith(_PREFIX)):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _left_of(ring: Path, identity: bytes, files: list[BinaryIO]) -> Path | None:
+    """Return the recording of this ring that nobody goes on with; its facts are taken.
+
+    Only of one's own: the folder of the ring may be open to others.
+    """
+    if not identity or sys.platform == "win32":
+        return None
+    place = ring.with_name(ring.name + PLACE_SUFFIX)
+    try:
+        told = json.loads(place.read_bytes())
+        folder = Path(told["folder"])
+        held = [place, folder, *(folder / name for name in ("facts", *_HELD[:2]))]
+        if (
+            told.get("identity") != identity.hex()
+            or any(each.lstat().st_uid != os.getuid() for each in held)
+            or any(not stat.S_ISREG(each.lstat().st_mode) for each in held[2:])
+            or (folder / "ring").read_text("utf-8") != str(ring.resolve())
+        ):
+            return None
+        facts = (folder / "facts").open("r+b", buffering=0)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not _lock(facts):
+        facts.close()
+        return None
+    files.append(facts)
+    return folder
 
 
 def _lock(file: BinaryIO) -> bool:
@@ -281,14 +403,19 @@ def _write(file: BinaryIO, content: bytes | memoryview) -> None:
         view = view[file.write(view) :]
 
 
-def kept_elsewhere(ring: Path) -> Path | None:
-    """Return the folder that another process keeps a ring's records in, if any."""
+def kept_elsewhere(ring: Path, identity: bytes) -> Path | None:
+    """Return the folder that another process keeps a ring's records in, if any.
+
+    What a ring of the same name has left, which is another one, does not count.
+    """
     try:
         place = ring.with_name(ring.name + PLACE_SUFFIX)
-        folder = Path(json.loads(place.read_bytes())["folder"])
-    except (OSError, ValueError, KeyError, TypeError):
+        told = json.loads(place.read_bytes())
+        folder = Path(told["folder"])
+        is_its = told.get("identity", identity.hex()) == identity.hex()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return folder if folder.is_dir() else None
+    return folder if is_its and folder.is_dir() else None
 
 
 def write_kept(

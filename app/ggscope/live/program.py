@@ -174,7 +174,7 @@ class ProgramSource:
     def _kept(self, ring: Ring) -> Kept:
         """Return where what this trace is made of can be saved from."""
         if not ring.is_owner:
-            folder = kept_elsewhere(self.path)
+            folder = kept_elsewhere(self.path, ring.identity)
             self._watch(folder)
             if folder is None:
                 return Kept(why="another process takes the records, and keeps none")
@@ -212,13 +212,15 @@ class ProgramSource:
             return False
         except OSError as error:
             raise LiveError(f"{self.path}: {error.strerror or error}.") from None
-        self._trace.begin(self._ring)
         if self._ring.is_owner and self._keeps_records:
             try:
-                self._keeper = Keeper(self.path)
+                ring = self._ring
+                self._keeper = Keeper(self.path, ring.identity, ring.dropped)
             except OSError as error:
                 reason = error.strerror or str(error)
                 self._why_not = f"records cannot be kept: {one_line(reason)}"
+        keeper = self._keeper
+        self._trace.begin(self._ring, goes_on=keeper is not None and keeper.goes_on)
         return True
 
     def _wait(self, words: str) -> None:
@@ -292,18 +294,26 @@ class _ProgramTrace:
         self._ends: dict[int, int] = {}
         self._lost_since: dict[int, tuple[int, int]] = {}
 
-    def begin(self, ring: Ring) -> None:
-        """Take over the clock of `ring`."""
+    def begin(self, ring: Ring, *, goes_on: bool) -> None:
+        """Take over the clock of `ring`.
+
+        `goes_on` : whether what came before is kept with what comes.
+        """
         self._origin = ring.value("t0_mono")
         self._builder.clock = Clock("ns", self._origin)
         self._program = ring.program
         if not ring.n_before:
             return
         remedy = "Follow a program from its start to see all of it."
-        if kept_elsewhere(self._path) is not None:
+        if goes_on:
+            remedy = (
+                "Another process took them and was killed. They are kept: a recording "
+                "that is saved here has them."
+            )
+        elif kept_elsewhere(self._path, ring.identity) is not None:
             remedy = (
                 "The other process keeps them: `ggscope-capture save RING -o FILE` "
-                "writes what it has, also where it was killed."
+                "writes what it has."
             )
         self._builder.warn(
             Severity.NOTICE,

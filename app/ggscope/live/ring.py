@@ -266,6 +266,11 @@ class Ring:
         return self._lost + self.value("no_lane")
 
     @property
+    def dropped(self) -> int:
+        """How many records the writer has not placed."""
+        return int(self._lanes["dropped"].sum()) + self.value("no_lane")
+
+    @property
     def identity(self) -> bytes:
         """What tells this ring from all others."""
         return bytes(self._head["identity"][0])

@@ -1,5 +1,6 @@
 """What a followed program told is saved while it runs, and after a crash."""
 
+import json
 import os
 import resource
 import shutil
@@ -24,6 +25,7 @@ from ggscope.readers.registry import open_trace
 from ggscope_capture.__main__ import main as capture
 from ggscope_capture.config import resolve
 from ggscope_capture.recording import Recorder
+from ggscope_capture.ring import CONTROL, frames
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(
@@ -49,6 +51,10 @@ def n_records(target: Path) -> int:
     trace = open_trace(target)
     assert trace.check() == []
     return int(trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane].sum())
+
+
+def n_graphs(target: Path) -> int:
+    return int(json.loads(target.with_suffix(".json").read_bytes())["graphs"])
 
 
 def polled(source) -> None:
@@ -136,6 +142,143 @@ def test_killed_viewer_leaves_what_it_took(path, tmp_path, capsys):
     capsys.readouterr()
     assert n_records(target) == 2 * PER_GRAPH
     assert not path.exists()
+
+
+def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
+    """Let a viewer take what a ring has, and be killed; return what it has kept.
+
+    `is_told` : whether the writer learns what was taken; `cut` : half of a record and
+    of an event that it was about to write.
+    """
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from ggscope.live.program import ProgramSource\n"
+        "source = ProgramSource(Path(sys.argv[1])); source._open()\n"
+        "source._ring._makes_room &= sys.argv[2] == 'True'\n"
+        "source._next_look = 0; source.poll()\n"
+        "print(source.heard().kept.place, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    words = [sys.executable, "-c", script, str(path), str(is_told)]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    folder = Path(done.stdout.strip())
+    for name in ("records", "events"):
+        with (folder / name).open("ab") as file:
+            file.write(cut)
+    return folder
+
+
+def recovered(path: Path, target: Path) -> int:
+    with subprocess.Popen(["true"]) as gone, path.open("r+b") as ring:
+        ring.seek(CONTROL.fields["pid"][1])
+        ring.write(gone.pid.to_bytes(4, "little"))
+    assert capture(["recover", str(path), "-o", str(target)]) == 0
+    return n_records(target)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("cut", [b"", b"\x30\0\0\0\x01\0\0"])
+def test_viewer_goes_on_with_what_a_killed_one_kept(
+    source, path, tmp_path, capsys, is_told, cut
+):
+    writer = Writer(path, capacity=256)
+    writer.graph()
+    folder = killed(path, is_told=is_told, cut=cut)
+    writer.graph()
+    polled(source)
+    writer.graph(40)
+    polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert source.heard().kept.place == folder
+    assert (made.records, made.lost) == (2 * PER_GRAPH + 160, 0)
+    assert n_records(tmp_path / "out.bin") == made.records
+    assert n_graphs(tmp_path / "out.bin") == 3
+    events = [event for event, _ in frames((folder / "events").read_bytes())]
+    assert len(events) == len({(event.time, event.body) for event in events}) > 3
+    # This one is closed, and the next one killed: nothing of it goes.
+    source.close()
+    source.forget()
+    writer.graph(50)
+    assert killed(path, is_told=is_told, cut=cut) == folder
+    writer.graph(60)
+    assert recovered(path, tmp_path / "all.bin") == 2 * PER_GRAPH + 600
+    assert n_graphs(tmp_path / "all.bin") == 5
+    assert not folder.exists()
+    assert not list(tmp_path.glob("ring*"))
+
+
+def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
+    writer = Writer(path, capacity=64, overwrites=True)
+    writer.graph()
+    polled(source)
+    first = source.heard().lost
+    source._keeper.tell(first, 0)
+    source._keeper._files[0].close()  # as if it had been killed
+    other = ProgramSource(path)
+    writer.graph(90)
+    polled(other)
+    made, _ = saved(other, tmp_path / "out.bin")
+
+    assert first > 0
+    assert other.heard().lost > 0
+    assert made.lost == first + other.heard().lost
+    assert made.records + made.lost == writer.written
+    other.close()
+    other.forget()
+
+
+def test_what_a_ring_of_the_same_name_has_left_is_no_part_of_the_next(
+    source, path, tmp_path, capsys
+):
+    Writer(path).graph()
+    folder = killed(path)
+    path.unlink()
+    writer = Writer(path)
+    writer.graph(30)
+    polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert source.heard().kept.place not in (None, folder)
+    assert made.records == 120
+    place = json.loads(path.with_name(path.name + PLACE_SUFFIX).read_bytes())
+    assert place["folder"] == str(source.heard().kept.place)
+
+
+def test_launcher_goes_on_with_a_recording_that_was_cut(path, tmp_path, capsys):
+    writer, folder = Writer(path, capacity=256), tmp_path / "out.bin.partial"
+    writer.graph()
+    recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
+    recorder.poll()
+    recorder.ring.close()
+    for name in ("records", "events"):
+        with (folder / name).open("ab") as file:
+            file.write(b"\x30\0\0\0\x01\0\0")
+    writer.graph()
+    writer.control["reader_pid"] = 0
+
+    assert recovered(path, tmp_path / "all.bin") == 2 * PER_GRAPH
+    assert n_graphs(tmp_path / "all.bin") == 2
+
+
+def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
+    """Whoever may write beside the ring could name any folder."""
+    writer, folder = Writer(path), tmp_path / "other"
+    writer.graph()
+    folder.mkdir()
+    for name in ("records", "events", "facts", "ring"):
+        (folder / name).write_text("words")
+    place = {"folder": str(folder), "pid": 1, "identity": "00" * 16}
+    for identity in (place["identity"], bytes(writer.control["identity"]).hex()):
+        text = json.dumps(place | {"identity": identity})
+        path.with_name(path.name + PLACE_SUFFIX).write_text(text)
+        viewer = ProgramSource(path)
+        polled(viewer)
+
+        assert viewer.heard().kept.place not in (None, folder)
+        assert {each.read_text() for each in folder.iterdir()} == {"words"}
+        viewer.close()
+        viewer.forget()
 
 
 def test_second_viewer_saves_what_the_first_one_keeps(source, path, tmp_path):
@@ -290,7 +433,9 @@ def test_what_a_killed_viewer_left_of_a_ring_that_is_gone_goes(path, tmp_path):
     assert not other.folder.exists()
 
 
-def test_full_disk_ends_keeping_and_not_following(source, path, monkeypatch):
+def test_full_disk_ends_keeping_and_not_following(
+    source, path, tmp_path, monkeypatch, capsys
+):
     writer = Writer(path)
     writer.graph()
     polled(source)
@@ -302,6 +447,37 @@ def test_full_disk_ends_keeping_and_not_following(source, path, monkeypatch):
     assert source.heard().records == 2 * PER_GRAPH
     assert source.heard().kept.place is None
     assert "is kept no longer, so that it cannot be saved" in source.heard().kept.why
+    assert recovered_after(source, path, tmp_path) == (PER_GRAPH, PER_GRAPH)
+
+
+def test_record_that_no_longer_fits_ends_keeping_and_counts(
+    source, path, tmp_path, capsys
+):
+    writer = Writer(path)
+    writer.graph()
+    polled(source)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((PER_GRAPH + 7) * 32 + 9, before[1]))
+    try:
+        writer.graph()
+        polled(source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert "is kept no longer" in source.heard().kept.why
+    assert source.heard().records == 2 * PER_GRAPH
+    kept = PER_GRAPH + 7
+    assert recovered_after(source, path, tmp_path) == (kept, PER_GRAPH - 7)
+
+
+def recovered_after(source, path: Path, tmp_path: Path) -> tuple[int, int]:
+    """Return how many records are there after the viewer was killed, and not."""
+    for file in source._keeper._files:
+        file.close()
+    source._ring._head["reader_pid"] = 0
+    n = recovered(path, tmp_path / "out.bin")
+    told = json.loads((tmp_path / "out.json").read_bytes())
+    return n, told["lost"]
 
 
 def test_no_room_for_the_file_leaves_nothing_half_written(source, path, tmp_path):

@@ -416,7 +416,7 @@ def test_viewer_that_goes_on_after_another_one_says_what_it_has_not(source, path
 
     assert n == int(told) == 4 * N_NODES
     assert source.heard().records == 20
-    assert ("ggscope-capture save" in remedy) is (how == "killed")
+    assert ("saved here has them" in remedy) is (how == "killed")
     writer.close()
 
 
