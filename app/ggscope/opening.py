@@ -526,6 +526,10 @@ def _not_opened(skipped: Skipped) -> ReadWarning:
 
 
 def _nothing_found(bundle: Bundle) -> ReadError:
+    only = bundle.skipped[0] if len(bundle.skipped) == 1 else None
+    if only is not None and only.is_fault:  # the file that was named
+        reason = only.reason[:1].lower() + only.reason[1:]
+        return ReadError(reason, path=only.path, hint="Check the path.")
     return ReadError(
         "there is nothing in it that ggscope reads.", hint=_reasons(bundle)
     )

@@ -82,6 +82,34 @@ def test_stats_range_counts_the_spans_that_touch_it(run, built):
     assert sum(row["count"] for row in rows) == touching.sum()
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("0.1ms:1ms", ("--from", "0.1ms", "--to", "1ms")),
+        ("0.1ms..1ms", ("--from", "0.1ms", "--to", "1ms")),
+        (":0.2ms", ("--to", "0.2ms")),
+        ("100us:", ("--from", "100us")),
+        ("0:00..0:01", ("--from", "0:00", "--to", "0:01")),
+        ("1:3", ("--records", "1:3")),
+        ("0:50%", ("--records", "0:50%")),
+    ],
+)
+def test_stats_range_is_of_time_where_a_unit_says_so(run, built, text, same):
+    answer, expected = (
+        run("stats", built(), *words, "--json") for words in (("--range", text), same)
+    )
+
+    assert answer == expected
+    assert answer.code == 0
+
+
+def test_stats_range_that_is_none_is_refused_with_its_name(run, built):
+    answer = run("stats", built(), "--range", "5:1")
+
+    assert answer.code == 2
+    assert "--range: " in answer.err
+
+
 def test_stats_open_range_reaches_the_end(run, built):
     whole = json.loads(run("stats", built(), "--json").out)["rows"]
 

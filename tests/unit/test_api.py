@@ -46,7 +46,7 @@ def test_unknown_view_or_file_is_told(tmp_path) -> None:
 
     with pytest.raises(ExportError, match="timeline"):
         ggscope.figure(trace, "pie")
-    with pytest.raises(ReadError):
+    with pytest.raises(ReadError, match=r"^none\.bin: the file does not exist\. Check"):
         ggscope.open(tmp_path / "none.bin")
     with pytest.raises(AttributeError, match="nosuch"):
         ggscope.nosuch  # noqa: B018

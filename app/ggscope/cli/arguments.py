@@ -236,7 +236,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
     )
     # Where --range is free it means the same; elsewhere it is a range of time.
     flags = ["--records"]
-    if name in ("info", "check", "stats"):
+    if name in ("info", "check"):
         flags.append("--range")
     group.add_argument(
         *flags,
@@ -358,6 +358,27 @@ def _add_check(parser: _Parser) -> None:
     )
 
 
+class _TimeOrRecords(argparse.Action):
+    """Takes a range of time, as other commands do, or of records, as it always did."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: Namespace,
+        value: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Put it where it belongs."""
+        times = values.times(str(value))
+        if times is not None:
+            namespace.begin, namespace.end = times
+            return
+        try:
+            namespace.records = values.records_text(str(value))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
 def _add_stats(parser: _Parser) -> None:
     from ggscope.model.selection import BY
 
@@ -379,6 +400,13 @@ def _add_stats(parser: _Parser) -> None:
         "those of whole spans, what of them lies inside is the column 'in range'",
     )
     parser.add_argument("--to", dest="end", metavar="TIME", help="up to here")
+    parser.add_argument(
+        "--range",
+        action=_TimeOrRecords,
+        metavar="A:B",
+        help="--from A --to B where they are times with a unit, e.g. 1ms:2ms; numbers "
+        "alone and per cent are --records",
+    )
     # Once made durations those of cut pieces; "in range" tells that now, always.
     parser.add_argument("--clip", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(

@@ -38,6 +38,21 @@ def records_text(text: str) -> str:
     return text
 
 
+def times(text: str) -> tuple[str | None, str | None] | None:
+    """Return the sides of a range of time, None for one that is open.
+
+    None as a whole where a colon parts numbers without a unit, or per cent: it may be
+    a range of records.
+    """
+    between = re.search(r"\.\.|–", text)
+    if between is None and re.search(r"[^\W\d_]", text):
+        between = re.search(":", text)
+    if between is None:
+        return None
+    first, last = text[: between.start()].strip(), text[between.end() :].strip()
+    return first or None, last or None
+
+
 def target(text: str) -> Path:
     """Return the path of what is to be written."""
     if not text:
