@@ -445,7 +445,10 @@ SOURCES = {
                 None, _in(Selection), i64, i64, In.u32, i64, Out.i64, In.i64, Out.i64,
             ),
             "ggscope_statistics_sort": (None, Out.i64, In.i64, i64),
-            "ggscope_statistics_reach": (None, _in(Selection), i64, i64, Out.i64),
+            "ggscope_statistics_reach": (
+                None, _in(Selection), i64, i64, i32, Out.i64,
+            ),
+            "ggscope_statistics_meets": (i32, _in(Selection), i64, i64),
             "ggscope_statistics_cover": (
                 i64, _in(Selection), In.i64, Out.i64, Out.i64, i64, i64, Out.i64,
                 Out.i64,

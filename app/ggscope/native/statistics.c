@@ -266,22 +266,45 @@ static void sift(const int64_t *start, const int64_t *cursor, int64_t *heap, int
 }
 
 /* Raise reach[n_groups + 1] to the latest end of the spans first <= i < stop: of each
- * group, and the last one of all. */
+ * group, and the last one of all.
+ *
+ * is_flat: no two of these spans, which are in the order of time, share time. Then only
+ * the last one may reach beyond what comes. */
 EXPORT void ggscope_statistics_reach(const Selection *s, int64_t first, int64_t stop,
-                                     int64_t *reach)
+                                     int32_t is_flat, int64_t *reach)
 {
     int64_t all = reach[s->n_groups];
-    for (int64_t i = first; i < stop; i++) {
-        const int64_t group = group_of(s, i);
-        if (group < 0 || quality_of(s, i) > s->worst_used)
-            continue;
+    for (int64_t i = stop - 1; i >= first; i--) {
         const int64_t high = s->end[i];
-        if (high > reach[group])
-            reach[group] = high;
-        if (high > all)
-            all = high;
+        if (quality_of(s, i) > s->worst_used || high <= s->start[i])
+            continue;
+        const int64_t group = group_of(s, i);
+        if (group >= 0) {
+            if (high > reach[group])
+                reach[group] = high;
+            if (high > all)
+                all = high;
+        }
+        if (is_flat)
+            break;
     }
     reach[s->n_groups] = all;
+}
+
+/* Tell whether any two of the spans first <= i < stop, of one lane and in the order of
+ * time, share time. */
+EXPORT int32_t ggscope_statistics_meets(const Selection *s, int64_t first, int64_t stop)
+{
+    int64_t reach = INT64_MIN;
+    for (int64_t i = first; i < stop; i++) {
+        const int64_t low = s->start[i], high = s->end[i];
+        if (quality_of(s, i) > s->worst_used || high <= low)
+            continue;
+        if (low < reach)
+            return 1;
+        reach = high;
+    }
+    return 0;
 }
 
 /* Add what span i covers beyond what those that began before it do. */
@@ -302,6 +325,41 @@ static inline void cover(const Selection *s, int64_t i, int64_t *reach, int64_t 
     }
 }
 
+static int64_t least_start(const int64_t *start, const int64_t *cursor,
+                           const int64_t *heap, int64_t n)
+{
+    int64_t least = INT64_MAX;
+    for (int64_t k = 0; k < n; k++)
+        least = start[cursor[heap[k]]] < least ? start[cursor[heap[k]]] : least;
+    return least;
+}
+
+/* Tell whether all that comes begins so soon after `base` that `key_of` can hold it. */
+static int fits_beside(const int64_t *start, const int64_t *stop, const int64_t *heap,
+                       int64_t n, int64_t base)
+{
+    for (int64_t k = 0; k < n; k++)
+        if ((uint64_t)start[stop[heap[k]] - 1] - (uint64_t)base >= UINT64_MAX / FEW_RUNS)
+            return 0;
+    return 1;
+}
+
+static inline uint64_t key_of(int64_t start, int64_t base, int64_t at)
+{
+    return ((uint64_t)start - (uint64_t)base) * FEW_RUNS + (uint64_t)at;
+}
+
+/* Return the least of FEW_RUNS / 2 keys, without a branch. */
+static inline uint64_t least_of_half(const uint64_t *key)
+{
+    const uint64_t a = key[0] < key[1] ? key[0] : key[1];
+    const uint64_t b = key[2] < key[3] ? key[2] : key[3];
+    const uint64_t c = key[4] < key[5] ? key[4] : key[5];
+    const uint64_t d = key[6] < key[7] ? key[6] : key[7];
+    const uint64_t e = a < b ? a : b, f = c < d ? c : d;
+    return e < f ? e : f;
+}
+
 /* Add up how much time the spans of each group cover together: go over at most
  * `budget` spans in the order of time and return how many that were, 0 at the end.
  *
@@ -317,30 +375,34 @@ EXPORT int64_t ggscope_statistics_cover(const Selection *s, const int64_t *stop,
     for (int64_t k = 0; k < n_runs; k++)
         if (cursor[k] < stop[k])
             heap[n++] = k;
-    if (n <= FEW_RUNS) {
-        /* A heap waits for three loads at each of its levels; a few starts that lie
-         * side by side are looked through sooner. */
-        int64_t next[FEW_RUNS];
-        for (int64_t k = 0; k < n; k++)
-            next[k] = s->start[cursor[heap[k]]];
-        while (n > 0 && done < budget) {
-            int64_t first = 0, least = next[0];
-            for (int64_t k = 1; k < n; k++) {
-                const int is_less = next[k] < least;
-                first = is_less ? k : first;
-                least = is_less ? next[k] : least;
+    if (n <= FEW_RUNS && n > 0) {
+        /* A heap waits for three loads at each of its levels, and mostly guesses wrong.
+         * A few starts that lie side by side, each with the place of its run below it,
+         * are looked through sooner: the least of them tells which run it is. */
+        const int64_t base = least_start(s->start, cursor, heap, n);
+        if (fits_beside(s->start, stop, heap, n, base)) {
+            uint64_t next[FEW_RUNS];
+            for (int64_t k = 0; k < FEW_RUNS; k++)
+                next[k] = k < n ? key_of(s->start[cursor[heap[k]]], base, k) : UINT64_MAX;
+            const int is_half = n <= FEW_RUNS / 2;
+            while (done < budget) {
+                uint64_t least = least_of_half(next);
+                if (!is_half) {
+                    const uint64_t other = least_of_half(next + FEW_RUNS / 2);
+                    least = other < least ? other : least;
+                }
+                if (least == UINT64_MAX)
+                    break;
+                const int64_t at = (int64_t)(least % FEW_RUNS), run = heap[at];
+                const int64_t i = cursor[run]++;
+                done++;
+                next[at] = cursor[run] < stop[run]
+                               ? key_of(s->start[cursor[run]], base, at)
+                               : UINT64_MAX;
+                cover(s, i, reach, wall);
             }
-            const int64_t run = heap[first], i = cursor[run]++;
-            done++;
-            if (cursor[run] < stop[run]) {
-                next[first] = s->start[cursor[run]];
-            } else {
-                heap[first] = heap[--n];
-                next[first] = next[n];
-            }
-            cover(s, i, reach, wall);
+            return done;
         }
-        return done;
     }
     for (int64_t at = n / 2 - 1; at >= 0; at--)
         sift(s->start, cursor, heap, n, at);

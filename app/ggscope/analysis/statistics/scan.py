@@ -217,6 +217,10 @@ def nested(
     return _Scan(trace, groups, wanted, blocks, watcher).nested(edges, blocks)
 
 
+def _runs(edges: I64) -> list[slice]:
+    return [slice(low, high) for low, high in pairwise(edges.tolist())]
+
+
 class _Scan:
     """One computation: the arrays that the kernel reads and writes."""
 
@@ -276,17 +280,27 @@ class _Scan:
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
         worst = self._wanted.worst_used
-        own: I64 | None = None
-        if blocks.nests.get(worst, True):
-            own, meets = self._own(edges)
-            if meets == _NOT_IN_ORDER:
-                return None
-            blocks.nests[worst] = bool(meets)  # of all spans, whichever are wanted
-            own = own if meets else None
-        return own, self._wall(edges)
+        if worst not in blocks.nests:  # of all spans, whichever are wanted
+            blocks.nests[worst] = self._meets(edges)
+        if not blocks.nests[worst]:
+            return None, self._wall(edges, is_flat=True)
+        own, is_in_order = self._own(edges)
+        return (own, self._wall(edges, is_flat=False)) if is_in_order else None
 
-    def _own(self, edges: I64) -> tuple[I64, int]:
-        """Return self times, and what the kernel says of how spans lie."""
+    def _meets(self, edges: I64) -> bool:
+        """Tell whether any two spans of a lane share time."""
+        found = [False]
+
+        def look(_: int, run: slice) -> None:
+            if not any(found):
+                kernel = library().ggscope_statistics_meets
+                found.append(bool(kernel(self._selection, run.start, run.stop)))
+
+        self._last(look, _runs(edges))
+        return any(found)
+
+    def _own(self, edges: I64) -> tuple[I64, bool]:
+        """Return self times, and whether the order of the spans tells them."""
         n_parts = n_workers()
         room = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
         own = np.zeros((n_parts, self._n), np.int64)
@@ -301,14 +315,14 @@ class _Scan:
                     kernel(self._selection, run.start, run.stop, stack, room, sums)
                 )
 
-        self._last(walk, [slice(low, high) for low, high in pairwise(edges.tolist())])
-        return own.sum(axis=0), max(found)
+        self._last(walk, _runs(edges))
+        return own.sum(axis=0), max(found) < _NOT_IN_ORDER
 
-    def _wall(self, edges: I64) -> I64:
+    def _wall(self, edges: I64, *, is_flat: bool) -> I64:
         """Return how much time the spans of each group cover, and of all together.
 
         Each worker takes a part of the time. What it needs to know of the spans before
-        is how far they reach.
+        is how far they reach. `is_flat` : no two of a lane share time.
         """
         cuts = self._cuts(*self._touched(edges))
         n_parts = len(cuts) - 1
@@ -319,7 +333,7 @@ class _Scan:
             at = part.start
             for low, high in zip(cuts[at].tolist(), cuts[at + 1].tolist(), strict=True):
                 library().ggscope_statistics_reach(
-                    self._selection, low, high, reach[at + 1]
+                    self._selection, low, high, is_flat, reach[at + 1]
                 )
 
         is_over = Event()

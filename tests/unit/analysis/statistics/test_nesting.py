@@ -197,15 +197,18 @@ def test_compiled_scan_and_sorting_agree(monkeypatch, seed):
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])
-@pytest.mark.parametrize("n_lanes", [1, 5, 40])
+@pytest.mark.parametrize("n_lanes", [1, 5, 12, 40])
 @pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("is_far", [False, True])
 def test_time_that_workers_share_out_adds_up(
-    monkeypatch, n_workers, n_lanes, is_nested
+    monkeypatch, n_workers, n_lanes, is_nested, is_far
 ):
     rng = np.random.default_rng(n_lanes)
     n = 2_000
     lane = np.sort(rng.integers(0, n_lanes, n))
     start = rng.integers(0, 9_000, n)
+    if is_far:
+        start[lane == 0] += 1 << 61
     order = np.lexsort((start, lane))
     lane, start = lane[order], start[order]
     gap = np.append(np.diff(start), 0)
@@ -214,8 +217,9 @@ def test_time_that_workers_share_out_adds_up(
     end = start + (rng.integers(0, 900, n) if is_nested else room)
     order = np.lexsort((-end, start, lane))
     trace = builders.spans_trace(
-        start[order], end[order], lane=lane, op=rng.integers(0, 4, n)
-    )
+        start[order], end[order], lane=lane, op=rng.integers(0, 4, n),
+        flags=rng.choice([0, 0, 0, 4], n).astype(np.uint16),
+    )  # fmt: skip
     monkeypatch.setattr(scan, "n_workers", lambda: n_workers)
     monkeypatch.setattr(workers, "n_workers", lambda: n_workers)
     monkeypatch.setattr(scan, "BLOCK_ROWS", 16)
