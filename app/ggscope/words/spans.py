@@ -7,6 +7,8 @@ formats (65535, 0xFFFFFFFF, NaN) never reach a text.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ggscope.analysis.reads.account import (
     Account,
     Direction,
@@ -399,7 +401,21 @@ def _byte_facts(trace: Trace, span: int) -> list[Fact]:
         facts += _moved_facts(found, direction, label)
     is_known = bool((found.knowledge == Knowledge.KNOWN)[found.is_access].any())
     n_bytes = int(found.known.sum()) if is_known else None
-    return [*facts, _rate_fact(trace, span, n_bytes)]
+    events = _event_facts(trace, span)
+    # They may be a part of what the op moves.
+    return [*facts, *events, _rate_fact(trace, span, None if events else n_bytes)]
+
+
+def _event_facts(trace: Trace, span: int) -> list[Fact]:
+    """Return how many accesses the file tells of by themselves, with their span."""
+    loose = trace.accesses.loose
+    counts = np.bincount(loose.what.space[loose.span == span], minlength=len(Space))
+    parts = [
+        f"{format_count(n)} in {Space(space).word}"
+        for space, n in enumerate(counts.tolist())
+        if n
+    ]
+    return [Fact("memory events", ", ".join(parts))] if parts else []
 
 
 def _moved_facts(found: Account, direction: Direction, label: str) -> list[Fact]:

@@ -1,11 +1,13 @@
 """Facts: the words that tooltips, Details and copies share."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import builders
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
     AccessColumns,
@@ -21,6 +23,7 @@ from ggscope.model.tables import (
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import Clock
+from ggscope.readers.registry import open_trace
 from ggscope.words.spans import (
     Fact,
     access_facts,
@@ -200,6 +203,40 @@ def test_unknown_size_reads_not_available() -> None:
 
     assert facts["bytes read"].value == "N/A"
     assert facts["rate"].value == "N/A"
+
+
+NPU = Path(__file__).parents[3] / "resources" / "samples" / "npu-prefill-decode.json"
+
+
+def test_bytes_of_memory_events_are_those_of_the_statistics() -> None:
+    trace = open_trace(NPU)
+    sums: dict[str, int] = {}
+    for span in range(len(trace.spans)):
+        op = trace.op_name(int(trace.spans.op[span]))
+        facts = by_label(span_facts(trace, span))
+        for label in ("bytes read", "bytes written"):
+            if label in facts:
+                n = int(facts[label].exact.removesuffix(" bytes").replace(",", ""))
+                sums[op] = sums.get(op, 0) + n
+                assert "memory events" in facts
+                assert facts["rate"].value == "N/A"
+
+    rows = stat_table(trace).rows
+    assert sums == {row.key: row.bytes for row in rows if row.bytes}
+    assert sum(sums.values()) > 0
+
+
+def test_memory_events_are_counted_by_where_they_go() -> None:
+    trace = open_trace(NPU)
+    loose = trace.accesses.loose
+    span = int(loose.span[loose.span >= 0][0])
+    (space,) = set(loose.what.space[loose.span == span].tolist())
+    n = int(np.count_nonzero(loose.span == span))
+
+    told = by_label(span_facts(trace, span))["memory events"].value
+
+    assert told == f"{n} in {Space(space).word}"
+    assert "read" in tooltip_text(trace, span)
 
 
 def test_written_bytes_are_told_apart() -> None:

@@ -315,7 +315,34 @@ def directions_of(trace: Trace, span: int, what: AccessColumns) -> list[Directio
 
 
 def account_of(trace: Trace, span: int) -> Account:
-    """Return the account of one span, its only entry, without a look at the others."""
+    """Return the account of one span, its only entry, without a look at the others.
+
+    Behind the rows of its pattern come those of accesses that name it themselves.
+    """
+    found = _account_of_pattern(trace, span)
+    loose = trace.accesses.loose
+    rows = np.flatnonzero(loose.span == span)
+    if not len(rows):
+        return found
+    n, what = len(rows), loose.what.take(rows)
+    size = np.maximum(what.size.astype(np.int64), 0)
+    passed = _beyond_slice(trace, what, size)
+    none = np.zeros(n, np.int64)
+    return replace(
+        found,
+        first=np.array([0, len(found.known) + n], np.int64),
+        what=stacked(found.what, what),
+        direction=np.append(found.direction, what.kind.astype(np.uint8)),
+        known=np.append(found.known, size - passed),
+        unknown=np.append(found.unknown, none),
+        passed=np.append(found.passed, passed),
+        counts=np.append(found.counts, none + 1),
+        is_rows=np.append(found.is_rows, none != 0),
+        is_stack=np.append(found.is_stack, none != 0),
+    )
+
+
+def _account_of_pattern(trace: Trace, span: int) -> Account:
     what = trace.accesses.of_span(span)
     first = np.array([0, len(what)], np.int64)
     op, one = np.array([int(trace.spans.op[span])]), np.zeros(1, np.int64)
