@@ -580,7 +580,7 @@ class Walker:
         time.sleep(1.0)
         self._wait_quiet()
         title = _tool("getactivewindow", "getwindowname").strip()
-        if title.endswith("– ggscope"):
+        if title.endswith("— ggscope"):
             self.report.opened += 1
         else:
             self.display.press("Escape")

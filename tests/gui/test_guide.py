@@ -2,11 +2,14 @@
 
 import re
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlock, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QMenu, QTextBrowser
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QMenu, QTextBrowser
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
+from ggscope.gui.dialogs.find import FindLine
 from ggscope.gui.main_window import MainWindow
 from support import ROOT
 
@@ -70,3 +73,76 @@ def test_paragraphs_stand_apart_and_headings_more_so(qtbot: QtBot) -> None:
     assert len(apart) > 20
     assert heads
     assert min(form.topMargin() for form in heads) > min(apart)
+
+
+def guide(qtbot: QtBot) -> tuple[QDialog, QTextBrowser, FindLine]:
+    dialog = text_dialog("Guide", guide_text(), None)
+    qtbot.addWidget(dialog)
+    with qtbot.waitActive(dialog):
+        dialog.show()
+        dialog.activateWindow()
+    browser, line = dialog.findChild(QTextBrowser), dialog.findChild(FindLine)
+    assert browser is not None
+    assert line is not None
+    return dialog, browser, line
+
+
+def test_words_of_the_guide_are_found_by_keys(qtbot: QtBot) -> None:
+    dialog, browser, line = guide(qtbot)
+    n = browser.toPlainText().casefold().count("ring")
+
+    QTest.keyClick(browser, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert line.edit.hasFocus()
+    QTest.keyClicks(line.edit, "ring")
+
+    assert len(line.places) == n > 10
+    assert line.count.text() == f"1 of {n}"
+    assert browser.textCursor().selectedText().casefold() == "ring"
+    assert len(browser.extraSelections()) == n
+    QTest.keyClick(line.edit, Qt.Key.Key_Return)
+    assert line.count.text() == f"2 of {n}"
+    QTest.keyClick(line.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClick(line.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert line.count.text() == f"{n} of {n}"
+    assert browser.viewport().rect().contains(browser.cursorRect().center())
+    assert browser.verticalScrollBar().value() > 0
+    assert dialog.isVisible()
+
+
+def test_search_in_the_guide_goes_on_from_what_is_seen(qtbot: QtBot) -> None:
+    _, browser, line = guide(qtbot)
+    bar = browser.verticalScrollBar()
+    bar.setValue(bar.maximum() // 2)
+    seen = browser.cursorForPosition(browser.viewport().pos()).position()
+
+    QTest.keyClicks(line.edit, "trace")
+
+    assert line.at > 0
+    assert line.places[line.at].selectionStart() >= seen
+    assert line.places[line.at - 1].selectionStart() < seen
+
+
+def test_words_that_are_not_there_are_told_and_escape_ends_the_search(
+    qtbot: QtBot,
+) -> None:
+    dialog, browser, line = guide(qtbot)
+    QTest.keyClicks(line.edit, "trace")
+    line.edit.clear()
+    QTest.keyClicks(line.edit, "<b>no such words</b>")
+
+    assert line.count.text() == "not found"
+    assert not line.next.isEnabled()
+    assert not browser.textCursor().hasSelection()
+    QTest.keyClick(line.edit, Qt.Key.Key_Escape)
+    assert line.edit.text() == ""
+    assert line.count.text() == ""
+    assert dialog.isVisible()
+    QTest.keyClick(line.edit, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+def test_short_texts_have_no_line_to_find_with(qtbot: QtBot) -> None:
+    dialog = text_dialog("About", "few words", None)
+    qtbot.addWidget(dialog)
+
+    assert dialog.findChild(FindLine) is None

@@ -74,7 +74,7 @@ def titles(process: "subprocess.Popen[str] | _Running") -> list[str]:
 
 def wait_for(title: str, process: "subprocess.Popen[str] | _Running") -> None:
     """Wait until a process has one window, of this title."""
-    _wait(lambda: titles(process) == [f"{title} – ggscope"], process)
+    _wait(lambda: titles(process) == [f"{title} — ggscope"], process)
 
 
 def _wait(
@@ -115,7 +115,7 @@ def test_second_start_lands_in_the_window_and_comes_to_the_front(start: Start) -
     _wait(lambda: active_pid() == first.pid, first)
     press("ctrl+w")
     wait_for(LLAMA.name, first)
-    assert titles(own) == [f"{LLAMA.name} – ggscope"]
+    assert titles(own) == [f"{LLAMA.name} — ggscope"]
     own.terminate()
     first.terminate()
     assert first.wait(10) == own.wait(10) == 128 + signal.SIGTERM
@@ -166,7 +166,7 @@ def test_window_that_hangs_is_passed_by_and_opens_nothing_later(start: Start) ->
     third = start()  # is served by the first, after what the second had said
 
     assert third.wait(PATIENCE_MS / 1000) == 0
-    assert titles(first) == [f"{LLAMA.name} – ggscope"]
+    assert titles(first) == [f"{LLAMA.name} — ggscope"]
     second.terminate()
     said = second.communicate()[1]
     assert "the window that is open does not answer" in said

@@ -744,7 +744,7 @@ class MainWindow(QMainWindow):
         """Name the tab in front in the window's title."""
         document = self.document
         set_title(
-            self, "ggscope" if document is None else f"{document.title} – ggscope"
+            self, "ggscope" if document is None else f"{document.title} — ggscope"
         )
         self.setWindowFilePath("" if document is None else str(document.path))
 

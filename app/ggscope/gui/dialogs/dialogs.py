@@ -38,6 +38,7 @@ from PySide6.QtWidgets import (
 
 import ggscope
 from ggscope import assets
+from ggscope.gui.dialogs.find import FindLine
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
 from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
@@ -55,6 +56,8 @@ PACKAGES = (
     "platformdirs",
     "psutil",
 )
+_LONG_TEXT = 10_000
+"""Letters; in longer texts one looks for words."""
 _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "theme": (("system", "like the system"), ("dark", "dark"), ("light", "light")),
     "renderer": (
@@ -414,6 +417,9 @@ def text_dialog(
         _space_out(browser.document())
     else:
         browser.setPlainText(text)
+    if len(text) > _LONG_TEXT:
+        _box(dialog).addWidget(FindLine(browser))
+        browser.setFocus()
     _box(dialog).addWidget(browser, 1)
     _add_close(dialog)
     return dialog
