@@ -58,6 +58,8 @@ _OURS = "ggscope$"
 """How the titles of all windows of the program end."""
 FIRST_LOOKS = ("reset layout", "like the system", "whichever is faster")
 """Commands after which windows look alike; the rest is in dialogs, seldom met."""
+HOME_SIZE = (1280, 800)
+"""Of the window where figures are taken: what it shows is kept as pictures."""
 MET_ONCE = ("opengl",)
 """Commands that load for good what no later one frees: 50 MiB of PyOpenGL and the
 driver's compiler, and three threads of Mesa's shader cache."""
@@ -194,13 +196,14 @@ class Display:
 class Figures:
     """What the program holds while nothing is open.
 
-    `rss` counts pages of libraries that it has once touched; `private` is what no file
-    holds: what a leak makes grow. Pages of files are left out of that, since they count
-    as a process's own as soon as the last other one that maps them has ended.
+    `held` leaves out libraries, of which more and more has once been touched; `private`
+    is what no file holds: what a leak makes grow. Pages of files are left out of that,
+    since they count as a process's own as soon as the last other one that maps them has
+    ended.
     """
 
     step: int
-    rss: int
+    held: int
     private: int
     threads: int
     descriptors: int
@@ -240,13 +243,13 @@ class Report:
         if len(counted) < 4:
             return
         quarter = max(2, len(counted) // 4)
-        for name in ("rss", "private", "threads", "descriptors"):
+        for name in ("held", "private", "threads", "descriptors"):
             values = [getattr(rest, name) for rest in counted]
             first = statistics.median(values[:quarter])
             last = statistics.median(values[-quarter:])
             allowed = (
                 max(first * MAX_GROWTH, first + MAX_GROWTH_BYTES)
-                if name in ("rss", "private")
+                if name in ("held", "private")
                 else first + 3
             )
             if last > allowed:
@@ -268,7 +271,7 @@ class Report:
         if rows:
             a, b = rows[0], rows[-1]
             lines.append(
-                f"  at rest, first and last: {a.rss >> 20} and {b.rss >> 20} MiB, of "
+                f"  at rest, first and last: {a.held >> 20} and {b.held >> 20} MiB, of "
                 f"which private {a.private >> 20} and {b.private >> 20} MiB, "
                 f"{a.threads} and {b.threads} threads, {a.descriptors} and "
                 f"{b.descriptors} descriptors"
@@ -317,8 +320,7 @@ class Program:
     def figures(self, step: int) -> Figures:
         return Figures(
             step,
-            self.process.memory_info().rss,
-            _anonymous(self.process),
+            *_held(self.process),
             self.process.num_threads(),
             self.process.num_fds(),
         )
@@ -346,14 +348,20 @@ class Program:
                 self.process.kill()
 
 
-def _anonymous(process: psutil.Popen) -> int:
-    """Return how many bytes a process holds that no file holds."""
-    try:
-        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return int(process.memory_full_info().uss)
-    (line,) = (line for line in lines if line.startswith("Anonymous:"))
-    return int(line.split()[1]) << 10
+def _held(process: psutil.Popen) -> tuple[int, int]:
+    """Return the bytes that a process has in memory but for libraries: of them all,
+    and of those that no file holds."""
+    held = private = 0
+    is_library = False
+    for line in Path(f"/proc/{process.pid}/smaps").read_text("utf-8").splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):
+            is_library = len(rest) > 4 and ".so" in rest[4]
+        elif name == "Anonymous:":
+            private += int(rest[0]) << 10
+        elif name == "Rss:" and not is_library:
+            held += int(rest[0]) << 10
+    return held, private
 
 
 class Walker:
@@ -466,7 +474,9 @@ class Walker:
             self.display.press("Escape")
 
     def resize(self) -> None:
-        wide, high = self.random.choice(((900, 600), (1280, 800), (1600, 1000)))
+        self._resize(*self.random.choice(((900, 600), HOME_SIZE, (1600, 1000))))
+
+    def _resize(self, wide: int, high: int) -> None:
         window = _tool("search", "--onlyvisible", "--class", "ggscope")
         if window:
             _tool("windowsize", window.split()[-1], str(wide), str(high))
@@ -497,6 +507,7 @@ class Walker:
         is_home = self._close_all()
         if not self._revive():
             return
+        self._resize(*HOME_SIZE)
         time.sleep(2)
         self._wait_quiet()
         if self.program.is_running:
