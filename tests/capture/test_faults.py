@@ -21,6 +21,9 @@ import numpy as np
 import pytest
 
 from ggscope.live import ring as live
+from ggscope.live.keeping import write_kept
+from ggscope.live.program import ProgramSource
+from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from tracing import TRACER, doors, info, tracer
 
@@ -325,6 +328,56 @@ def test_second_launcher_leaves_a_ring_and_its_recording_to_the_first(
     assert b"empties it already" in refused.stderr
     sidecar = json.loads(out.with_suffix(".json").read_bytes())
     assert (sidecar["records"], sidecar["lost"]) == (NODES * 20, 0)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_viewer_takes_over_from_a_launcher_that_is_killed(
+    goes_on: bool, program: Path, variables: Variables, rings: Path, tmp_path: Path
+) -> None:
+    out, line = tmp_path / "out.bin", [program, NODES, 20, 1, "pause"]
+    command = captured("run", "-o", out, "--", *line)
+    child = subprocess.Popen(
+        command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    assert child.stdin is not None
+    wait_for(lambda: any(r.reader for r in recording.listed(rings)))
+    (told,) = recording.listed(rings)
+    viewer, saved = ProgramSource(told.path), tmp_path / "saved.bin"
+
+    def heard(n: int) -> bool:
+        viewer.poll()
+        return viewer.heard().records == n
+
+    def is_kept_here() -> bool:
+        viewer.poll()
+        (ring_now,) = recording.listed(rings)
+        return ring_now.reader == os.getpid()
+
+    try:
+        child.stdin.write(b"\n" * 4)
+        child.stdin.flush()
+        wait_for(lambda: heard(5 * NODES))
+        child.kill()
+        child.wait()
+        if goes_on:
+            wait_for(is_kept_here)
+        with child.stdin:
+            child.stdin.write(b"\n" * 16)  # the program goes on to its end
+        wait_for(lambda: heard(20 * NODES))
+        wait_for(lambda: not heard(0) and viewer.heard().state is State.ENDED)
+        kept = viewer.heard().kept
+        made = write_kept(kept, saved, lambda *_: None, lambda: None)
+    finally:
+        viewer.close()
+        viewer.forget()
+    recovered = run(captured("recover", told.path, "-o", out), variables)
+
+    assert kept.place == tmp_path / "out.bin.partial"
+    assert (made.records, made.lost) == (20 * NODES, 0)
+    assert info(saved)["counts"]["records"] == 20 * NODES
+    assert recovered.returncode == 0, recovered.stderr
+    assert info(out)["counts"]["records"] == 20 * NODES
+    assert list(rings.iterdir()) == []
 
 
 # ---- what is damaged ----

@@ -86,6 +86,7 @@ class ProgramSource:
         self._ring: Ring | None = None
         self._keeper: Keeper | None = None
         self._witness: Witness | None = None
+        self._missed = 0
         self._keeps_records = keeps_records
         self._why_not = "records are not kept"
         self._keeps_spans = keeps_spans
@@ -110,10 +111,12 @@ class ProgramSource:
                 return True
             return self._stop(State.GONE, "the ring was cut while it was followed")
         is_running = not may_look or ring.is_running()
+        if may_look and ring.take_over():
+            self._take_over(ring)
         keeper = self._keeper
         fresh = ring.take(None if keeper is None else keeper.keep)
         if keeper is not None:
-            keeper.tell(ring.lost, ring.value("events_dropped"))
+            keeper.tell(ring.lost - self._missed, ring.value("events_dropped"))
         has_news = self._trace.add(ring, fresh)
         has_news = self._trace.look(ring) or has_news
         resident, of, read, faults = self._trace.residency.heard()
@@ -212,16 +215,39 @@ class ProgramSource:
             return False
         except OSError as error:
             raise LiveError(f"{self.path}: {error.strerror or error}.") from None
-        if self._ring.is_owner and self._keeps_records:
-            try:
-                ring = self._ring
-                self._keeper = Keeper(self.path, ring.identity, ring.dropped)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                self._why_not = f"records cannot be kept: {one_line(reason)}"
+        if self._ring.is_owner:
+            self._begin_keeping(self._ring)
         keeper = self._keeper
         self._trace.begin(self._ring, goes_on=keeper is not None and keeper.goes_on)
         return True
+
+    def _begin_keeping(self, ring: Ring) -> None:
+        if not self._keeps_records:
+            return
+        self._missed = ring.missed
+        try:
+            self._keeper = Keeper(self.path, ring.identity, ring.dropped)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._why_not = f"records cannot be kept: {one_line(reason)}"
+
+    def _take_over(self, ring: Ring) -> None:
+        """Keep what comes, and what the one that was killed had not taken yet."""
+        if self._witness is not None:
+            self._witness.remove()
+            self._witness = None
+        self._begin_keeping(ring)
+        keeper = self._keeper
+        if keeper is not None and ring.n_taken and not keeper.goes_on:
+            # A recording without its beginning would pass for a whole one.
+            keeper.remove()
+            self._keeper = keeper = None
+            self._why_not = "another process took the first records, and keeps none"
+        records, events, n_over = ring.untaken()
+        self._missed -= n_over
+        if keeper is not None:
+            keeper.keep(records, events)
+        ring.release()
 
     def _wait(self, words: str) -> None:
         self._heard = replace(self._heard, state=State.WAITING, words=words)

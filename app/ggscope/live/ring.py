@@ -140,8 +140,9 @@ class Fresh:
 class Ring:
     """An open ring.
 
-    Whoever comes first empties it; others only look, and lose what is written over.
-    One whose program has gone needs no room: it is left as it is, to be recovered.
+    Whoever comes first empties it; others only look, and lose what is written over,
+    until they `take_over` from one that was killed. One whose program has gone needs no
+    room: it is left as it is, to be recovered.
 
     Attributes
     ----------
@@ -180,9 +181,8 @@ class Ring:
         except LiveError:
             self.close()
             raise
-        owner = int(self._head["reader_pid"][0])
-        is_free = owner in (0, os.getpid()) or not is_alive(owner)
-        self.is_owner = may_write and is_free and not self._has_launcher()
+        self._may_write = may_write
+        self.is_owner = may_write and self._is_free()
         self._makes_room = self.is_owner and self.is_running()
         if self.is_owner:
             self._head["reader_pid"] = os.getpid()
@@ -193,6 +193,71 @@ class Ring:
             self._tail = np.maximum(self._lanes["head"].astype(np.int64) - kept, 0)
             self._events_tail = self.value("events_oldest")
         self.n_before = int(self._tail.sum())
+
+    def take_over(self) -> bool:
+        """Empty the ring from now on, if whoever did is gone; tell whether that is new.
+
+        That of a program that has gone is left as it is, as when it is opened.
+        """
+        if self.is_owner or not self._may_write or not self._is_free():
+            return False
+        try:
+            is_there = os.stat(self.path).st_ino == self.inode
+        except OSError:
+            return False
+        if not is_there:
+            return False
+        self.is_owner, self._makes_room = True, self.is_running()
+        self._head["reader_pid"] = os.getpid()
+        return True
+
+    def untaken(self) -> tuple[Array, bytes, int]:
+        """Return the records and events that this reader has, and the writer keeps.
+
+        They lie in the ring until `release`. The last number tells how many of them
+        the writer has written over.
+        """
+        parts, capacity = [np.zeros(0, RECORD)], self._records.shape[1]
+        may_lap, n_over = bool(self.value("flags") & OVERWRITES), 0
+        for lane in range(len(self._lanes)):
+            tail, stop = int(self._lanes["tail"][lane]), int(self._tail[lane])
+            first = max(tail, stop - capacity)
+            if first >= stop:
+                continue
+            part = self._copied(lane, first, stop)
+            if may_lap:  # the one being written may lie over the oldest one
+                oldest = int(self._lanes["head"][lane]) - capacity + 1
+                safe = min(max(first, oldest), stop)
+                part, first = part[safe - first :], safe
+            n_over += first - tail
+            parts.append(part)
+        upto, self._events_tail = self._events_tail, self.value("events_tail")
+        _, raw = self._events(upto)
+        both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
+        return both.view(RECORD), raw, n_over
+
+    def release(self) -> None:
+        """Tell the writer that all that this reader has is taken: its room is free."""
+        if self._makes_room:
+            self._lanes["tail"] = self._tail
+            self._head["events_tail"] = self._events_tail
+
+    @property
+    def n_taken(self) -> int:
+        """How many records have been taken out, by whomever."""
+        return int(self._lanes["tail"].sum())
+
+    @property
+    def missed(self) -> int:
+        """How many records this reader lost that the writer had placed."""
+        pending = int((self._lanes["dropped"].astype(np.int64) - self._dropped).sum())
+        return self.lost + pending - self.dropped
+
+    def _is_free(self) -> bool:
+        """Tell whether nobody empties the ring, or is to."""
+        owner = self.value("reader_pid")
+        is_free = owner in (0, os.getpid()) or not is_alive(owner)
+        return is_free and not self._has_launcher()
 
     def _has_launcher(self) -> bool:
         """Tell whether the process that the ring is named after is to empty it."""
@@ -303,7 +368,7 @@ class Ring:
         head = self._lanes["head"].astype(np.int64)
         dropped = self._lanes["dropped"].astype(np.int64)
         definitions = self._definitions()
-        events, raw = self._events()
+        events, raw = self._events(self.value("events_head"))
         capacity = self._records.shape[1]
         behind = head - self._tail
         behind[behind < 0] = 0  # it cannot be: a writer that began anew is another ring
@@ -376,9 +441,9 @@ class Ring:
         both = np.concatenate([ring[low:].view(_BYTES), ring[:high].view(_BYTES)])
         return both.view(RECORD)
 
-    def _events(self) -> tuple[list[Frame], bytes]:
-        """Return the new events, and the bytes of those that are whole."""
-        head, size = self.value("events_head"), self._events_size
+    def _events(self, head: int) -> tuple[list[Frame], bytes]:
+        """Return the events up to `head`, and the bytes of those that are whole."""
+        size = self._events_size
         first = max(self._events_tail, self.value("events_oldest"))
         if not 0 <= head - first <= size:
             self._events_tail = head  # where the next frame begins is not known

@@ -208,6 +208,97 @@ def test_viewer_goes_on_with_what_a_killed_one_kept(
     assert not list(tmp_path.glob("ring*"))
 
 
+OWNER = """
+import os, sys
+from pathlib import Path
+from ggscope.live.program import ProgramSource
+source = ProgramSource(Path(sys.argv[1]))
+for _ in sys.stdin:
+    source._next_look = 0
+    source.poll()
+    print(source.heard().records, flush=True)
+"""
+
+
+@pytest.mark.parametrize("overwrites", [False, True])
+def test_viewer_that_looks_takes_over_from_one_that_is_killed(
+    source, path, tmp_path, capsys, overwrites
+):
+    writer = Writer(path, capacity=128, overwrites=overwrites)
+    words = [sys.executable, "-c", OWNER, str(path)]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+
+        def owner_takes() -> int:
+            owner.stdin.write("\n")
+            owner.stdin.flush()
+            return int(owner.stdout.readline())
+
+        writer.graph()
+        assert owner_takes() == PER_GRAPH
+        polled(source)
+        assert not source._ring.is_owner
+        before = source.heard().records
+        folder = source.heard().kept.place
+        writer.graph(20)
+        polled(source)  # the owner does not come to it any more
+        owner.kill()
+        owner.wait()
+    assert source.heard().kept.place == folder
+    writer.graph(108)  # each lane is full
+    polled(source)
+    assert source._ring.is_owner
+    for _ in range(3):
+        writer.graph(100)
+        polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert writer.dropped == source.heard().lost == 0
+    assert source.heard().kept.place == folder
+    assert source.heard().records == before + 4 * 428
+    lost = 4 if overwrites else 0  # of each lane one that may be written just now
+    assert (made.records, made.lost) == (4 * 528 - lost, lost)
+    assert n_records(tmp_path / "out.bin") == made.records
+    assert n_graphs(tmp_path / "out.bin") == 6
+
+
+def test_viewer_takes_over_only_what_is_there(source, path):
+    writer = Writer(path)
+    writer.graph()
+    writer.control["reader_pid"] = os.getppid()  # as if another process owned it
+    polled(source)
+    writer.control["reader_pid"] = 0
+    path.rename(path.with_name("elsewhere"))
+    polled(source)
+
+    assert not source._ring.is_owner
+    assert not path.with_name(path.name + PLACE_SUFFIX).exists()
+
+
+def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
+    source, path, tmp_path, capsys
+):
+    writer = Writer(path)
+    writer.graph()
+    folder = killed(path)
+    writer.control["reader_pid"] = os.getppid()  # as if it had not been killed yet
+    polled(source)
+    writer.graph(30)
+    writer.end()
+    writer.control["reader_pid"] = 0
+    polled(source)
+    polled(source)
+    made, _ = saved(source, tmp_path / "out.bin")
+
+    assert source.heard().state is State.ENDED
+    assert source.heard().kept.place == folder
+    assert (made.records, made.lost) == (PER_GRAPH + 120, 0)
+    source.close()
+    source.forget()
+    assert recovered(path, tmp_path / "again.bin") == PER_GRAPH + 120
+
+
 def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
     writer = Writer(path, capacity=64, overwrites=True)
     writer.graph()
@@ -338,12 +429,19 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
     path.with_name(path.name + PLACE_SUFFIX).unlink()
     shutil.rmtree(folder)
 
+    writer.control["reader_pid"] = 0
+    writer.graph(20)
     polled(source)
 
+    assert source.heard().records == PER_GRAPH + 80
     assert source.heard().kept.place is None
-    assert "another process takes the records" in source.heard().kept.why
+    assert "another process took the first records" in source.heard().kept.why
+    writer.graph()
+    polled(source)
+    assert writer.dropped == source.heard().lost == 0
     source.close()
     source.forget()
+    assert not path.with_name(path.name + PLACE_SUFFIX).exists()
 
 
 def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
