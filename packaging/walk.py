@@ -609,6 +609,7 @@ class Walker:
         self.program.restart()
         time.sleep(3)
         self._wait_quiet()
+        self._command(*MET_ONCE)
         self.report.rests.clear()  # another life, other figures
         return False
 
