@@ -758,7 +758,7 @@ def walk(
     report = Report(session, seed)
     folder = Path(tempfile.mkdtemp(prefix="ggscope-walk-"))
     path = session_files(session, folder)
-    bundled = ROOT / "resources" / "samples"
+    bundled = ROOT / "resources"  # file dialogs begin beside a bundled sample
     before = set(bundled.rglob("*"))
     display = Display()
     # The wheel beside a window must not go to another desktop.

@@ -15,10 +15,12 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui import imports
 from ggscope.gui.imports import TAB, import_ahead, import_one, import_tab, next_part
+from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector
 from ggscope.readers.registry import BUILTIN as READERS
 from ggscope.views.base.view import later
 from ggscope.views.registry import BUILTIN as VIEWS
+from reading import Reading
 
 LIGHT = ("json.tool", "this_module_is_not_there", "colorsys")
 
@@ -115,6 +117,36 @@ def test_panes_and_readers_are_imported_ahead(
 
     assert set(wanted) <= set(asked)
     assert was_there <= set(sys.modules)
+
+
+@pytest.mark.parametrize("had_tabs", [False, True])
+def test_what_a_closed_tab_left_is_never_set_apart(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, *, had_tabs: bool
+) -> None:
+    frozen: list[bool] = []
+    asked: list[bool] = []
+    monkeypatch.setattr(imports.gc, "freeze", lambda: frozen.append(True))
+    monkeypatch.setattr(imports, "import_one", lambda _: None)
+
+    def answer() -> bool:
+        asked.append(True)
+        return had_tabs
+
+    owner = QObject()
+    import_ahead(owner, answer)
+    qtbot.waitUntil(lambda: bool(asked), timeout=20_000)
+
+    assert bool(frozen) is not had_tabs
+
+
+def test_window_remembers_that_it_had_a_tab(
+    window: MainWindow, file: Path, reading: Reading
+) -> None:
+    assert not window.had_tabs
+    window.close_document(window.open_path(file))
+
+    assert window.n_documents == 0
+    assert window.had_tabs
 
 
 @pytest.mark.parametrize("module", [entry.module for entry in VIEWS])

@@ -12,11 +12,13 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.session.loader import LoadState
+from ggscope.session.settings import Settings
 from hostile import big_files
 from reading import workers
 
@@ -78,8 +80,34 @@ def test_any_order_of_cancel_close_and_reload_leaves_nothing(
     qtbot.waitUntil(lambda: not workers(), timeout=20_000)
 
     # A timer of one shot may still hold what it was to do; nothing holds it for ever.
-    qtbot.waitUntil(lambda: eyes.alive() == [])
+    qtbot.waitUntil(lambda: eyes.alive() == [], timeout=20_000)
     assert str(path) not in {file.path for file in psutil.Process().open_files()}
+
+
+def test_tab_that_is_closed_is_not_kept_by_another_one(
+    window: MainWindow, qtbot: QtBot, settings: Settings, files: dict[str, Path]
+) -> None:
+    """The other remembered the pane that had the focus, whose ever it was."""
+    eyes, path = Eyes(), files["tensor-access"]
+    other = create_window(settings, "dark")
+    try:
+        kept = other.open_path(path)
+        document = window.open_path(path)
+        eyes.follow(document)
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        pane = document.workspace.hosts()[1]
+        own = kept.workspace.hosts()[1]
+        app.focusChanged.emit(None, own)
+        app.focusChanged.emit(own, pane)
+        window.close_document(document)
+        del document, pane
+        qtbot.waitUntil(lambda: eyes.alive() == [], timeout=20_000)
+
+        assert kept.workspace.active_cell is own
+    finally:
+        other.close()
+        other.deleteLater()
 
 
 @pytest.mark.parametrize("reader_id", READERS)

@@ -231,7 +231,7 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     later(window, set_icon)
     # With a file, when it is likely to be open: a pane that is shown for the first time
     # then need not wait for its modules.
-    ahead = partial(import_ahead, window, lambda: window.n_documents > 0)
+    ahead = partial(import_ahead, window, lambda: window.had_tabs)
     later(window, ahead, _AHEAD_MS if paths else 0)
     try:
         return int(app.exec())

@@ -87,8 +87,12 @@ def import_tab(owner: QObject, then: Callable[[], object]) -> None:
     _import_next(owner, deque(TAB), 0, go_on)
 
 
-def import_ahead(owner: QObject, has_tabs: Callable[[], bool]) -> None:
-    """Import tabs, panes and readers while nothing else is to be done."""
+def import_ahead(owner: QObject, had_tabs: Callable[[], bool]) -> None:
+    """Import tabs, panes and readers while nothing else is to be done.
+
+    What importing made is set apart unless there was a tab: of one that was closed, a
+    worker may still hold something, which would then never go.
+    """
 
     def go_on() -> None:
         from ggscope.readers import registry
@@ -101,8 +105,7 @@ def import_ahead(owner: QObject, has_tabs: Callable[[], bool]) -> None:
 
         # Plug-ins have threads of their own: nobody knows how long they take.
         registry.infos(waits=False)
-        if not has_tabs():
-            gc.collect()  # of a tab that was closed meanwhile
+        if not had_tabs():
             gc.freeze()
 
     views = (n for e in BUILTIN for n in (*_PARTS.get(e.module, ()), e.module))

@@ -75,6 +75,7 @@ class MainWindow(QMainWindow):
         self.settings: Settings = settings
         self.themes = themes
         self._documents: list[Document] = []
+        self._had_tabs = False
         self._watched: Session | None = None
         self._palette: Palette | None = None
         self._drops = Drops(self)
@@ -133,6 +134,11 @@ class MainWindow(QMainWindow):
     def n_documents(self) -> int:
         """Number of tabs."""
         return len(self._documents)
+
+    @property
+    def had_tabs(self) -> bool:
+        """Whether there was ever a tab: what is left of one may still be garbage."""
+        return self._had_tabs
 
     def open_paths(
         self, paths: Iterable[Path], options: OpenOptions | None = None
@@ -262,6 +268,7 @@ class MainWindow(QMainWindow):
             shifts=options.shifts,
         )
         self._documents.append(document)
+        self._had_tabs = True
         self._stack.addWidget(document)
         self._tab_row.add(document.title, str(full))
         self._bring_to_front(document)

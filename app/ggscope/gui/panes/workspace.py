@@ -751,11 +751,15 @@ class Workspace(QWidget):
             self.choose_view(host, view_id)
 
     def _on_focus_changed(self, _: QWidget | None, now: QWidget | None) -> None:
-        """Remember which pane is used."""
+        """Remember which of its panes is used; those of other tabs, which may go, not.
+
+        To remember one would keep all of its tab's trace after that is closed.
+        """
         while now is not None and now is not self:
             if isinstance(now, ViewHost) and now is not self.overview:
-                self._used = now
-                self._active = now if now in self._cells else self._active
+                if now in self.hosts():
+                    self._used = now
+                    self._active = now if now in self._cells else self._active
                 return
             now = now.parentWidget()
 
