@@ -212,12 +212,9 @@ class Launch:
                 )
 
     def _folder(self, number: int) -> Path:
-        """Return a folder that is not there yet, beside the output."""
+        """Return the name of a folder beside the output."""
         target = numbered(target_of(self.configuration.settings, self.command), number)
-        folder = target.with_name(f"{target.name}.partial")
-        while folder.exists():
-            folder = folder.with_name(f"{target.name}.{secrets.token_hex(2)}.partial")
-        return folder
+        return target.with_name(f"{target.name}.partial")
 
     def _poll(self) -> None:
         for path, recorder in list(self._recorders.items()):

@@ -10,6 +10,7 @@ there twice. A small file beside the ring says where the folder is.
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import struct
 import time
@@ -49,6 +50,12 @@ from ggscope_capture.ring import (
 )
 
 PLACE_SUFFIX = ".recording"
+_AT_FIRST = {
+    "events": b"",
+    "records": b"",
+    "facts": json.dumps({"lost": 0, "lost_events": 0}).encode(),
+}
+"""What a folder has when nothing was taken yet."""
 _FRAME = struct.Struct("<IHHQ")
 _PIECE = 1 << 18
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
@@ -115,18 +122,16 @@ class Recorder:
             identity = bytes(ring.control["identity"][0]).hex()
             there = place_of(path, identity)
             goes_on = there is not None and there.is_dir()
-            folder = there if goes_on and there is not None else folder
-            folder.mkdir(parents=True, exist_ok=True)
-            place = {
-                "folder": str(folder.resolve()),
-                "pid": os.getpid(),
-                "identity": identity,
-            }
-            files.write(_place(path), json.dumps(place).encode())
-            (folder / "ring").write_text(str(path.resolve()))
-            recorder = cls(ring, folder, settings, _ops=ops)
-            if goes_on:
-                recorder._remember()
+            folder = there if goes_on and there is not None else _made(folder)
+            try:
+                _prepare(folder, path, identity)
+                recorder = cls(ring, folder, settings, _ops=ops)
+                if goes_on:
+                    recorder._remember()
+            except BaseException:
+                if not goes_on:
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
         except BaseException:
             ring.close()
             raise
@@ -541,6 +546,34 @@ def _take(ring: Ring) -> None:
 
 def _place(ring: Path) -> Path:
     return ring.with_name(ring.name + PLACE_SUFFIX)
+
+
+def _made(folder: Path) -> Path:
+    """Make a folder of this name or, where that is another recording, a like one."""
+    first = folder
+    while True:
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+            stem = first.name.removesuffix(".partial")
+            folder = first.with_name(f"{stem}.{secrets.token_hex(2)}.partial")
+        else:
+            return folder
+
+
+def _prepare(folder: Path, ring: Path, identity: str) -> None:
+    """Make what a recording consists of, then tell where it is.
+
+    In this order: who comes after a reader that was killed at once goes on with it.
+    """
+    for name, content in _AT_FIRST.items():
+        with contextlib.suppress(FileExistsError), (folder / name).open("xb") as file:
+            file.write(content)
+    (folder / "ring").write_text(str(ring.resolve()))
+    place = {"folder": str(folder.resolve()), "pid": os.getpid(), "identity": identity}
+    files.write(_place(ring), json.dumps(place).encode())
 
 
 def place_of(ring: Path, identity: str = "") -> Path | None:

@@ -340,7 +340,7 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
         command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     assert child.stdin is not None
-    wait_for(lambda: any(r.reader for r in recording.listed(rings)))
+    wait_for(lambda: any(r.folder for r in recording.listed(rings)))
     (told,) = recording.listed(rings)
     viewer, saved = ProgramSource(told.path), tmp_path / "saved.bin"
 

@@ -352,6 +352,32 @@ def test_launcher_goes_on_with_a_recording_that_was_cut(path, tmp_path, capsys):
     assert n_graphs(tmp_path / "all.bin") == 2
 
 
+def test_viewer_goes_on_with_a_launcher_that_was_killed_before_it_took_anything(
+    source, path, tmp_path
+):
+    writer, folder = Writer(path, capacity=256), tmp_path / "out.bin.partial"
+    writer.graph()
+    recorder = Recorder.begin(path, folder, resolve({}, None, {}).settings)
+    recorder.ring.close()
+    writer.control["reader_pid"] = 0
+    polled(source)
+
+    assert source.heard().kept.place == folder
+    assert saved(source, tmp_path / "out.bin")[0].records == PER_GRAPH
+
+
+def test_launcher_leaves_the_folder_of_another_recording_alone(path, tmp_path, capsys):
+    folder = tmp_path / "all.bin.partial"
+    folder.mkdir()
+    for name in ("records", "events", "facts"):
+        (folder / name).write_text("words")
+    Writer(path).graph()
+
+    assert recovered(path, tmp_path / "all.bin") == PER_GRAPH
+    assert {each.read_text() for each in folder.iterdir()} == {"words"}
+    assert sorted(p.name for p in tmp_path.glob("*.partial")) == [folder.name]
+
+
 def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
     """Whoever may write beside the ring could name any folder."""
     writer, folder = Writer(path), tmp_path / "other"
