@@ -13,11 +13,21 @@ ROOT = Path(__file__).resolve().parent.parent
 def corpus_path() -> Path | None:
     """Return the folder of reference traces, or None where it is absent.
 
-    It is ``GGSCOPE_CORPUS`` if set, else ``../shared/corpus`` beside the checkout.
+    It is ``GGSCOPE_CORPUS`` if set, else ``../shared/corpus`` beside the checkout. Only
+    modules that say so may ask: all others do the same with the corpus and without it,
+    and need not run twice to show that.
     """
+    running = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
+    if running and not may_use_corpus(ROOT / running):
+        raise AssertionError(f"{running} asks for the corpus and does not say the word")
     named = os.environ.get("GGSCOPE_CORPUS")
     folder = Path(named) if named else ROOT.parent / "shared" / "corpus"
     return folder if (folder / "INDEX.json").is_file() else None
+
+
+def may_use_corpus(module: Path) -> bool:
+    """Tell whether a module's tests may look for the corpus: its text says so."""
+    return b"corpus" in module.read_bytes()
 
 
 def need_corpus() -> Path:

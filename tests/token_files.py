@@ -29,7 +29,7 @@ TWINS = (
 """Real token traces by commit, and the records that they were exported from."""
 
 
-def real_trace(commit: str) -> Path:
+def corpus_trace(commit: str) -> Path:
     """Return a real token trace of the corpus, or skip the test."""
     folder = need_corpus() / "bsc" / commit
     found = [p for p in folder.rglob("token-*.json") if p.parent.name == "traces"]

@@ -8,7 +8,7 @@ import pytest
 
 from sentences import assert_sides
 from tensor_files import encode, llama_trace
-from token_files import real_trace
+from token_files import corpus_trace
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def test_real_trace_is_converted_to_itself(run, tmp_path) -> None:
-    path = real_trace("c26d86e7")
+    path = corpus_trace("c26d86e7")
 
     answer = run("convert", path, "--to", "token-json", "-o", tmp_path / "out")
 
@@ -66,7 +66,7 @@ def test_present_files_are_replaced_only_with_force(run, trace, tmp_path) -> Non
 
 def test_input_is_never_written_over(run, tmp_path) -> None:
     path = tmp_path / "token-00000.json"
-    path.write_bytes(real_trace("71099aab").read_bytes())
+    path.write_bytes(corpus_trace("71099aab").read_bytes())
     before = path.read_bytes()
 
     answer = run("convert", path, "--to", "token-json", "-o", tmp_path, "--force")

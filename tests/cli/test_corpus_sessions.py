@@ -16,7 +16,7 @@ from ggscope.analysis.sessions.correlate import correlate
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
 from support import corpus_path, need_corpus
-from token_files import TWINS, real_trace
+from token_files import TWINS, corpus_trace
 
 QUANTISED, HALF, MXFP4 = "TinyLlama Q4_K_M", "TinyLlama F16", "gpt-oss-20b"
 TRACES = {
@@ -59,7 +59,7 @@ STRANGERS = [
 
 def trace_of(commit: str, form: str) -> Path:
     records = {c: need_corpus() / "tracer" / name for c, name in TWINS}
-    return real_trace(commit) if form == "json" else records[commit]
+    return corpus_trace(commit) if form == "json" else records[commit]
 
 
 def map_of(name: str) -> Path:
@@ -139,7 +139,7 @@ def test_map_of_another_model_is_refused_with_the_evidence(
 def test_names_of_sources_find_the_ops_that_read_them(run):
     """A record of 128 bytes names one source of a MUL_MAT, not what that computes."""
     trace = need_corpus() / "tracer" / "trace_128_71099aab.bin"
-    graph = real_trace("3584a339").parents[1] / "graphs" / "token-00000.json"
+    graph = corpus_trace("3584a339").parents[1] / "graphs" / "token-00000.json"
 
     facts = facts_of(run, trace, "--with", graph)
 
@@ -161,7 +161,7 @@ def test_names_of_sources_find_the_ops_that_read_them(run):
 
 def test_weights_of_ops_that_the_tracer_cannot_see_are_not_called_cold(run):
     """ggml multiplies repacked Q4_K weights behind the tracer's hook."""
-    folder = real_trace("3584a339").parents[1]
+    folder = corpus_trace("3584a339").parents[1]
 
     told = json.loads(run("hot", folder, "--json").out)["never_touched"]
     facts = facts_of(run, folder)
@@ -192,7 +192,7 @@ def test_weights_of_ops_that_the_tracer_cannot_see_are_not_called_cold(run):
 
 @pytest.mark.parametrize("commit", ["a6ba6071", "962e44d2"])
 def test_whole_graphs_have_a_record_of_each_op(run, commit):
-    facts = facts_of(run, real_trace(commit).parents[1])
+    facts = facts_of(run, corpus_trace(commit).parents[1])
 
     (join,) = (j for j in facts["joins"] if j["kind"] == "graph")
     assert join["nodes"] > 400
@@ -248,7 +248,7 @@ def test_folder_of_an_experiment_is_one_session(run, commit, roles):
 @pytest.mark.parametrize("commit", ["3584a339", "c26d86e7", "a6ba6071", "962e44d2"])
 def test_buffers_come_before_the_first_op_on_the_clock_of_the_trace(run, commit):
     folder = need_corpus() / "bsc" / commit
-    alone = facts_of(run, real_trace(commit))
+    alone = facts_of(run, corpus_trace(commit))
 
     facts = facts_of(run, folder)
 
@@ -330,7 +330,7 @@ def printed_with(ops: Sequence[str], source: Path, target: Path) -> Path:
 @pytest.mark.parametrize("commit", TRACES)
 @pytest.mark.parametrize("table", outdated())
 def test_outdated_op_names_are_repaired_to_the_true_ones(run, tmp_path, table, commit):
-    path = real_trace(commit)
+    path = corpus_trace(commit)
     renamed = printed_with(outdated()[table], path, tmp_path / "token-00000.json")
     is_changed = json.loads(renamed.read_text()) != json.loads(path.read_text())
 
@@ -343,7 +343,7 @@ def test_outdated_op_names_are_repaired_to_the_true_ones(run, tmp_path, table, c
 
 def test_table_of_january_is_an_outdated_one(run, tmp_path):
     """Guards the test above against tables that change nothing."""
-    source = real_trace("3584a339")
+    source = corpus_trace("3584a339")
     name = next(name for name in outdated() if "2026-01-07" in name)
 
     path = printed_with(outdated()[name], source, tmp_path / "t.json")
@@ -355,7 +355,7 @@ def test_table_of_january_is_an_outdated_one(run, tmp_path):
 @pytest.mark.parametrize("commit", [commit for commit, _ in TWINS])
 def test_real_token_trace_is_written_as_it_was_read(run, tmp_path, commit):
     """So every claim of the file is kept: phases, null layers, numbers of sources."""
-    path = real_trace(commit)
+    path = corpus_trace(commit)
 
     answer = run("convert", path, "--to", "token-json", "-o", tmp_path)
 

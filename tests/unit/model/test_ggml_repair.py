@@ -17,7 +17,7 @@ from ggscope.readers.tensor.token_json.ops import (
     repair,
 )
 from support import need_corpus
-from token_files import real_trace
+from token_files import corpus_trace
 
 WRITER = table("ggml-2025-11-25-95")
 """Table of the program that all real traces come from."""
@@ -28,7 +28,7 @@ WITH_SOURCES = ("3584a339", "c26d86e7", "a6ba6071", "962e44d2")
 @cache
 def samples_of(commit: str) -> list[PrintedSample]:
     """Return what a real trace says of its ops."""
-    entries = json.loads(real_trace(commit).read_text())["entries"]
+    entries = json.loads(corpus_trace(commit).read_text())["entries"]
     found = Counter(
         (e["operation_type"], e["dst_name"], tuple(s["name"] for s in e["sources"]))
         for e in entries

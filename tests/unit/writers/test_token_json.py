@@ -19,7 +19,7 @@ from ggscope.writers.token_json import TokenJson
 from sentences import assert_sides
 from support import need_corpus
 from tensor_files import NO_LAYER, Rec, Src, encode, llama_trace, table_of, weight
-from token_files import TWINS, document, op_names, read_file, read_text, real_trace
+from token_files import TWINS, corpus_trace, document, op_names, read_file, read_text
 
 UNLIKE = ("info", "ops", "spans.op", "warnings")
 
@@ -56,7 +56,7 @@ def assert_same_content(a: Trace, b: Trace) -> None:
 
 @pytest.mark.parametrize("commit", [commit for commit, _ in TWINS])
 def test_real_trace_is_written_byte_for_byte(commit: str) -> None:
-    path = real_trace(commit)
+    path = corpus_trace(commit)
 
     texts = texts_of(read_file(path))
 
@@ -67,7 +67,7 @@ def test_real_trace_is_written_byte_for_byte(commit: str) -> None:
 def test_records_are_written_as_their_exporter_did(commit: str, twin: str) -> None:
     trace = read_binary(need_corpus() / "tracer" / twin)
 
-    assert texts_of(trace) == {"token-00000.json": real_trace(commit).read_bytes()}
+    assert texts_of(trace) == {"token-00000.json": corpus_trace(commit).read_bytes()}
 
 
 def test_experts_are_written_as_they_were_listed(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from support import need_corpus
 from tensor_files import Rec, Src, decode, encode, llama_trace, table_of, weight
 from token_files import (
     TWINS,
+    corpus_trace,
     document,
     op_names,
     read_file,
     read_object,
     read_text,
-    real_trace,
 )
 
 UNLIKE = ("info", "ops", "spans.op", "warnings")
@@ -66,7 +66,7 @@ def test_real_trace_gives_the_same_tables_as_its_records(
 ) -> None:
     records = read_records(need_corpus() / "tracer" / twin)
 
-    trace = read_file(real_trace(commit))
+    trace = read_file(corpus_trace(commit))
 
     assert_same_content(trace, records)
     assert trace.claims is not None
@@ -75,7 +75,7 @@ def test_real_trace_gives_the_same_tables_as_its_records(
 
 @pytest.mark.parametrize("commit", [commit for commit, _ in TWINS])
 def test_real_trace_counts_equal_the_index(commit: str) -> None:
-    path = real_trace(commit)
+    path = corpus_trace(commit)
     corpus = need_corpus()
     index = json.loads((corpus / "INDEX.json").read_text())
     expect = next(

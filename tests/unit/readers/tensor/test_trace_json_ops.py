@@ -13,11 +13,11 @@ from tensor_files import Rec, Src
 from token_files import (
     OPS,
     TWINS,
+    corpus_trace,
     document,
     op_names,
     read_file,
     read_object,
-    real_trace,
 )
 
 CODES = {name: code for code, name in OPS.items()}
@@ -43,7 +43,7 @@ def notices(trace: Trace) -> dict[str, str]:
 def test_misprinted_trace_is_repaired_with_a_notice(
     tmp_path: Path, commit: str
 ) -> None:
-    path = real_trace(commit)
+    path = corpus_trace(commit)
 
     trace = read_object(tmp_path, misprinted(path))
 
@@ -58,7 +58,7 @@ def test_misprinted_trace_is_repaired_with_a_notice(
 def test_misprinted_trace_is_left_alone_where_that_is_asked_for(
     tmp_path: Path,
 ) -> None:
-    value = misprinted(real_trace("3584a339"))
+    value = misprinted(corpus_trace("3584a339"))
 
     trace = read_object(tmp_path, value, ops="as-printed")
 
@@ -72,7 +72,7 @@ def test_misprinted_trace_is_left_alone_where_that_is_asked_for(
 
 
 def test_named_table_is_the_writers_when_repairing(tmp_path: Path) -> None:
-    path = real_trace("c26d86e7")
+    path = corpus_trace("c26d86e7")
 
     trace = read_object(tmp_path, misprinted(path), ops="ggml-2025-11-25-95")
 
@@ -142,7 +142,7 @@ def test_doubtful_names_are_shown_as_printed_and_noted(tmp_path: Path) -> None:
 
 
 def test_schema_of_128_bytes_keeps_its_own_numbers() -> None:
-    trace = read_file(real_trace("71099aab"))
+    trace = read_file(corpus_trace("71099aab"))
 
     assert trace.ops == replace(TRACER_PRIVATE, source="spelled")
     assert set(op_names(trace)) == {"MUL_MAT"}
