@@ -33,6 +33,8 @@ from ggscope_capture.config import (
 if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
 
+_SLOWEST = 0.01
+"""Tokens a second that a demo may be kept to."""
 _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
 
 
@@ -142,8 +144,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     demo.add_argument(
         "--pace", type=float, metavar="N",
-        help="at most N tokens a second, so that a person can follow; a llama.cpp that "
-        "is a program of its own runs as fast as it can",
+        help="at most N tokens a second, so that a person can follow",
     )  # fmt: skip
     demo.set_defaults(do=_demo)
 
@@ -609,7 +610,9 @@ def _demo_held(options: argparse.Namespace) -> int:
     from ggscope_capture import launcher, models, targets
     from ggscope_capture.child import LaunchError
 
-    folder = options.folder
+    folder, pace = options.folder, options.pace
+    if pace is not None and not pace >= _SLOWEST:
+        raise _CommandError(f"a pace is {_SLOWEST} or more tokens a second")
     if options.model not in models.SHAPES:
         raise _CommandError(
             f"there is no model {options.model}; there are {', '.join(models.SHAPES)}"
@@ -628,13 +631,18 @@ def _demo_held(options: argparse.Namespace) -> int:
     command = target.command(
         model, options.prompt, tokens=options.tokens, threads=options.threads
     )
-    if options.pace is not None and target.kind != "program":
-        command += ["--pace", str(options.pace)]
-        complain(f"waits between tokens: at most {options.pace:g} a second")
+    environment = dict(os.environ)
+    if pace is not None:
+        if target.kind == "program":
+            environment["GGSCOPE_PACE_NS"] = str(round(1e9 / pace))
+        else:
+            command += ["--pace", str(pace)]
+        complain(f"waits between tokens: at most {pace:g} a second")
     configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
     launch = launcher.Launch(
         command, configuration, _Log(configuration.settings),
         _writer(configuration.settings, command), requires=True,
+        environment=environment,
     )  # fmt: skip
     try:
         return launch.run()

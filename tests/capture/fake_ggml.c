@@ -10,6 +10,7 @@
 //   -DCLOSED      nothing is: a device is asked for a backend, which computes
 //   -DASKED       only backends are; real threads ask an extra type of buffers before
 //                 each op, as ggml-cpu does, and one asks about all ops beforehand
+//   -DDECODES     graphs are computed within calls of llama_decode and llama_process
 //
 // A program of its own with -DPROGRAM:
 //   fake NODES GRAPHS [THREADS [PLAN]]
@@ -355,6 +356,32 @@ int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
     }
     backend->context = plan;
     return backend->compute(backend, graph);
+}
+#elif defined(DECODES)
+struct llama_batch {
+    int32_t n_tokens;
+    void *members[6];
+};
+
+__attribute__((noinline)) int32_t llama_decode(void *context, struct llama_batch batch)
+{
+    void **both = context;
+    return batch.n_tokens + ggml_graph_compute(both[0], both[1]);
+}
+
+__attribute__((noinline)) int32_t llama_process(void *context, int type, void *batch)
+{
+    void **both = context;
+    return type + (batch != NULL) + ggml_graph_compute(both[0], both[1]);
+}
+
+int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
+{
+    static int n_before;
+    void *both[] = {graph, plan};
+    if (n_before++ % 2) // what newer programs call instead
+        return llama_process(both, 0, NULL);
+    return llama_decode(both, (struct llama_batch){0});
 }
 #else
 int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)

@@ -98,6 +98,24 @@ def test_completion_is_traced_as_it_is(
     assert sidecar["extension_records"] > 0 if "moe" in model else True
 
 
+def test_demo_keeps_the_program_that_it_finds_to_a_pace(tmp_path: Path) -> None:
+    program = built("shared")
+    line = [sys.executable, "-m", "ggscope_capture", "demo", str(tmp_path)]
+    line += ["--model", "nano", "--tokens", "6", "--threads", "1", "--pace", "50"]
+    path = f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    done = subprocess.run(
+        line, env=os.environ | {"PATH": path}, capture_output=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert f"runs {program}".encode() in done.stderr
+    sidecar = json.loads((tmp_path / "nano.json").read_bytes())
+    begins = [c["begin"] for c in sidecar["host"] if c["kind"] == "decode"]
+    assert len(begins) == 6
+    assert (np.diff(np.sort(begins)) > 19_000_000).all()
+
+
 def test_library_that_calls_itself_directly_tells_begins(
     tiny_models: dict[str, Path], tmp_path: Path
 ) -> None:

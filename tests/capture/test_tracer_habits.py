@@ -59,7 +59,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kinds = {"": [], "-direct": ["-DDIRECT"]}
     for place in FIELDS:
         kinds[f"-field-{place}"] = [f"-DFIELD_AT={place}"]
-    for kind in ("card", "sealed", "closed", "asked"):
+    for kind in ("card", "sealed", "closed", "asked", "decodes"):
         kinds[f"-{kind}"] = [f"-D{kind.upper()}"]
     kinds["-open"] = ["-DNO_BARRIER"]
     for kind, flags in kinds.items():
@@ -98,6 +98,25 @@ def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
     assert np.all(np.bincount(records["node"]) == GRAPHS * 3)
     assert check_of(opened)["result"] == 1
     assert opened.value("state") == ring.State.ENDED
+
+
+@pytest.mark.parametrize("pace_ms", [0, 20])
+def test_decodes_keep_a_pace_where_one_is_set(pace_ms: int, fake: Fake) -> None:
+    wanted = {"GGSCOPE_PACE_NS": str(pace_ms * 1_000_000)} if pace_ms else {}
+    assert fake.run(NODES, GRAPHS, kind="-decodes", **wanted) == 0
+
+    opened, records = taken(fake.folder / "ring")
+    events = [e for e in opened.events() if e.type == ring.Frame.HOST]
+    calls = [e.struct("event_host")[0] for e in events]
+    begins = np.sort([c["begin"] for c in calls if c["kind"] == ring.Host.DECODE])
+
+    assert len(records) == NODES * GRAPHS
+    assert len(begins) == GRAPHS - 1  # the first one found the library untouched
+    # A clock of another resolution may round a sleep; no decode begins much too soon.
+    assert (np.diff(begins.astype(np.int64)) >= pace_ms * 990_000).all()
+    # The waits lie between the calls: within them there is nothing but the graph.
+    took = np.median([int(c["end"] - c["begin"]) for c in calls])
+    assert took < 20_000_000
 
 
 def test_a_ring_is_its_owners_alone(fake: Fake) -> None:

@@ -556,6 +556,50 @@ def test_text_is_hidden_and_shown(run, qtbot, traced):
     ended(document, qtbot)
 
 
+def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
+    run, window, qtbot, traced
+):
+    traced()
+    document = run("--waits")
+    pane = document.program
+    bar = pane.text.verticalScrollBar()
+    words = "many words that break into lines " * 9
+    for n in range(200):
+        pane._on_said(n % 2 == 0, f"{n} {words}\n")
+    window.resize(900, 600)
+    pane._on_said(False, "after that\n")
+    QApplication.processEvents()
+    pane._on_said(False, "after that, too\n")
+    qtbot.waitUntil(lambda: bar.maximum() > 200)
+    at_end = bar.value(), bar.maximum()
+    bar.triggerAction(bar.SliderAction.SliderPageStepSub)
+    seen = bar.value()
+    pane._on_said(False, "more\n" * 20)
+
+    assert at_end[0] == at_end[1]
+    assert bar.value() == seen < at_end[0]
+    bar.triggerAction(bar.SliderAction.SliderToMaximum)
+    pane._on_said(False, "more\n" * 20)
+    assert bar.value() == bar.maximum()
+    document.run.stop()
+    ended(document, qtbot)
+
+
+def test_panes_and_text_share_what_a_window_loses(run, window, qtbot, traced):
+    traced()
+    window.resize(1600, 1000)
+    document = run("--waits")
+    before = document.program.height()
+    window.resize(900, 600)
+    qtbot.waitUntil(lambda: window.height() == 600)
+    QApplication.processEvents()
+
+    assert document.program.height() < before
+    assert document.program.height() < 600 / 5
+    document.run.stop()
+    ended(document, qtbot)
+
+
 def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch):
     asked = []
     monkeypatch.setattr(

@@ -337,7 +337,9 @@ class Document(QWidget):
         both = GripSplitter(Qt.Orientation.Vertical, self)
         both.addWidget(self._stack)
         both.addWidget(pane)
-        both.setStretchFactor(0, 1)
+        # In a window that becomes smaller both do.
+        both.setStretchFactor(0, 6)
+        both.setStretchFactor(1, 1)
         height = min(self.window().height() // 7, _PROGRAM_PX)
         both.setSizes([1000, height])
         run.is_silent.connect(self._on_silent)

@@ -300,7 +300,7 @@ class ProgramPane(QFrame):
         self.setObjectName("program")
         self.setAccessibleName(self.tr("Program"))
         self.run = run
-        self._can_save = False
+        self._can_save, self._is_at_end = False, True
         self.state = label("", self)
         self.state.setProperty("role", "liveState")
         self.words = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
@@ -310,6 +310,9 @@ class ProgramPane(QFrame):
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName(self.tr("What the program says"))
         self.text.setPlaceholderText(self.tr("What the program says appears here."))
+        bar = self.text.verticalScrollBar()
+        bar.actionTriggered.connect(self._on_scrolled)
+        bar.rangeChanged.connect(self._go_to_end)
         self.stop = button(
             self.tr("Stop program"),
             run.stop,
@@ -400,8 +403,6 @@ class ProgramPane(QFrame):
             self._append(is_error, text)
 
     def _append(self, is_error: bool, text: str) -> None:
-        bar = self.text.verticalScrollBar()
-        is_at_end = bar.value() >= bar.maximum() - 1
         role = (
             QPalette.ColorRole.PlaceholderText if is_error else QPalette.ColorRole.Text
         )
@@ -410,7 +411,19 @@ class ProgramPane(QFrame):
         cursor = QTextCursor(self.text.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.insertText(text, look)
-        if is_at_end:
+        self._go_to_end()
+
+    def _on_scrolled(self) -> None:
+        """Stay where a person has scrolled to, or go on with the end.
+
+        Asked of what people do alone: lines that break anew move the bar, too.
+        """
+        bar = self.text.verticalScrollBar()
+        self._is_at_end = bar.sliderPosition() == bar.maximum()
+
+    def _go_to_end(self) -> None:
+        if self._is_at_end:
+            bar = self.text.verticalScrollBar()
             bar.setValue(bar.maximum())
 
     def _on_fold(self) -> None:

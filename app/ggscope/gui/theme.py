@@ -60,6 +60,7 @@ def style_sheet(theme: Theme, base_px: int, mono: str = "monospace") -> str:
         "large": f"{round(base_px * 1.35)}px",
         "title": f"{round(base_px * 2.0)}px",
         "control": f"{max(24, round(base_px * 2.1))}px",
+        "four_lines": f"{round(base_px * 5.2)}px",
         "row": f"{max(24, round(base_px * 2.0))}px",
     }
     return Template(_SHEET).substitute(names)
@@ -119,7 +120,9 @@ QTabBar#drawerTabs::tab:selected { background: transparent; color: $text;
 #program { background: $pane; border-top: 1px solid $line; }
 #program QLabel { font-size: $small; }
 #program QPushButton { padding: 0 8px; font-size: $small; }
-#program QPlainTextEdit { border: none; border-radius: 0; }
+#program QPlainTextEdit {
+  border: none; border-radius: 0; padding: 2px 8px; min-height: $four_lines;
+}
 #program QLabel[level="good"] { color: $accent; font-weight: bold; }
 QDialog QLabel[level="good"] { color: $accent; }
 #program QLabel[level="caution"] { color: $caution; font-weight: bold; }
