@@ -121,6 +121,7 @@ CONDITIONS = {
     "routing_of_first_token": "a prompt's records list the experts of one token",
     "routing_used_unknown": "how many of the listed experts are used is not recorded",
     "shared_ops": "several threads record the same op",
+    "threads_not_compared": "so many threads do other ops that not all are compared",
     "time_gap": "a pause between records of a pass is far longer than its ops",
     "truncated_names": "names fill their field",
     "truncated_record": "the file ends inside a record",

@@ -40,6 +40,10 @@ patterns are chance, as of two models that run side by side."""
 
 _SAMPLE = 4096
 _MOST_LANES = 1024
+_LOOKS, _LOOKS_A_ROW = 1 << 24, 16
+_LOOKS_A_PAIR = 2048
+"""So many looks at a row of another thread are made in all, and more for each row that
+there is. What two threads cost whatever their rows counts as some more."""
 
 
 def op_starts(rows: Records, op: Array, ops: OpTable, pieces: Pieces) -> Bools:
@@ -216,8 +220,12 @@ def _joined_claims(claims: Claims, joins: Joins, head: I64) -> Claims:
     return Claims(**columns, has_results=claims.has_results)
 
 
-def repeated_rows(rows: Records, of_row: Array, pieces: Pieces) -> list[I64]:
+def repeated_rows(
+    rows: Records, of_row: Array, pieces: Pieces
+) -> tuple[list[I64], int]:
     """Return the rows, lane by lane, whose op a row of an earlier lane tells of.
+
+    The second number is that of the threads which were not looked at.
 
     Parameters
     ----------
@@ -226,18 +234,25 @@ def repeated_rows(rows: Records, of_row: Array, pieces: Pieces) -> list[I64]:
     Notes
     -----
     Threads that share their ops are a crew; a thread that shares none with a crew
-    founds one, at the cost of a look at some thousand of its rows per crew. More than
-    `_MOST_LANES` threads, which no machine has, are not looked at.
+    founds one, at the cost of a look at some thousand of its rows per crew. So that
+    this ends soon where each thread does something else, such looks are counted; and
+    more than `_MOST_LANES` threads, which no machine has, are not looked at.
     """
     first = rows.lane_first
+    n_lanes = len(first) - 1
     found: list[I64] = []
     crews: list[tuple[I64, Array]] = []
-    if len(first) - 1 > _MOST_LANES:
-        return found
-    for low, high in pairwise(first.tolist()):
+    if n_lanes > _MOST_LANES:
+        return found, n_lanes
+    looks = _LOOKS + _LOOKS_A_ROW * len(of_row)
+    for lane, (low, high) in enumerate(pairwise(first.tolist())):
         pieces.check()
         mine = rows.start[low:high], of_row[low:high]
+        each = _LOOKS_A_PAIR + (2 * _REACH + 1) * min(high - low, _SAMPLE)
         for number, crew in enumerate(crews):
+            looks -= each
+            if looks < 0:
+                return found, n_lanes - lane
             is_same = _shared(*crew, *mine, pieces)
             if is_same is not None:
                 found.append(low + np.flatnonzero(is_same))
@@ -246,7 +261,7 @@ def repeated_rows(rows: Records, of_row: Array, pieces: Pieces) -> list[I64]:
         else:
             if high > low:
                 crews.append(mine)
-    return found
+    return found, 0
 
 
 def _merged(

@@ -229,7 +229,8 @@ def add_spans(
     n_cut = 0
     if patterns.is_cut.any():
         spans["flags"], n_cut = _flags_of_cut_names(draft, patterns, of_row, pieces)
-    repeated = repeated_rows(draft.rows, of_row, pieces)
+    repeated, n_apart = repeated_rows(draft.rows, of_row, pieces)
+    note_count(builder, "threads_not_compared", n_apart)
     if repeated:
         flags = spans["flags"] if patterns.is_cut.any() else spans["flags"].copy()
         for rows in repeated:
@@ -531,6 +532,11 @@ _COUNTED = {
         "records tell of an op that a record of another thread tells of too, for the "
         "threads compute it together. Its reads count once; which part of them is "
         "whose is not recorded.",
+    ),
+    "threads_not_compared": (
+        Severity.NOTICE,
+        "threads are not compared with the others, of which there are too many: an op "
+        "that several of them compute together counts once for each.",
     ),
     "duplicate_records": (
         Severity.INFO,

@@ -12,6 +12,7 @@ from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
+from ggscope.readers.tensor import repeats
 from ggscope.readers.tensor.reader import TensorAccessReader
 from tensor_files import Rec, encode, llama_trace
 
@@ -127,3 +128,39 @@ def test_a_thread_that_does_other_ops_keeps_them(tmp_path: Path) -> None:
     others = [replace(r, thread=7, dst=r.dst + "x") for r in RECORDS]
 
     assert n_repeated(read(tmp_path, [*RECORDS, *others])) == 0
+
+
+def unlike(n_threads: int, n_each: int = 2) -> list[Rec]:
+    """Return records of threads of which each does other ops than all others."""
+    return [
+        Rec(1000 * (k * n_threads + thread), f"x{thread}-{k}", thread=thread)
+        for k in range(n_each)
+        for thread in range(n_threads)
+    ]
+
+
+@pytest.mark.parametrize(("n_threads", "n_apart"), [(40, 0), (900, None), (1100, 1100)])
+def test_threads_that_share_nothing_are_compared_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_threads: int, n_apart: int | None
+) -> None:
+    looked: list[int] = []
+    look = repeats._shared
+    monkeypatch.setattr(repeats, "_shared", lambda *a: looked.append(1) or look(*a))
+
+    trace = read(tmp_path, unlike(n_threads))
+
+    notes = [w for w in trace.warnings if w.code == "threads_not_compared"]
+    assert n_repeated(trace) == 0
+    assert len(looked) < 10_000
+    if n_apart is None:
+        (note,) = notes
+        assert 700 < note.count < 900
+    else:
+        assert [w.count for w in notes] == ([n_apart] if n_apart else [])
+
+
+def test_many_threads_that_compute_together_are_all_compared(tmp_path: Path) -> None:
+    trace = read(tmp_path, on_threads(300))
+
+    assert n_repeated(trace) == 299 * len(RECORDS)
+    assert "threads_not_compared" not in {w.code for w in trace.warnings}
