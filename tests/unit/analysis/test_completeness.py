@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from builders import OPS, finished, op_number, random_trace
+from ggscope.analysis.completeness import expected
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.sessions import runs
 from ggscope.analysis.sessions.join import SideFile, join
@@ -634,3 +635,46 @@ def test_spans_of_one_name_are_not_known() -> None:
     found = completeness(traced([one_pass()[:1]] * 20))
 
     assert not found.is_known
+
+
+def nearly_the_same(members: dict[str, set[int]], named: str) -> set[int]:
+    """Return the most layers of those that are nearly those of one: by all pairs."""
+    own = members[named]
+    unions = [own]
+    for other in members.values():
+        if len(own & other) >= 0.75 * len(own | other):
+            unions.append(own | other)
+    return max(unions, key=len)
+
+
+@pytest.mark.parametrize("most", [256, 3])
+def test_layers_of_an_op_are_those_of_the_most_like_it(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(expected, "_MOST_SETS", most)
+    rng = np.random.default_rng(3)
+    members = {
+        f"op{k}": {
+            int(x) for x in np.flatnonzero(rng.random(40) < 0.1 + 0.02 * (k % 20))
+        }
+        | {100 * k + i for i in range(k % 3)}
+        for k in range(60)
+    }
+    # Some have the layers of another one, but for one of them.
+    for k in range(0, 60, 3):
+        members[f"like{k}"] = members[f"op{k}"] ^ {int(rng.integers(0, 40))}
+    found = expected._Classes.__new__(expected._Classes)
+    found.members = {(n, 0): dict.fromkeys(sorted(s), 0) for n, s in members.items()}
+    found.layers = set(range(10_000))
+    places = sorted(set().union(*members.values()))
+    found._places = {layer: place for place, layer in enumerate(places)}
+    found._sets = {}
+
+    for name, own in members.items():
+        if len(own) < 4:
+            continue
+        layers, of_all = found.expected((name, 0)), nearly_the_same(members, name)
+        assert own <= layers
+        assert len(layers) <= len(of_all)
+        assert most < len(members) or layers == of_all
+    assert len(found._sets) <= most

@@ -7,6 +7,8 @@ computed; or so many passes have it that its absence is chance, and not another 
 What has no regularity is called not known, never complete.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import comb, lgamma
 
@@ -58,6 +60,7 @@ _DOUBT = 1e-2
 """What is less likely than this is left out of the range that is told."""
 _OF_LAYERS = 0.75
 """Ops of so many layers are expected in the others, where something reads them."""
+_MOST_SETS = 256
 
 
 @dataclass(slots=True, eq=False)
@@ -350,6 +353,8 @@ class _Classes:
         self._kind = kind
         self.members: dict[tuple[str, int], dict[int, int]] = {}
         self._of: dict[int, tuple[str, int]] = {}
+        self._sets: dict[int, set[int]] = {}
+        self._places: dict[int, int] = {}
         self.layers: set[int] = set()
         for column, key in enumerate(kind.keys.tolist()):
             name = keys.text(trace, key)
@@ -358,6 +363,7 @@ class _Classes:
                 continue
             layer = int(name[begin:end])
             self.layers.add(layer)
+            self._places.setdefault(layer, len(self._places))
             # A cut name may have lost letters behind longer numbers of layers.
             named = (f"{name[:begin]}\0{name[end:]}", int(keys.op[key]))
             self.members.setdefault(named, {})[layer] = column
@@ -371,12 +377,29 @@ class _Classes:
         if len(own) >= _OF_LAYERS * len(self.layers):
             return self.layers
         # The most of those that are in nearly the same layers.
-        unions = [own]
-        for other in self.members.values():
-            both = own | set(other)
-            if len(own & set(other)) >= _OF_LAYERS * len(both):
-                unions.append(both)
-        return max(unions, key=len)
+        most, likest = 0, own
+        bits = self._bits(own)
+        for other, layers in (self._sets or self._set_out()).items():
+            n_both = (bits | other).bit_count()
+            if n_both > most and (bits & other).bit_count() >= _OF_LAYERS * n_both:
+                most, likest = n_both, layers
+        return own | likest
+
+    def _set_out(self) -> dict[int, set[int]]:
+        """Return the different sets of layers, as bits and as they are.
+
+        The most common ones of very many: each class is held against them.
+        """
+        found = Counter(self._bits(of) for of in self.members.values())
+        usual = {bits for bits, _ in found.most_common(_MOST_SETS)}
+        for of in self.members.values():
+            if (bits := self._bits(of)) in usual:
+                self._sets.setdefault(bits, set(of))
+        return self._sets
+
+    def _bits(self, layers: Iterable[int]) -> int:
+        """Return a set of layers as bits; a name may give any number of digits."""
+        return sum(1 << self._places[layer] for layer in layers)
 
     def have(self, piece: I64, key: I64, expected: I64) -> Bools:
         """Tell whether most other layers have, in the same pass, what one lacks."""
@@ -472,8 +495,10 @@ class Readers:
         at = np.unique(rows.key, return_index=True)[1]
         piece = np.searchsorted(rows.first, at, "right") - 1
         spans = np.full(len(at), -1, np.int64)
-        for number in distinct(piece).tolist():
-            some = piece == number
+        order = np.argsort(piece, kind="stable")
+        edges = np.flatnonzero(np.append(True, np.diff(piece[order]) != 0))
+        for some in np.split(order, edges[1:]):
+            number = int(piece[some[0]])
             ids = runs.of_run(int(rows.run[number]))
             spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
         for key, span in enumerate(spans.tolist()):
