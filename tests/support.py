@@ -78,3 +78,15 @@ def swept(places: Sequence[int]) -> Sequence[int]:
     One in twenty, others for another ``SEED`` of the run; ``GGSCOPE_SWEEP=1`` all.
     """
     return places[int(os.environ.get("SEED") or 0) % SWEEP_STEP :: SWEEP_STEP]
+
+
+def need_terminal() -> None:
+    """Skip the test where the system has no pseudo-terminals, as a bare root has none."""
+    import pty
+
+    try:
+        ends = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"no pseudo-terminal can be had here: {error}")
+    for end in ends:
+        os.close(end)

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from ggscope_capture import launcher, ring
+from support import need_terminal
 from tracing import info
 
 HERE = Path(__file__).parent
@@ -247,6 +248,7 @@ def test_interrupts_reach_the_program_once_however_they_are_sent(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
     """A terminal sends Ctrl+C to both; `kill` to the launcher alone."""
+    need_terminal()
     out = tmp_path / "out.bin"
     command = captured("run", "-o", out, "--", built["llama-echo"], "a", "b", "c")
     child, terminal = pty.fork()

@@ -15,6 +15,7 @@ from ggscope import cli
 from ggscope.cli import output
 from ggscope.text import markdown, one_line, xml
 from hostile_names import CONTROLS, FORMULAS, MARKUP, hostile_named
+from support import need_terminal
 
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]"
@@ -95,6 +96,7 @@ def test_a_terminal_gets_no_command_but_styles(monkeypatch, controls, reader) ->
 def test_a_real_terminal_gets_no_command(controls, tmp_path) -> None:
     import pty
 
+    need_terminal()
     here, there = pty.openpty()
     done = subprocess.Popen(
         [sys.executable, "-m", "ggscope", "info", str(controls["npu-json"]),

@@ -13,6 +13,7 @@ import pytest
 from ggscope.cli.arguments import COMMANDS, SHELLS, make_parser
 from ggscope.cli.shell import command_lines
 from ggscope.model.selection import BY
+from support import need_terminal
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 
@@ -86,6 +87,7 @@ def test_fish_completes_options_values_lists_and_files(run, tmp_path: Path) -> N
 def test_zsh_completes_at_the_first_tab(run, tmp_path: Path) -> None:
     import pty
 
+    need_terminal()
     (tmp_path / "_ggscope").write_text(run("completion", "zsh").out)
     (tmp_path / "longname.bin").touch()
     lines = ("ggscope sta", "ggscope export --view timeline,hea", "ggscope info lon")

@@ -310,7 +310,8 @@ def test_ring_that_is_cut_while_it_is_followed_ends_the_trace_and_not_the_viewer
         f"os.truncate(path, {size})\n"
         "news = [source.poll(), source.poll()]\n"
         "heard = source.heard()\n"
-        "print(news, heard.state.name, heard.words, len(source.snapshot().spans))\n"
+        "print(news, heard.state.name, heard.words, len(source.snapshot().spans),"
+        " flush=True)\n"
         "source.close()\n"
         "source.forget()\n"
         "os._exit(0)\n"  # the writer would find its own file cut
