@@ -81,7 +81,7 @@ def swept(places: Sequence[int]) -> Sequence[int]:
 
 
 def need_terminal() -> None:
-    """Skip the test where the system has no pseudo-terminals, as a bare root has none."""
+    """Skip the test where there are no pseudo-terminals, as in a bare root."""
     import pty
 
     try:
