@@ -15,6 +15,9 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 TokenBy = Literal["token", "pass"]
+_MOST_CELLS = 1 << 21
+"""Of more cells, a column holds several tokens: a file of 8 MB may name 32,000 of them
+and as many layers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +28,8 @@ class TokenLayers:
     ----------
     layers : int64[L], ascending; -1 first where ops without a layer occur.
     tokens : int64[T], ascending keys of tokens (see ``model.tokens``) or numbers of
-        passes; -1 last = none.
-    names : what people call them.
+        passes, the first one of each column; -1 last = none.
+    names : what people call them: "5", or "0–7" where a column holds several.
     by : whether columns are tokens as the file claims them, or passes.
     ops : int64[L, T], ops; each counts once, however many threads tell of it.
     bytes : int64[L, T], known bytes that they access, each op's once.
@@ -67,9 +70,11 @@ def token_layers(
     """
     spans, names = trace.spans, tokens_of(trace)
     finder = RowFinder(trace, by, token=names.key)
-    n_tokens = len(finder.rows)
     n_layers = 2 if spans.layer is None else int(spans.layer.max(initial=-1)) + 2
-    sums = np.zeros((3, n_layers * n_tokens), np.int64)
+    n_tokens = len(finder.rows) - 1  # the last row is that of no token
+    step = max(-(-n_layers * len(finder.rows) // _MOST_CELLS), 1)
+    n_columns = -(-n_tokens // step) + 1
+    sums = np.zeros((3, n_layers * n_columns), np.int64)
     found = account(trace)
     per_entry = np.append(found.per_entry(found.known), 0)
     n_left_out = done = 0
@@ -82,10 +87,11 @@ def token_layers(
             wanted &= (start >= time.start) & (start < time.end)
         row = np.flatnonzero(wanted)
         token = finder.of_spans(piece)[row]
+        column = np.where(token < n_tokens, token // step, n_columns - 1)
         layer = np.zeros(len(row), np.int64)
         if spans.layer is not None:
             layer += spans.layer[piece][row] + np.int64(1)
-        cell = layer * n_tokens + token
+        cell = layer * n_columns + column
         good = quality_of(spans.flags[piece][row]) <= Quality.DERIVED
         duration = (spans.end[piece] - spans.start[piece])[row]
         is_own = ~is_repeated(spans.flags[piece][row])
@@ -97,16 +103,25 @@ def token_layers(
         if watcher is not None:
             watcher.progress(done, len(spans))
     # Layers and tokens without any op are left out.
-    grid = sums.reshape(3, n_layers, n_tokens)
+    grid = sums.reshape(3, n_layers, n_columns)
     layers = np.flatnonzero(grid[0].any(axis=1))
-    tokens = np.flatnonzero(grid[0].any(axis=0))
-    numbers = np.append(finder.rows.first, -1)[tokens]
+    columns = np.flatnonzero(grid[0].any(axis=0))
+    numbers = np.append(finder.rows.first, -1)
+    first = np.minimum(columns * step, n_tokens)
+    last = np.where(
+        columns < n_columns - 1, np.minimum(first + step, n_tokens) - 1, first
+    )
     called = names if by == "token" else Tokens(None)
-    ops, n_bytes, ticks = (part[np.ix_(layers, tokens)] for part in grid)
+    ops, n_bytes, ticks = (part[np.ix_(layers, columns)] for part in grid)
     return TokenLayers(
         layers - 1,
-        numbers,
-        tuple(called.text(n) or "none" for n in numbers.tolist()),
+        numbers[first],
+        tuple(
+            called.text(a) + (f"–{called.text(b)}" if b != a else "") or "none"
+            for a, b in zip(
+                numbers[first].tolist(), numbers[last].tolist(), strict=True
+            )
+        ),
         by,
         ops,
         n_bytes,

@@ -1,11 +1,13 @@
 """The matrix of layers by tokens against a pivot in plain Python."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from builders import llama_like_trace, statistics
+from ggscope.analysis.statistics import token_layers as module
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Quality, SpanFlag, quality_of
@@ -87,3 +89,28 @@ def test_token_layers_leave_estimated_times_out_and_say_how_many():
 def test_token_layers_stop_when_cancelled():
     with pytest.raises(Cancelled):
         token_layers(llama_like_trace(), watcher=CancelAfter(0))
+
+
+@pytest.mark.parametrize("most", [1, 17, 40, 1000])
+def test_columns_of_several_tokens_hold_what_each_of_them_has(monkeypatch, most):
+    trace = llama_like_trace(tokens=9, layers=3)
+    token = trace.spans.token.copy()
+    token[::7] = -1  # some ops are of no token
+    trace = replace(trace, spans=replace(trace.spans, token=token))
+    each = token_layers(trace)
+    monkeypatch.setattr(module, "_MOST_CELLS", most)
+
+    found = token_layers(trace)
+
+    assert found.layers.tolist() == each.layers.tolist()
+    held = np.searchsorted(found.tokens[:-1], each.tokens[:-1], "right") - 1
+    held = np.append(held, len(found.tokens) - 1)
+    for name in ("ops", "bytes", "ticks"):
+        sums = np.zeros_like(getattr(found, name))
+        np.add.at(sums.T, held, getattr(each, name).T)
+        assert np.array_equal(getattr(found, name), sums), name
+    assert found.names[-1] == each.names[-1] == "none"
+    last = each.names[-2]
+    wide = {1: f"0–{last}", 1000: last}
+    assert found.names[-2] == wide.get(most, found.names[-2])
+    assert len(found.tokens) == len(set(held.tolist()))
