@@ -153,7 +153,7 @@ OF_EXPERTS: dict[str, tuple[Callable[[], str], Callable[[], str]]] = {
     "Counts are accesses: an expert has several tensors.": (
         lambda: about(sliced(0, 0)), lambda: about(routed(CHOSEN)),
     ),
-    "{0} without layer or expert left out": (
+    "{0} without a usable layer or expert left out": (
         lambda: about(routed(CHOSEN, layers=[0, -1])),
         lambda: about(routed(CHOSEN, layers=[0, 1])),
     ),

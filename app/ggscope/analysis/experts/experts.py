@@ -22,8 +22,9 @@ from ggscope.model.tables import I64, Array, ranges, ranked, taken
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
-MOST_EXPERTS = 1 << 12
-"""An expert number beyond is damage; a grid of it would have no bounds."""
+MOST_EXPERTS, MOST_LAYERS = 1 << 12, 1 << 9
+"""Numbers of experts and layers beyond are damage; a grid of them would fill the
+memory: 9 GB for a table of 650 kB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -323,7 +324,7 @@ def _sums(group: Array, values: I64, n: int) -> I64:
 def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
     routing = trace.routing
     usable = (routing.layer >= 0) & (routing.expert >= 0)
-    usable &= routing.expert < MOST_EXPERTS
+    usable &= (routing.expert < MOST_EXPERTS) & (routing.layer < MOST_LAYERS)
     kept = slice(None) if usable.all() else np.flatnonzero(usable)
     layer, expert = routing.layer[kept], routing.expert[kept]
     n = len(layer)
@@ -353,20 +354,21 @@ def _of_accesses(trace: Trace, slices: ExpertSlices) -> Choices:
     if not len(found.layer):
         stacked = touches_stacks(trace)
         source = ExpertSource.STACKS if stacked else ExpertSource.NONE
-    n = len(found.layer)
+    kept = found.layer < MOST_LAYERS
+    n = int(np.count_nonzero(kept))
     return _choices(
         trace,
         slices,
-        found.layer,
-        found.expert,
-        found.token,
+        found.layer[kept],
+        found.expert[kept],
+        found.token[kept],
         source=source,
         rank=np.full(n, -1, np.int16),
         score=np.full(n, np.nan, np.float32),
         is_used=np.ones(n, np.bool_),
-        weight=found.n_accesses,
-        bytes=found.bytes,
-        n_left_out=found.n_left_out,
+        weight=found.n_accesses[kept],
+        bytes=found.bytes[kept],
+        n_left_out=found.n_left_out + int(found.n_accesses[~kept].sum()),
     )
 
 
@@ -412,7 +414,8 @@ def _number_of_experts(
 
 def _layers(slices: ExpertSlices, layer: Array) -> tuple[I64, npt.NDArray[np.int32]]:
     """Return the layers that have experts, and the row of each choice's layer."""
-    numbers = np.union1d(slices.layers, distinct(layer)).astype(np.int64)
+    stacks = slices.layers[slices.layers < MOST_LAYERS]
+    numbers = np.union1d(stacks, distinct(layer)).astype(np.int64)
     lookup = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
     lookup[numbers] = np.arange(len(numbers))
     return numbers, lookup[layer]

@@ -89,7 +89,7 @@ def about_words(result: ExpertsResult) -> str:
         n_layers = format_count(len(choices.layers))
         parts.append(words.format(format_count(figures.n_open_layers), n_layers))
     if choices.n_left_out:
-        words = tr("{0} without layer or expert left out")
+        words = tr("{0} without a usable layer or expert left out")
         parts.append(words.format(format_count(choices.n_left_out)))
     return " · ".join(parts)
 

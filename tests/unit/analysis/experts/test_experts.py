@@ -195,6 +195,22 @@ def test_layer_and_expert_of_the_access_itself_come_first() -> None:
     assert np.argwhere(grid.count).tolist() == [[1, 2]]
 
 
+def test_layers_beyond_all_models_are_counted_as_left_out() -> None:
+    """Of 32,000 of them, a grid with 4,096 experts asked for 9 GB."""
+    chosen = np.array([[[0, 1]], [[2, 3]], [[4, 5]]])
+    builder = TraceBuilder()
+    table = routing(chosen)
+    layers = table.layer.copy()
+    layers[2:4], layers[4:] = 511, 32_000
+    builder.routing = replace(table, layer=layers)
+
+    choices = expert_choices(builders.finished(builder))
+
+    assert choices.layers.tolist() == [0, 511]
+    assert (len(choices), choices.n_left_out) == (4, 2)
+    assert expert_grid(choices).count.sum() == 4
+
+
 def test_accesses_of_no_layer_are_counted_as_left_out() -> None:
     rows = [("experts[1]", -1, -1, -1, 1, 0), *SLICES]
     trace = accessing([[(0, -1, -1, 10)]], [0, 0], [0, 1], rows)
