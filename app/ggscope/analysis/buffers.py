@@ -82,6 +82,10 @@ class Occupancy:
         return self.level[row] if row >= 0 else np.zeros(len(self.groups), np.int64)
 
 
+_MOST_GROUPS = 64
+"""Backends that have a level of their own; no machine has as many."""
+
+
 def occupancy(trace: Trace, by: Grouping = "usage") -> Occupancy:
     """Return how much memory buffers occupied, and when most.
 
@@ -167,6 +171,12 @@ def _groups(trace: Trace, by: Grouping) -> tuple[I64, tuple[str, ...]]:
         return lookup[buffers.usage], tuple(BufferUsage(u).name for u in numbers)
     distinct, group = np.unique(buffers.backend, return_inverse=True)
     titles = [trace.strings[i] if i >= 0 else "N/A" for i in distinct.tolist()]
+    if len(titles) > _MOST_GROUPS:
+        often = np.argsort(-np.bincount(group), kind="stable")[:_MOST_GROUPS]
+        titles = [titles[i] for i in often.tolist()] + ["other backends"]
+        place = np.full(len(distinct), _MOST_GROUPS, np.int64)
+        place[often] = np.arange(_MOST_GROUPS)
+        group = place[group]
     return group.astype(np.int64), tuple(titles)
 
 

@@ -95,6 +95,20 @@ def test_changes_at_one_instant_count_as_one() -> None:
     assert found.total.tolist() == [100, 100, 0]
 
 
+def test_very_many_backends_share_a_level() -> None:
+    """Of 20,000 of them in a file of 4 MB, a level each asked for 6 GB."""
+    often = [Life(10, backend=f"CUDA{k}") for k in range(64) for _ in range(2)]
+    seldom = [Life(10, backend=f"GPU{k}") for k in range(500)]
+
+    found = occupancy(buffers_trace([*seldom, *often]), "backend")
+
+    assert len(found.groups) == found.level.shape[1] == 65
+    assert {*found.groups[:64]} == {f"CUDA{k}" for k in range(64)}
+    assert found.groups[64] == "other backends"
+    assert found.level[-1].tolist() == [20] * 64 + [5000]
+    assert found.total[-1] == found.level[-1].sum()
+
+
 def test_groups_of_backends_are_named_and_the_unknown_one_is_too() -> None:
     trace = buffers_trace([Life(1, backend="CUDA0"), Life(2, backend=""), Life(4)])
 

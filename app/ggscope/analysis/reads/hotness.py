@@ -16,7 +16,7 @@ from ggscope.analysis.reads.account import Account, Direction, account
 from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
-from ggscope.model.tables import I64, Array, Space, ranges, ranked
+from ggscope.model.tables import I64, Array, Space, distinct, ranges, ranked
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -209,7 +209,10 @@ def _tokens(
         return np.zeros(table.n, np.int64), 0
     low = int(token.min())
     width = int(token.max()) - low + 1
-    n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
+    if width <= _MOST_DENSE:
+        n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
+    else:  # a damaged number stands for billions of tokens
+        n_tokens = len(distinct(token))
     # Each (token, pattern) touches the pattern's tensors.
     key = (token.astype(np.int64) - low) * n_patterns + pattern
     if width * n_patterns > _MOST_DENSE:

@@ -92,6 +92,16 @@ def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
     assert found.n_tokens == len(with_access)
 
 
+def test_a_damaged_token_number_is_one_token_more() -> None:
+    """Counted in a table of all numbers up to it, it asked for 16 GB."""
+    ops = [Op(k, (Read(0, 10),), token=t) for k, t in enumerate((0, 2**31 - 1, 1))]
+
+    found = heat(reads_trace(TENSORS, ops))
+
+    assert found.n_tokens == 3
+    assert found.tokens.tolist() == [3, 0, 0, 0, 0, 0]
+
+
 @settings(max_examples=40, deadline=None)
 @given(all_ops, st.integers(0, 50), st.integers(0, 50))
 def test_heat_of_a_range_is_that_of_the_ops_in_it(ops, a, b):
