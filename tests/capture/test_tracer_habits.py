@@ -112,8 +112,7 @@ def test_decodes_keep_a_pace_where_one_is_set(pace_ms: int, fake: Fake) -> None:
 
     assert len(records) == NODES * GRAPHS
     assert len(begins) == GRAPHS - 1  # the first one found the library untouched
-    # A clock of another resolution may round a sleep; no decode begins much too soon.
-    assert (np.diff(begins.astype(np.int64)) >= pace_ms * 990_000).all()
+    assert (np.diff(begins.astype(np.int64)) >= pace_ms * 1_000_000).all()
     # The waits lie between the calls: within them there is nothing but the graph.
     took = np.median([int(c["end"] - c["begin"]) for c in calls])
     assert took < 20_000_000

@@ -40,6 +40,11 @@ _COMMANDS = (
     ("check",),
     ("stats", "--by", "op"),
     ("stats", "--by", "tensor"),
+    ("stats", "--by", "token"),
+    ("stats", "--by", "layer"),
+    ("stats", "--by", "expert"),
+    ("hot",),
+    ("cache",),
 )
 _OPTION_VALUES = {
     "range": ("0:1", "1:3", "5%:50%", "3:", ":", "9:1", "x", "9" * 30, "-1:2", "%:%"),

@@ -392,37 +392,38 @@ static int32_t decoded(int32_t status, uint64_t begin)
     return status;
 }
 
-// Decodes of a thread begin so many ns after each other at least, where a person is to
-// follow them: the wait lies between two, and no time of any op has it.
-static void keep_pace(void)
+// Return when a decode begins. Those of a thread begin so many ns after each other at
+// least, where a person is to follow them: the wait lies between two, and no time of any
+// op has it.
+static uint64_t begin_in_pace(void)
 {
     static uint64_t pace = UINT64_MAX; // the same for all threads: whoever comes first
     static __thread uint64_t due;
     uint64_t wanted = __atomic_load_n(&pace, __ATOMIC_RELAXED);
+    uint64_t now = monotonic_ns();
     if (wanted == 0)
-        return;
+        return now;
     if (wanted == UINT64_MAX) {
         const char *text = getenv("GGSCOPE_PACE_NS");
         wanted = text && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : 0;
         wanted = wanted < 100000000000u ? wanted : 100000000000u;
         __atomic_store_n(&pace, wanted, __ATOMIC_RELAXED);
     }
-    uint64_t now = monotonic_ns();
     if (now < due) {
         int error = errno;
         uint64_t rest = due - now;
         struct timespec wait = {(time_t)(rest / 1000000000u), (long)(rest % 1000000000u)};
         nanosleep(&wait, NULL); // a signal ends it: the program may want to end
         errno = error;
-        now = due;
+        now = monotonic_ns();
     }
     due = now + wanted;
+    return now;
 }
 
 static int32_t decode(void *context, struct llama_batch batch)
 {
-    keep_pace();
-    uint64_t begin = monotonic_ns();
+    uint64_t begin = begin_in_pace();
     return decoded(real.decode(context, batch), begin);
 }
 
@@ -434,8 +435,7 @@ static int32_t encode(void *context, struct llama_batch batch)
 
 static int32_t process(void *context, int type, void *batch)
 {
-    keep_pace();
-    uint64_t begin = monotonic_ns();
+    uint64_t begin = begin_in_pace();
     return decoded(real.process(context, type, batch), begin);
 }
 
