@@ -33,8 +33,6 @@ from ggscope_capture.config import (
 if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
 
-_SLOWEST = 0.01
-"""Tokens a second that a demo may be kept to."""
 _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
 
 
@@ -609,10 +607,11 @@ def _demo(options: argparse.Namespace) -> int:
 def _demo_held(options: argparse.Namespace) -> int:
     from ggscope_capture import launcher, models, targets
     from ggscope_capture.child import LaunchError
+    from ggscope_capture.driver import SLOWEST, SLOWEST_WORDS
 
     folder, pace = options.folder, options.pace
-    if pace is not None and not pace >= _SLOWEST:
-        raise _CommandError(f"a pace is {_SLOWEST} or more tokens a second")
+    if pace is not None and not pace >= SLOWEST:
+        raise _CommandError(SLOWEST_WORDS)
     if options.model not in models.SHAPES:
         raise _CommandError(
             f"there is no model {options.model}; there are {', '.join(models.SHAPES)}"

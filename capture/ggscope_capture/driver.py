@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 
 from ggscope_capture import files
 
+SLOWEST = 0.01
+SLOWEST_WORDS = f"a pace is {SLOWEST} or more tokens a second"
 _CONTEXT = 512
 """Tokens of a context that is made with the library's own defaults."""
 
@@ -222,8 +224,8 @@ def run(options: argparse.Namespace) -> None:
     llama = Llama(options.libs, quiet=not options.verbose)
     model = llama.load_model(options.model)
     prompt = llama.tokens(model, options.prompt)
-    if not options.pace >= 0.01:
-        raise DriverError("a pace is 0.01 or more tokens a second")
+    if not options.pace >= SLOWEST:
+        raise DriverError(SLOWEST_WORDS)
     # The context that the library makes by default holds so many.
     n = min(options.tokens, _CONTEXT - len(prompt))
     if options.tokens < 1:

@@ -16,6 +16,8 @@ from ggscope.model.trace import Trace
 Grouping = Literal["usage", "backend"]
 _USAGE_ORDER = (BufferUsage.WEIGHTS, BufferUsage.COMPUTE, BufferUsage.ANY)
 UNKNOWN = -1
+_MOST_GROUPS = 64
+"""Backends that have a level of their own; no machine has as many."""
 _KV_WORDS = ("kv", "cache_k", "cache_v")
 
 
@@ -80,10 +82,6 @@ class Occupancy:
         """Return the bytes of each group at a tick, int64[g]."""
         row = int(np.searchsorted(self.time, tick, "right")) - 1
         return self.level[row] if row >= 0 else np.zeros(len(self.groups), np.int64)
-
-
-_MOST_GROUPS = 64
-"""Backends that have a level of their own; no machine has as many."""
 
 
 def occupancy(trace: Trace, by: Grouping = "usage") -> Occupancy:
@@ -172,7 +170,9 @@ def _groups(trace: Trace, by: Grouping) -> tuple[I64, tuple[str, ...]]:
     distinct, group = np.unique(buffers.backend, return_inverse=True)
     titles = [trace.strings[i] if i >= 0 else "N/A" for i in distinct.tolist()]
     if len(titles) > _MOST_GROUPS:
-        often = np.argsort(-np.bincount(group), kind="stable")[:_MOST_GROUPS]
+        uses = np.bincount(group)
+        uses[distinct < 0] = len(group)  # what is not known is no other backend
+        often = np.argsort(-uses, kind="stable")[:_MOST_GROUPS]
         titles = [titles[i] for i in often.tolist()] + ["other backends"]
         place = np.full(len(distinct), _MOST_GROUPS, np.int64)
         place[often] = np.arange(_MOST_GROUPS)

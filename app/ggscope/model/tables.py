@@ -703,6 +703,13 @@ def ranked(values: Array) -> tuple[Array, I64, I64]:
     return values[first], first, place
 
 
+def alike(values: Array) -> list[I64]:
+    """Return where each different value is, int64[·] each, in the order of values."""
+    order = np.argsort(values, kind="stable")
+    edges = np.flatnonzero(np.diff(values[order])) + 1
+    return np.split(order, edges) if len(values) else []
+
+
 def ranges(begin: I64 | int, length: I64) -> I64:
     """Return the numbers ``begin[i] .. begin[i] + length[i]`` of all i, in order.
 

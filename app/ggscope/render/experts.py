@@ -357,6 +357,13 @@ def draw_experts(scene: ExpertsScene, look: Look, name: str) -> Drawn:
         grids.append(_second_grid(scene, frames(scene)[0]))
     is_wide = width >= _SIDE_BY_SIDE_PX
     left_out: list[str] = []
+    if n := choices.n_left_out:
+        is_access = choices.source is ExpertSource.ACCESSES
+        left_out.append(
+            f"Accesses without a usable layer or expert: {n:,}."
+            if is_access
+            else f"Choices without a usable layer or expert: {n:,}."
+        )
 
     def compose(height: float) -> DisplayList:
         whole = replace(scene, height=height)

@@ -100,12 +100,15 @@ def test_very_many_backends_share_a_level() -> None:
     often = [Life(10, backend=f"CUDA{k}") for k in range(64) for _ in range(2)]
     seldom = [Life(10, backend=f"GPU{k}") for k in range(500)]
 
-    found = occupancy(buffers_trace([*seldom, *often]), "backend")
+    unknown = Life(7, backend="")
+
+    found = occupancy(buffers_trace([unknown, *seldom, *often]), "backend")
 
     assert len(found.groups) == found.level.shape[1] == 65
-    assert {*found.groups[:64]} == {f"CUDA{k}" for k in range(64)}
+    assert found.groups[0] == "N/A"  # of it nobody knows that it is another one
+    assert {*found.groups[1:64]} < {f"CUDA{k}" for k in range(64)}
     assert found.groups[64] == "other backends"
-    assert found.level[-1].tolist() == [20] * 64 + [5000]
+    assert found.level[-1].tolist() == [7] + [20] * 63 + [5020]
     assert found.total[-1] == found.level[-1].sum()
 
 

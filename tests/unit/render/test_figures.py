@@ -16,7 +16,7 @@ from PySide6.QtGui import QImage
 
 from buffer_traces import busy_buffers
 from builders import random_trace, spans_trace
-from expert_traces import routed
+from expert_traces import accessing, routed
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import ExportError
@@ -56,6 +56,13 @@ def application(qapp: object) -> None:
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     return open_bundle(survey([ROOT / "resources" / "samples" / "moe-experiment"]))
+
+
+def experts_of(layer: int) -> Trace:
+    """Return accesses to an expert of layer 1 and one of another layer."""
+    rows = [(f"blk.{n}.ffn_up_exps.weight[2]", -1, 10, n, 2, 0) for n in (1, layer)]
+    accesses = [[(0, 1, 2, 10)], [(1, layer, 2, 10)]]
+    return accessing(accesses, [0, 1], [0, 0], rows)
 
 
 def captions(figure: Figure, *looks: Look) -> str:
@@ -190,6 +197,16 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
         "Bytes that are not known are left out beside the bars.",
         captions(hot, SINGLE),
         captions(hot, DOUBLE),
+    )
+    assert_sides(
+        "Choices without a usable layer or expert: *.",
+        captions(experts_figure(routed([[[0, 1], [2, 3]]], layers=[0, -1])), DOUBLE),
+        captions(experts_figure(routed([[[0, 1], [2, 3]]])), DOUBLE),
+    )
+    assert_sides(
+        "Accesses without a usable layer or expert: *.",
+        captions(experts_figure(experts_of(600)), DOUBLE),
+        captions(experts_figure(experts_of(6)), DOUBLE),
     )
     assert_sides(
         "There is no room for “*”.", captions(experts, short), captions(experts, SINGLE)

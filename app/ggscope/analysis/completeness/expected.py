@@ -10,6 +10,7 @@ What has no regularity is called not known, never complete.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import comb, lgamma
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from ggscope.analysis.sessions.runs import (
     ALIKE,
     FEW_SHORT,
-    SAMPLES,
+    REPEATS,
     Bools,
     Keys,
     Kind,
@@ -30,11 +31,12 @@ from ggscope.analysis.sessions.runs import (
     sampled_runs,
     sequences,
     spans_of,
+    without_repeats,
 )
 from ggscope.analysis.workers import Watcher
 from ggscope.model.graph import locate_node
 from ggscope.model.names import normalise, shape_of
-from ggscope.model.tables import I64, Quality, distinct, quality_of
+from ggscope.model.tables import I64, Quality, alike, distinct, quality_of
 from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
 
@@ -61,6 +63,7 @@ _DOUBT = 1e-2
 _OF_LAYERS = 0.75
 """Ops of so many layers are expected in the others, where something reads them."""
 _MOST_SETS = 256
+"""Each op's layers are held against so many others, and not against all."""
 
 
 @dataclass(slots=True, eq=False)
@@ -353,7 +356,6 @@ class _Classes:
         self._kind = kind
         self.members: dict[tuple[str, int], dict[int, int]] = {}
         self._of: dict[int, tuple[str, int]] = {}
-        self._sets: dict[int, set[int]] = {}
         self._places: dict[int, int] = {}
         self.layers: set[int] = set()
         for column, key in enumerate(kind.keys.tolist()):
@@ -379,23 +381,19 @@ class _Classes:
         # The most of those that are in nearly the same layers.
         most, likest = 0, own
         bits = self._bits(own)
-        for other, layers in (self._sets or self._set_out()).items():
+        for other, layers in self._usual.items():
             n_both = (bits | other).bit_count()
             if n_both > most and (bits & other).bit_count() >= _OF_LAYERS * n_both:
                 most, likest = n_both, layers
         return own | likest
 
-    def _set_out(self) -> dict[int, set[int]]:
-        """Return the different sets of layers, as bits and as they are.
-
-        The most common ones of very many: each class is held against them.
-        """
-        found = Counter(self._bits(of) for of in self.members.values())
-        usual = {bits for bits, _ in found.most_common(_MOST_SETS)}
-        for of in self.members.values():
-            if (bits := self._bits(of)) in usual:
-                self._sets.setdefault(bits, set(of))
-        return self._sets
+    @cached_property
+    def _usual(self) -> dict[int, set[int]]:
+        """The different sets of layers by their bits: the most common of very many."""
+        often = Counter(map(self._bits, self.members.values()))
+        usual = {bits for bits, _ in often.most_common(_MOST_SETS)}
+        sets = ((self._bits(of), set(of)) for of in self.members.values())
+        return {bits: layers for bits, layers in sets if bits in usual}
 
     def _bits(self, layers: Iterable[int]) -> int:
         """Return a set of layers as bits; a name may give any number of digits."""
@@ -429,11 +427,7 @@ def _is_read(kind: Kind, piece: I64, key: I64, readers: "Readers") -> Bools:
     result = np.zeros(len(piece), np.bool_)
     column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
     column[kind.keys] = np.arange(len(kind.keys))
-    order = np.argsort(key, kind="stable")
-    edges = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
-    for part in np.split(order, edges[1:]):
-        if not len(part):
-            continue
+    for part in alike(key):
         of = readers.of(int(kind.keys[key[part[0]]]))
         of = of[of < len(column)]
         of = column[of]
@@ -495,9 +489,7 @@ class Readers:
         at = np.unique(rows.key, return_index=True)[1]
         piece = np.searchsorted(rows.first, at, "right") - 1
         spans = np.full(len(at), -1, np.int64)
-        order = np.argsort(piece, kind="stable")
-        edges = np.flatnonzero(np.append(True, np.diff(piece[order]) != 0))
-        for some in np.split(order, edges[1:]):
+        for some in alike(piece):
             number = int(piece[some[0]])
             ids = runs.of_run(int(rows.run[number]))
             spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
@@ -558,11 +550,6 @@ MOST_PLACES = 200
 _FEWEST_OPS = 3
 _FITS = 0.9
 """So many ops are found in a graph that says what passes hold."""
-_REPEATS = 1.6
-"""A piece with so many rows per different op holds several passes."""
-_ANCHORS = 32
-_HEAD = 0.1
-"""More than this share of a pass before the first anchor is no head of it."""
 _AT_ENDS = 5
 """From so many unpaired events at the ends on, the recording stopped amid ops."""
 _TWO_EVENTS = "ggmlviz"
@@ -661,7 +648,7 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     # A graph begins that the trace shows as a span.
     is_graph = keys.op[rows.key] < 0
     rows = rows.cut(np.flatnonzero(is_graph & ~np.append(False, is_graph[:-1])))
-    rows = _without_repeats(rows, len(keys.op))
+    rows = without_repeats(rows, len(keys.op))
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in kinds(rows, len(keys.op), watcher):
         result.add(kind, losses(trace, kind, keys, readers))
@@ -734,47 +721,6 @@ def _why_not(trace: Trace) -> str:
     return ""
 
 
-def _without_repeats(rows: PassRows, n_keys: int) -> PassRows:
-    """Return the rows with pieces cut that hold several passes, by the op they share.
-
-    Only where a trace shows no passes at all: pieces that repeat nearly every op.
-    """
-    cuts: list[I64] = []
-    for piece in range(len(rows)) if len(rows) <= SAMPLES else ():
-        low, high = int(rows.first[piece]), int(rows.first[piece + 1])
-        seq = rows.key[low:high]
-        counts = np.bincount(seq, minlength=n_keys)
-        used = counts[counts > 0]
-        if high - low < _REPEATS * len(used):
-            return rows  # it shows what one pass is; where others end follows from it
-        usual = max(int(np.argmax(np.bincount(used))), int(np.median(used)))
-        once = np.flatnonzero(counts[seq] == usual)
-        if usual < 2 or not len(once):
-            continue
-        for anchor in once[:_ANCHORS].tolist():
-            begins = np.flatnonzero(seq == seq[anchor])
-            length = np.diff(np.append(begins, high - low))
-            middle = np.median(length)
-            if (np.abs(length - middle) <= 0.3 * middle).mean() > COVERED:
-                cuts.append(_with_heads(seq, begins, middle) + low)
-                break
-    return rows.cut(np.concatenate(cuts)) if cuts else rows
-
-
-def _with_heads(seq: npt.NDArray[np.int32], begins: I64, middle: float) -> I64:
-    """Return the begins of passes before the few ops that come before the anchor."""
-    head = seq[: begins[0]]
-    if not len(head) or len(head) > _HEAD * middle:
-        return begins
-    result = begins.copy()
-    for i in range(1, len(begins)):
-        at = int(begins[i])
-        while begins[i] - at < len(head) and seq[at - 1] in head:
-            at -= 1
-        result[i] = at
-    return result[1:]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Noted:
     """A missing record: the number of its pass, the piece, the column, the name."""
@@ -832,7 +778,7 @@ class _Sum:
 
         Where far more passes were found than that, their order follows no rule.
         """
-        if self._n_passes > _REPEATS * n_told + 2:
+        if self._n_passes > REPEATS * n_told + 2:
             return Completeness(False, "its passes are not alike")
         if self._n_covered < COVERED * n_rows or not self._n_passes:
             return Completeness(False, "its passes are not alike")

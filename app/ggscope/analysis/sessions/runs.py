@@ -365,6 +365,13 @@ _MOST_KINDS = 16
 SAMPLES = 256
 _NEIGHBOURS = 8
 _MOST_NOTED = 20_000
+REPEATS = 1.6
+"""A piece with so many rows per different op holds several passes."""
+_ANCHORS = 32
+_REGULAR = 0.5
+"""More than this share of the passes within a piece are about equally long."""
+_HEAD = 0.1
+"""More than this share of a pass before the first anchor is no head of it."""
 _PER_PIECE = ("run", "begin", "weight", "phase", "is_head", "is_tail")
 Bools = npt.NDArray[np.bool_]
 
@@ -480,6 +487,47 @@ class PassRows:
         """Return these pieces, then those of `other`."""
         first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
         return replace(stacked(self, other), first=first)
+
+
+def without_repeats(rows: PassRows, n_keys: int) -> PassRows:
+    """Return the rows with pieces cut that hold several passes, by the op they share.
+
+    Only where a trace shows no passes at all: pieces that repeat nearly every op.
+    """
+    cuts: list[I64] = []
+    for piece in range(len(rows)) if len(rows) <= SAMPLES else ():
+        low, high = int(rows.first[piece]), int(rows.first[piece + 1])
+        seq = rows.key[low:high]
+        counts = np.bincount(seq, minlength=n_keys)
+        used = counts[counts > 0]
+        if high - low < REPEATS * len(used):
+            return rows  # it shows what one pass is; where others end follows from it
+        usual = max(int(np.argmax(np.bincount(used))), int(np.median(used)))
+        once = np.flatnonzero(counts[seq] == usual)
+        if usual < 2 or not len(once):
+            continue
+        for anchor in once[:_ANCHORS].tolist():
+            begins = np.flatnonzero(seq == seq[anchor])
+            length = np.diff(np.append(begins, high - low))
+            middle = np.median(length)
+            if (np.abs(length - middle) <= 0.3 * middle).mean() > _REGULAR:
+                cuts.append(_with_heads(seq, begins, middle) + low)
+                break
+    return rows.cut(np.concatenate(cuts)) if cuts else rows
+
+
+def _with_heads(seq: npt.NDArray[np.int32], begins: I64, middle: float) -> I64:
+    """Return the begins of passes before the few ops that come before the anchor."""
+    head = seq[: begins[0]]
+    if not len(head) or len(head) > _HEAD * middle:
+        return begins
+    result = begins.copy()
+    for i in range(1, len(begins)):
+        at = int(begins[i])
+        while begins[i] - at < len(head) and seq[at - 1] in head:
+            at -= 1
+        result[i] = at
+    return result[1:]
 
 
 @dataclass(slots=True, eq=False)
