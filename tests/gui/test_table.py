@@ -2,19 +2,20 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import shiboken6
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
+from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
@@ -803,6 +804,64 @@ def test_badge_colours_tell_disk_from_buffer(view: TableView) -> None:
     }
 
     assert {"#0072b2", "#009e73"} <= seen
+
+
+def test_rows_are_painted_anew_where_they_change_and_only_there(
+    qtbot: QtBot, view: TableView, session: Session
+) -> None:
+    grid, trace = view.grid, session.trace
+    assert trace is not None
+    paints: list[QEvent.Type] = []
+
+    class Watch(QObject):
+        def eventFilter(self, _: QObject, event: QEvent) -> bool:
+            if event.type() == QEvent.Type.Paint:
+                paints.append(event.type())
+            return False
+
+    watch = Watch()
+    grid.viewport().installEventFilter(watch)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    first, second = grid.model.span_at(0), grid.model.span_at(1)
+    at = np.array([first])
+    hits = SearchHits("blk", at, trace.spans.start[at], np.empty(0, np.int64))
+    changes: list[Callable[[], object]] = [
+        lambda: session.select(Selection("spans", (first,))),
+        lambda: session.select(Selection("spans", (second,))),
+        lambda: grid._set_hovered(3),
+        lambda: grid.model.set_hits(hits),
+        lambda: grid.model.set_hits(None),
+        lambda: grid.hide_column("record", True),
+        lambda: session.set_absolute_time(True),
+        lambda: view.set_theme(theme("light")),
+        lambda: grid.scroll_pixels(7),
+        lambda: grid.scroll_pixels(24 * 3),
+        lambda: grid.clearFocus(),
+        lambda: view.set_detailed(True),
+        lambda: session.select(Selection("spans", (first,))),
+        lambda: view.set_detailed(False),
+        lambda: view.resize(900, 300),
+        lambda: session.set_trace(big_trace(50)),
+    ]
+    for change in changes:
+        before = grid.viewport().grab().toImage()
+        QTest.qWait(30)
+        paints.clear()
+        change()
+        qtbot.waitUntil(lambda: session.tasks.is_idle)
+        QTest.qWait(30)
+        n = len(paints)
+        after = grid.viewport().grab().toImage()
+        assert n or before == after
+
+    session.set_trace(session.trace, TraceChange.GREW)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    QTest.qWait(30)
+    paints.clear()
+    session.set_trace(session.trace, TraceChange.GREW)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    QTest.qWait(30)
+    assert not paints
 
 
 def test_current_row_is_given_to_screen_readers(

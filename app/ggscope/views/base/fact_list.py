@@ -42,11 +42,12 @@ class FactList(QWidget):
 
     def set_facts(self, facts: tuple[Fact, ...]) -> None:
         """Show these."""
-        if facts != self._facts:
-            self._heights.clear()
-            # Until it is painted again nobody knows which row is where.
-            self._rows.clear()
+        if facts == self._facts:
+            return
         self._facts = facts
+        self._heights.clear()
+        # Until it is painted again nobody knows which row is where.
+        self._rows.clear()
         text = "; ".join(f"{f.label}: {f.exact or f.value}" for f in facts)
         self.setAccessibleDescription(text)
         self.updateGeometry()

@@ -458,7 +458,8 @@ class DetailsView(View):
 
     def _on_correlation_changed(self, _: object) -> None:
         self._known_news.clear()
-        self._show()
+        if self.session.selection:  # what files say of themselves stays as it is
+            self._show()
 
     # -- showing -----------------------------------------------------------
 

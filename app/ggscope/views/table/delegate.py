@@ -4,6 +4,7 @@ The model makes cells on demand; the painter has a compact and a detailed form.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -19,7 +20,7 @@ from PySide6.QtCore import (
     QRectF,
     Qt,
 )
-from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPen
+from PySide6.QtGui import QFontMetrics, QPainter, QPen
 
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import RowOrder, Sorting
@@ -33,6 +34,7 @@ from ggscope.text import one_line, tooltip
 from ggscope.views.base.cells import NONE, CellTexts, Column, columns_of
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
+    badge_size,
     heading_font,
     mono_font,
     paint_badge,
@@ -71,6 +73,7 @@ class TraceTableModel(QAbstractTableModel):
     order : the rows.
     columns : the columns.
     texts : what makes the cells; may be used on a worker.
+    generation : another number with other texts.
     search_pattern : what to highlight inside the cells of hits.
     """
 
@@ -80,6 +83,7 @@ class TraceTableModel(QAbstractTableModel):
         self.order: RowOrder | None = None
         self.columns: tuple[Column, ...] = ()
         self.texts: CellTexts | None = None
+        self.generation = 0
         self._absolute = False
         self._sorting = Sorting()
         self._hits: SearchHits | None = None
@@ -138,6 +142,7 @@ class TraceTableModel(QAbstractTableModel):
         self._note_change()
 
     def _make_texts(self) -> CellTexts | None:
+        self.generation += 1
         if self.trace is None:
             return None
         return CellTexts.of(
@@ -274,6 +279,10 @@ def search_pattern(text: str) -> re.Pattern[str] | None:
 _PAD = 8
 _MUTED = ("dot", "record")
 _NAMES = ("op", "destination", "sources")
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_MOST_LOOKS = 2_000
+"""More rows than any screen shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +306,30 @@ class Cell:
     width: int
 
 
+@dataclass(frozen=True, slots=True)
+class CellLook:
+    """What a cell shows, wherever its row is and however that stands out.
+
+    Attributes
+    ----------
+    text : as it fits into the cell.
+    face : which of the painter's fonts it is set in.
+    color : of the text, 0xAARRGGBB.
+    is_found : whether the dot of the graph is full; None = the cell is no dot.
+    swatch : colour of the square before the text; None = none, but maybe its room.
+    badge : (letters, colour) before the text, or None.
+    indent : room that swatch and badge take, in pixels.
+    """
+
+    text: str = ""
+    face: str = "mono"
+    color: int = 0
+    is_found: bool | None = None
+    swatch: int | None = None
+    badge: tuple[str, int] | None = None
+    indent: int = 0
+
+
 class RowPainter:
     """Draws rows of a `TraceTableModel`.
 
@@ -304,26 +337,33 @@ class RowPainter:
     ----------
     model : gives the texts.
     theme : gives the colours.
+
+    Notes
+    -----
+    What the rows in view show is kept until another trace, theme, font or width comes:
+    while a file is read, workers take turns with the painting thread at each call of
+    Qt, and asking for the texts, fitting them and painting took 50 ms together.
     """
 
     def __init__(self, model: TraceTableModel, theme: Theme) -> None:
         self.model = model
         self.theme = theme
         self.is_detailed = False
+        self._looks: dict[int, tuple[CellLook, ...]] = {}
+        self._looks_of: tuple[object, ...] = ()
         self.refresh_fonts()
 
     def refresh_fonts(self) -> None:
         """Take the fonts and sizes over from the application."""
-        self._mono = mono_font(12)
-        self._bold = mono_font(12, bold=True)
-        self._words = words_font(12)
-        self._heading = heading_font()
-        self._mono_metrics = QFontMetrics(self._mono)
-        self._bold_metrics = QFontMetrics(self._bold)
-        self._words_metrics = QFontMetrics(self._words)
+        self._fonts = {
+            "mono": mono_font(12), "bold": mono_font(12, bold=True),
+            "words": words_font(12), "heading": heading_font(),
+        }  # fmt: skip
+        self._metrics = {face: QFontMetrics(x) for face, x in self._fonts.items()}
         self._swatch_size, self._swatch_gap = scaled(9), scaled(6)
         self._line = scaled(20)
         self.compact_height = scaled(24)
+        self._looks.clear()
 
     def height(self, row: int) -> int:
         """Return the height of a row in pixels."""
@@ -332,25 +372,122 @@ class RowPainter:
         n = max(1, self.model.n_accesses_at(row))
         return self.compact_height + (2 + n) * self._line + scaled(8)
 
+    def looks(self, row: int, cells: Sequence[Cell]) -> tuple[CellLook, ...]:
+        """Return what the cells of a row show; the detailed form shows more."""
+        texts, span = self.model.texts, self.model.span_at(row)
+        assert texts is not None
+        widths = ((cell.column, cell.width) for cell in cells)
+        shown = (self.model.generation, self.theme, *widths)
+        if shown != self._looks_of or len(self._looks) > _MOST_LOOKS:
+            self._looks.clear()
+            self._looks_of = shown
+        found = self._looks.get(span)
+        if found is None:
+            swatch = self._swatch_column()
+            found = self._looks[span] = tuple(
+                self._look(texts, span, cell, has_swatch=cell.column.key == swatch)
+                for cell in cells
+            )
+        return found
+
     def paint(
         self,
         painter: QPainter,
         box: QRect,
         row: int,
-        cells: list[Cell],
+        cells: Sequence[Cell],
         state: RowState,
     ) -> None:
         """Draw one row into `box`."""
         self._paint_background(painter, box, row, state)
-        head = QRect(box.left(), box.top(), box.width(), self.compact_height)
-        swatch = self._swatch_column()
-        for cell in cells:
-            area = head.adjusted(cell.x, 0, 0, 0)
-            area.setWidth(cell.width)
-            has_swatch = cell.column.key == swatch
-            self._paint_cell(painter, area, row, cell.column, state, has_swatch)
+        looks = self.looks(row, cells)
+        self._paint_shapes(painter, box, cells, looks)
+        font, color = "", -1
+        for cell, look in zip(cells, looks, strict=True):
+            if not look.text:
+                continue
+            area = self._area(box, cell, look)
+            if state.is_hit and cell.column.key in _NAMES:
+                metrics = self._metrics[look.face]
+                self._highlight(painter, area, look.text, metrics, state)
+            if look.face != font:
+                font = look.face
+                painter.setFont(self._fonts[font])
+            if look.color != color:
+                color = look.color
+                painter.setPen(qcolor(color))
+            has_side = cell.column.right and look.badge is None
+            painter.drawText(area, _RIGHT if has_side else _LEFT, look.text)
         if self.is_detailed:
             self._paint_details(painter, box, row, state)
+
+    # -- what a cell shows -------------------------------------------------
+
+    def _look(
+        self, texts: CellTexts, span: int, cell: Cell, *, has_swatch: bool
+    ) -> CellLook:
+        key = cell.column.key
+        if key == "dot":
+            return CellLook(is_found=texts.is_in_graph(span))
+        room, indent, swatch = max(0, cell.width - 2 * _PAD), 0, None
+        if has_swatch:
+            indent = self._swatch_size + self._swatch_gap
+            name = swatch_key(texts.trace, span)
+            swatch = category_color(name, self.theme) if name else None
+        if key == "sources":
+            accesses = access_facts(texts.trace, span)
+            if accesses:
+                return self._source_look(accesses, room)
+        text, theme = one_line(texts.text(span, key)), self.theme
+        face, color = "mono", theme.dim if key in _MUTED else theme.text
+        if key == "op":
+            face = "bold"
+        if text in (NOT_AVAILABLE, NONE) or text == tr(PENDING):
+            color = theme.dim
+        if key == "quality":
+            face = "words"
+            color = theme.dim if text == tr("measured") else theme.caution
+        shown = self._fitting(text, face, max(0, room - indent))
+        return CellLook(shown, face, color, swatch=swatch, indent=indent)
+
+    def _source_look(self, accesses: Sequence[AccessFact], room: int) -> CellLook:
+        """Return the badge and name of the first source."""
+        first = accesses[0]
+        indent = badge_size(first.badge).width() + self._swatch_gap
+        more = f" +{len(accesses) - 1}" if len(accesses) > 1 else ""
+        space = self._metrics["mono"].horizontalAdvance(more)
+        name = self._fitting(
+            one_line(first.name), "mono", max(0, room - indent - space)
+        )
+        theme = self.theme
+        return CellLook(
+            name + more,
+            color=theme.dim if first.name == NOT_AVAILABLE else theme.text,
+            badge=(first.badge, space_color(first.space, theme)),
+            indent=indent,
+        )
+
+    def _fitting(self, text: str, face: str, width: int) -> str:
+        """Return as much of a text as fits."""
+        mode = Qt.TextElideMode.ElideRight
+        return self._metrics[face].elidedText(text, mode, width)
+
+    def _area(self, box: QRect, cell: Cell, look: CellLook) -> QRect:
+        """Return where the text of a cell goes in the row `box`."""
+        return QRect(
+            box.left() + cell.x + _PAD + look.indent,
+            box.top(),
+            cell.width - 2 * _PAD - look.indent,
+            self.compact_height,
+        )
+
+    def _swatch_column(self) -> str:
+        """Return the column with the coloured square: op, or engine without ops."""
+        columns = self.model.columns
+        if any(c.key == "op" for c in columns):
+            return "op"
+        has_engines = any(c.title == tr("engine") for c in columns)
+        return "lane" if has_engines else ""
 
     # -- one row -----------------------------------------------------------
 
@@ -383,131 +520,57 @@ class RowPainter:
             line = QRect(box.left(), box.bottom(), box.width(), 1)
             painter.fillRect(line, qcolor(theme.line))
 
-    def _paint_cell(
+    def _paint_shapes(
         self,
         painter: QPainter,
-        area: QRect,
-        row: int,
-        column: Column,
-        state: RowState,
-        has_swatch: bool,
+        box: QRect,
+        cells: Sequence[Cell],
+        looks: Sequence[CellLook],
     ) -> None:
-        if column.key == "dot":
-            self._paint_dot(painter, area, is_found=self.model.is_in_graph(row))
-            return
-        inner = area.adjusted(_PAD, 0, -_PAD, 0)
-        text = self.model.text(row, column.key)
-        if has_swatch:
-            inner = self._paint_swatch(painter, inner, row)
-        if column.key == "sources" and self._paint_source(painter, inner, row, state):
-            return
-        self._paint_text(painter, inner, text, column, state)
-
-    def _paint_dot(self, painter: QPainter, area: QRect, *, is_found: bool) -> None:
-        """Draw a full green dot, or a grey ring: told apart by shape as well."""
-        theme = self.theme
+        """Draw dots, squares and badges of a row."""
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        middle = box.top() + (self.compact_height - 1) // 2
+        for cell, look in zip(cells, looks, strict=True):
+            left = box.left() + cell.x
+            if look.is_found is not None:
+                place = QPointF(left + cell.width / 2, middle + 0.5)
+                self._paint_dot(painter, place, is_found=look.is_found)
+            if look.swatch is not None:
+                size = self._swatch_size
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(qcolor(look.swatch))
+                square = QRectF(left + _PAD, middle - size // 2, size, size)
+                painter.drawRoundedRect(square, 2, 2)
+            if look.badge is not None:
+                width = cell.width - 2 * _PAD
+                painter.setClipRect(left + _PAD, box.top(), width, self.compact_height)
+                paint_badge(painter, left + _PAD, middle + 0.5, *look.badge)
+                painter.setClipping(False)
+        painter.restore()
+
+    def _paint_dot(self, painter: QPainter, middle: QPointF, *, is_found: bool) -> None:
+        """Draw a full green dot, or a grey ring: told apart by shape as well."""
+        theme = self.theme
         green = qcolor(space_color(Space.BUFFER, theme))
         painter.setPen(
             Qt.PenStyle.NoPen if is_found else QPen(qcolor(theme.faint), 1.2)
         )
         painter.setBrush(green if is_found else Qt.BrushStyle.NoBrush)
         radius = scaled(8 if is_found else 7) / 2
-        middle = QPointF(area.left() + area.width() / 2, area.center().y() + 0.5)
         painter.drawEllipse(middle, radius, radius)
-        painter.restore()
-
-    def _swatch_column(self) -> str:
-        """Return the column with the coloured square: op, or engine without ops."""
-        columns = self.model.columns
-        if any(c.key == "op" for c in columns):
-            return "op"
-        has_engines = any(c.title == tr("engine") for c in columns)
-        return "lane" if has_engines else ""
-
-    def _paint_swatch(self, painter: QPainter, area: QRect, row: int) -> QRect:
-        """Draw the square in the colour of the op's family; return the rest."""
-        trace = self.model.trace
-        assert trace is not None
-        key = swatch_key(trace, self.model.span_at(row))
-        size = self._swatch_size
-        if key:
-            top = area.center().y() - size // 2
-            square = QRectF(area.left(), top, size, size)
-            painter.save()
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(qcolor(category_color(key, self.theme)))
-            painter.drawRoundedRect(square, 2, 2)
-            painter.restore()
-        return area.adjusted(size + self._swatch_gap, 0, 0, 0)
-
-    def _paint_source(
-        self, painter: QPainter, area: QRect, row: int, state: RowState
-    ) -> bool:
-        """Draw the badge and name of the first source; False where there is none."""
-        accesses = self.model.accesses_at(row)
-        if not accesses:
-            return False
-        first = accesses[0]
-        painter.save()
-        painter.setClipRect(area)
-        x = paint_badge(
-            painter,
-            area.left(),
-            area.center().y() + 0.5,
-            first.badge,
-            space_color(first.space, self.theme),
-        )
-        painter.restore()
-        more = f" +{len(accesses) - 1}" if len(accesses) > 1 else ""
-        rest = area.adjusted(round(x) - area.left() + self._swatch_gap, 0, 0, 0)
-        space = self._mono_metrics.horizontalAdvance(more)
-        name = self._mono_metrics.elidedText(
-            one_line(first.name),
-            Qt.TextElideMode.ElideRight,
-            max(0, rest.width() - space),
-        )
-        color = self.theme.dim if first.name == NOT_AVAILABLE else self.theme.text
-        self._highlight(painter, rest, name, self._mono_metrics, state)
-        self._draw(painter, rest, name + more, self._mono, color)
-        return True
-
-    def _paint_text(
-        self, painter: QPainter, area: QRect, text: str, column: Column, state: RowState
-    ) -> None:
-        theme, key = self.theme, column.key
-        font, metrics = self._mono, self._mono_metrics
-        color = theme.dim if key in _MUTED else theme.text
-        if key == "op":
-            font, metrics = self._bold, self._bold_metrics
-        if text in (NOT_AVAILABLE, NONE) or text == tr(PENDING):
-            color = theme.dim
-        if key == "quality":
-            font, metrics = self._words, self._words_metrics
-            is_measured = text == tr("measured")
-            color = theme.dim if is_measured else theme.caution
-        mode = Qt.TextElideMode.ElideRight
-        shown = metrics.elidedText(one_line(text), mode, max(0, area.width()))
-        if key in _NAMES:
-            self._highlight(painter, area, shown, metrics, state)
-        self._draw(painter, area, shown, font, color, right=column.right)
 
     def _draw(
         self,
         painter: QPainter,
         area: QRect,
         text: str,
-        font: QFont,
+        face: str,
         color: int,
-        *,
-        right: bool = False,
     ) -> None:
-        side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-        painter.setFont(font)
+        painter.setFont(self._fonts[face])
         painter.setPen(qcolor(color))
-        painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.drawText(area, _LEFT, text)
 
     def _highlight(
         self,
@@ -554,21 +617,20 @@ class RowPainter:
             painter,
             label,
             tr("Destination") if is_op else tr("Name"),
-            self._heading,
+            "heading",
             yellow if theme.is_dark else theme.dim,
         )
         name = one_line(self.model.text(row, "destination"))
-        self._highlight(painter, line, name, self._mono_metrics, state)
-        self._draw(
-            painter, line, name, self._mono, yellow if theme.is_dark else theme.text
-        )
+        self._highlight(painter, line, name, self._metrics["mono"], state)
+        color = yellow if theme.is_dark else theme.text
+        self._draw(painter, line, name, "mono", color)
         label.translate(0, self._line)
         line.translate(0, self._line)
-        self._draw(painter, label, tr("Sources"), self._heading, theme.accent)
+        self._draw(painter, label, tr("Sources"), "heading", theme.accent)
         if not accesses:
             waits = "accesses" in trace.pending
             words = tr(PENDING) if waits else tr("none in the file")
-            self._draw(painter, line, words, self._words, theme.dim)
+            self._draw(painter, line, words, "words", theme.dim)
             line.translate(0, self._line)
         for number, access in enumerate(accesses):
             self._paint_access(painter, line, number, access, state)
@@ -580,7 +642,7 @@ class RowPainter:
             if known
             else f"{tr('total input')} {NOT_AVAILABLE}"
         )
-        self._draw(painter, line, words, self._words, theme.dim)
+        self._draw(painter, line, words, "words", theme.dim)
 
     def _paint_access(
         self,
@@ -592,7 +654,7 @@ class RowPainter:
     ) -> None:
         theme = self.theme
         area = QRect(line)
-        self._draw(painter, area, str(number), self._mono, theme.dim)
+        self._draw(painter, area, str(number), "mono", theme.dim)
         area.setLeft(area.left() + scaled(20))
         x = paint_badge(
             painter,
@@ -603,8 +665,8 @@ class RowPainter:
         )
         area.setLeft(round(x) + scaled(6))
         name = ("→ " if access.is_write else "") + one_line(access.name)
-        self._highlight(painter, area, name, self._mono_metrics, state)
-        self._draw(painter, area, name, self._mono, theme.text)
+        self._highlight(painter, area, name, self._metrics["mono"], state)
+        self._draw(painter, area, name, "mono", theme.text)
         parts = [access.size, access.place]
         if access.layer != NOT_AVAILABLE:
             parts.append(f"{tr('layer')} {access.layer}")
@@ -612,9 +674,7 @@ class RowPainter:
             parts.append(f"{tr('expert')} {access.expert}")
         if access.address != NOT_AVAILABLE:
             parts.append(f"{tr('pointer')} {access.address}")
-        used = max(self._mono_metrics.horizontalAdvance(name) + scaled(16), scaled(220))
-        area.setLeft(area.left() + used)
-        words = self._mono_metrics.elidedText(
-            " · ".join(parts), Qt.TextElideMode.ElideRight, max(0, area.width())
-        )
-        self._draw(painter, area, words, self._mono, theme.dim)
+        used = self._metrics["mono"].horizontalAdvance(name) + scaled(16)
+        area.setLeft(area.left() + max(used, scaled(220)))
+        words = self._fitting(" · ".join(parts), "mono", max(0, area.width()))
+        self._draw(painter, area, words, "mono", theme.dim)

@@ -86,6 +86,7 @@ class VirtualTable(QAbstractScrollArea):
         self.current_row = -1
         self._widths: dict[str, int] = {}
         self._is_fitting = False
+        self._painted: tuple[object, ...] | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
@@ -124,7 +125,8 @@ class VirtualTable(QAbstractScrollArea):
             f" QHeaderView::section:hover {{ color: {css(theme.text)}; }}"
         )
         self._place_header()
-        self.viewport().update()
+        self._painted = None
+        self._refresh()
 
     def set_selection(self, active: int, selected: frozenset[int]) -> None:
         """Mark these span ids; `active` is the one that Details shows, -1 none."""
@@ -135,7 +137,7 @@ class VirtualTable(QAbstractScrollArea):
             row = self.model.row_of(active)
             self.current_row = -1 if row is None else row
         self._announce()
-        self.viewport().update()
+        self._refresh()
 
     def set_detailed(self, is_detailed: bool) -> None:
         """Show rows in detailed or compact form; the current row stays in view."""
@@ -229,7 +231,7 @@ class VirtualTable(QAbstractScrollArea):
         self.first_visible_row, self._shift = min((max(top, 0), shift), self._bottom())
         self._hovered = -1
         self._update_bars()
-        self.viewport().update()
+        self._refresh()
 
     def _bottom(self) -> tuple[int, int]:
         """Return (row, shift) at which the last row ends at the bottom."""
@@ -270,7 +272,7 @@ class VirtualTable(QAbstractScrollArea):
 
     def _on_side_scrolled(self, value: int) -> None:
         self.header.setOffset(value)
-        self.viewport().update()
+        self._refresh()
 
     # -- columns -----------------------------------------------------------
 
@@ -287,7 +289,7 @@ class VirtualTable(QAbstractScrollArea):
         self._move_to(self.first_visible_row, self._shift)
 
     def _on_changed(self) -> None:
-        self.viewport().update()
+        self._refresh()
 
     def hide_column(self, key: str, is_hidden: bool) -> None:
         """Show or hide a column."""
@@ -318,7 +320,7 @@ class VirtualTable(QAbstractScrollArea):
             return
         self._widths[self.model.columns[section].key] = new
         self._update_bars()
-        self.viewport().update()
+        self._refresh()
 
     def _on_header_clicked(self, section: int) -> None:
         key = self.model.columns[section].key
@@ -346,8 +348,31 @@ class VirtualTable(QAbstractScrollArea):
 
     # -- painting ----------------------------------------------------------
 
+    def _refresh(self) -> None:
+        """Paint anew where that shows something else than is there already.
+
+        A session arrives in parts, and most of them change nothing of these rows.
+        """
+        if self._painted is None or self._shown() != self._painted:
+            self.viewport().update()
+
+    def _shown(self) -> tuple[object, ...] | None:
+        """Return all that is to be seen, as a value; None = not worth finding out."""
+        if self.rows.is_detailed or self.model.texts is None:
+            return None
+        cells = self.cells()
+        rows = tuple(
+            (y, row % 2, self._state_of(row), self.rows.looks(row, cells))
+            for row, y, _ in self.visible_rows()
+        )
+        places = tuple((cell.x, cell.width, cell.column.right) for cell in cells)
+        size = self.viewport().size().toTuple()
+        return (size, places, self.model.search_pattern, rows)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the rows in view, and nothing else."""
+        if event.rect() == self.viewport().rect():
+            self._painted = self._shown()
         with QPainter(self.viewport()) as painter:
             theme = self.rows.theme
             painter.fillRect(event.rect(), qcolor(theme.pane))
@@ -405,7 +430,7 @@ class VirtualTable(QAbstractScrollArea):
     def _set_hovered(self, row: int) -> None:
         if row != self._hovered:
             self._hovered = row
-            self.viewport().update()
+            self._refresh()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Scroll rows; by pixels where the device gives them."""
@@ -522,11 +547,11 @@ class VirtualTable(QAbstractScrollArea):
 
     def focusInEvent(self, event: QEvent) -> None:
         """Draw the focus ring."""
-        self.viewport().update()
+        self._refresh()
 
     def focusOutEvent(self, event: QEvent) -> None:
         """Take the focus ring away."""
-        self.viewport().update()
+        self._refresh()
 
 
 def _is_select_all(event: QKeyEvent) -> bool:
