@@ -2,9 +2,15 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.rows import merges
 from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
-from ggscope.analysis.rows.rows import Row, SpanIds, flatten, make_row
+from ggscope.analysis.rows.rows import (
+    Row,
+    SpanIds,
+    flatten,
+    flatten_merged,
+    make_row,
+    merged_order,
+)
 from ggscope.model.units import TimeRange
 
 PX = 1920
@@ -117,7 +123,7 @@ def eight_threads(n: int) -> tuple[np.ndarray, np.ndarray]:
 def test_bench_time_order_1m_spans_8_threads(benchmark):
     start, _ = eight_threads(1_000_000)
 
-    benchmark(merges.time_order, start)
+    benchmark(merged_order, start)
 
 
 @pytest.mark.parametrize("way", ["compiled", "numpy"])
@@ -126,4 +132,4 @@ def test_bench_flatten_1m_spans_8_threads(benchmark, way):
     ids = np.arange(len(start), dtype=np.int32)
     plain = way == "numpy"
 
-    benchmark(flatten if plain else merges.flatten, start, end, ids)
+    benchmark(flatten if plain else flatten_merged, start, end, ids)

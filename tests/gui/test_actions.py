@@ -11,9 +11,15 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.gui.commands.keys_sheet import KeysSheet
-from ggscope.gui.commands.shortcuts import Actions, keys_of, load_overrides
-from ggscope.gui.commands.table import COMMANDS, MENUS, keys_markdown
+from ggscope.gui.commands.palette import KeysSheet
+from ggscope.gui.commands.table import (
+    COMMANDS,
+    MENUS,
+    Actions,
+    keys_markdown,
+    keys_of,
+    load_overrides,
+)
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection

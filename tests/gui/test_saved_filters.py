@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 
 import ggmlviz_files
 from builders import llama_like_trace
-from ggscope.gui.dialogs.filters import FilterPopup
-from ggscope.gui.dialogs.saved_filters import apply_saved
+from ggscope.gui.dialogs.filters import FilterPopup, apply_saved
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Filter

@@ -13,9 +13,8 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.errors import AmbiguousFormatError, ReadError, UnknownFormatError
-from ggscope.gui.dialogs.filters import FilterPopup
+from ggscope.gui.dialogs.filters import FilterPopup, SavedFilters
 from ggscope.gui.dialogs.record import RecordDialog
-from ggscope.gui.dialogs.saved_filters import SavedFilters
 from ggscope.gui.document import Document
 from ggscope.gui.live import LiveStrip, WaitingPage
 from ggscope.gui.main_window import MainWindow

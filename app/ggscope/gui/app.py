@@ -25,7 +25,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 import ggscope
 from ggscope import assets
 from ggscope.errors import NativeError
-from ggscope.gui.commands.shortcuts import load_overrides
+from ggscope.gui.commands.table import load_overrides
 from ggscope.gui.hand_over import Door, open_options
 from ggscope.gui.imports import import_ahead, spare_sources
 from ggscope.gui.main_window import MainWindow

@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.errors import TraceError
 from ggscope.gui.commands.keyboard import PositionKeys, TextFieldGuard
-from ggscope.gui.commands.shortcuts import Actions, Menus
+from ggscope.gui.commands.table import Actions, Menus
 from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.imports import import_tab
@@ -653,7 +653,7 @@ class MainWindow(QMainWindow):
         self.open_path(path, more=more)
 
     def _on_filter_chosen(self, name: str) -> None:
-        from ggscope.gui.dialogs.saved_filters import apply_saved
+        from ggscope.gui.dialogs.filters import apply_saved
 
         if self.session is not None:
             apply_saved(self.settings, self.session, name)

@@ -35,9 +35,9 @@ from ggscope.render.reads import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.controls import ControlRow, WordsBeside
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import copy_text, set_tip
+from ggscope.views.base.widgets import ControlRow, WordsBeside
 from ggscope.words.reads import answer_words, rests_on
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))

@@ -38,9 +38,9 @@ from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.text import Value, html, join_html
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_tsv
-from ggscope.views.base.controls import ControlRow, WordsBeside
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import copy_name, copy_text
+from ggscope.views.base.widgets import ControlRow, WordsBeside
 from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
 
 _KEY = "hot_cold"

@@ -45,12 +45,12 @@ from ggscope.render.statistics import MEASURES, statistics_figure
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
-from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import ElidedLabel, Label, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     EmptyState,
+    RangeSwitch,
     combo_box,
     lay_out,
     qcolor,

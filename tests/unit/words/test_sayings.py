@@ -18,7 +18,7 @@ from ggscope.analysis.rows.categories import categorize
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.errors import QueryError
-from ggscope.gui.commands.shortcuts import load_overrides
+from ggscope.gui.commands.table import load_overrides
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.trace import Trace

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.touches import Touches, Track, span_variants
-from ggscope.analysis.rows.merges import time_order
+from ggscope.analysis.rows.rows import merged_order
 from ggscope.analysis.workers import Watcher
 from ggscope.model.ggml.rules import ROW_OPS
 from ggscope.model.tables import I64, Array, distinct, ranges
@@ -213,7 +213,7 @@ def _chosen(
         is_row = np.isin(spans.op, row_ops) & wanted
         n_row = int(np.count_nonzero(is_row))
         wanted &= ~is_row
-    order = time_order(spans.start)
+    order = merged_order(spans.start)
     if order is None:
         order = np.argsort(spans.start, kind="stable")
     return order[wanted[order]], n_row

@@ -11,7 +11,6 @@ from typing import TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows import merges
 from ggscope.analysis.rows.categories import Categories, categorize
 from ggscope.analysis.rows.columns import RowColumns
 from ggscope.analysis.rows.growth import Growth
@@ -31,6 +30,8 @@ from ggscope.analysis.rows.rows import (
     SpanIds,
     depths,
     flatten,
+    flatten_merged,
+    merged_order,
     stack,
 )
 from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
@@ -456,7 +457,7 @@ class TraceIndex:
             )
             if grown is not None:
                 return grown
-            merged = merges.flatten(spans.start, spans.end, ids)
+            merged = flatten_merged(spans.start, spans.end, ids)
             if merged is not None:
                 return (merged,)
         return (flatten(*self._taken(ids)),)
@@ -536,7 +537,7 @@ class TraceIndex:
         dtype = _id_dtype(len(start))
         if bool((start[1:] >= start[:-1]).all()):
             return np.arange(len(start), dtype=dtype)
-        order = merges.time_order(start)
+        order = merged_order(start)
         if order is not None:
             return order
         return np.argsort(start, kind="stable").astype(dtype)

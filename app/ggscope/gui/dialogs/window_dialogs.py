@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.table import COMMANDS, Command, tr
-from ggscope.gui.dialogs.saved_filters import ask_and_save
+from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.render.export import SUFFIXES, Figure
@@ -488,7 +488,7 @@ class WindowDialogs(QObject):
 
     def show_keys(self) -> None:
         """Show the keys sheet."""
-        from ggscope.gui.commands.keys_sheet import KeysSheet
+        from ggscope.gui.commands.palette import KeysSheet
 
         self._show("keys", lambda: KeysSheet(self._window.actions_, self._window))
 

@@ -40,11 +40,11 @@ from ggscope.views.base.cells import (
     CopyRequest,
     TableFile,
 )
-from ggscope.views.base.controls import RangeSwitch
 from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     EmptyState,
+    RangeSwitch,
     lay_out,
     pop_up,
     scaled,

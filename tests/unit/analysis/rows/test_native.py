@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
-from ggscope.analysis.rows import merges
+from ggscope.analysis.rows import rows
 from ggscope.analysis.rows.columns import RowColumns, column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.pyramid import RunningSums, merge
@@ -92,7 +92,7 @@ def test_rows_of_an_index_are_the_same_merged_and_sorted(
     found = {key: merged.rows(key) for key in keys}
     order = merged.time_order()
 
-    monkeypatch.setattr(merges, "_runs", lambda *_: None)
+    monkeypatch.setattr(rows, "_runs", lambda *_: None)
     plain = TraceIndex(trace)
 
     assert plain.lanes == merged.lanes

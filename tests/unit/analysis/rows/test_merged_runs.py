@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.analysis.rows import merges, rows
+from ggscope.analysis.rows import rows
 
 spans = st.lists(st.tuples(st.integers(-9, 30), st.integers(0, 9)), max_size=60)
 
@@ -31,7 +31,7 @@ def same_row(found: rows.Row, expected: rows.Row) -> None:
 def test_time_order_of_any_spans_equals_a_stable_sort(pairs):
     start, _ = arrays(pairs)
 
-    found = merges.time_order(start)
+    found = rows.merged_order(start)
 
     if not pairs:
         assert found is None
@@ -47,7 +47,7 @@ def test_flatten_of_any_spans_equals_that_of_numpy(pairs, random):
     ids = np.array([i for i in range(len(pairs)) if random.random() < 0.7], np.int32)
     random.shuffle(ids)
 
-    found = merges.flatten(start, end, ids)
+    found = rows.flatten_merged(start, end, ids)
 
     if len(ids):
         same_row(found, rows.flatten(start[ids], end[ids], ids))
@@ -55,7 +55,7 @@ def test_flatten_of_any_spans_equals_that_of_numpy(pairs, random):
         assert found is None
 
 
-@pytest.mark.parametrize("n_runs", [1, 2, 3, 7, 8, 64, merges.MAX_RUNS])
+@pytest.mark.parametrize("n_runs", [1, 2, 3, 7, 8, 64, rows.MAX_RUNS])
 def test_merge_of_interleaved_runs_equals_sorting(n_runs):
     rng = np.random.default_rng(n_runs)
     runs = [np.sort(rng.integers(0, 500, 40)) for _ in range(n_runs)]
@@ -63,43 +63,42 @@ def test_merge_of_interleaved_runs_equals_sorting(n_runs):
     end = start + rng.integers(0, 30, len(start))
     ids = np.arange(len(start), dtype=np.int32)
 
-    assert merges.time_order(start).tolist() == by_sorting(start)
-    found = merges.flatten(start, end, ids)
+    assert rows.merged_order(start).tolist() == by_sorting(start)
+    found = rows.flatten_merged(start, end, ids)
     if found is not None:  # ties by end make more runs than MAX_RUNS
         same_row(found, rows.flatten(start, end, ids))
 
 
 def test_spans_in_more_runs_than_a_trace_has_threads_are_left_to_numpy():
-    start = np.arange(merges.MAX_RUNS + 1)[::-1].copy()
+    start = np.arange(rows.MAX_RUNS + 1)[::-1].copy()
 
-    assert merges.time_order(start) is None
-    assert merges.flatten(start, start + 1, np.arange(len(start), dtype=np.int32)) is (
-        None
-    )
+    assert rows.merged_order(start) is None
+    ids = np.arange(len(start), dtype=np.int32)
+    assert rows.flatten_merged(start, start + 1, ids) is None
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 1 << 30])
 def test_ids_that_do_not_exist_are_not_followed(bad):
     start = np.arange(5)
 
-    assert merges.flatten(start, start + 1, np.array([0, bad], np.int32)) is None
+    assert rows.flatten_merged(start, start + 1, np.array([0, bad], np.int32)) is None
 
 
 def test_arrays_that_do_not_lie_in_one_piece_are_merged_too():
     start = np.arange(20)[::-1][::2]
     ids = np.arange(20, dtype=np.int32)[::2]
 
-    assert merges.time_order(start).tolist() == by_sorting(start)
-    found = merges.flatten(np.arange(19), np.arange(19) + 1, ids)
+    assert rows.merged_order(start).tolist() == by_sorting(start)
+    found = rows.flatten_merged(np.arange(19), np.arange(19) + 1, ids)
     assert found.id.tolist() == ids.tolist()
 
 
 def test_wide_ids_are_left_to_numpy():
-    assert merges.flatten(np.arange(9), np.arange(9) + 1, np.arange(3)) is None
+    assert rows.flatten_merged(np.arange(9), np.arange(9) + 1, np.arange(3)) is None
 
 
 def test_spans_at_the_ends_of_time_keep_their_order():
     first, last = np.iinfo(np.int64).min + 1, np.iinfo(np.int64).max
     start = np.array([first, 0, last, first, last, 0])
 
-    assert merges.time_order(start).tolist() == by_sorting(start)
+    assert rows.merged_order(start).tolist() == by_sorting(start)
