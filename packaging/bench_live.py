@@ -192,7 +192,7 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
 
             timeline.compose_scene = composed  # type: ignore[assignment]
             begun.update(
-                frames=timeline.glide.n_frames,
+                frames=n_frames(timeline),
                 time=time.perf_counter(),
                 used=time.process_time(),
                 in_kernel=os.times().system,
@@ -209,14 +209,14 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
         took = time.perf_counter() - begun["time"]
         heard, used = live.meters.heard, time.process_time() - begun["used"]
         in_kernel = os.times().system - begun["in_kernel"]
-        n_frames = shown().glide.n_frames - begun["frames"]
+        n_shown = n_frames(shown()) - begun["frames"]
         grown = resident_bytes() - begun["memory"]
         out.timeout.disconnect(on_out)
         window.close()
         application.processEvents()
         writer.communicate()
     return {
-        "frames_per_s": n_frames / took,
+        "frames_per_s": n_shown / took,
         "updates_per_s": len(lags) / took,
         "lag_ms": float(np.percentile(lags, 95)),
         "core_share": used / took,
@@ -224,6 +224,11 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
         "lost": float(heard.lost),
         "bytes_per_record": grown / max(heard.records - begun["records"], 1),
     }
+
+
+def n_frames(timeline: TimelineView) -> int:
+    """Return how often a moving picture was drawn so far."""
+    return 0 if timeline.glide is None else timeline.glide.n_frames
 
 
 def resident_bytes() -> float:

@@ -55,7 +55,7 @@ def view(
     view.show()
     qtbot.waitExposed(view)
     yield view
-    view.glide.stop()  # before the real clock comes back
+    view._stand()  # before the real clock comes back
 
 
 def show(view: TimelineView, n_shifted: int = 0, share: int = 3) -> int:
@@ -233,6 +233,10 @@ def test_what_changes_is_drawn_at_once(
 @pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
 )
+def n_frames(timeline: TimelineView) -> int:
+    return 0 if timeline.glide is None else timeline.glide.n_frames
+
+
 def test_program_that_is_followed_glides_until_it_is_paused_and_ends(
     window, qtbot, tmp_path
 ):
@@ -249,11 +253,11 @@ def test_program_that_is_followed_glides_until_it_is_paused_and_ends(
     session.set_visible(TimeRange(end - 50_000, end + 2_000))
     writer.graph()
     qtbot.waitUntil(lambda: session.moves_by == 10**9, timeout=10_000)
-    n, until = timeline.glide.n_frames, time.monotonic() + 10
-    while timeline.glide.n_frames < n + 5 and time.monotonic() < until:
+    until = time.monotonic() + 10
+    while n_frames(timeline) < 5 and time.monotonic() < until:
         writer.graph()
         qtbot.wait(20)
-    assert timeline.glide.n_frames >= n + 5
+    assert n_frames(timeline) >= 5
 
     window.actions_["live.pause"].trigger()
     assert session.moves_by == 0

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import shiboken6
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.errors import (
@@ -20,7 +20,7 @@ from ggscope.errors import (
     UnknownFormatError,
 )
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.pages.load import LoadingCard, ProblemPage
+from ggscope.gui.pages.load import ProblemPage
 from ggscope.gui.widgets import Banner
 from ggscope.model.trace import ReadWarning, Severity
 from ggscope.session import loader as loader_module
@@ -258,19 +258,25 @@ def test_error_page_says_what_where_and_what_to_do(qtbot: QtBot) -> None:
     assert page.hint.text() == "Capture it again."
 
 
-def test_card_waits_before_it_shows(qtbot: QtBot) -> None:
-    over = QWidget()
-    over.resize(600, 400)
-    qtbot.addWidget(over)
-    over.show()
-    card = LoadingCard("trace.bin", over)
+def test_card_waits_before_it_is_made_and_goes_with_the_first_picture(
+    window: MainWindow, qtbot: QtBot, reading: Reading, file: Path
+) -> None:
+    reading.go.clear()
+    document = window.open_path(file)
+    assert document.card is None
+    qtbot.waitUntil(lambda: document.card is not None)
+    card = document.card
+    assert card is not None
+    assert card.isVisible()
+    assert card.text.full_text.strip()
+    box, room = card.geometry(), document.workspace.rect()
+    assert room.contains(box)
+    assert abs(box.center().x() - room.center().x()) <= 1
 
-    card.set_wanted(True)
-    assert not card.isVisible()
-    qtbot.waitUntil(card.isVisible)
-    card.set_wanted(False)
-
-    assert not card.isVisible()
+    reading.go.set()
+    wait_for(qtbot, document.loader, LoadState.READY)
+    assert document.card is None
+    qtbot.waitUntil(lambda: not shiboken6.isValid(card))
 
 
 def test_banner_runs_its_action_and_closes(qtbot: QtBot) -> None:
@@ -343,7 +349,7 @@ def test_cancelled_tab_says_so_and_reloads(
     reading.go.clear()
     document = window.open_path(file)
     qtbot.waitUntil(lambda: document.status.progress.is_shown)
-    assert document.card.isVisible()
+    qtbot.waitUntil(lambda: document.card is not None)
     assert "10" in document.status.progress.text.full_text
 
     QTest.mouseClick(document.status.progress.stop, Qt.MouseButton.LeftButton)

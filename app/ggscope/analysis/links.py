@@ -315,6 +315,10 @@ class Linked:
     rules: str = ""
 
 
+NOTHING = Linked()
+"""What no selection has to do with."""
+
+
 def is_quick(trace: Trace, selection: Selection) -> bool:
     """Tell whether `linked` answers in well under 50 ms."""
     if selection.table in (None, "markers") or len(trace.spans) <= QUICK_SPANS:

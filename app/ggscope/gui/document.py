@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 LOW_CONFIDENCE = "low_confidence"
 MISFITS = ("part_does_not_fit", "sidecar_refused")
 _MAX_NAMED = 3
+_CARD_MS = 300
+"""What is read sooner is not announced, so that a quick file does not flicker."""
 _PROGRAM_PX = 150
 """Height of what a program says, at first, in a window that has room for it."""
 
@@ -320,7 +322,9 @@ class Document(QWidget):
         self.program: ProgramPane | None = None
         box.addWidget(self._stack if run is None else self._with_program(run), 1)
         box.addWidget(self.status)
-        self.card = LoadingCard(path.name, self.workspace)
+        self.card: LoadingCard | None = None
+        self._card_due = QTimer(self, singleShot=True, interval=_CARD_MS)
+        self._card_due.timeout.connect(self._show_card)
         self._connect()
         self.workspace.export_wanted.connect(export)
         self.toolbar.export_requested.connect(export)
@@ -523,7 +527,6 @@ class Document(QWidget):
         self.status.ops_clicked.connect(self.ops_requested)
         self.status.problems_clicked.connect(self._on_problems_clicked)
         self.status.renderer_clicked.connect(self.renderer_requested)
-        self.card.cancel_requested.connect(self.loader.cancel)
         self.loader.state_changed.connect(self._on_load_state)
         self.loader.shown.connect(self.shown)
         self.loader.file_changed.connect(self._on_file_changed)
@@ -671,7 +674,10 @@ class Document(QWidget):
         self.loader.reload(part, is_forced=True)
 
     def _on_load_state(self, state: LoadState) -> None:
-        self.card.set_wanted(state is LoadState.LOADING and self.session.trace is None)
+        if state is LoadState.LOADING and self.session.trace is None:
+            self._card_due.start()
+        else:
+            self._take_card()
         self._show_page(self._page_for(state))
         if state is LoadState.LOADING:
             self.parts.forget_offer()
@@ -765,12 +771,12 @@ class Document(QWidget):
             self.hide_message()
 
     def _on_task_changed(self, state: TaskState) -> None:
-        if state.key == "load" and state.is_running:
+        if self.card is not None and state.key == "load" and state.is_running:
             text = progress_text(state, time.monotonic()).partition(" · ")[2]
             self.card.set_progress(text, state.done, state.total)
 
     def _on_trace_changed(self, change: TraceChange) -> None:
-        self.card.set_wanted(False)
+        self._take_card()
         trace = self.session.trace
         if trace is None:
             return
@@ -783,6 +789,19 @@ class Document(QWidget):
         self._sound_alarm(trace)
         if change is TraceChange.REPLACED:
             self._restore_lanes(trace)
+
+    def _show_card(self) -> None:
+        self.card = LoadingCard(self.path.name, self.workspace)
+        self.card.cancel_requested.connect(self.loader.cancel)
+        for state in self.session.tasks.states():
+            self._on_task_changed(state)
+
+    def _take_card(self) -> None:
+        self._card_due.stop()
+        if self.card is not None:
+            self.card.hide()
+            self.card.deleteLater()
+            self.card = None
 
     def _name_problems(self, trace: Trace) -> None:
         n = len(trace.warnings)

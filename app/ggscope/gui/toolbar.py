@@ -222,7 +222,7 @@ class ChipRow(QWidget):
         self.chips = []
         session = self._session
         unit = "ns" if session.trace is None else session.trace.clock.unit
-        parts = [*describe_filter(session.filter, unit)]
+        parts = [*describe_filter(session.filter, unit)] if session.filter else []
         if n := len(session.lane_state.hidden):
             words = self.tr("1 lane hidden") if n == 1 else self.tr("{0} lanes hidden")
             parts.insert(0, (HIDDEN_LANES, words.format(n)))

@@ -22,7 +22,7 @@ _OURS = "ggscope."
 AnyArray = npt.NDArray[np.generic]
 
 
-def free_in_steps(trace: Trace | None, *others: object) -> None:
+def free_in_steps(trace: Trace, *others: object) -> None:
     """Let a trace and what was made of it go bit by bit, in later turns.
 
     Call it before the last reference to them is dropped. Small traces, and all
@@ -33,7 +33,7 @@ def free_in_steps(trace: Trace | None, *others: object) -> None:
     Looking for the columns takes 5 ms.
     """
     app = QCoreApplication.instance()
-    if app is None or trace is None or len(trace.spans) < LARGE_SPANS:
+    if app is None or len(trace.spans) < LARGE_SPANS:
         return
     columns = large_arrays(trace, *others)
     if columns:

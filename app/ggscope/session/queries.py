@@ -20,7 +20,7 @@ from ggscope.analysis.filters.masks import (
     filter_mask,
     search,
 )
-from ggscope.analysis.links import QUICK_SPANS, Linked, is_quick, linked
+from ggscope.analysis.links import NOTHING, QUICK_SPANS, Linked, is_quick, linked
 from ggscope.analysis.sessions.correlate import Correlation, correlate
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, Selection
@@ -349,7 +349,7 @@ class Linking:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self.found = Linked()
+        self.found = NOTHING
         self.correlation: Correlation | None = None
         self.position = -1
         self._in_time: I64 | None = None
@@ -406,7 +406,7 @@ class Linking:
         """Let go of everything; the trace is gone."""
         self._complete = None
         self.correlation = None
-        self._publish(Linked())
+        self._publish(NOTHING)
 
     def update(self) -> None:
         """Find what the selection has to do with; the signal follows."""
@@ -414,7 +414,7 @@ class Linking:
         selection = session.selection
         session.tasks.cancel(_LINKS)
         if trace is None or not selection:
-            self._publish(Linked(selection))
+            self._publish(Linked(selection) if selection else NOTHING)
             return
         request = partial(linked, trace, selection, self.correlation)
         if is_quick(trace, selection):

@@ -170,7 +170,8 @@ class Session(QObject):
         if is_appended:  # its columns go on in the next snapshot
             self._earlier = self._index or self._earlier
         else:
-            free_in_steps(old, self._index)
+            if old is not None:
+                free_in_steps(old, self._index)
             # Names and accesses change nothing of the rows and most of the colours.
             self._earlier = self._index if change is TraceChange.GREW else None
         self._trace, self._index, self._tokens = trace, None, None

@@ -100,6 +100,5 @@ def test_nothing_is_kept_of_small_things(qapp: QApplication) -> None:
     before = len(qapp.children())
 
     free_in_steps(llama_like_trace(tokens=1, layers=1), None, {"a": [1, 2]})
-    free_in_steps(None)
 
     assert len(qapp.children()) == before

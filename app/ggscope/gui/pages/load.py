@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QFrame,
@@ -201,10 +201,7 @@ class ProblemPage(QWidget):
 
 @guarded
 class LoadingCard(QFrame):
-    """Lies over the empty panes while the first picture is on its way.
-
-    Nothing is shown in the first 300 ms, so that a quick file does not flicker.
-    """
+    """Lies over the empty panes while the first picture is on its way."""
 
     cancel_requested = Signal()
 
@@ -213,7 +210,6 @@ class LoadingCard(QFrame):
         self._over = parent
         self.setObjectName("overlay")
         self.setAccessibleName(self.tr("Reading {0}").format(name))
-        self._is_wanted = False
         head = ElidedLabel(
             self, self.tr("Reading {0}").format(name), mode=Qt.TextElideMode.ElideMiddle
         )
@@ -229,21 +225,10 @@ class LoadingCard(QFrame):
         for part in (head, self.bar, self.text):
             box.addWidget(part)
         box.addWidget(stop, 0, Qt.AlignmentFlag.AlignRight)
-        self.hide()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(300)
-        self._later.timeout.connect(self._show)
-
-    def set_wanted(self, is_wanted: bool) -> None:
-        """Show the card in 300 ms, or take it away."""
-        self._is_wanted = is_wanted
-        if is_wanted:
-            self._later.start()
-        else:
-            self._later.stop()
-            self._over.removeEventFilter(self)
-            self.hide()
+        parent.installEventFilter(self)
+        self._place()
+        self.show()
+        self.raise_()
 
     def set_progress(self, text: str, done: int, total: int) -> None:
         """Show how far the reading is."""
@@ -256,13 +241,6 @@ class LoadingCard(QFrame):
         if event.type() == QEvent.Type.Resize:
             self._place()
         return super().eventFilter(watched, event)
-
-    def _show(self) -> None:
-        if self._is_wanted:
-            self._over.installEventFilter(self)
-            self._place()
-            self.show()
-            self.raise_()
 
     def _place(self) -> None:
         room = self._over.size()

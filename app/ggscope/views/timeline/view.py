@@ -227,8 +227,7 @@ class TimelineView(PaintedView):
         self._flash_timer.setInterval(FLASH_MS)
         self._flash_timer.timeout.connect(self._on_flash_over)
         self._gestures = Gestures(self)
-        self.glide = Glide(self, self)
-        self.glide.timer.timeout.connect(self._on_frame)
+        self.glide: Glide | None = None  # made for the first trace that grows
         self._is_calm = False
         self._touched_at = -REST_S
         self.legend = Legend(session, theme, self)
@@ -263,7 +262,7 @@ class TimelineView(PaintedView):
         """Prepare nothing any more; the session may outlive this view."""
         super().release()
         self.legend.release()
-        self.glide.stop()
+        self._stand()
         self._prepared = None
 
     def invalidate(self, change: object = None) -> None:
@@ -467,21 +466,34 @@ class TimelineView(PaintedView):
 
         It stands while somebody points at something in it, or reads about that.
         """
-        self.glide.rate = self.session.moves_by
+        rate = self.session.moves_by
+        if not rate or self._is_calm:
+            self._stand()
+            return None
         is_pointing = (
             time.monotonic() - self._touched_at < REST_S
             or self._gestures.mode is not Mode.IDLE
             or (QToolTip.isVisible() and self._canvas.underMouse())
         )
-        if self.glide.rate and not self._is_calm and not is_pointing:
-            return self.glide
-        self.glide.stop()
-        return None
+        if is_pointing:
+            self._stand()
+            return None
+        if self.glide is None:
+            self.glide = Glide(self, self)
+            self.glide.timer.timeout.connect(self._on_frame)
+        self.glide.rate = rate
+        return self.glide
+
+    def _stand(self) -> None:
+        """Let the picture move on by itself no more."""
+        if self.glide is not None:
+            self.glide.stop()
 
     def _on_frame(self) -> None:
-        if self.moving() is None:
+        glide = self.moving()
+        if glide is None:
             self._canvas.update()
-        elif self.glide.is_due() and isinstance(self._canvas, RasterCanvas):
+        elif glide.is_due() and isinstance(self._canvas, RasterCanvas):
             self._canvas.move_on()
 
     def empty_words(self) -> tuple[str, str]:
