@@ -45,11 +45,10 @@ KEYS_FILE = "keys.json"
 _AHEAD_MS = 2_000
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALLED = 128
-_SWITCH_S = 0.0002
+_SWITCH_S = 0.001
 """So soon a worker's Python code gives the interpreter to who waits for it. Painting
 lets go of it at each call of Qt; with the 5 ms of Python's own the longest stall while
-10 million records open took 1.5 times as long (five pairs on a busy machine). Opening
-takes no longer for it."""
+10 million records open took 1.5 times as long (five pairs on a busy machine)."""
 _LEAVE_SECONDS = 3.0
 
 

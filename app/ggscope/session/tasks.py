@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 PROGRESS_SECONDS = 0.05
 WORKERS = 4
-_URGENT_NICE, _NICE = 4, 9
-"""Where all want a core, the window goes before what it waits for, and that before work
-that nobody waits for: with two cores a third of its longest turns went by in the queue
-for one. Not more, since other programs go before that work as well."""
+_NICE = 5
+"""Where both want a core, the window goes before work that nobody waits for: with two
+cores it waited a third of its longest turns for one. Not more, since other programs go
+before that work as well."""
 NO_MEMORY = (
     "There is not enough memory for this. Close other tabs or programs, "
     "or open a part of the file only."
@@ -390,8 +390,7 @@ class Tasks(QObject):
             pool = self._pools[task.is_urgent] = ThreadPoolExecutor(
                 WORKERS,
                 thread_name_prefix="ggscope",
-                initializer=_step_back,
-                initargs=(_URGENT_NICE if task.is_urgent else _NICE,),
+                initializer=None if task.is_urgent else _step_back,
             )
         task.started = time.monotonic()
         self._running[task.key] = task
@@ -483,12 +482,12 @@ class Tasks(QObject):
 # -- worker's thread -----------------------------------------------------------
 
 
-def _step_back(steps: int) -> None:
+def _step_back() -> None:
     """Let other threads go first, and those that this one starts step back as well."""
     if sys.platform == "linux":  # elsewhere threads have no priority of this kind
         which, thread = os.PRIO_PROCESS, threading.get_native_id()
         with contextlib.suppress(OSError):  # a sandbox may forbid it
-            os.setpriority(which, thread, os.getpriority(which, thread) + steps)
+            os.setpriority(which, thread, os.getpriority(which, thread) + _NICE)
 
 
 def _work(task: _Task, post: _Post) -> None:
