@@ -109,6 +109,8 @@ class TraceTableModel(QAbstractTableModel):
 
     def set_correlation(self, correlation: Correlation | None) -> None:
         """Say which spans are in the graph; None = not known yet."""
+        if correlation is self._correlation:
+            return
         self._correlation = correlation
         self.texts = self._make_texts()
         self._note_change()

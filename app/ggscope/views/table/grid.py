@@ -6,7 +6,7 @@ and scrolls by row number and a pixel shift, so no total height exists that coul
 overflow and rows may differ in height.
 """
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -87,6 +87,8 @@ class VirtualTable(QAbstractScrollArea):
         self._widths: dict[str, int] = {}
         self._is_fitting = False
         self._painted: tuple[object, ...] | None = None
+        self._look = QTimer(self, singleShot=True, interval=0)
+        self._look.timeout.connect(self._on_look)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
@@ -228,10 +230,14 @@ class VirtualTable(QAbstractScrollArea):
 
     def _move_to(self, top: int, shift: int) -> None:
         """Make `top` the first row, `shift` of its pixels hidden, within bounds."""
+        before = self.first_visible_row, self._shift
         self.first_visible_row, self._shift = min((max(top, 0), shift), self._bottom())
         self._hovered = -1
         self._update_bars()
-        self._refresh()
+        if before == (self.first_visible_row, self._shift):
+            self._refresh()
+        else:
+            self.viewport().update()
 
     def _bottom(self) -> tuple[int, int]:
         """Return (row, shift) at which the last row ends at the bottom."""
@@ -351,8 +357,12 @@ class VirtualTable(QAbstractScrollArea):
     def _refresh(self) -> None:
         """Paint anew where that shows something else than is there already.
 
-        A session arrives in parts, and most of them change nothing of these rows.
+        A session arrives in parts, and most of them change nothing of these rows. They
+        are looked at once for all that changes in one turn.
         """
+        self._look.start()
+
+    def _on_look(self) -> None:
         if self._painted is None or self._shown() != self._painted:
             self.viewport().update()
 
