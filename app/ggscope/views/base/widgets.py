@@ -103,9 +103,10 @@ def space_color(space: Space, theme: Theme) -> int:
     return category_color(f"space:{int(space)}", theme)
 
 
-def badge_size(letters: str) -> QSize:
-    """Return the size of a badge with these letters."""
-    width = QFontMetrics(words_font(9.5, bold=True)).horizontalAdvance(letters)
+def badge_size(letters: str, font: QFont | None = None) -> QSize:
+    """Return the size of a badge with these letters, in the font of badges."""
+    metrics = QFontMetrics(words_font(9.5, bold=True) if font is None else font)
+    width = metrics.horizontalAdvance(letters)
     return QSize(max(width + scaled(12), scaled(38)), scaled(16))
 
 
@@ -122,14 +123,15 @@ def paint_badge(
     painter: QPainter, left: float, middle: float, letters: str, fill: int
 ) -> float:
     """Draw a badge centred on `middle`; return the x right of it."""
-    size = badge_size(letters)
+    font = words_font(9.5, bold=True)
+    size = badge_size(letters, font)
     box = QRectF(left, middle - size.height() / 2, size.width(), size.height())
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(qcolor(fill))
     painter.drawRoundedRect(box, 3, 3)
-    painter.setFont(words_font(9.5, bold=True))
+    painter.setFont(font)
     painter.setPen(qcolor(label_color(fill)))
     painter.drawText(box, Qt.AlignmentFlag.AlignCenter, letters)
     painter.restore()

@@ -20,7 +20,7 @@ from PySide6.QtCore import (
     QRectF,
     Qt,
 )
-from PySide6.QtGui import QFontMetrics, QPainter, QPen
+from PySide6.QtGui import QFontInfo, QFontMetrics, QFontMetricsF, QPainter, QPen
 
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import RowOrder, Sorting
@@ -362,6 +362,12 @@ class RowPainter:
             "words": words_font(12), "heading": heading_font(),
         }  # fmt: skip
         self._metrics = {face: QFontMetrics(x) for face, x in self._fonts.items()}
+        self._letter = {
+            face: QFontMetricsF(font).horizontalAdvance("0")
+            for face, font in self._fonts.items()
+            if QFontInfo(font).fixedPitch()
+        }
+        self._badge_widths: dict[str, int] = {}
         self._swatch_size, self._swatch_gap = scaled(9), scaled(6)
         self._line = scaled(20)
         self.compact_height = scaled(24)
@@ -455,9 +461,11 @@ class RowPainter:
     def _source_look(self, accesses: Sequence[AccessFact], room: int) -> CellLook:
         """Return the badge and name of the first source."""
         first = accesses[0]
-        indent = badge_size(first.badge).width() + self._swatch_gap
+        if first.badge not in self._badge_widths:
+            self._badge_widths[first.badge] = badge_size(first.badge).width()
+        indent = self._badge_widths[first.badge] + self._swatch_gap
         more = f" +{len(accesses) - 1}" if len(accesses) > 1 else ""
-        space = self._metrics["mono"].horizontalAdvance(more)
+        space = self._metrics["mono"].horizontalAdvance(more) if more else 0
         name = self._fitting(
             one_line(first.name), "mono", max(0, room - indent - space)
         )
@@ -471,6 +479,9 @@ class RowPainter:
 
     def _fitting(self, text: str, face: str, width: int) -> str:
         """Return as much of a text as fits."""
+        letter = self._letter.get(face)
+        if letter and text.isascii() and len(text) * letter < width - 1:
+            return text
         mode = Qt.TextElideMode.ElideRight
         return self._metrics[face].elidedText(text, mode, width)
 
