@@ -17,9 +17,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
-    QNativeGestureEvent,
     QResizeEvent,
-    QWheelEvent,
 )
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSplitter, QVBoxLayout, QWidget
 
@@ -56,6 +54,7 @@ from ggscope.render.export import NOT_MARKED, Recipe
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.base.gestures import CanvasGestures, Turn
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
@@ -210,10 +209,11 @@ def _time(trace: Trace, tick: int, absolute: bool) -> Cell:
     return Cell(text, tick, tick + trace.clock.shift(absolute), exact)
 
 
-class BuffersGestures:
+class BuffersGestures(CanvasGestures):
     """Turns mouse events into calls of the view and its session."""
 
     def __init__(self, view: "BuffersView") -> None:
+        super().__init__(view)
         self._view = view
         self._pressed: QPointF | None = None
         self._pressed_range = TimeRange(0, 1)
@@ -222,85 +222,57 @@ class BuffersGestures:
 
     def follow(self) -> None:
         """Look again at what lies under a pointer that rests: the picture has moved."""
-        session, place = self._view.session, self._view.geometry_now()
-        if self._pointer is None or self._pressed is not None:
-            return
-        if place is not None:
-            self._hover(self._pointer, session, place)
+        if self._pointer is not None and self._pressed is None and self._is_ready():
+            self._hover(self._pointer)
 
-    def handle(self, event: QEvent) -> bool:
-        """Handle one event; return whether it is done with."""
-        session, place = self._view.session, self._view.geometry_now()
-        if event.type() == QEvent.Type.Leave:
-            self._pointer = None
-            self._view.point_at(-1)
-            session.cursor_tick = None
-            return False
-        if place is None:
-            return False
-        if isinstance(event, QWheelEvent):
-            self._wheel(event, session, place)
-            return True
-        if isinstance(event, QNativeGestureEvent):
-            return self._pinch(event, session, place)
-        if not isinstance(event, QMouseEvent):
-            return False
-        kind = event.type()
-        if kind == QEvent.Type.MouseButtonPress:
-            return self._press(event, session)
-        if kind == QEvent.Type.MouseMove:
-            self._move(event, session, place)
-            return True
-        if kind == QEvent.Type.MouseButtonRelease:
-            return self._release(event, session, place)
-        if kind == QEvent.Type.MouseButtonDblClick:
-            at = self._view.position_of(event)
-            row = place.buffer_at(at.x(), at.y())
-            if row >= 0:
-                self._view.show_life(row)
-            elif at.y() < place.area_y:
-                session.fit()
-            return True
-        return False
+    @property
+    def _place(self) -> BuffersGeometry:
+        place = self._view.geometry_now()
+        assert place is not None  # events come only where there is one
+        return place
 
-    def _press(self, event: QMouseEvent, session: Session) -> bool:
+    def _is_ready(self) -> bool:
+        return self._view.geometry_now() is not None
+
+    def _leave(self) -> None:
+        self._pointer = None
+        self._view.point_at(-1)
+        self._view.session.cursor_tick = None
+
+    def _press(self, event: QMouseEvent, at: QPointF) -> bool:
         if event.button() not in (
             Qt.MouseButton.LeftButton,
             Qt.MouseButton.MiddleButton,
         ):
             return False
-        self._pressed, self._is_panning = self._view.position_of(event), False
-        self._pressed_range = session.visible_range
+        self._pressed, self._is_panning = at, False
+        self._pressed_range = self._view.session.visible_range
         return True
 
-    def _move(
-        self, event: QMouseEvent, session: Session, place: BuffersGeometry
-    ) -> None:
-        at = self._view.position_of(event)
-        self._hover(at, session, place)
+    def _move(self, _: QMouseEvent, at: QPointF) -> bool:
+        self._hover(at)
         if self._pressed is None:
-            return
+            return True
         dx = self._pressed.x() - at.x()
         if self._is_panning or abs(dx) >= DRAG_PX:
             self._is_panning = True
-            shift = round(dx / place.time.px_per_tick)
-            session.set_visible(self._pressed_range.shifted(shift))
+            shift = round(dx / self._place.time.px_per_tick)
+            self._view.session.set_visible(self._pressed_range.shifted(shift))
+        return True
 
-    def _hover(self, at: QPointF, session: Session, place: BuffersGeometry) -> None:
-        self._pointer = at
-        session.cursor_tick = place.tick_at(at.x()) if at.x() >= place.time.x0 else None
+    def _hover(self, at: QPointF) -> None:
+        self._pointer, place = at, self._place
+        is_inside = at.x() >= place.time.x0
+        self._view.session.cursor_tick = place.tick_at(at.x()) if is_inside else None
         if self._pressed is None:
             self._view.point_at(place.buffer_at(at.x(), at.y()))
 
-    def _release(
-        self, event: QMouseEvent, session: Session, place: BuffersGeometry
-    ) -> bool:
+    def _release(self, event: QMouseEvent, at: QPointF) -> bool:
         pressed, self._pressed = self._pressed, None
         if pressed is None or self._is_panning:
             self._is_panning = False
             return pressed is not None
-        at = self._view.position_of(event)
-        row = place.buffer_at(at.x(), at.y())
+        session, row = self._view.session, self._place.buffer_at(at.x(), at.y())
         if row >= 0:
             adds = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
             self._view.select_buffer(row, add=adds)
@@ -308,34 +280,27 @@ class BuffersGestures:
             session.select(Selection())
         return True
 
-    def _wheel(
-        self, event: QWheelEvent, session: Session, place: BuffersGeometry
-    ) -> None:
-        pixels, angle, mods = event.pixelDelta(), event.angleDelta(), event.modifiers()
-        dx = float(pixels.x()) if not pixels.isNull() else angle.x() / 2
-        dy = float(pixels.y()) if not pixels.isNull() else angle.y() / 2
-        zooms = bool(mods & Qt.KeyboardModifier.ControlModifier) != session.wheel_zooms
-        if mods & Qt.KeyboardModifier.ShiftModifier:
-            dx, dy, zooms = dx or dy, 0.0, False
-        if zooms and dy:
-            tick = place.tick_at(self._x_of(event))
-            session.zoom(ZOOM_STEP ** (-dy / 60), tick)
-        elif abs(dx) > abs(dy):
-            shift = round(-dx / place.time.px_per_tick)
+    def _double_click(self, _: QMouseEvent, at: QPointF) -> bool:
+        row = self._place.buffer_at(at.x(), at.y())
+        if row >= 0:
+            self._view.show_life(row)
+        elif at.y() < self._place.area_y:
+            self._view.session.fit()
+        return True
+
+    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+        session = self._view.session
+        if turn.zooms and turn.y:
+            session.zoom(ZOOM_STEP**-turn.notches, self._place.tick_at(at.x()))
+        elif turn.x:
+            shift = round(-turn.pan_px / self._place.time.px_per_tick)
             session.set_visible(session.visible_range.shifted(shift))
-        elif dy:
-            self._view.scroll_to(self._view.scroll_y - dy)
+        elif turn.y:
+            self._view.scroll_to(self._view.scroll_y - turn.y)
+        return True
 
-    def _x_of(self, event: QWheelEvent | QNativeGestureEvent) -> float:
-        return self._view.position_of(event).x()
-
-    def _pinch(
-        self, event: QNativeGestureEvent, session: Session, place: BuffersGeometry
-    ) -> bool:
-        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
-            return False
-        tick = place.tick_at(self._x_of(event))
-        session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
+    def _pinch(self, factor: float, at: QPointF) -> bool:
+        self._view.session.zoom(1.0 / factor, self._place.tick_at(at.x()))
         return True
 
 

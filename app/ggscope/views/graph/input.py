@@ -6,11 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.model.tables import I64
+from ggscope.views.base.gestures import CanvasGestures, Turn
 from ggscope.views.base.plain import add_action, copy_name
 from ggscope.views.graph.sight import GraphHit, nodes_of
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 ZOOM_STEP = 1.25
 """Zoom factor of one wheel notch."""
-_NOTCH = 120.0
-_PIXELS_PER_NOTCH = 60.0
 _K = Qt.Key
 _PAN = {
     _K.Key_Left: (1, 0), _K.Key_A: (1, 0),
@@ -50,7 +49,7 @@ class Mode(Enum):
     MAP = auto()
 
 
-class Gestures:
+class Gestures(CanvasGestures):
     """Turns mouse events into calls of the view.
 
     The wheel zooms, a drag pans, Ctrl+drag draws a rubber band, a click selects, a
@@ -58,38 +57,21 @@ class Gestures:
     """
 
     def __init__(self, view: "GraphView") -> None:
+        super().__init__(view)
         self._view = view
         self.mode = Mode.IDLE
         self._start = QPointF()
         self._last = QPointF()
         self._adds = False
 
-    def handle(self, event: QEvent) -> bool:
-        """Handle one event; return whether it is done with."""
-        kind = event.type()
-        if isinstance(event, QWheelEvent):
-            return self._wheel(event)
-        if isinstance(event, QNativeGestureEvent):
-            return self._pinch(event)
-        if kind == QEvent.Type.Leave:
-            self._view.set_hover(-1)
+    def _leave(self) -> None:
+        self._view.set_hover(-1)
+
+    def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
+        if event.button() != Qt.MouseButton.LeftButton:
             return False
-        if not isinstance(event, QMouseEvent):
-            return False
-        at = self._view.position_of(event)
-        if kind == QEvent.Type.MouseButtonPress:
-            return self._press(event, at)
-        if kind == QEvent.Type.MouseMove:
-            return self._move(at)
-        if kind == QEvent.Type.MouseButtonRelease:
-            return self._release(event, at)
-        if (
-            kind == QEvent.Type.MouseButtonDblClick
-            and event.button() == Qt.MouseButton.LeftButton
-        ):
-            self._view.open_or_close_at(at.x(), at.y())
-            return True
-        return False
+        self._view.open_or_close_at(at.x(), at.y())
+        return True
 
     def cancel(self) -> None:
         """Give the gesture up."""
@@ -115,7 +97,7 @@ class Gestures:
         self.mode = Mode.PAN
         self._view.set_canvas_cursor(Qt.CursorShape.ClosedHandCursor)
 
-    def _move(self, at: QPointF) -> bool:
+    def _move(self, _: QMouseEvent, at: QPointF) -> bool:
         if self.mode is Mode.PRESSED:
             far = (at - self._start).manhattanLength()
             if far < QApplication.startDragDistance():
@@ -147,28 +129,16 @@ class Gestures:
         self.cancel()
         return True
 
-    def _wheel(self, event: QWheelEvent) -> bool:
-        at = self._view.position_of(event)
-        pixels, angle = event.pixelDelta(), event.angleDelta()
-        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            # Some systems turn the axis by themselves while Shift is held.
-            step = angle.y() or angle.x()
-            self._view.pan_by(step / _NOTCH * _PIXELS_PER_NOTCH, 0.0)
-            return True
-        notches = angle.y() / _NOTCH
-        if not notches and pixels.y():
-            notches = pixels.y() / _PIXELS_PER_NOTCH
-        if notches:
-            self._view.zoom_by(ZOOM_STEP**notches, at.x(), at.y())
-        elif angle.x():
-            self._view.pan_by(angle.x() / _NOTCH * _PIXELS_PER_NOTCH, 0.0)
+    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+        # There are no rows to scroll: the wheel zooms with Ctrl and without.
+        if turn.y:
+            self._view.zoom_by(ZOOM_STEP**turn.notches, at.x(), at.y())
+        elif turn.x:
+            self._view.pan_by(turn.pan_px, 0.0)
         return True
 
-    def _pinch(self, event: QNativeGestureEvent) -> bool:
-        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
-            return False
-        at = self._view.position_of(event)
-        self._view.zoom_by(1.0 + event.value(), at.x(), at.y())
+    def _pinch(self, factor: float, at: QPointF) -> bool:
+        self._view.zoom_by(factor, at.x(), at.y())
         return True
 
 

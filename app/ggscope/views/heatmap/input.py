@@ -7,11 +7,12 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QApplication, QComboBox, QMenu
 
 from ggscope.model.units import format_offset
+from ggscope.views.base.gestures import CanvasGestures, Turn
 from ggscope.views.base.plain import add_action, copy_name, copy_text
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _Mode(Enum):
     PAN = auto()
 
 
-class HeatmapGestures:
+class HeatmapGestures(CanvasGestures):
     """Turns input into calls of the view.
 
     A drag marks bytes (and rows, if it goes up or down), a Shift or middle drag pans,
@@ -56,35 +57,23 @@ class HeatmapGestures:
     """
 
     def __init__(self, view: "HeatmapView") -> None:
+        super().__init__(view)
         self._view = view
         self._mode = _Mode.IDLE
         self._start = QPointF()
         self._last = QPointF()
         self._pending = _Mode.MARK
 
-    def handle(self, event: QEvent) -> bool:
-        """Handle one event; return whether it is done with."""
-        kind = event.type()
-        if isinstance(event, QWheelEvent):
-            return self._wheel(event)
-        if isinstance(event, QNativeGestureEvent):
-            return self._native(event)
-        if kind == QEvent.Type.Leave:
-            self._view.set_hover(None)
-            return False
-        if not isinstance(event, QMouseEvent) or self._view.geometry_now() is None:
-            return False
-        if kind == QEvent.Type.MouseButtonPress:
-            return self._press(event)
-        if kind == QEvent.Type.MouseMove:
-            return self._move(event)
-        if kind == QEvent.Type.MouseButtonRelease:
-            return self._release(event)
-        if kind == QEvent.Type.MouseButtonDblClick:
-            if event.button() == Qt.MouseButton.LeftButton:
-                self._view.fit_at(self._view.position_of(event))
-            return True
-        return False
+    def _is_ready(self) -> bool:
+        return self._view.geometry_now() is not None
+
+    def _leave(self) -> None:
+        self._view.set_hover(None)
+
+    def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._view.fit_at(at)
+        return True
 
     def cancel(self) -> bool:
         """Give up a drag; return whether there was one."""
@@ -92,8 +81,8 @@ class HeatmapGestures:
         self._view.set_canvas_cursor(Qt.CursorShape.ArrowCursor)
         return was in (_Mode.MARK, _Mode.ZOOM)
 
-    def _press(self, event: QMouseEvent) -> bool:
-        self._start = self._last = self._view.position_of(event)
+    def _press(self, event: QMouseEvent, at: QPointF) -> bool:
+        self._start = self._last = at
         if event.button() == Qt.MouseButton.MiddleButton:
             self._begin(_Mode.PAN)
             return True
@@ -116,8 +105,7 @@ class HeatmapGestures:
         }
         self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
 
-    def _move(self, event: QMouseEvent) -> bool:
-        at = self._view.position_of(event)
+    def _move(self, event: QMouseEvent, at: QPointF) -> bool:
         if self._mode is _Mode.PRESSED:
             far = (at - self._start).manhattanLength()
             if far >= QApplication.startDragDistance() / 2:
@@ -133,9 +121,8 @@ class HeatmapGestures:
         self._view.set_hover(at)
         return True
 
-    def _release(self, event: QMouseEvent) -> bool:
+    def _release(self, event: QMouseEvent, at: QPointF) -> bool:
         mode, self._mode = self._mode, _Mode.IDLE
-        at = self._view.position_of(event)
         if mode is _Mode.PRESSED:
             self._view.click(at)
         elif mode is _Mode.ZOOM:
@@ -143,35 +130,20 @@ class HeatmapGestures:
         self._view.set_canvas_cursor(Qt.CursorShape.ArrowCursor)
         return mode is not _Mode.IDLE
 
-    def _wheel(self, event: QWheelEvent) -> bool:
+    def _wheel(self, turn: Turn, at: QPointF) -> bool:
         view = self._view
-        if view.geometry_now() is None:
-            return False
-        pixels, angle = event.pixelDelta(), event.angleDelta()
-        precise = not pixels.isNull()
-        dx = float(pixels.x()) if precise else angle.x() / 2
-        dy = float(pixels.y()) if precise else angle.y() / 2
-        mods, at = event.modifiers(), view.position_of(event)
-        is_control = bool(mods & Qt.KeyboardModifier.ControlModifier)
-        zoom = is_control != view.session.wheel_zooms
-        if mods & Qt.KeyboardModifier.ShiftModifier:
-            if zoom:
-                view.zoom_rows(ZOOM_STEP ** (-(dy or dx) / 60), at.y())
-            else:
-                view.pan_px(-(dx or dy) * 2)
-        elif zoom and dy:
-            view.zoom_x(ZOOM_STEP ** (-dy / 15), at.x())
-        elif abs(dx) > abs(dy):
-            view.pan_px(-dx * (1 if precise else 2))
-        elif dy:
-            view.scroll_px(-dy)
+        if turn.has_shift and turn.zooms:
+            view.zoom_rows(ZOOM_STEP**-turn.notches, at.y())
+        elif turn.zooms and turn.y:
+            view.zoom_x(ZOOM_STEP ** (-4 * turn.notches), at.x())
+        elif turn.x:
+            view.pan_px(-turn.pan_px)
+        elif turn.y:
+            view.scroll_px(-turn.y)
         return True
 
-    def _native(self, event: QNativeGestureEvent) -> bool:
-        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
-            return False
-        at = self._view.position_of(event)
-        self._view.zoom_x(1.0 / max(0.1, 1.0 + event.value()), at.x())
+    def _pinch(self, factor: float, at: QPointF) -> bool:
+        self._view.zoom_x(1.0 / factor, at.x())
         return True
 
 

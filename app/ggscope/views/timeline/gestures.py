@@ -8,8 +8,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QMouseEvent, QNativeGestureEvent, QWheelEvent
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.analysis.rows.columns import column_edges
@@ -28,6 +28,7 @@ from ggscope.render.timeline.compose import unknown_range
 from ggscope.render.timeline.lanes import BYTE_UNITS, format_value
 from ggscope.session.session import Session
 from ggscope.text import Html, html, join_html, markdown_row, tsv_text
+from ggscope.views.base.gestures import CanvasGestures, Turn
 from ggscope.views.base.plain import add_action, copy_name, copy_text
 from ggscope.words.spans import Fact, span_facts, time_text, tooltip_text
 
@@ -244,7 +245,7 @@ class Mode(Enum):
     EDGE = auto()
 
 
-class Gestures:
+class Gestures(CanvasGestures):
     """Turns mouse events into calls of the session.
 
     Left drag marks a range, Shift+left or middle drag pans, Ctrl+left drag zooms
@@ -253,6 +254,7 @@ class Gestures:
     """
 
     def __init__(self, view: "TimelineView") -> None:
+        super().__init__(view)
         self._view = view
         self._mode = Mode.IDLE
         self._start = QPointF()
@@ -263,7 +265,6 @@ class Gestures:
         self._lane = ""
         self._start_factor = 1.0
         self._pending = Mode.MARK
-        self._wheel_axis: Qt.Orientation | None = None
         self._pointer: QPointF | None = None
 
     @property
@@ -271,29 +272,10 @@ class Gestures:
         """The gesture under way."""
         return self._mode
 
-    def handle(self, event: QEvent) -> bool:
-        """Handle one event; return whether it is done with."""
-        kind = event.type()
-        if isinstance(event, QWheelEvent):
-            return self._wheel(event)
-        if isinstance(event, QNativeGestureEvent):
-            return self._native(event)
-        if kind == QEvent.Type.Leave:
-            self._pointer = None
-            self._view.set_hover_span(-1)
-            self._view.set_cursor_tick(None)
-            return False
-        if not isinstance(event, QMouseEvent):
-            return False
-        if kind == QEvent.Type.MouseButtonPress:
-            return self._press(event)
-        if kind == QEvent.Type.MouseMove:
-            return self._move(event)
-        if kind == QEvent.Type.MouseButtonRelease:
-            return self._release(event)
-        if kind == QEvent.Type.MouseButtonDblClick:
-            return self._double_click(event)
-        return False
+    def _leave(self) -> None:
+        self._pointer = None
+        self._view.set_hover_span(-1)
+        self._view.set_cursor_tick(None)
 
     def follow(self) -> None:
         """Look again at what lies under a pointer that rests: the picture has moved."""
@@ -302,12 +284,12 @@ class Gestures:
 
     # --- buttons -----------------------------------------------------------
 
-    def _press(self, event: QMouseEvent) -> bool:
+    def _press(self, event: QMouseEvent, at: QPointF) -> bool:
         session = self._view.session
         if event.button() == Qt.MouseButton.RightButton:
             return False
         self._view.setFocus(Qt.FocusReason.MouseFocusReason)
-        at, mods = self._view.position_of(event), event.modifiers()
+        mods = event.modifiers()
         self._start = self._last = at
         self._start_tick = self._view.tick_at(at.x())
         self._start_range = session.visible_range
@@ -362,8 +344,7 @@ class Gestures:
         }
         self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
 
-    def _move(self, event: QMouseEvent) -> bool:
-        at = self._view.position_of(event)
+    def _move(self, event: QMouseEvent, at: QPointF) -> bool:
         if self._mode is Mode.IDLE:
             self._hover(at)
             return True
@@ -387,9 +368,8 @@ class Gestures:
         self._last = at
         return True
 
-    def _release(self, event: QMouseEvent) -> bool:
+    def _release(self, event: QMouseEvent, at: QPointF) -> bool:
         mode, self._mode = self._mode, Mode.IDLE
-        at = self._view.position_of(event)
         if mode is Mode.PRESSED and self._pending is not Mode.MOVE_LANE:
             self._click(at, event.modifiers())
         elif mode is Mode.ZOOM:
@@ -410,11 +390,10 @@ class Gestures:
             session.select(Selection())
             session.set_marked(None)
 
-    def _double_click(self, event: QMouseEvent) -> bool:
+    def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
         session = self._view.session
         if event.button() != Qt.MouseButton.LeftButton:
             return False
-        at = self._view.position_of(event)
         hit = self._view.hit(at.x(), at.y())
         if hit.span >= 0:
             session.select_span(hit.span, reveal=False)
@@ -566,48 +545,19 @@ class Gestures:
             shape = Qt.CursorShape.SizeHorCursor
         view.set_canvas_cursor(shape)
 
-    def _wheel(self, event: QWheelEvent) -> bool:
+    def _wheel(self, turn: Turn, at: QPointF) -> bool:
         view, session = self._view, self._view.session
-        pixels, angle = event.pixelDelta(), event.angleDelta()
-        precise = not pixels.isNull()
-        dx = pixels.x() if precise else angle.x() / 120 * 60
-        dy = pixels.y() if precise else angle.y() / 120 * 60
-        axis = self._locked_axis(event, dx, dy)
-        mods = event.modifiers()
-        swapped = bool(getattr(session, "wheel_zooms", False))
-        zoom = bool(mods & Qt.KeyboardModifier.ControlModifier) != swapped
-        if mods & Qt.KeyboardModifier.ShiftModifier:
-            dx, dy, axis, zoom = dx or dy, 0, Qt.Orientation.Horizontal, False
-        if zoom and dy:
-            tick = view.tick_at(view.position_of(event).x())
-            session.zoom(ZOOM_STEP ** (-dy / 60), tick)
-        elif axis is Qt.Orientation.Horizontal and dx:
-            shift = round(-dx * view.ticks_per_px() * (1 if precise else 2))
+        if turn.zooms and turn.y:
+            session.zoom(ZOOM_STEP**-turn.notches, view.tick_at(at.x()))
+        elif turn.x:
+            shift = round(-turn.pan_px * view.ticks_per_px())
             session.set_visible(session.visible_range.shifted(shift))
-        elif dy:
-            view.scroll_by(-dy)
+        elif turn.y:
+            view.scroll_by(-turn.y)
         return True
 
-    def _locked_axis(self, event: QWheelEvent, dx: float, dy: float) -> Qt.Orientation:
-        """Return the axis that the first motion of this gesture chose."""
-        wide = Qt.Orientation.Horizontal
-        axis = wide if abs(dx) > abs(dy) else Qt.Orientation.Vertical
-        phase = event.phase()
-        if phase == Qt.ScrollPhase.ScrollBegin or self._wheel_axis is None:
-            self._wheel_axis = axis
-        if phase == Qt.ScrollPhase.NoScrollPhase:
-            self._wheel_axis = None
-            return axis
-        locked = self._wheel_axis or axis
-        if phase == Qt.ScrollPhase.ScrollEnd:
-            self._wheel_axis = None
-        return locked
-
-    def _native(self, event: QNativeGestureEvent) -> bool:
-        if event.gestureType() != Qt.NativeGestureType.ZoomNativeGesture:
-            return False
-        tick = self._view.tick_at(self._view.position_of(event).x())
-        self._view.session.zoom(1.0 / max(0.1, 1.0 + event.value()), tick)
+    def _pinch(self, factor: float, at: QPointF) -> bool:
+        self._view.session.zoom(1.0 / factor, self._view.tick_at(at.x()))
         return True
 
 
