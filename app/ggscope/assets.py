@@ -12,6 +12,19 @@ APPLICATION_ID = "org.ggscope.ggscope"
 """The program's name to desktops, stores and bundles: what is installed for one of them
 is named after it (``resources/desktop``), and its windows tell it."""
 
+PACKAGES = (
+    "PySide6-Essentials",
+    "numpy",
+    "pyqtgraph",
+    "PyOpenGL",
+    "gguf",
+    "msgspec",
+    "platformdirs",
+    "psutil",
+    "duckdb",
+)
+"""What it stands on, whose versions reports of bugs need."""
+
 
 @cache
 def root() -> Path:

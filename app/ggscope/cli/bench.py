@@ -12,6 +12,7 @@ from typing import cast
 
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
+from ggscope.cli.reading import reading_words
 from ggscope.cli.window import has_display
 
 _MAIN = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
@@ -98,19 +99,7 @@ def child_command(arguments: Namespace) -> list[str]:
     width, height = arguments.size
     command += ["bench", "--seconds", str(arguments.seconds)]
     command += ["--size", f"{width}x{height}", "--renderer", arguments.renderer]
-    for flag, value in (
-        ("--format", arguments.reader),
-        ("--ops", arguments.ops),
-        ("--records", arguments.records),
-        ("--names", arguments.names),
-    ):
-        if value is not None:
-            command += [flag, str(value)]
-    for flag, pairs in (("--option", arguments.option), ("--shift", arguments.shift)):
-        for key, value in pairs:
-            command += [flag, f"{key}={value}"]
-    for path in arguments.beside:
-        command += ["--with", str(path)]
+    command += reading_words(arguments)
     if arguments.panes:
         command.append("--panes")
     if arguments.safe_mode:

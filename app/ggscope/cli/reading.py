@@ -179,6 +179,25 @@ def reader_options(arguments: Namespace) -> dict[str, str]:
     return {**dict(arguments.option), **given}
 
 
+def reading_words(arguments: Namespace) -> list[str]:
+    """Return how a file is to be read, as words of a command line."""
+    words: list[str] = []
+    for flag, value in (
+        ("--format", arguments.reader),
+        ("--ops", arguments.ops),
+        ("--records", arguments.records),
+        ("--names", arguments.names),
+    ):
+        if value is not None:
+            words += [flag, str(value)]
+    for flag, pairs in (("--option", arguments.option), ("--shift", arguments.shift)):
+        for key, value in pairs:
+            words += [flag, f"{key}={value}"]
+    for path in arguments.beside:
+        words += ["--with", str(path)]
+    return words
+
+
 @dataclass(frozen=True, slots=True)
 class _Guard:
     """Refuses a file that would not fit into memory."""

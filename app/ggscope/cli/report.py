@@ -21,7 +21,7 @@ from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.info.info import describe, info_text
 from ggscope.cli.output import GOOD, spare_inputs
-from ggscope.cli.reading import failure_json, load
+from ggscope.cli.reading import failure_json, load, reading_words
 from ggscope.errors import ExportError, TraceError
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, quality_of
@@ -107,20 +107,7 @@ def run(arguments: Namespace) -> int:
 
 def command_of(arguments: Namespace) -> str:
     """Return the command line that makes this report, as a shell takes it."""
-    words = ["ggscope", "report"]
-    for flag, value in (
-        ("--format", arguments.reader),
-        ("--ops", arguments.ops),
-        ("--records", arguments.records),
-        ("--names", arguments.names),
-    ):
-        if value is not None:
-            words += [flag, str(value)]
-    for flag, pairs in (("--option", arguments.option), ("--shift", arguments.shift)):
-        for key, value in pairs:
-            words += [flag, f"{key}={value}"]
-    for beside in arguments.beside:
-        words += ["--with", str(beside)]
+    words = ["ggscope", "report", *reading_words(arguments)]
     if arguments.view is not None:
         words += ["--view", ",".join(arguments.view)]
     words += ["-o", str(arguments.output), "--", str(arguments.files[0])]

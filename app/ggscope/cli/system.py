@@ -9,22 +9,12 @@ import sys
 from argparse import Namespace
 
 from ggscope import __version__
+from ggscope.assets import PACKAGES
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.readers import plugins, registry
 from ggscope.text import one_line
 
-PACKAGES = (
-    "PySide6-Essentials",
-    "numpy",
-    "pyqtgraph",
-    "PyOpenGL",
-    "gguf",
-    "msgspec",
-    "platformdirs",
-    "psutil",
-    "duckdb",
-)
 _VARIABLES = (
     "DISPLAY",
     "WAYLAND_DISPLAY",

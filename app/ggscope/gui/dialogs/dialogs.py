@@ -38,6 +38,7 @@ from PySide6.QtWidgets import (
 
 import ggscope
 from ggscope import assets
+from ggscope.assets import PACKAGES
 from ggscope.gui.dialogs.find import FindLine
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
@@ -46,16 +47,6 @@ from ggscope.text import one_line
 from ggscope.views.base.plain import set_tip, set_title
 from ggscope.views.base.view import guarded
 
-PACKAGES = (
-    "PySide6-Essentials",
-    "numpy",
-    "pyqtgraph",
-    "PyOpenGL",
-    "gguf",
-    "msgspec",
-    "platformdirs",
-    "psutil",
-)
 _LONG_TEXT = 10_000
 """Letters; in longer texts one looks for words."""
 _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {

@@ -174,13 +174,7 @@ class ProblemPage(QWidget):
         copy_text(self._report)
 
     def _lay_out(self) -> None:
-        card = QFrame(self)
-        card.setObjectName("card")
-        card.setMaximumWidth(_CARD_WIDTH)
-        card.setMinimumWidth(360)
-        inner = QVBoxLayout(card)
-        inner.setContentsMargins(28, 24, 28, 24)
-        inner.setSpacing(10)
+        _, inner = centred_card(self, _CARD_WIDTH)
         for text in (self.head, self.message, self.where, self.hint):
             inner.addWidget(text)
         row = QHBoxLayout()
@@ -196,7 +190,6 @@ class ProblemPage(QWidget):
         row.addStretch(1)
         row.addWidget(self.close_button)
         inner.addLayout(row)
-        centre(self, card)
 
 
 @guarded
@@ -255,8 +248,15 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def centre(page: QWidget, card: QWidget) -> None:
-    """Put `card` a little above the middle of `page`."""
+def centred_card(page: QWidget, width: int) -> tuple[QFrame, QVBoxLayout]:
+    """Put a card a little above the middle of `page`; return it and its layout."""
+    card = QFrame(page)
+    card.setObjectName("card")
+    card.setMaximumWidth(width)
+    card.setMinimumWidth(360)
+    inner = QVBoxLayout(card)
+    inner.setContentsMargins(28, 24, 28, 24)
+    inner.setSpacing(10)
     box = QVBoxLayout(page)
     box.setContentsMargins(24, 24, 24, 24)
     row = QHBoxLayout()
@@ -266,3 +266,4 @@ def centre(page: QWidget, card: QWidget) -> None:
     box.addStretch(2)
     box.addLayout(row)
     box.addStretch(3)
+    return card, inner

@@ -9,15 +9,13 @@ from pathlib import Path
 from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QFrame,
     QGridLayout,
     QHBoxLayout,
     QLineEdit,
-    QVBoxLayout,
     QWidget,
 )
 
-from ggscope.gui.pages.load import centre
+from ggscope.gui.pages.load import centred_card
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.units import format_bytes, format_count
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, parse_range
@@ -182,13 +180,7 @@ class TooLargePage(QWidget):
         self.read_requested.emit({})
 
     def _lay_out(self) -> None:
-        card = QFrame(self)
-        card.setObjectName("card")
-        card.setMaximumWidth(_CARD_WIDTH)
-        card.setMinimumWidth(360)
-        inner = QVBoxLayout(card)
-        inner.setContentsMargins(28, 24, 28, 24)
-        inner.setSpacing(10)
+        card, inner = centred_card(self, _CARD_WIDTH)
         inner.addWidget(self.head)
         inner.addWidget(self.text)
         inner.addLayout(self._figure_rows(card))
@@ -202,7 +194,6 @@ class TooLargePage(QWidget):
         row.addStretch(1)
         row.addWidget(self.close_button)
         inner.addLayout(row)
-        centre(self, card)
 
     def _figure_rows(self, card: QWidget) -> QGridLayout:
         grid = QGridLayout()
