@@ -15,8 +15,10 @@ from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
+import graph_traces
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
+from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
@@ -1262,3 +1264,37 @@ def test_table_that_goes_while_it_is_arranged_is_not_told(
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
 
     assert not shiboken6.isValid(footer)
+
+
+def test_footer_has_whole_words_at_every_width(qtbot: QtBot, session: Session) -> None:
+    pane = QWidget()  # a grid of panes gives less than a view asks for
+    qtbot.addWidget(pane)
+    view = TableView(session, theme("dark"), pane)
+    pane.show()
+    qtbot.waitExposed(pane)
+    footer = view._footer
+    footer.say_matched(correlate(graph_traces.network_trace()))
+    seen: set[tuple[bool, bool, bool]] = set()
+    for width in range(180, 1200, 20):
+        pane.resize(width, 300)
+        view.resize(width, 300)
+        QApplication.processEvents()
+        for button in (footer.switch.this_range, footer.switch.all, footer.form):
+            is_whole = button.width() >= button.sizeHint().width()
+            assert is_whole or not button.isVisible() or width < 260
+        if footer.matched.isVisible():
+            assert footer.matched.text() == footer.matched.full_text
+        else:
+            assert footer.matched.full_text in footer.count.toolTip()
+        seen.add(
+            (
+                footer.form.isVisible(),
+                footer.copy.isVisible(),
+                footer.matched.isVisible(),
+            )
+        )
+        assert footer.jump.isVisible()
+    assert seen == {
+        (False, False, False), (True, False, False), (True, True, False),
+        (True, True, True),
+    }  # fmt: skip

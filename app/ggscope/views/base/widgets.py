@@ -558,6 +558,11 @@ class RangeSwitch(QWidget):
             f" QToolButton:focus {{ border-color: {css(theme.accent)}; }}"
         )
 
+    def keep_words(self) -> None:
+        """Cut no word of a button, as the style of the program allows."""
+        for button in (self.this_range, self.all):
+            button.setMinimumWidth(button.sizeHint().width())
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Leave every key but those of the buttons to the window."""
         event.ignore()

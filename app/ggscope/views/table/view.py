@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QKeyEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
@@ -57,6 +57,8 @@ from ggscope.views.table.delegate import RowPainter, TraceTableModel
 from ggscope.views.table.grid import VirtualTable, is_jump
 from ggscope.words.spans import access_facts
 
+_LEFT, _GAP, _RIGHT = 12, 8, 4
+
 
 @guarded
 class TableFooter(QWidget):
@@ -71,6 +73,7 @@ class TableFooter(QWidget):
     jump : takes a row, a record, a time or a token.
     cancel : stops the sorting; seen only while there is some.
     form : compact or detailed.
+    copy : opens the menu of forms to copy in.
     """
 
     jump_typed = Signal(str)
@@ -112,26 +115,28 @@ class TableFooter(QWidget):
         self.form = tool_button(self, self.tr("Detailed"), tip)
         self.form.setCheckable(True)
         tip = self.tr("Copy the selected records")
-        copy = tool_button(self, self.tr("Copy"), tip, menu=copy_menu)
+        self.copy = tool_button(self, self.tr("Copy"), tip, menu=copy_menu)
         parts = (self.count, self.matched, self.note, self.cancel, self.jump, self.form)
         lay_out(
             QHBoxLayout(self),
             self.switch,
             *parts,
-            copy,
-            margins=(12, 0, 4, 0),
-            spacing=8,
+            self.copy,
+            margins=(_LEFT, 0, _RIGHT, 0),
+            spacing=_GAP,
             wide=self.note,
         )
-        for child in (*parts, copy):
+        for child in (*parts, self.copy):
             child.setFont(words_font(11.5))
+        self._knows_matched = False
 
     def say_matched(self, correlation: Correlation | None) -> None:
         """Say how many ops are in the graph, and by which rules; None = no graph."""
         is_known = correlation is not None and correlation.n_all > 0
-        self.matched.setVisible(is_known)
+        self._knows_matched = is_known
         if correlation is None or not is_known:
             self.matched.clear()
+            self.fit()
             return
         found, total = correlation.n_found, correlation.n_all
         lines = [self.tr("Ops found in the graph, by rule:")]
@@ -149,6 +154,46 @@ class TableFooter(QWidget):
         self.matched.setText(
             words.format(format_count(found), format_count(total), share)
         )
+        self.fit()
+
+    def minimumSizeHint(self) -> QSize:
+        """Get by with the switch and the field."""
+        width = self.switch.sizeHint().width() + self.jump.minimumWidth() + 5 * _GAP
+        return QSize(width, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show what there is room for."""
+        super().resizeEvent(event)
+        self.fit()
+
+    def fit(self) -> None:
+        """Leave out what has no room as a whole, the least needed first.
+
+        A key or the menu of a row does what the buttons do.
+        """
+        room = self.width() - _LEFT - _RIGHT - 3 * _GAP
+        for part in (self.switch, self.note, self.jump):
+            room -= max(part.minimumSizeHint().width(), part.minimumWidth())
+
+        def takes(width: int) -> bool:
+            nonlocal room
+            room -= width
+            return room >= 0
+
+        count = self.count.sizeHint().width()
+        self.form.setVisible(takes(self.form.sizeHint().width() + _GAP))
+        self.count.setMinimumWidth(count if takes(count) else 0)
+        self.copy.setVisible(takes(self.copy.sizeHint().width() + _GAP))
+        takes(self.jump.sizeHint().width() - self.jump.minimumWidth())
+        has_room = takes(self.matched.sizeHint().width() + _GAP)
+        self.matched.setVisible(self._knows_matched and has_room)
+        self.switch.keep_words()
+        for button in (self.form, self.copy):
+            button.setMinimumWidth(button.sizeHint().width())
+        tip = "" if has_room else self.matched.full_text
+        if tip != self.count.tip:
+            self.count.tip = tip
+            self.count.setText(self.count.full_text)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -160,6 +205,7 @@ class TableFooter(QWidget):
             + f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
             f" QToolButton:checked {{ color: {css(theme.accent)}; }}"
         )
+        self.fit()
 
     def take_jump(self) -> None:
         """Let the person type where to go."""
@@ -638,6 +684,7 @@ class TableView(View):
         if is_filtered:
             text += self.tr(", filtered") if part else " " + self.tr("match the filter")
         self._count.setText(text)
+        self._footer.fit()
 
     def _say_empty(self) -> None:
         trace, session = self._trace, self.session
