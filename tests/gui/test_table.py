@@ -1298,3 +1298,37 @@ def test_footer_has_whole_words_at_every_width(qtbot: QtBot, session: Session) -
         (False, False, False), (True, False, False), (True, True, False),
         (True, True, True),
     }  # fmt: skip
+
+
+def test_low_pane_leaves_its_room_to_the_rows(qtbot: QtBot, session: Session) -> None:
+    pane = QWidget()
+    qtbot.addWidget(pane)
+    view = TableView(session, theme("dark"), pane)
+    pane.show()
+    qtbot.waitExposed(pane)
+    grid, footer = view.grid, view._footer
+
+    def squeeze(height: int) -> None:
+        pane.resize(500, height)
+        view.resize(500, height)
+        QApplication.processEvents()
+
+    squeeze(300)
+    assert footer.isVisible()
+    for height in range(150, 50, -4):
+        squeeze(height)
+        assert grid.viewport().height() >= 20  # a row, or nearly
+        if grid.horizontalScrollBar().isVisible():
+            assert grid.viewport().height() >= grid.rows.compact_height
+    assert not footer.isVisible()
+
+    # Where to go is typed all the same, and Esc gives the room back.
+    grid.setFocus()
+    QTest.keyClick(grid, Qt.Key.Key_G, CTRL)
+    assert footer.isVisible()
+    assert footer.jump.hasFocus()
+    QTest.keyClick(footer.jump, Qt.Key.Key_Escape)
+    assert not footer.isVisible()
+    assert grid.hasFocus()
+    squeeze(300)
+    assert footer.isVisible()

@@ -337,8 +337,13 @@ class VirtualTable(QAbstractScrollArea):
         first_down = key in ("duration", "bytes") and key != self.sorting.column
         self.sort_requested.emit(Sorting(key, flipped or first_down))
 
+    @property
+    def header_height(self) -> int:
+        """Pixels that the titles of the columns take."""
+        return scaled(28)
+
     def _place_header(self) -> None:
-        height = scaled(28)
+        height = self.header_height
         # Setting what is set lays out anew, and comes back here without end where
         # the pane is lower than the header.
         if self.viewportMargins().top() != height:
@@ -346,8 +351,21 @@ class VirtualTable(QAbstractScrollArea):
         box = self.viewport().geometry()
         self.header.setGeometry(box.left(), box.top() - height, box.width(), height)
 
+    def _fit_bar(self) -> None:
+        """Do without the lower scroll bar where it would lie on the only row."""
+        bar = self.horizontalScrollBar().sizeHint().height()
+        least = self.header_height + self.rows.compact_height + bar
+        policy = (
+            Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+            if self.height() < least
+            else Qt.ScrollBarPolicy.ScrollBarAsNeeded
+        )
+        if policy != self.horizontalScrollBarPolicy():
+            self.setHorizontalScrollBarPolicy(policy)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the first row where it is."""
+        self._fit_bar()
         self._place_header()
         self._fit_columns()
         self._move_to(self.first_visible_row, self._shift)

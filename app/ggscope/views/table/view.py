@@ -78,6 +78,7 @@ class TableFooter(QWidget):
 
     jump_typed = Signal(str)
     left = Signal()  # Esc in the field: back to the table
+    unused = Signal()  # the field has lost the keys
 
     def __init__(
         self, session: Session, copy_menu: QMenu, parent: QWidget | None = None
@@ -214,6 +215,8 @@ class TableFooter(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Leave the field on Esc, before the window's commands see it."""
+        if watched is self.jump and event.type() == QEvent.Type.FocusOut:
+            self.unused.emit()
         if watched is self.jump and isinstance(event, QKeyEvent):
             is_escape = event.key() == Qt.Key.Key_Escape
             if is_escape and event.type() == QEvent.Type.ShortcutOverride:
@@ -428,6 +431,20 @@ class TableView(View):
         self._stack.addWidget(self.grid)
         lay_out(QVBoxLayout(self), body, self._footer, wide=body)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the little room of a low pane to the rows."""
+        super().resizeEvent(event)
+        self._fit_height()
+
+    def _fit_height(self) -> None:
+        least = self.grid.header_height + 2 * self.grid.rows.compact_height
+        has_room = self.height() >= least + self._footer.sizeHint().height()
+        self._footer.setVisible(has_room or self._footer.jump.hasFocus())
+
+    def _take_jump(self) -> None:
+        self._footer.show()
+        self._footer.take_jump()
+
     def _copy_menu(self, parent: QWidget) -> QMenu:
         menu = QMenu(parent)
         add = partial(add_action, menu)
@@ -446,12 +463,13 @@ class TableView(View):
         grid.copy_requested.connect(self.copy_selection)
         grid.all_requested.connect(self.select_all)
         grid.toggle_requested.connect(self.toggle_detailed)
-        grid.jump_requested.connect(self._footer.take_jump)
+        grid.jump_requested.connect(self._take_jump)
         grid.cancel_requested.connect(self.cancel_order)
         grid.header.customContextMenuRequested.connect(self._on_header_menu)
         self._footer.cancel.clicked.connect(self.cancel_order)
         self._footer.jump_typed.connect(self.go_to)
         self._footer.left.connect(grid.setFocus)
+        self._footer.unused.connect(self._fit_height)
         self._form.toggled.connect(self.set_detailed)
         self.setFocusProxy(grid)
 
