@@ -637,6 +637,11 @@ def _demo_held(options: argparse.Namespace) -> int:
         else:
             command += ["--pace", str(pace)]
         complain(f"waits between tokens: at most {pace:g} a second")
+        environment["GGSCOPE_NOTE"] = (
+            f"Made to be followed: before a token there is a wait, so that at most "
+            f"{pace:g} begin in a second. The gaps between tokens are these waits; no "
+            "op's time holds any."
+        )
     configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
     launch = launcher.Launch(
         command, configuration, _Log(configuration.settings),

@@ -535,7 +535,8 @@ def test_changed_file_changes_the_settings_of_a_running_program(
 
 
 def has_records(folder: Path) -> bool:
-    return folder.exists() and (folder / "records").stat().st_size > 0
+    records = folder / "records"  # the folder is there a moment before
+    return records.exists() and records.stat().st_size > 0
 
 
 def wait_for(condition: Any) -> None:

@@ -118,6 +118,22 @@ def test_decodes_keep_a_pace_where_one_is_set(pace_ms: int, fake: Fake) -> None:
     assert took < 20_000_000
 
 
+@pytest.mark.parametrize("given", ["", "made slowly, on purpose", "x" * 2_000])
+def test_what_is_given_to_be_known_of_a_run_stands_in_it(
+    given: str, fake: Fake
+) -> None:
+    assert fake.run(NODES, 1, GGSCOPE_NOTE=given) == 0
+
+    opened, _ = taken(fake.folder / "ring")
+    notes = [
+        ring.text_at(e.body, 4)[0]
+        for e in opened.definitions()
+        if e.type == ring.Frame.NOTE
+    ]
+
+    assert notes == ([given[:511]] if given else [])
+
+
 def test_a_ring_is_its_owners_alone(fake: Fake) -> None:
     assert fake.run(NODES, 1) == 0
 

@@ -351,6 +351,17 @@ static void define_program(struct ring_control *control)
     frame_define(&frame, false);
 }
 
+// Tell what whoever started the program wants known of this run: one line.
+static void note_given(void)
+{
+    const char *given = getenv("GGSCOPE_NOTE");
+    char text[512];
+    if (given == NULL || given[0] == '\0')
+        return;
+    snprintf(text, sizeof text, "%s", given);
+    note(text);
+}
+
 static bool begin_defs(const char *path, const struct ring_control *control)
 {
     struct defs_header head = {.version = RING_VERSION,
@@ -464,6 +475,7 @@ struct ring *ring_make(uint32_t n_threads)
     the_ring = &ring_memory;
     has_failed = false;
     define_program(control);
+    note_given();
     uint64_t magic;
     memcpy(&magic, RING_MAGIC, sizeof magic);
     __atomic_store_n((uint64_t *)control->magic, magic, __ATOMIC_RELEASE);
