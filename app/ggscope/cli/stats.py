@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
+from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.reads.unrecorded import time_words
 from ggscope.analysis.statistics.table import (
     RULES,
@@ -59,6 +60,7 @@ class _Result:
     n_left_out: int
     n_untimed: int
     n_spans: int = 0
+    is_once: bool = True
     silent: str = ""
     unrecorded: Mapping[str, int] = field(default_factory=dict)
     stalls: list[dict[str, Any]] = field(default_factory=list)
@@ -145,6 +147,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         if is_for_people
         else sum(row.count - row.timed for row in rows),
         n_spans=len(trace.spans),
+        is_once=counts_once(trace),
         silent=time_words(trace),
         unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if arguments.by in _OF_LANES else [],
@@ -221,7 +224,12 @@ def _notes(result: _Result) -> list[str]:
         more = len(result.stalls) - len(told)
         told += [f"and {format_count(more)} more"] if more else []
         lines.append(f"share of stalled time, of the whole trace: {', '.join(told)}.")
-    if _shares_ops(result):
+    if not result.is_once:
+        lines.append(
+            "an op may count several times, once for each of the threads that were not "
+            "compared."
+        )
+    elif _shares_ops(result):
         lines.append(
             "threads compute ops together and each tells of it: count is of spans and "
             "total of all threads; ops and bytes count each op once."

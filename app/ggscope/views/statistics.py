@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.filters.text import format_filter
+from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
@@ -610,10 +611,7 @@ class StatisticsView(View):
             times("p99", tr("99 % take no longer than this")),
             Heading(
                 tr("bytes"),
-                tr(
-                    "Known bytes of all accesses of these spans, each op's once; + "
-                    "where there may be more"
-                ),
+                self._bytes_tip(),
                 84,
                 right=True,
             ),
@@ -621,6 +619,18 @@ class StatisticsView(View):
             Heading(
                 tr("quality"), tr("The least certain of its times"), 90, True, True
             ),
+        )
+
+    def _bytes_tip(self) -> str:
+        trace = self.session.trace
+        if trace is not None and not counts_once(trace):
+            return self.tr(
+                "Known bytes of all accesses of these spans, of threads not compared "
+                "each one's; + where there may be more"
+            )
+        return self.tr(
+            "Known bytes of all accesses of these spans, each op's once; + where there "
+            "may be more"
         )
 
     def _twice_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:

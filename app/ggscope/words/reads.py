@@ -261,9 +261,8 @@ def _spaces(totals: SpaceTotals) -> HotFact | None:
     words = ", ".join(parts)
     if ratio is not None:
         words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
-    return HotFact(
-        "Accesses", words, f"of the whole trace; known bytes, {counted_words(0)}"
-    )
+    counted = counted_words(0, is_once=totals.is_once)
+    return HotFact("Accesses", words, f"of the whole trace; known bytes, {counted}")
 
 
 def _of_file(found: Heat) -> HotFact | None:
@@ -274,7 +273,7 @@ def _of_file(found: Heat) -> HotFact | None:
         words += (
             f"; of up to {format_bytes(found.unknown_file_bytes)} more it is not known"
         )
-    remark = counted_words(found.passed_bytes)
+    remark = counted_words(found.passed_bytes, is_once=found.is_once)
     if found.passed_bytes:
         remark += f"; {format_bytes(found.passed_bytes)} in experts not chosen"
     return HotFact("Bytes of the model", words, remark)
@@ -395,7 +394,9 @@ def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
 def asked_words(found: WhatIf) -> str:
     """Return the bytes that the run asks for, with what they count."""
     sequence = found.sequence
-    counted = counted_words(sequence.passed_bytes, sequence.n_row_reads)
+    counted = counted_words(
+        sequence.passed_bytes, sequence.n_row_reads, is_once=sequence.is_once
+    )
     return f"{format_bytes(found.curve.bytes_asked)} ({counted})"
 
 

@@ -29,6 +29,7 @@ from ggscope.analysis.heat.touches import (
     maybe_units,
     span_variants,
 )
+from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.workers import Watcher, add_by_group
 from ggscope.model.tables import I64, Array, ranges
@@ -58,6 +59,7 @@ class TrackTotals:
     unknown_file_bytes : bytes of the file that may be moved besides, at most: of
         experts that no list names, of rows whose length is not known.
     n_moved : accesses whose ends were moved outwards, see `MOST_ENDS`.
+    is_once : whether each op counts once; see `account.counts_once`.
     """
 
     n_file: int = 0
@@ -72,6 +74,7 @@ class TrackTotals:
     n_maybe: int = 0
     unknown_file_bytes: int = 0
     n_moved: int = 0
+    is_once: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -427,7 +430,7 @@ def heat_base(
         by_layer = place[finder.layer_rows(placed.layer)]
         counts = _by_touch(counts, by_layer)
     shown, counts = _without_rest(shown, counts)
-    totals = _totals(np.sum(sums, axis=0), n_moved)
+    totals = _totals(np.sum(sums, axis=0), n_moved, is_once=counts_once(trace))
     track = _buffer_track(np.concatenate(buffers, axis=1))
     maybe = maybe_units(files, own, n_touches)
     silent = unrecorded_tensors(trace)[files.tensor]
@@ -526,7 +529,7 @@ def _sums(touches: Touches, n: I64, counts: I64) -> I64:
     return total
 
 
-def _totals(sums: I64, n_moved: int) -> TrackTotals:
+def _totals(sums: I64, n_moved: int, *, is_once: bool) -> TrackTotals:
     """Name the sums."""
     count, size = sums[0], sums[1]
     return TrackTotals(
@@ -542,6 +545,7 @@ def _totals(sums: I64, n_moved: int) -> TrackTotals:
         n_maybe=int(sums[4, Track.MAYBE]),
         unknown_file_bytes=int(sums[3, [Track.FILE, Track.MAYBE]].sum()),
         n_moved=n_moved,
+        is_once=is_once,
     )
 
 

@@ -97,15 +97,18 @@ class Touches:
         )  # fmt: skip
 
 
-def counted_words(passed: int, n_row_reads: int = 0) -> str:
+def counted_words(passed: int, n_row_reads: int = 0, *, is_once: bool) -> str:
     """Return what a sum of bytes read of the model file counts, for every view alike.
 
     Parameters
     ----------
     passed : bytes that are left out, as they lie in experts that were not chosen.
     n_row_reads : look-ups of rows that are left out.
+    is_once : whether each op counts once; see `account.counts_once`.
     """
     words = ["every access counted, each op's once"]
+    if not is_once:
+        words = ["every access counted, of threads not compared each one's"]
     if passed:
         words.append("of stacked experts only those chosen")
     if n_row_reads:

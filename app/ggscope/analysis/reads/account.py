@@ -46,6 +46,8 @@ _MOST_KEPT = 1 << 22
 """Spans of a trace whose account with choices is kept: 4 bytes each."""
 Bools = npt.NDArray[np.bool_]
 _T = TypeVar("_T")
+_NOT_COMPARED = "threads_not_compared"
+"""Code of the problem of a trace that says so."""
 
 
 class Direction(IntEnum):
@@ -182,6 +184,15 @@ class Account:
 def is_repeated(flags: Array) -> Bools:
     """Tell which spans tell of an op that is counted with another span."""
     return np.asarray((flags & int(SpanFlag.REPEATED)) != 0, np.bool_)
+
+
+def counts_once(trace: Trace) -> bool:
+    """Tell whether each op counts once, whichever threads tell of it.
+
+    So it does unless there were too many threads to compare: of those that were not,
+    each counts an op for itself.
+    """
+    return all(problem.code != _NOT_COMPARED for problem in trace.warnings)
 
 
 def loose_bytes(trace: Trace) -> tuple[I64, I64]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.heat.touches import Touches, maybe_units, span_variants
-from ggscope.analysis.reads.account import Account, Direction, account
+from ggscope.analysis.reads.account import Account, Direction, account, counts_once
 from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
@@ -53,6 +53,7 @@ class Heat:
     passed_bytes : recorded bytes of accesses to stacks that lie in experts not chosen;
         part of no other figure.
     unknown_file_bytes : bytes of the model file that may be read besides, at most.
+    is_once : whether each op counts once; see `account.counts_once`.
     """
 
     accesses: I64
@@ -73,6 +74,7 @@ class Heat:
     n_unknown: int
     passed_bytes: int
     unknown_file_bytes: int
+    is_once: bool = True
 
     @property
     def bytes(self) -> I64:
@@ -138,6 +140,7 @@ def heat(
         n_unknown=int((times * found.counts)[is_loose].sum()),
         passed_bytes=int((times * found.passed).sum()),
         unknown_file_bytes=int((times * found.unknown)[is_file].sum()),
+        is_once=counts_once(trace),
     )
 
 
@@ -519,11 +522,13 @@ class SpaceTotals:
     accesses, bytes : by "weights", "kv cache", "intermediates" and "unknown"; each
         op's once, the known bytes.
     unknown_bytes : bytes that may be moved besides, at most.
+    is_once : whether each op counts once; see `account.counts_once`.
     """
 
     accesses: dict[str, int]
     bytes: dict[str, int]
     unknown_bytes: dict[str, int]
+    is_once: bool = True
 
     @property
     def ratio(self) -> float | None:
@@ -551,7 +556,9 @@ def space_totals(trace: Trace) -> SpaceTotals:
         total = times * values
         return {name: int(total[part].sum()) for name, part in parts.items()}
 
-    return SpaceTotals(sums(found.counts), sums(found.known), sums(found.unknown))
+    return SpaceTotals(
+        sums(found.counts), sums(found.known), sums(found.unknown), counts_once(trace)
+    )
 
 
 def is_cache(trace: Trace, found: Account) -> npt.NDArray[np.bool_]:

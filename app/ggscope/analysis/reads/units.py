@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.touches import Touches, Track, span_variants
+from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.rows.rows import merged_order
 from ggscope.analysis.workers import Watcher
 from ggscope.model.ggml.rules import ROW_OPS
@@ -110,6 +111,7 @@ class ReadSequence:
     passed_bytes : bytes of these reads, as recorded, in experts that were not chosen.
     n_maybe : accesses left out because no list names their experts; `unknown_bytes`
         is what they read at most.
+    is_once : whether each op counts once; see `account.counts_once`.
     """
 
     unit: npt.NDArray[np.int32]
@@ -121,6 +123,7 @@ class ReadSequence:
     passed_bytes: int
     n_maybe: int = 0
     unknown_bytes: int = 0
+    is_once: bool = True
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -188,7 +191,7 @@ def read_sequence(
     n_passed = int(passed[pattern].sum())
     return ReadSequence(
         unit, span, size, follow, n_lost, n_row, n_passed,
-        int(maybe[pattern].sum()), int(open_[pattern].sum()),
+        int(maybe[pattern].sum()), int(open_[pattern].sum()), counts_once(trace),
     )  # fmt: skip
 
 

@@ -350,7 +350,7 @@ def totals_words(place: HeatGeometry) -> str:
     scene, t = place.scene, place.scene.base.totals
     words = [
         f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
-        f"({counted_words(t.passed_bytes)})",
+        f"({counted_words(t.passed_bytes, is_once=t.is_once)})",
         f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}",
     ]
     if t.n_unplaced:

@@ -192,5 +192,5 @@ def _description(base: HeatBase) -> str:
         f"{format_count(base.files.extent)} bytes (up to "
         f"{format_offset(base.files.extent)}), by {base.rows.kind}: "
         f"{format_count(totals.file_bytes)} bytes, "
-        f"{counted_words(totals.passed_bytes)}."
+        f"{counted_words(totals.passed_bytes, is_once=totals.is_once)}."
     )

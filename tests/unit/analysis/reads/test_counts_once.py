@@ -1,0 +1,83 @@
+"""What is said of sums where some threads were not compared with the others."""
+
+from dataclasses import replace
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.heat.heatmap import heat_base
+from ggscope.analysis.reads.account import counts_once
+from ggscope.analysis.reads.hotness import space_totals
+from ggscope.analysis.reads.units import read_sequence
+from ggscope.cli import stats
+from ggscope.cli.arguments import parse
+from ggscope.model.trace import ReadWarning, Severity, Trace
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.statistics import StatisticsView
+from ggscope.words.reads import hot_cold, hot_facts
+from reads_builder import Op, Read, TensorRow, reads_trace
+from sentences import assert_sides
+
+
+def trace_of(*, is_compared: bool) -> Trace:
+    tensors = [TensorRow("blk.0.a.weight", 0, 64, 0)]
+    trace = reads_trace(
+        tensors, [Op(0, (Read(0, 64),)), Op(20, (Read(0, 64),), thread=1)]
+    )
+    if is_compared:
+        return trace
+    problem = ReadWarning(Severity.NOTICE, "threads_not_compared", "too many.", 2)
+    return replace(trace, warnings=(*trace.warnings, problem))
+
+
+@pytest.fixture
+def traces() -> tuple[Trace, Trace]:
+    return trace_of(is_compared=True), trace_of(is_compared=False)
+
+
+def test_every_sum_knows_whether_ops_count_once(traces: tuple[Trace, Trace]) -> None:
+    for trace, is_once in zip(traces, (True, False), strict=True):
+        assert counts_once(trace) == is_once
+        assert heat_base(trace).totals.is_once == is_once
+        assert space_totals(trace).is_once == is_once
+        assert read_sequence(trace, file_map(trace)).is_once == is_once
+        assert hot_cold(trace).heat.is_once == is_once
+
+
+def test_remarks_of_sums_say_so(traces: tuple[Trace, Trace]) -> None:
+    compared, apart = (
+        "\n".join(fact.remark for fact in hot_facts(trace, hot_cold(trace)))
+        for trace in traces
+    )
+
+    claim = "every access counted, each op's once"
+    assert_sides(claim, compared, apart)
+    claim = "every access counted, of threads not compared each one's"
+    assert_sides(claim, apart, compared)
+
+
+def test_statistics_say_so(traces: tuple[Trace, Trace], qtbot: QtBot) -> None:
+    tips, notes = [], []
+    for trace in traces:
+        session = Session()
+        view = StatisticsView(session, theme("dark"))
+        qtbot.addWidget(view)
+        session.set_trace(trace)
+        tips.append(view._bytes_tip())
+        arguments = parse(["stats", "x.bin"])
+        result = stats._result(trace, trace.info.paths[0], arguments)
+        notes.append("\n".join(stats._notes(result)))
+        session.close()
+
+    claim = (
+        "Known bytes of all accesses of these spans, of threads not compared each "
+        "one's; + where there may be more"
+    )
+    assert_sides(claim, tips[1], tips[0])
+    claim = (
+        "an op may count several times, once for each of the threads that were not "
+        "compared."
+    )
+    assert_sides(claim, notes[1], notes[0])
