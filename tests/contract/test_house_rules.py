@@ -159,3 +159,14 @@ def test_samples_are_what_their_generator_writes() -> None:
 
     assert dict(line.split() for line in done.stdout.splitlines()) == kept
     assert all(p.stat().st_size < 1_000_000 for p in files)
+
+
+@pytest.mark.parametrize("top", ["app", "capture", "packaging"])
+def test_no_module_is_longer_than_one_idea_takes(top: str) -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): path.read_text("utf-8").count("\n")
+        for path in (ROOT / top).rglob("*.py")
+    }
+
+    assert lengths
+    assert {path for path, n in lengths.items() if n > 900} == set()

@@ -1,7 +1,4 @@
-"""The trace table: every record, sortable, filtered, with the shared selection.
-
-The line below it tells how many rows, what is going on, and where to jump.
-"""
+"""The trace table: every record, sortable, filtered, with the shared selection."""
 
 import re
 from dataclasses import replace
@@ -9,11 +6,9 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QKeyEvent, QResizeEvent
+from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLineEdit,
     QMenu,
     QStackedLayout,
     QVBoxLayout,
@@ -30,7 +25,7 @@ from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_share, parse_time
-from ggscope.render.theme import Theme, css
+from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure, TaskState
 from ggscope.views.base.cells import (
@@ -40,201 +35,18 @@ from ggscope.views.base.cells import (
     CopyRequest,
     TableFile,
 )
-from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
-from ggscope.views.base.view import View, guarded
+from ggscope.views.base.plain import add_action, copy_text
+from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,
-    RangeSwitch,
     lay_out,
     pop_up,
-    scaled,
-    tool_button,
-    tool_button_style,
     tr,
-    words_font,
 )
 from ggscope.views.table.delegate import RowPainter, TraceTableModel
-from ggscope.views.table.grid import VirtualTable, is_jump
+from ggscope.views.table.footer import TableFooter
+from ggscope.views.table.grid import VirtualTable
 from ggscope.words.spans import access_facts
-
-_LEFT, _GAP, _RIGHT = 12, 8, 4
-
-
-@guarded
-class TableFooter(QWidget):
-    """Counts, messages and a few controls of the table.
-
-    Attributes
-    ----------
-    switch : the range that is shown, or all.
-    count : how many rows there are.
-    matched : how many ops were found in the graph; hidden without one.
-    note : what is going on.
-    jump : takes a row, a record, a time or a token.
-    cancel : stops the sorting; seen only while there is some.
-    form : compact or detailed.
-    copy : opens the menu of forms to copy in.
-    """
-
-    jump_typed = Signal(str)
-    left = Signal()  # Esc in the field: back to the table
-    unused = Signal()  # the field has lost the keys
-
-    def __init__(
-        self, session: Session, copy_menu: QMenu, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setObjectName("table_footer")
-        self.switch = RangeSwitch(session, self)
-        self.count = ElidedLabel(self)
-        self.matched = ElidedLabel(self)
-        self.matched.hide()
-        self.note = ElidedLabel(self)
-        self.cancel = tool_button(
-            self,
-            self.tr("Cancel"),
-            self.tr("Stop arranging; keep the rows as they are (Esc)"),
-        )
-        self.cancel.hide()
-        self.jump = QLineEdit(self)
-        self.jump.setPlaceholderText(self.tr("Go to …"))
-        set_tip(
-            self.jump,
-            self.tr(
-                "A row of this list (1200), a record of the file (#1200), a time as it "
-                "is printed (1.5 ms, 1:30, 11:01.44) or a token (token 5); Enter goes "
-                "there (Ctrl+G)"
-            ),
-        )
-        self.jump.setAccessibleName(self.tr("Go to row, record, time or token"))
-        self.jump.setMinimumWidth(scaled(56))
-        self.jump.setMaximumWidth(scaled(170))
-        self.jump.returnPressed.connect(self._on_return)
-        self.jump.installEventFilter(self)
-        tip = self.tr("Show all sources of each record (T)")
-        self.form = tool_button(self, self.tr("Detailed"), tip)
-        self.form.setCheckable(True)
-        tip = self.tr("Copy the selected records")
-        self.copy = tool_button(self, self.tr("Copy"), tip, menu=copy_menu)
-        parts = (self.count, self.matched, self.note, self.cancel, self.jump, self.form)
-        lay_out(
-            QHBoxLayout(self),
-            self.switch,
-            *parts,
-            self.copy,
-            margins=(_LEFT, 0, _RIGHT, 0),
-            spacing=_GAP,
-            wide=self.note,
-        )
-        for child in (*parts, self.copy):
-            child.setFont(words_font(11.5))
-        self._knows_matched = False
-
-    def say_matched(self, correlation: Correlation | None) -> None:
-        """Say how many ops are in the graph, and by which rules; None = no graph."""
-        is_known = correlation is not None and correlation.n_all > 0
-        self._knows_matched = is_known
-        if correlation is None or not is_known:
-            self.matched.clear()
-            self.fit()
-            return
-        found, total = correlation.n_found, correlation.n_all
-        lines = [self.tr("Ops found in the graph, by rule:")]
-        lines += [f"{rule}: {format_count(n)}" for rule, n in correlation.rules.items()]
-        if found < total:
-            lines.append(f"{self.tr('not found')}: {format_count(total - found)}")
-        if correlation.n_borrowed:
-            borrowed = format_count(correlation.n_borrowed)
-            lines.append(
-                self.tr("{0} of passes without a graph of their own").format(borrowed)
-            )
-        self.matched.tip = "\n".join(lines)
-        words = self.tr("{0} of {1} in the graph ({2})")
-        share = format_share(found / total)
-        self.matched.setText(
-            words.format(format_count(found), format_count(total), share)
-        )
-        self.fit()
-
-    def minimumSizeHint(self) -> QSize:
-        """Get by with the switch and the field."""
-        width = self.switch.sizeHint().width() + self.jump.minimumWidth() + 5 * _GAP
-        return QSize(width, super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Show what there is room for."""
-        super().resizeEvent(event)
-        self.fit()
-
-    def fit(self) -> None:
-        """Leave out what has no room as a whole, the least needed first.
-
-        A key or the menu of a row does what the buttons do.
-        """
-        room = self.width() - _LEFT - _RIGHT - 3 * _GAP
-        for part in (self.switch, self.note, self.jump):
-            room -= max(part.minimumSizeHint().width(), part.minimumWidth())
-
-        def takes(width: int) -> bool:
-            nonlocal room
-            room -= width
-            return room >= 0
-
-        count = self.count.sizeHint().width()
-        self.form.setVisible(takes(self.form.sizeHint().width() + _GAP))
-        self.count.setMinimumWidth(count if takes(count) else 0)
-        self.copy.setVisible(takes(self.copy.sizeHint().width() + _GAP))
-        takes(self.jump.sizeHint().width() - self.jump.minimumWidth())
-        has_room = takes(self.matched.sizeHint().width() + _GAP)
-        self.matched.setVisible(self._knows_matched and has_room)
-        self.switch.keep_words()
-        for button in (self.form, self.copy):
-            button.setMinimumWidth(button.sizeHint().width())
-        tip = "" if has_room else self.matched.full_text
-        if tip != self.count.tip:
-            self.count.tip = tip
-            self.count.setText(self.count.full_text)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        self.switch.set_theme(theme)
-        self.setStyleSheet(
-            f"#table_footer {{ background: {css(theme.pane)}; }}"
-            f" QLabel {{ color: {css(theme.dim)}; background: transparent; }}"
-            + tool_button_style(theme, theme.dim)
-            + f" QToolButton:focus {{ color: {css(theme.accent)}; }}"
-            f" QToolButton:checked {{ color: {css(theme.accent)}; }}"
-        )
-        self.fit()
-
-    def take_jump(self) -> None:
-        """Let the person type where to go."""
-        self.jump.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        self.jump.selectAll()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Leave the field on Esc, before the window's commands see it."""
-        if watched is self.jump and event.type() == QEvent.Type.FocusOut:
-            self.unused.emit()
-        if watched is self.jump and isinstance(event, QKeyEvent):
-            is_escape = event.key() == Qt.Key.Key_Escape
-            if is_escape and event.type() == QEvent.Type.ShortcutOverride:
-                event.accept()
-                return True
-            if is_escape and event.type() == QEvent.Type.KeyPress:
-                self.left.emit()
-                return True
-            is_press = event.type() == QEvent.Type.KeyPress
-            if is_press and is_jump(event):
-                self.jump.selectAll()
-                return True
-        return super().eventFilter(watched, event)
-
-    def _on_return(self) -> None:
-        self.jump_typed.emit(self.jump.text())
-        self.jump.selectAll()  # what is typed next is another place
-
 
 _AHEAD = 1 << 16
 """Spans looked through at once for one that is listed."""
