@@ -32,7 +32,7 @@ from ggscope_capture.child import (
 from ggscope_capture.config import ConfigError, Configuration, Settings
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import RECORD, RING_PAGE, RingError
+from ggscope_capture.ring import RECORD, RING_PAGE, NotReadyError, RingError
 
 _LOOK_S = 0.2
 """So often a new ring is looked for, and the settings' file."""
@@ -196,8 +196,10 @@ class Launch:
             n = len(self._recorders)
             try:
                 self._recorders[path] = Recorder.begin(path, self._folder(n), settings)
+            except NotReadyError:
+                continue  # in the making; at last it is of one that ended before that
             except RingError as error:
-                if is_last:  # until then it may be in the making
+                if is_last:
                     self._refused.add(path)
                     self.say("ERROR", f"{path} is left alone: {error}")
             except OSError as error:

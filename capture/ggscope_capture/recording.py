@@ -41,6 +41,7 @@ from ggscope_capture.ring import (
     STRUCTS,
     Event,
     Frame,
+    NotReadyError,
     Ring,
     RingError,
     State,
@@ -647,10 +648,8 @@ def look(path: Path) -> Listed:
     try:
         ring = Ring(path, is_owner=False)
     except RingError as error:
-        is_early = str(error) == "not ready yet"
-        return Listed(
-            path=path, state="not ready" if is_early else "damaged", why=str(error)
-        )
+        state = "not ready" if isinstance(error, NotReadyError) else "damaged"
+        return Listed(path=path, state=state, why=str(error))
     except OSError as error:
         return Listed(path=path, state="damaged", why=error.strerror or str(error))
     with ring:

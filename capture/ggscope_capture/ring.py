@@ -234,6 +234,10 @@ class RingError(Exception):
     """The file is no ring, or none that this version understands; says why."""
 
 
+class NotReadyError(RingError):
+    """The ring is in the making, or whoever made it ended before it was done."""
+
+
 @dataclass(frozen=True)
 class Event:
     """One frame.
@@ -304,12 +308,15 @@ def check_control(page: bytes, n_bytes: int) -> Any:
     RingError
         If the page is not that of a ring, or its numbers cannot be.
     """
+    if len(page) < RING_PAGE and not page.strip(b"\0"):
+        raise NotReadyError("not ready yet")
     if len(page) < RING_PAGE:
         raise RingError("the file is shorter than the first page of a ring")
     control = np.frombuffer(page, CONTROL, 1)[0]
     if page[:8] != RING_MAGIC:
-        begun = not page[:8].strip(b"\0")
-        raise RingError("not ready yet" if begun else "this is not a ring of ggscope")
+        if not page[:8].strip(b"\0"):
+            raise NotReadyError("not ready yet")
+        raise RingError("this is not a ring of ggscope")
     if control["version"] != RING_VERSION:
         raise RingError(f"a ring of version {control['version']}, not {RING_VERSION}")
     if control["byte_order"] != RING_BYTE_ORDER:
@@ -371,7 +378,7 @@ class Ring:
         try:
             size = os.fstat(descriptor).st_size
             if size < RING_PAGE:
-                raise RingError("the file is shorter than the first page of a ring")
+                check_control(os.pread(descriptor, size, 0), size)
             access = mmap.ACCESS_WRITE if is_owner else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, size, access=access)
         finally:

@@ -534,6 +534,24 @@ def test_changed_file_changes_the_settings_of_a_running_program(
     assert 0 < records_of(out) < 400 * NODES * LANES
 
 
+@pytest.mark.parametrize("n_bytes", [0, 100, 1 << 20])
+def test_ring_of_a_program_that_ends_while_it_makes_it_is_removed(
+    n_bytes: int, built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """Nothing can be in it; the fixture looks whether it is gone."""
+    out = tmp_path / "out.bin"
+
+    done = run(
+        captured("run", "-o", out, "--", built["llama-echo"]),
+        variables | {"WRITER_HALF": str(n_bytes)}, input=b"",
+    )  # fmt: skip
+
+    assert b"left alone" not in done.stderr
+    assert b"nothing was traced" in done.stderr
+    assert not out.exists()
+    assert done.returncode != 0
+
+
 def has_records(folder: Path) -> bool:
     records = folder / "records"  # the folder is there a moment before
     return records.exists() and records.stat().st_size > 0

@@ -6,6 +6,7 @@
 //   WRITER_PAUSE_US  sleeps so long after each
 //   WRITER_LANE      records of a lane's ring, a power of two (4096)
 //   WRITER_KILL      ends itself by signal 9 after the last one
+//   WRITER_HALF      ends itself by signal 9 while it makes the ring, at so many bytes
 //   WRITER_FOR       only in programs with this name
 
 #define _GNU_SOURCE
@@ -113,6 +114,11 @@ static void make(const char *path, uint64_t capacity)
     if (file < 0) {
         snprintf(name, sizeof name, "%s-%ld", path, (long)getpid());
         file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    }
+    if (getenv("WRITER_HALF")) { // ends while it makes the ring, as one that is stopped
+        if (ftruncate(file, (off_t)number("WRITER_HALF", 0)) != 0)
+            _exit(96);
+        raise(SIGKILL);
     }
     struct ring_control page = {
         .version = RING_VERSION, .byte_order = RING_BYTE_ORDER,
