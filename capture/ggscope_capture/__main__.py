@@ -638,9 +638,9 @@ def _demo_held(options: argparse.Namespace) -> int:
             command += ["--pace", str(pace)]
         complain(f"waits between tokens: at most {pace:g} a second")
         environment["GGSCOPE_NOTE"] = (
-            f"Made to be followed: before a token there is a wait, so that at most "
-            f"{pace:g} begin in a second. The gaps between tokens are these waits; no "
-            "op's time holds any."
+            f"Made to be followed: at most {pace:g} tokens were to begin in a second, "
+            "by waits before those that would come sooner. What lies between tokens "
+            "may be such waits; no op's time holds any."
         )
     configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
     launch = launcher.Launch(

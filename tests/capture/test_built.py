@@ -112,7 +112,7 @@ def test_demo_keeps_the_program_that_it_finds_to_a_pace(tmp_path: Path) -> None:
     assert f"runs {program}".encode() in done.stderr
     sidecar = json.loads((tmp_path / "nano.json").read_bytes())
     (note,) = sidecar["notes"]
-    assert "at most 50 begin in a second" in note
+    assert "at most 50 tokens were to begin in a second" in note
     begins = [c["begin"] for c in sidecar["host"] if c["kind"] == "decode"]
     assert len(begins) == 6
     assert (np.diff(np.sort(begins)) >= 20_000_000).all()
