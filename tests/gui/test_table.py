@@ -1282,6 +1282,12 @@ def test_footer_has_whole_words_at_every_width(qtbot: QtBot, session: Session) -
         for button in (footer.switch.this_range, footer.switch.all, footer.form):
             is_whole = button.width() >= button.sizeHint().width()
             assert is_whole or not button.isVisible() or width < 260
+        footer.show_cancel(True)
+        QApplication.processEvents()
+        is_whole = footer.cancel.width() >= footer.cancel.sizeHint().width()
+        assert is_whole or width < 340  # switch, field and this
+        footer.show_cancel(False)
+        QApplication.processEvents()
         if footer.matched.isVisible():
             assert footer.matched.text() == footer.matched.full_text
         else:

@@ -135,6 +135,11 @@ class TableFooter(QWidget):
         super().resizeEvent(event)
         self.fit()
 
+    def show_cancel(self, is_shown: bool) -> None:
+        """Offer to stop the sorting, or do not."""
+        self.cancel.setVisible(is_shown)
+        self.fit()
+
     def fit(self) -> None:
         """Leave out what has no room as a whole, the least needed first.
 
@@ -143,6 +148,9 @@ class TableFooter(QWidget):
         room = self.width() - _LEFT - _RIGHT - 3 * _GAP
         for part in (self.switch, self.note, self.jump):
             room -= max(part.minimumSizeHint().width(), part.minimumWidth())
+
+        if not self.cancel.isHidden():
+            room -= self.cancel.sizeHint().width() + _GAP
 
         def takes(width: int) -> bool:
             nonlocal room
@@ -157,7 +165,7 @@ class TableFooter(QWidget):
         has_room = takes(self.matched.sizeHint().width() + _GAP)
         self.matched.setVisible(self._knows_matched and has_room)
         self.switch.keep_words()
-        for button in (self.form, self.copy):
+        for button in (self.cancel, self.form, self.copy):
             button.setMinimumWidth(button.sizeHint().width())
         tip = "" if has_room else self.matched.full_text
         if tip != self.count.tip:

@@ -410,7 +410,7 @@ class TableView(View):
             return
         if not trace.is_running:  # else it is arranged again and again
             self._note.setText(self.tr("arranging…"))
-            self._footer.cancel.show()
+            self._footer.show_cancel(True)
             self.grid.is_busy = True
         session.tasks.run(
             _ORDER,
@@ -452,7 +452,7 @@ class TableView(View):
 
     def _end_waiting(self) -> None:
         self._note.clear()
-        self._footer.cancel.hide()
+        self._footer.show_cancel(False)
         self.grid.is_busy = False
 
     def _on_order_cancelled(self) -> None:
