@@ -366,101 +366,6 @@ def texts_in(path: Path) -> set[str]:
     }
 
 
-def sentences_in(path: Path) -> set[str]:
-    """Return the texts of a module that have three words or more."""
-    return {
-        text
-        for text in texts_in(path)
-        if len(re.findall(r"[A-Za-z]{2,}", text)) >= 3 and " " in text
-    }
-
-
-SPEAKING = (
-    "words",
-    "analysis",
-    "opening.py",
-    "session",
-    "render",
-    "views",
-    "gui",
-    "writers",
-    "cli",
-    "model/trace.py",
-    "model/units.py",
-    "bench",
-)
-"""What says sentences that bear no code; readers' have one, but for refusals."""
-_IS_CODE = re.compile(
-    r"\{[^{}]*:|; *\}|</(p|html|style|head|td|tr|h1|title|span)>|\\[sw]|\dpx"
-    r"|\.RI |^\.[A-Z]{2}|__fish|^complete -c|^#compdef|^# \w+ completion"
-    r"|^(dict|Callable|ClassVar)\[|%\(\w+\)s"
-    r"|^ *\"\*\" |^<(!|\w+ \w+=)|^,\n|: \*; background"
-)
-"""Style sheets, markup, patterns and scripts, which nobody reads."""
-_BUILT = ("add_argument", "add_parser", "Column", "column", "execute")
-
-
-@cache
-def sayings_in(path: Path) -> frozenset[str]:
-    """Return the sentences of a module that people may read, without blanks around.
-
-    Left out are documentation, logs, what is raised, what has a code, helps of the
-    command line, queries and the descriptions of columns.
-    """
-    found: set[str] = set()
-    _say(tree_of(path), (), found)
-    return frozenset(found)
-
-
-def _say(node: ast.AST, above: tuple[ast.AST, ...], found: set[str]) -> None:
-    if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and not above[1:]):
-        return
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    if isinstance(node, ast.Call):
-        name = ast.unparse(node.func)
-        if name.startswith("logger.") or name.rpartition(".")[2] in _BUILT:
-            return
-    if not isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and any(
-        _codes_of(node)
-    ):
-        return
-    text = text_of(node) if isinstance(node, ast.expr) else None
-    if text is not None:
-        words = re.findall(r"[A-Za-z]{2,}", text)
-        if len(words) >= 3 and " " in text and not _IS_CODE.search(text):
-            found.add(text.strip())
-        return
-    for child in ast.iter_child_nodes(node):
-        _say(child, (*above, node), found)
-
-
-def sayings_of_the_program() -> dict[str, Path]:
-    """Return every sentence that bears no code, and a module that says it."""
-    found: dict[str, Path] = {}
-    for name in SPEAKING:
-        top = APP / name
-        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
-            found.update(dict.fromkeys(sayings_in(path), path))
-    return found
-
-
-def listed(name: str) -> dict[str, str]:
-    """Return sentences of a list in ``tests/sayings``, and the condition of each.
-
-    A condition stands at the beginning of a line, what is said under it below it.
-    """
-    found: dict[str, str] = {}
-    condition = ""
-    path = ROOT / "tests" / "sayings" / f"{name}.txt"
-    for line in path.read_text("utf-8").splitlines():
-        if line[:1] not in (" ", "#", ""):
-            condition = line
-        elif line.strip() and line[0] == " ":
-            found[line.strip().replace("\\n", "\n")] = condition
-    return found
-
-
 def is_said(sentence: str, words: str) -> bool:
     """Tell whether a line of `words` holds a sentence, whatever its ``*`` stand for."""
     parts = [p for p in re.split(r"\*|\{\w*\}", sentence.strip()) if p.strip()]
@@ -475,7 +380,6 @@ def is_said(sentence: str, words: str) -> bool:
 
 
 def assert_sides(sentence: str, said: str, unsaid: str) -> None:
-    """Check that a listed claim is in what is said where it is true, only there."""
-    assert sentence in listed("claims"), "the claim is not listed"
+    """Check that a claim is in what is said where it is true, only there."""
     assert is_said(sentence, said), said[:700]
     assert not is_said(sentence, unsaid), unsaid[:700]

@@ -1,10 +1,9 @@
-"""What the commands say of very different files: of some this, of others not."""
+"""What the commands say of very different files."""
 
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,76 +11,15 @@ import pytest
 import ggmlviz_files
 import gguf_files
 import map_files
-import side_samples
 from ggscope.cli import live, self_test, stats
 from ggscope.readers import memory
 from ring_writer import Writer
-from sentences import assert_sides, is_said, listed
-from session_files import write_experiment
+from sentences import assert_sides
 from silent_ops import joined
 from support import ROOT
 from tensor_files import encode, llama_trace
 
 SAMPLES = ROOT / "resources" / "samples"
-QUESTIONS = (
-    ("info",),
-    ("check",),
-    ("hot",),
-    ("hot", "--by", "layer"),
-    ("hot", "--by", "expert"),
-    ("cache",),
-    ("cache", "--cache-size", "1KiB", "--read-ahead", "2"),
-    ("show", "--ascii"),
-    ("stats",),
-    ("stats", "--include-estimated", "--limit", "2"),
-    *(("stats", "--by", what) for what in ("lane", "tensor", "weight", "expert")),
-    ("stats", "--by", "thread"),
-    ("stats", "--where", "op=NONE"),
-)
-
-
-def inputs(folder: Path, built: Callable[..., Path]) -> Iterator[tuple[object, ...]]:
-    """Yield the arguments that name files, very different ones."""
-    for name in ("llama.ggmlviz", "npu-prefill-decode.json", "tinyllama-256.bin"):
-        yield (SAMPLES / name,)
-    experiment = SAMPLES / "moe-experiment"
-    yield (experiment,)
-    yield (experiment / "model.gguf",)
-    yield (experiment / "memory-map.json",)
-    yield (write_experiment(folder / "run"),)
-    for maker in (
-        "empty_trace",
-        "nested_trace",
-        "moe_reads()",
-        "reference_buffers()",
-        "busy_buffers()",
-    ):
-        yield (built(maker),)
-    for name in ("MemoryMapReader", "BufferStatsReader", "GraphJsonReader"):
-        yield (side_samples.sound_file(name, folder),)
-    records = llama_trace(12)
-    del records[len(records) // 2]
-    lossy = folder / "lossy.bin"
-    lossy.write_bytes(encode(records, "256"))
-    yield (lossy,)
-    yield (lossy, "--records", "0:100")
-    cut = folder / "cut.bin"
-    cut.write_bytes(encode(records, "256")[:-100])
-    yield (cut,)
-
-
-def test_commands_say_other_things_of_other_files(run, built, tmp_path) -> None:
-    """What a command claims is said of some files, and not of the others."""
-    heard_of = []
-    for files in inputs(tmp_path, built):
-        for question in QUESTIONS:
-            answer = run(*question, *files)
-            heard_of.append(answer.out + answer.err)
-
-    said = {c: [is_said(c, words) for words in heard_of] for c in listed("claims")}
-    on_each_side = {c for c, where in said.items() if any(where) and not all(where)}
-    mine = {text for text, view in listed("views").items() if view == "by the commands"}
-    assert mine - on_each_side == set()
 
 
 # -- claims that need a file, or a state of the machine, of their own ----------------
