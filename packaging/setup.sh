@@ -30,6 +30,7 @@ missing_libraries() {
 import ctypes
 import ctypes.util
 import shutil
+import subprocess
 import sys
 
 if not sys.platform.startswith("linux"):
@@ -55,8 +56,11 @@ if shutil.which("Xvfb") is None:
 missing += [tool for tool in ("openbox", "xdotool") if shutil.which(tool) is None]
 if shutil.which("xauth") is None:
     missing.append("xauth")
-if shutil.which("fc-list") is None:
-    missing += ["fontconfig", "fonts-dejavu-core"]
+lister = shutil.which("fc-list")
+if lister is None:
+    missing.append("fontconfig")
+if lister is None or not subprocess.run([lister], capture_output=True).stdout.strip():
+    missing.append("fonts-dejavu-core")
 print(" ".join(missing))
 PY
 }

@@ -44,6 +44,7 @@ MAX_PIXELS = 32_767
 """Longest side of a picture that QImage and common viewers handle."""
 _BYTES_PER_PIXEL = 8
 _FAMILY = re.compile(r'font-family="([^"]*)"')
+_BLANK_TEXT = re.compile(r"<text\b[^>]*>\s*</text>\s*")
 _SANS = ("DejaVu Sans", "Noto Sans", "Liberation Sans", "Helvetica", "Arial")
 _MONO = ("DejaVu Sans Mono", "Liberation Mono", "Menlo", "Consolas")
 _application: QGuiApplication | None = None
@@ -380,6 +381,8 @@ def _svg(picture: DisplayList, title: str, description: str, zoom: float) -> byt
     # Qt has put each run of letters into an element of its own; hidden characters
     # would be copied with the text. Those of names are spelled already.
     text = text.replace(ISOLATE, "").replace(END_ISOLATE, "")
+    # Where only another font has such a character, it was a run of its own.
+    text = _BLANK_TEXT.sub("", text)
     # Texts are drawn as `one_line` shows them; this holds for whatever Qt adds.
     text = plain(text)
     # Qt rounds the size to whole pixels; on paper a column is 88 mm wide.
