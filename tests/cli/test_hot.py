@@ -28,7 +28,8 @@ def test_hot_json_holds_the_figures(run, built):
 
     value = json.loads(answer.out)
     assert value["never_touched"] == {
-        "known": True, "units": 3, "bytes": 120, "all_units": 32, "all_bytes": 46120,
+        "known": True, "untouched_units": 3, "untouched_bytes": 120,
+        "units": 3, "bytes": 120, "all_units": 32, "all_bytes": 46120,
         "unknown_units": 0, "unknown_bytes": 0,
         "not_recorded_units": 0, "not_recorded_bytes": 0,
     }  # fmt: skip

@@ -12,6 +12,7 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.text import one_line
+from ggscope.words.coverage import coverage_json
 from ggscope.words.reads import HotCold, KvTraffic, hot_cold, hot_facts
 
 
@@ -75,16 +76,19 @@ def _json(
     return {
         "path": str(path),
         "by": arguments.by,
+        "coverage": coverage_json(found.coverage),
         "never_touched": {
             "known": part.is_known,
+            "untouched_units": part.n_cold if part.is_listed else None,
+            "untouched_bytes": part.cold_size if part.is_listed else None,
             "units": part.n_cold if part.is_known else None,
             "bytes": part.cold_size if part.is_known else None,
             "all_units": part.n_units,
             "all_bytes": part.size,
-            "unknown_units": part.n_unknown if part.is_known else None,
-            "unknown_bytes": part.unknown_size if part.is_known else None,
-            "not_recorded_units": part.n_unrecorded if part.is_known else None,
-            "not_recorded_bytes": part.unrecorded_size if part.is_known else None,
+            "unknown_units": part.n_unknown if part.is_listed else None,
+            "unknown_bytes": part.unknown_size if part.is_listed else None,
+            "not_recorded_units": part.n_unrecorded if part.is_listed else None,
+            "not_recorded_bytes": part.unrecorded_size if part.is_listed else None,
         },
         "accesses": {
             name.replace(" ", "_"): {

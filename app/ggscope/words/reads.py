@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ggscope.analysis.completeness.coverage import TraceCoverage, trace_coverage
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.touches import OPEN_EXPERTS, counted_words
 from ggscope.analysis.reads.account import Direction, account
@@ -35,6 +36,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_bytes, format_count, format_share
+from ggscope.words.coverage import coverage_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class HotCold:
     ----------
     kv : what ops do with the KV cache.
     layers : layers by tokens, or by passes where the tokens are all one.
+    coverage : what the trace leaves out.
     """
 
     heat: Heat
@@ -93,6 +96,7 @@ class HotCold:
     rows: tuple[RowReads, ...]
     kv: KvTraffic
     layers: TokenLayers
+    coverage: TraceCoverage
 
 
 def hot_cold(
@@ -112,15 +116,17 @@ def hot_cold(
     places = file_map(trace)
     found = heat(trace, time=time, places=places)
     sequence = read_sequence(trace, places, time=time, watcher=watcher)
+    coverage = trace_coverage(trace)
     return HotCold(
         found,
-        cold(found),
+        cold(found, coverage),
         seeks(places, sequence),
         disk_order(places),
         space_totals(trace),
         tuple(row_reads(trace, t) for t in _tables(trace, found)),
         kv_traffic(trace, time),
         _layers(trace, time, watcher),
+        coverage,
     )
 
 
@@ -201,7 +207,7 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
             "No access leads to a tensor of the model file: the trace records none, "
             "or nothing tells which tensors they are to.",
         )
-    if not part.is_known:
+    if not part.is_listed:
         return HotFact(
             "Never touched",
             "not known",
@@ -222,13 +228,16 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
             f"{format_count(part.n_unrecorded)} tensors and expert slices) are read by "
             "ops that the graph has and the trace does not record"
         )
-    return HotFact(
-        "Never touched",
+    words = (
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
         f"{format_bytes(part.size)}: {format_count(part.n_cold)} of "
-        f"{format_count(part.n_units)} tensors and expert slices",
-        remark,
+        f"{format_count(part.n_units)} tensors and expert slices"
     )
+    if not part.is_known:
+        left_out = coverage_words(part.coverage)
+        words = f"not known; no read in this trace: {words}"
+        remark = f"{left_out}{'; ' if remark else ''}{remark}"
+    return HotFact("Never touched", words, remark)
 
 
 def _coverage(found: Heat) -> HotFact | None:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.completeness.coverage import TraceCoverage
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.heat.touches import Touches, maybe_units, span_variants
 from ggscope.analysis.reads.account import Account, Direction, account, counts_once
@@ -266,8 +267,10 @@ class Cold:
         experts that no list names. They are not among the cold ones.
     n_unrecorded, unrecorded_size : likewise, those read by ops that the graphs have
         and the trace does not record.
-    is_known : whether a model file or a map lists what there is; else a tensor
+    is_listed : whether a model file or a map lists what there is; else a tensor
         that is never touched is never heard of.
+    coverage : what the trace leaves out. Where that may hide reads, `n_cold` units
+        have no read in the trace, and whether the program read them is not known.
     """
 
     n_units: int
@@ -278,7 +281,13 @@ class Cold:
     unknown_size: int
     n_unrecorded: int
     unrecorded_size: int
-    is_known: bool
+    is_listed: bool
+    coverage: TraceCoverage
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the cold units are known to be untouched."""
+        return self.is_listed and not (self.n_cold and self.coverage.may_hide_reads)
 
     @property
     def share(self) -> float:
@@ -291,8 +300,13 @@ class Cold:
         return self.unknown_size / self.size if self.size else 0.0
 
 
-def cold(found: Heat) -> Cold:
-    """Return how much of the model file is never touched."""
+def cold(found: Heat, coverage: TraceCoverage | None = None) -> Cold:
+    """Return how much of the model file is never touched.
+
+    Parameters
+    ----------
+    coverage : what the trace leaves out, and what was looked at of it.
+    """
     places = found.places
     never = found.unit_accesses == 0
     unrecorded = never & found.unit_unrecorded
@@ -307,7 +321,8 @@ def cold(found: Heat) -> Cold:
         unknown_size=int(places.size[unknown].sum()),
         n_unrecorded=int(np.count_nonzero(unrecorded)),
         unrecorded_size=int(places.size[unrecorded].sum()),
-        is_known=places.is_complete,
+        is_listed=places.is_complete,
+        coverage=coverage or TraceCoverage(),
     )
 
 

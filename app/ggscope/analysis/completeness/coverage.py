@@ -1,0 +1,168 @@
+"""Coverage: what a trace leaves out, and what cannot be concluded from it therefore.
+
+A trace is rarely all that a program did: a tracer filters, samples and stops, rings
+overflow, programs are killed, files are cut, formats record some ops only. Whatever
+concludes something from absence ("never touched", "nothing is missing"), or gives a
+share of a whole, asks here first, so that all of them name the same reasons.
+
+`trace_coverage` lists the reasons as `Omission`; a view that looks at a part of the
+trace only adds its own with `TraceCoverage.plus`. ``words/coverage.py`` makes texts of
+them and `TraceCoverage.json` is what every ``--json`` prints as ``coverage``.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ggscope.model.trace import RANGE_CODES, Trace
+
+
+class Cause(StrEnum):
+    """Why a trace lacks something; the values are those of ``--json``."""
+
+    # What the tracer was told.
+    OPS_FILTERED = "ops_filtered"
+    LAYERS_FILTERED = "layers_filtered"
+    THREADS_FILTERED = "threads_filtered"
+    OP_TIMING_OFF = "op_timing_off"
+    """Graphs only: no op has a record."""
+    NAMES_OFF = "names_off"
+    SAMPLED = "sampled"
+    """One graph of so many is recorded."""
+    SWITCHED_OFF = "switched_off"
+    """Tracing was off for some of the time."""
+    FILTERS_CHANGED = "filters_changed"
+    """What was left out changed while the program ran."""
+    LIMITED = "limited"
+    """The tracer stopped after so many records."""
+    # What went wrong.
+    RECORDS_LOST = "records_lost"
+    EVENTS_LOST = "events_lost"
+    """Graphs, ubatches or choices of experts are missing."""
+    DEFINITIONS_LOST = "definitions_lost"
+    OPS_NOT_SEEN = "ops_not_seen"
+    """Ops ran that the tracer has no record of, without a filter."""
+    DAMAGED = "damaged"
+    FILE_CUT = "file_cut"
+    # How far the recording goes.
+    KILLED = "killed"
+    """A signal ended the program: its last graph may be half computed."""
+    STILL_RUNNING = "still_running"
+    STARTED_LATE = "started_late"
+    # What the format can tell at all.
+    OPS_NOT_RECORDED = "ops_not_recorded"
+    """The format or tracer records some ops only, such as MUL_MAT."""
+    SOURCES_CUT = "sources_cut"
+    """Records name so many sources; further ones are left out."""
+    # What was read of the file.
+    PART_READ = "part_read"
+    """Part of the records was read: ``--records`` or ``--range``."""
+    PART_SHOWN = "part_shown"
+    """A range of time, or a filter of the view, leaves out the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """One reason for which a trace is not all that the program did.
+
+    Attributes
+    ----------
+    count : records or graphs that are left out because of it; None = not known.
+    detail : what is left out or what is left, in the tracer's own syntax ("0-3",
+        "MUL_MAT", "1 of 3", "SIGILL"); "" = nothing more is known.
+    is_located : whether the graphs of the trace tell which ops it concerns. What those
+        read is listed unit by unit (`Cold.n_unrecorded`); else anything may have been
+        read besides, and no unit is known to be untouched.
+    hides_reads : whether ops are concerned that read the model file.
+    """
+
+    cause: Cause
+    count: int | None = None
+    detail: str = ""
+    is_located: bool = False
+    hides_reads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TraceCoverage:
+    """What a trace leaves out.
+
+    Attributes
+    ----------
+    omissions : the reasons, what was told to the tracer first; () where none is known.
+    is_stated : whether the recording states what its tracer was told. Without it an
+        empty list of reasons means that none is known, not that there is none.
+    """
+
+    omissions: tuple[Omission, ...] = ()
+    is_stated: bool = False
+
+    @property
+    def is_whole(self) -> bool | None:
+        """Whether nothing is left out; None where nobody states it."""
+        if self.omissions:
+            return False
+        return True if self.is_stated else None
+
+    @property
+    def may_hide_reads(self) -> bool:
+        """Whether a unit that no record touches may have been read all the same.
+
+        Then "never touched" is not known, but for units of which it is known that
+        they were touched.
+        """
+        return any(o.hides_reads and not o.is_located for o in self.omissions)
+
+    def of(self, *causes: Cause) -> tuple[Omission, ...]:
+        """Return the reasons that have one of these causes."""
+        return tuple(o for o in self.omissions if o.cause in causes)
+
+    def plus(self, *omissions: Omission) -> "TraceCoverage":
+        """Return the coverage with more reasons, those of a view or of a question."""
+        return replace(self, omissions=(*self.omissions, *omissions))
+
+
+_OF_PROBLEMS: dict[str, Cause] = {
+    "capture_lost": Cause.RECORDS_LOST,
+    "capture_events_lost": Cause.EVENTS_LOST,
+    "capture_definitions_lost": Cause.DEFINITIONS_LOST,
+    "capture_unnamed_ops": Cause.OPS_NOT_SEEN,
+    "capture_damaged": Cause.DAMAGED,
+    "sidecar_values": Cause.DAMAGED,
+    "recording_cut": Cause.FILE_CUT,
+    "file_shrank": Cause.FILE_CUT,
+    "read_failed": Cause.FILE_CUT,
+    "truncated_record": Cause.FILE_CUT,
+    "truncated_event": Cause.FILE_CUT,
+    "truncated_json": Cause.FILE_CUT,
+    "truncated_line": Cause.FILE_CUT,
+    "unclean_end": Cause.FILE_CUT,
+    "hole": Cause.DAMAGED,
+    "skipped_bytes": Cause.DAMAGED,
+    "broken_line": Cause.DAMAGED,
+    "bad_entry": Cause.DAMAGED,
+    "buffer_full": Cause.LIMITED,
+    "live_lost": Cause.RECORDS_LOST,
+    "live_hole": Cause.RECORDS_LOST,
+    "live_damaged": Cause.DAMAGED,
+    "live_before": Cause.STARTED_LATE,
+    "live_full": Cause.LIMITED,
+    "live_stopped": Cause.STILL_RUNNING,
+    "reading_failed": Cause.PART_READ,
+    "reading_stopped": Cause.PART_READ,
+    **dict.fromkeys(RANGE_CODES, Cause.PART_READ),
+}
+"""Problems of a trace that say that records are missing or were left out."""
+_ORDER = {cause: place for place, cause in enumerate(Cause)}
+
+
+def trace_coverage(trace: Trace) -> TraceCoverage:
+    """Return what a trace leaves out, as far as it tells."""
+    found = [
+        Omission(_OF_PROBLEMS[warning.code], warning.count)
+        for warning in trace.warnings
+        if warning.code in _OF_PROBLEMS
+    ]
+    if trace.is_running:
+        found.append(Omission(Cause.STILL_RUNNING))
+    found.sort(key=lambda omission: _ORDER[omission.cause])
+    return TraceCoverage(tuple(found))
