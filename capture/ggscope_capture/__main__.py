@@ -15,19 +15,22 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggscope_capture.config import (
-    CONFIG_VARIABLE,
     LEVELS,
     SETTINGS,
     ConfigError,
     Configuration,
     Setting,
     Settings,
+    Source,
+    as_json,
+    as_rows,
+    config_path,
     resolve,
-    shown,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +40,15 @@ _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
 
 
 class _CommandError(Exception):
-    """Ends the command with 1; the text goes to stderr."""
+    """Ends the command with `code`; the text goes to stderr."""
+
+    code = 1
+
+
+class _UsageError(_CommandError):
+    """What was typed is wrong."""
+
+    code = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except _CommandError as error:
         complain(str(error))
-        return 1
+        return error.code
     except BrokenPipeError:  # `| head`
         sys.stdout = None  # nothing is left to flush to
         return 0
@@ -206,6 +217,7 @@ def _add_settings(
     """Add a flag for each setting; those that are not given are None."""
     group = command.add_argument_group("settings")
     group.add_argument(
+        "-c",
         "--config",
         type=Path,
         metavar="FILE",
@@ -214,6 +226,8 @@ def _add_settings(
     )
     short = {"output": ["-o"], "verbose": ["-v"]}
     for setting in settings:
+        if setting.used_by == "viewer":
+            continue
         names = [*short.get(setting.name, []), f"--{setting.flag}"]
         if isinstance(setting.default, bool):
             group.add_argument(
@@ -228,11 +242,17 @@ def _add_settings(
 
 
 def _configuration(options: argparse.Namespace) -> Configuration:
-    """Return the settings that a command line, its file and the environment say."""
+    """Return the settings that a command line, its file and the environment say.
+
+    What is wrong in the file or the environment is told and counts for nothing.
+    """
     try:
-        return resolve(_flags(options), options.config_file, os.environ)
+        found = resolve(_flags(options), options.config_file, os.environ)
     except ConfigError as error:
-        raise _CommandError(str(error)) from error
+        raise _UsageError(str(error)) from error
+    for text in (*found.problems, *found.notices):
+        complain(text)
+    return found
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
@@ -296,22 +316,22 @@ def _run_held(options: argparse.Namespace) -> int:
     if not command:
         complain("name a program: ggscope-capture run -o OUT.bin -- PROGRAM ARGS…")
         return 2
-    obstacle = ""
     try:
-        resolve(_flags(options), None, {})  # what the caller typed is for the caller
-        configuration = _configuration(options)
+        configuration = resolve(_flags(options), options.config_file, os.environ)
     except ConfigError as error:
         complain(str(error))
-        return child.FAILED if options.require else 1
-    except _CommandError as error:  # what others have written does not stop a program
-        obstacle = str(error)
-        configuration = resolve(_flags(options), None, {})
-    log = _Log(configuration.settings)
+        return child.FAILED if options.require else 2
+    log = _Log(configuration)
+    # What others have written stops no recording, unless all of it has to count.
+    for problem in configuration.problems:
+        log("ERROR" if options.require else "WARN", f"{problem}; it is left out")
+    if configuration.problems and options.require:
+        return child.FAILED
     for notice in configuration.notices:
         log("WARN", notice)
     launch = launcher.Launch(
         command, configuration, log, _writer(configuration.settings, command),
-        requires=options.require, reload=_Reload(options), obstacle=obstacle,
+        requires=options.require, reload=_Reload(options, configuration, log),
     )  # fmt: skip
     try:
         return launch.run()
@@ -323,14 +343,14 @@ def _run_held(options: argparse.Namespace) -> int:
 class _Log:
     """Says lines on stderr as the settings want them."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._least = LEVELS.index("INFO" if settings.verbose else settings.log_level)
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
 
     def __call__(self, level: str, text: str) -> None:
-        if LEVELS.index(level) < self._least:
+        least = self.configuration.least_level
+        if LEVELS.index(level) < LEVELS.index(least):
             return
-        settings = self._settings
+        settings = self.configuration.settings
         parts = [f"{settings.log_prefix}:"] if settings.log_prefix else []
         if settings.log_timestamp:
             parts.insert(0, time.strftime("%Y-%m-%d %H:%M:%S"))
@@ -340,25 +360,46 @@ class _Log:
 
 
 class _Reload:
-    """Gives the settings anew when their file has changed."""
+    """Gives the settings anew when their file has changed, and lets the log know.
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
-        self._path = options.config_file or os.environ.get(CONFIG_VARIABLE)
+    A value that is wrong now stays as it was; so does everything where the file cannot
+    be read.
+    """
+
+    def __init__(
+        self, options: argparse.Namespace, configuration: Configuration, log: _Log
+    ) -> None:
+        self._options, self._log = options, log
+        self._settings = configuration.settings
+        self._path = config_path(options.config_file, os.environ)
         self._seen = self._stamp()
 
     def __call__(self) -> Settings | None:
         if self._path is None or self._stamp() == self._seen:
             return None
         self._seen = self._stamp()
-        return resolve(_flags(self._options), Path(self._path), os.environ).settings
+        anew = resolve(_flags(self._options), self._path, os.environ)
+        for problem in anew.problems:
+            self._log("WARN", f"the old settings stay: {problem}")
+        if not anew.is_read:
+            return None
+        fixed = {o.setting.name for o in anew.origins if not o.setting.reloads}
+        kept = {name: getattr(self._settings, name) for name in fixed | anew.wrong}
+        names = [n for n in sorted(fixed) if getattr(anew.settings, n) != kept[n]]
+        if names:
+            self._log("WARN", f"{', '.join(names)}: changed from the next run on")
+        for notice in anew.notices:
+            self._log("WARN", notice)
+        self._settings = replace(anew.settings, **kept)
+        self._log.configuration = anew
+        return self._settings
 
-    def _stamp(self) -> tuple[int, int] | None:
+    def _stamp(self) -> tuple[int, int, int] | None:
         try:
             status = os.stat(self._path or "")
         except OSError:
             return None
-        return status.st_mtime_ns, status.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _writer(
@@ -372,7 +413,7 @@ def _writer(
 
     def write(folder: Path, latest: Settings, number: int) -> list[Path]:
         taken = recording.load(folder, latest)
-        named = settings.ggmlviz if settings.write_ggmlviz else ""
+        named = latest.ggmlviz if latest.write_ggmlviz else ""
         stream = Path(named) if named else None
         records = target if settings.output or stream is None else None
         return recording.write(
@@ -530,10 +571,12 @@ def _set(options: argparse.Namespace) -> int:
 
     names = frozenset(_flags(options))
     configuration = _configuration(options)
+    if configuration.problems:
+        raise _CommandError("nothing was changed")
     named = {
         origin.setting.name
         for origin in configuration.origins
-        if origin.source != "default" and origin.setting.live
+        if origin.kind is not Source.DEFAULT and origin.setting.live
     }
     if options.config_file:
         names = frozenset(named)
@@ -644,7 +687,7 @@ def _demo_held(options: argparse.Namespace) -> int:
         )
     configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
     launch = launcher.Launch(
-        command, configuration, _Log(configuration.settings),
+        command, configuration, _Log(configuration),
         _writer(configuration.settings, command), requires=True,
         environment=environment,
     )  # fmt: skip
@@ -760,35 +803,19 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _config(options: argparse.Namespace) -> int:
+    from ggscope_capture.table import table
+
     configuration = _configuration(options)
-    for notice in configuration.notices:
-        complain(notice)
     if options.json:
-        say(
-            json.dumps(
-                {
-                    origin.setting.name: {
-                        "value": origin.value,
-                        "from": origin.source,
-                        "overruled": origin.overruled,
-                    }
-                    for origin in configuration.origins
-                }
-            )
-        )
-        return 0
-    for origin in configuration.origins:
-        setting = origin.setting
-        text = f"{setting.name} = {shown(origin.value)}"
-        if not options.explain:
-            say(text)
-            continue
-        say(f"{text}   ({origin.source})")
-        for other in origin.overruled:
-            say(f"    overruled: {other}")
-        names = f"--{setting.flag}, {setting.key}, {setting.variable.lstrip('!')}"
-        say(f"    {setting.help}; {names}")
-    return 0  # fmt: skip
+        say(json.dumps(as_json(configuration)))
+        return int(bool(configuration.problems))
+    rows = as_rows(configuration)
+    head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 30)
+    n = 4 if options.explain else 3
+    width = shutil.get_terminal_size().columns
+    for line in table(head[:n], [row[:n] for row in rows], width, least[:n]):
+        say(line)
+    return int(bool(configuration.problems))
 
 
 if __name__ == "__main__":

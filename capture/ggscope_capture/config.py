@@ -1,39 +1,45 @@
-"""What is traced and how: flags, a JSON file, the environment, defaults.
+"""What is traced, shown and logged: flags, a JSON file, the environment, defaults.
 
 The first of these four that says something wins, setting by setting. The environment
 has the names that ggml-viz gave them (``GGML_VIZ_…``) where it has the same setting,
-and ``GGSCOPE_CAPTURE_…`` for the rest; the JSON file has ggml-viz's groups and keys.
-Everything is checked: an error names the source, the key, what stands there and what
-may. Keys that nobody knows are told, and passed over.
+and ``GGSCOPE_…`` for the rest; the JSON file has ggml-viz's groups and keys, those of
+its documents and those of its code. A wrong flag is an error. What is wrong in a file
+or the environment is a problem with its place, and everything else there counts.
+
+The viewer reads the same file by this module: `Setting.used_by` says whose is what.
 """
 
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 Value = bool | int | str | tuple[str, ...] | tuple[int, ...]
 _MOST_BYTES = 1 << 20
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
-_OP = re.compile(r"[A-Z0-9_]+")
+_OP = re.compile(r"[A-Z][A-Z0-9_]*")
 _LANES, _LAYERS = 512, 1 << 16
 _SUFFIXES = {"": 1, "k": 10, "m": 20, "g": 30}
+_ALIKE = 0.75
+"""Least likeness (`difflib`) of a key that is suggested."""
 _UNUSED = {
     "schema_version": "",
     "instrumentation.backends_to_trace": "every backend that the tracer sees is traced",
     "output.flush_interval": "it counts events; flush_interval_ms is what counts here",
-    "ui.live_mode": "the viewer decides",
-    "ui.poll_interval_ms": "the viewer decides",
     "ui.max_live_events": "a live trace keeps everything",
+    "cli.port": "there is no web server",
+    "cli.web_mode": "there is no web server",
+    "cli.no_hook": "the viewer has no hook of its own",
 }
 """Keys of ggml-viz that have no use here, and why."""
 
 
 class ConfigError(Exception):
-    """A setting is wrong; the text names the source, the key and what may be there."""
+    """A flag is wrong; the text names it and what it may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class Settings:
     log_timestamp: bool
     log_thread_id: bool
     log_prefix: str
+    live: bool
+    poll_interval_ms: int
 
 
 class _WrongError(Exception):
@@ -71,19 +79,31 @@ class _WrongError(Exception):
 class Setting:
     """One setting.
 
-    `read` makes a value of a text or of what JSON holds, and raises `_WrongError`.
-    `variable` may begin with "!": there 1 means off. `live` says that it can be changed
-    while a program runs.
+    Attributes
+    ----------
+    read : makes a value of a text or of what JSON holds; raises `_WrongError`.
+    keys : its names in a file, ours first.
+    variable : its name in the environment; a leading "!" = there 1 means off.
+    used_by : "tracer", "viewer" or "both".
+    live : can be changed while a program runs, by ``ggscope-capture set``.
+    reloads : a change of the file counts while a program runs or is followed.
     """
 
     name: str
     default: Value
     read: Callable[[Any], Value]
     flag: str
-    key: str
+    keys: tuple[str, ...]
     variable: str
     help: str
+    used_by: str = "tracer"
     live: bool = False
+    reloads: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in a file."""
+        return self.keys[0]
 
 
 def _boolean(value: Any) -> bool:
@@ -121,13 +141,17 @@ def _text(value: Any) -> str:
     return value
 
 
-def _choice(*choices: str) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if isinstance(value, str) and value.strip().upper() in choices:
-            return value.strip().upper()
-        raise _WrongError(f"one of {', '.join(choices)}")
+LEVELS = ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+_LEVEL_ALIASES = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
-    return read
+
+def _level(value: Any) -> str:
+    """Return a level in the spelling of ggml-viz; any case, and Python's names."""
+    level = value.strip().upper() if isinstance(value, str) else ""
+    level = _LEVEL_ALIASES.get(level, level)
+    if level not in LEVELS:
+        raise _WrongError(f"one of {', '.join(LEVELS)}")
+    return level
 
 
 def _words(value: Any) -> list[str]:
@@ -169,68 +193,94 @@ def _numbers(what: str, most: int) -> Callable[[Any], tuple[int, ...]]:
     return read
 
 
-LEVELS = ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+_VIEWER_READS = "interval of reading what is followed live, in ms; 0: adaptive"
 SETTINGS = tuple(
     Setting(
-        name=name, default=default, read=read, flag=flag, key=key, variable=variable,
-        help=text, live=live == "live",
+        name=name, default=default, read=read, flag=flag, keys=tuple(keys.split()),
+        variable=variable, help=text, used_by=used_by, live=change == "live",
+        reloads=change in ("live", "reload"),
     )
-    for name, default, read, flag, key, variable, text, live in (
+    for name, default, read, flag, keys, variable, text, change, used_by in (
         ("enabled", True, _boolean, "enabled", "instrumentation.enabled",
-         "!GGML_VIZ_DISABLE", "trace at all", "live"),
+         "!GGML_VIZ_DISABLE", "trace at all", "live", "tracer"),
         ("output", "", _text, "output", "output.records",
-         "GGSCOPE_CAPTURE_OUTPUT", "file for records of 256 bytes", ""),
-        ("ggmlviz", "", _text, "ggmlviz", "output.filename",
-         "GGML_VIZ_OUTPUT", "file for an event stream of ggml-viz", ""),
+         "GGSCOPE_CAPTURE_OUTPUT", "file for records of 256 bytes", "", "tracer"),
+        ("ggmlviz", "", _text, "ggmlviz",
+         "output.filename instrumentation.output_file", "GGML_VIZ_OUTPUT",
+         "file for an event stream of ggml-viz; what the viewer follows live",
+         "reload", "both"),
         ("write_ggmlviz", True, _boolean, "write-ggmlviz", "output.write_to_file",
-         "GGSCOPE_CAPTURE_WRITE_GGMLVIZ", "write the event stream, if named", ""),
+         "GGSCOPE_CAPTURE_WRITE_GGMLVIZ", "write the event stream, if named",
+         "reload", "tracer"),
         ("ops", (), _ops, "ops", "instrumentation.op_types_to_trace",
-         "GGSCOPE_CAPTURE_OPS", "only these ops, or all but those with !", "live"),
+         "GGSCOPE_CAPTURE_OPS", "only these ops, or all but those with !", "live",
+         "tracer"),
         ("layers", (), _numbers("layers", _LAYERS), "layers", "instrumentation.layers",
-         "GGSCOPE_CAPTURE_LAYERS", "only ops of these layers", "live"),
+         "GGSCOPE_CAPTURE_LAYERS", "only ops of these layers", "live", "tracer"),
         ("threads", (), _numbers("threads", _LANES), "threads",
-         "instrumentation.threads",
-         "GGSCOPE_CAPTURE_THREADS", "only these threads, by ggml's index", "live"),
+         "instrumentation.threads", "GGSCOPE_CAPTURE_THREADS",
+         "only these threads, by ggml's index", "live", "tracer"),
         ("sample_every", 1, _number(1, 1 << 31), "sample",
-         "instrumentation.sample_every",
-         "GGSCOPE_CAPTURE_SAMPLE", "trace one graph of so many", "live"),
+         "instrumentation.sample_every", "GGSCOPE_CAPTURE_SAMPLE",
+         "trace one graph of so many", "live", "tracer"),
         ("op_timing", True, _boolean, "op-timing", "instrumentation.enable_op_timing",
-         "GGML_VIZ_OP_TIMING", "trace every op; else graphs only", "live"),
+         "GGML_VIZ_OP_TIMING", "trace every op; else graphs only", "live", "tracer"),
         ("memory_tracking", True, _boolean, "memory-tracking",
-         "instrumentation.enable_memory_tracking",
-         "GGML_VIZ_MEMORY_TRACKING", "write buffers into the outputs", ""),
+         "instrumentation.enable_memory_tracking", "GGML_VIZ_MEMORY_TRACKING",
+         "write buffers into the outputs", "reload", "tracer"),
         ("thread_tracking", True, _boolean, "thread-tracking",
-         "instrumentation.enable_thread_tracking",
-         "GGML_VIZ_THREAD_TRACKING", "trace all threads; else the first one", "live"),
+         "instrumentation.enable_thread_tracking", "GGML_VIZ_THREAD_TRACKING",
+         "trace all threads; else the first one", "live", "tracer"),
         ("tensor_names", True, _boolean, "tensor-names",
-         "instrumentation.record_tensor_names",
-         "GGML_VIZ_TENSOR_NAMES", "write names of tensors into the outputs", ""),
+         "instrumentation.record_tensor_names instrumentation.enable_tensor_names",
+         "GGML_VIZ_TENSOR_NAMES", "write names of tensors into the outputs",
+         "reload", "tracer"),
         ("max_records", 0, _number(0, 1 << 40), "max-records",
-         "instrumentation.max_events",
-         "GGML_VIZ_MAX_EVENTS", "stop tracing after so many records; 0: never", ""),
+         "instrumentation.max_events", "GGML_VIZ_MAX_EVENTS",
+         "stop tracing after so many records; 0: never", "reload", "tracer"),
         ("ring_records", 0, _number(0, 1 << 26, power=True), "ring-records",
-         "instrumentation.ring_records",
-         "GGML_VIZ_BUFFER_SIZE", "records of each thread's ring; 0: the tracer's", ""),
+         "instrumentation.ring_records", "GGML_VIZ_BUFFER_SIZE",
+         "records of each thread's ring; 0: the tracer's", "", "tracer"),
         ("overwrite", False, _boolean, "overwrite", "instrumentation.overwrite",
-         "GGSCOPE_CAPTURE_OVERWRITE", "a full ring loses its oldest records", ""),
+         "GGSCOPE_CAPTURE_OVERWRITE", "a full ring loses its oldest records", "",
+         "tracer"),
         ("flush_interval_ms", 20, _number(1, 60_000), "flush-interval",
-         "instrumentation.flush_interval_ms",
-         "GGML_VIZ_FLUSH_INTERVAL", "empty the ring every so many ms", "live"),
+         "instrumentation.flush_interval_ms", "GGML_VIZ_FLUSH_INTERVAL",
+         "empty the ring every so many ms", "live", "tracer"),
         ("verbose", False, _boolean, "verbose", "cli.verbose",
-         "GGML_VIZ_VERBOSE", "say on stderr what is done", ""),
-        ("log_level", "WARN", _choice(*LEVELS), "log-level", "logging.level",
-         "GGML_VIZ_LOG_LEVEL", "least level that is said", ""),
-        ("log_timestamp", False, _boolean, "log-timestamp", "logging.timestamp",
-         "GGML_VIZ_LOG_TIMESTAMP", "with the time", ""),
-        ("log_thread_id", False, _boolean, "log-thread-id", "logging.thread_id",
-         "GGML_VIZ_LOG_THREAD_ID", "with the thread", ""),
+         "GGML_VIZ_VERBOSE", "log level INFO where no level is set", "reload", "both"),
+        ("log_level", "WARN", _level, "log-level", "logging.level",
+         "GGML_VIZ_LOG_LEVEL", "least level that is logged: " + ", ".join(LEVELS),
+         "reload", "both"),
+        ("log_timestamp", False, _boolean, "log-timestamp",
+         "logging.timestamp logging.enable_timestamps", "GGML_VIZ_LOG_TIMESTAMP",
+         "log lines with the time", "reload", "both"),
+        ("log_thread_id", False, _boolean, "log-thread-id",
+         "logging.thread_id logging.enable_thread_id", "GGML_VIZ_LOG_THREAD_ID",
+         "log lines with the thread", "reload", "both"),
         ("log_prefix", "ggscope-capture", _text, "log-prefix", "logging.prefix",
-         "GGML_VIZ_LOG_PREFIX", "what lines begin with", ""),
+         "GGML_VIZ_LOG_PREFIX", "what log lines begin with", "reload", "both"),
+        ("live", False, _boolean, "live", "ui.live_mode cli.live_mode",
+         "GGSCOPE_LIVE", "follow a running program instead of reading a file", "",
+         "viewer"),
+        ("poll_interval_ms", 0, _number(0, 60_000), "poll-interval",
+         "ui.poll_interval_ms cli.polling_interval_ms", "GGSCOPE_POLL_INTERVAL",
+         _VIEWER_READS, "reload", "viewer"),
     )
 )  # fmt: skip
 """Every setting, in the order of `Settings`."""
-_BY_KEY = {setting.key: setting for setting in SETTINGS}
-CONFIG_VARIABLE = "GGSCOPE_CAPTURE_CONFIG"
+_BY_KEY = {key: setting for setting in SETTINGS for key in setting.keys}
+CONFIG_VARIABLES = ("GGSCOPE_CONFIG", "GGSCOPE_CAPTURE_CONFIG", "GGML_VIZ_CONFIG")
+"""Environment variables that name the file; the first one that is set counts."""
+
+
+class Source(IntEnum):
+    """Where a value may come from; the lowest number wins."""
+
+    FLAG = 0
+    FILE = 1
+    ENVIRONMENT = 2
+    DEFAULT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,57 +289,140 @@ class Origin:
 
     setting: Setting
     value: Value
+    kind: Source
     source: str
     overruled: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All settings with their origins; `notices` are for people."""
+    """All settings with their origins.
+
+    Attributes
+    ----------
+    path : the file that was read or could not be; None = none is named.
+    problems : what is wrong in the file or the environment, a sentence each.
+    notices : what is passed over: keys that are not known or have no use here.
+    wrong : names of the settings that `problems` are about.
+    is_read : whether the file, if any is named, could be read.
+    """
 
     settings: Settings
     origins: tuple[Origin, ...]
-    notices: tuple[str, ...]
+    path: Path | None = None
+    problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    wrong: frozenset[str] = frozenset()
+    is_read: bool = True
+
+    def origin(self, name: str) -> Origin:
+        """Return the origin of one setting; KeyError if there is none."""
+        return next(o for o in self.origins if o.setting.name == name)
+
+    @property
+    def least_level(self) -> str:
+        """The least level that is logged, one of `LEVELS`.
+
+        `verbose` means INFO or more, unless a level comes from the same source or from
+        one that goes before it.
+        """
+        verbose, level = self.origin("verbose"), self.origin("log_level")
+        said = str(level.value)
+        if not verbose.value or level.kind <= verbose.kind:
+            return said
+        return min(said, "INFO", key=LEVELS.index)
+
+
+@dataclass(slots=True)
+class _File:
+    """What a file says: values by setting with their keys, and what is wrong."""
+
+    values: dict[str, tuple[str, Any]]
+    problems: list[str]
+    notices: list[str]
+    is_read: bool = True
+
+
+def config_path(file: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """Return the file with settings: the one given, else that of the environment."""
+    if file is not None:
+        return file
+    named = (environment.get(name) for name in CONFIG_VARIABLES)
+    return next((Path(name) for name in named if name), None)
 
 
 def resolve(
-    flags: Mapping[str, Any], file: Path | None, environment: Mapping[str, str]
+    flags: Mapping[str, Any],
+    file: Path | None,
+    environment: Mapping[str, str],
+    *,
+    defaults: Mapping[str, Value] | None = None,
 ) -> Configuration:
     """Return the settings.
 
     Parameters
     ----------
     flags : texts (or booleans) by the names of settings, those that were given only.
-    file : a JSON file, or None: then the one that ``GGSCOPE_CAPTURE_CONFIG`` names.
+    file : a JSON file, or None: then the one that the environment names.
+    defaults : other defaults, by the names of settings.
 
     Raises
     ------
     ConfigError
-        If a source says something that cannot be, or the file cannot be read.
+        If a flag says something that cannot be.
     """
-    if file is None and environment.get(CONFIG_VARIABLE):
-        file = Path(environment[CONFIG_VARIABLE])
-    written, notices = _file_values(file) if file else ({}, [])
+    path = config_path(file, environment)
+    written = _File({}, [], []) if path is None else _read_file(path)
     origins = []
+    wrong: set[str] = set()
+    problems = list(written.problems)
     for setting in SETTINGS:
-        said: list[tuple[str, Value]] = []
-        if setting.name in flags:
-            source = f"--{setting.flag}"
-            said.append((source, _checked(setting, flags[setting.name], source)))
-        if setting.key in written:
-            source = f"{file}: {setting.key}"
-            said.append((source, _checked(setting, written[setting.key], source)))
-        name = setting.variable.removeprefix("!")
-        if name in environment:
-            value = _checked(setting, environment[name], name)
-            inverted = setting.variable.startswith("!")
-            said.append((name, not value if inverted else value))
-        said.append(("default", setting.default))
-        (source, value), rest = said[0], said[1:-1]
-        overruled = tuple(f"{source} says {shown(value)}" for source, value in rest)
-        origins.append(Origin(setting, value, source, overruled))
+        said: list[tuple[Source, str, Value]] = []
+        for kind, source, raw in _sources(setting, flags, path, written, environment):
+            try:
+                value = _checked(setting, raw, source)
+            except ConfigError as error:
+                if kind is Source.FLAG:
+                    raise
+                problems.append(str(error))
+                wrong.add(setting.name)
+                continue
+            if kind is Source.ENVIRONMENT and setting.variable.startswith("!"):
+                value = not value
+            said.append((kind, source, value))
+        default = (defaults or {}).get(setting.name, setting.default)
+        said.append((Source.DEFAULT, "default", default))
+        (kind, source, value), rest = said[0], said[1:-1]
+        overruled = tuple(f"{source} says {shown(value)}" for _, source, value in rest)
+        origins.append(Origin(setting, value, kind, source, overruled))
     values: dict[str, Any] = {o.setting.name: o.value for o in origins}
-    return Configuration(Settings(**values), tuple(origins), tuple(notices))
+    return Configuration(
+        Settings(**values),
+        tuple(origins),
+        path,
+        tuple(problems),
+        tuple(written.notices),
+        frozenset(wrong),
+        written.is_read,
+    )
+
+
+def _sources(
+    setting: Setting,
+    flags: Mapping[str, Any],
+    path: Path | None,
+    written: _File,
+    environment: Mapping[str, str],
+) -> Iterable[tuple[Source, str, Any]]:
+    """Yield who says something of a setting, and what, the first one first."""
+    if setting.name in flags:
+        yield Source.FLAG, f"--{setting.flag}", flags[setting.name]
+    if setting.name in written.values:
+        key, value = written.values[setting.name]
+        yield Source.FILE, f"{path}: {key}", value
+    name = setting.variable.removeprefix("!")
+    if name in environment:
+        yield Source.ENVIRONMENT, name, environment[name]
 
 
 def shown(value: Value) -> str:
@@ -301,68 +434,127 @@ def shown(value: Value) -> str:
     return str(value) if value != "" else "none"
 
 
+def as_json(configuration: Configuration) -> dict[str, dict[str, object]]:
+    """Return every setting with value, origin and names, by its name."""
+    return {
+        origin.setting.name: {
+            "value": origin.value,
+            "from": origin.source,
+            "overruled": origin.overruled,
+            "default": origin.setting.default,
+            "flag": f"--{origin.setting.flag}",
+            "keys": origin.setting.keys,
+            "variable": origin.setting.variable.removeprefix("!"),
+            "used_by": origin.setting.used_by,
+            "reloads": origin.setting.reloads,
+            "help": origin.setting.help,
+        }
+        for origin in configuration.origins
+    }
+
+
+def as_rows(configuration: Configuration) -> list[tuple[str, str, str, str]]:
+    """Return name, value, origin, and meaning with all names, of every setting."""
+    rows = []
+    for origin in configuration.origins:
+        setting = origin.setting
+        source = "; overrules ".join([origin.source, *origin.overruled])
+        names = (f"--{setting.flag}", *setting.keys, setting.variable.lstrip("!"))
+        meaning = f"{setting.help} · {' '.join(names)}"
+        if setting.used_by != "both":
+            meaning += f" ({setting.used_by})"
+        rows.append((setting.name, shown(origin.value), source, meaning))
+    return rows
+
+
 def _checked(setting: Setting, value: Any, source: str) -> Value:
     try:
         return setting.read(value)
     except _WrongError as wrong:
-        told = json.dumps(value, default=str)
-        told = told if len(told) <= 60 else told[:57] + "…"
-        raise ConfigError(f"{source} is {told}; it must be {wrong}") from None
+        text = json.dumps(value, default=str)
+        text = text if len(text) <= 60 else text[:57] + "…"
+        raise ConfigError(f"{source} is {text}; it must be {wrong}") from None
 
 
-def _file_values(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return what a file says by key, and notices; raises ConfigError."""
-    try:
-        with path.open("rb") as handle:
-            content = handle.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > _MOST_BYTES:
-        raise ConfigError(f"{path} has more than {_MOST_BYTES} bytes")
+def _read_file(path: Path) -> _File:
+    """Return what a file says; what cannot be read says nothing."""
+    problem, document = "", None
     doubled: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in items]
-        doubled.extend(name for name in set(names) if names.count(name) > 1)
+        doubled.extend(dict.fromkeys(n for n in names if names.count(n) > 1))
         return dict(items)
 
     try:
-        document = json.loads(content, object_pairs_hook=pairs)
+        with path.open("rb") as handle:
+            content = handle.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            problem = f"{path} has more than {_MOST_BYTES} bytes"
+        else:
+            document = json.loads(content, object_pairs_hook=pairs)
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}"
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path} holds no object with groups of settings")
-    if doubled:
-        raise ConfigError(f"{path} says {doubled[0]} twice")
-    return _flattened(path, document)
+        problem = f"{path} is not JSON: {error}"
+    if not problem and not isinstance(document, dict):
+        problem = f"{path} holds no object with groups of settings"
+    if problem or not isinstance(document, dict):
+        return _File({}, [problem], [], is_read=False)
+    found = _flattened(path, document)
+    found.problems[:0] = [f"{path} says {n} twice; the last counts" for n in doubled]
+    return found
 
 
-def _flattened(
-    path: Path, document: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    values: dict[str, Any] = {}
-    notices: list[str] = []
+def _flattened(path: Path, document: dict[str, Any]) -> _File:
+    """Return the values of a file by setting; of two keys of one setting ours."""
+    found = _File({}, [], [])
     groups = {key.partition(".")[0] for key in (*_BY_KEY, *_UNUSED)}
+    version = document.get("schema_version", 1)
+    if version != 1:
+        found.notices.append(
+            f"{path}: schema_version {version} is not known; keys are read as those "
+            "of version 1"
+        )
     for group, body in document.items():
         if group in _UNUSED:
             continue
         if group not in groups:
-            notices.append(_unknown(path, group, groups))
-            continue
-        if not isinstance(body, dict):
-            raise ConfigError(f"{path}: {group} must be an object with settings")
-        for name, value in body.items():
-            key = f"{group}.{name}"
-            if key in _BY_KEY:
-                values[key] = value
-            elif key in _UNUSED:
-                notices.append(f"{path}: {key} is not used; {_UNUSED[key]}")
-            else:
-                notices.append(_unknown(path, key, _BY_KEY))
-    return values, notices
+            found.notices.append(_unknown(path, group, sorted(groups)))
+        elif not isinstance(body, dict):
+            found.problems.append(f"{path}: {group} must be an object with settings")
+        else:
+            for name, value in body.items():
+                _take(found, path, f"{group}.{name}", value)
+    return found
 
 
-def _unknown(path: Path, key: str, known: Any) -> str:
-    near = difflib.get_close_matches(key, list(known), 1)
-    meant = f"; did you mean {near[0]}" if near else ""
-    return f"{path}: nobody knows {key}{meant}"
+def _take(found: _File, path: Path, key: str, value: Any) -> None:
+    """Note one key of a file."""
+    if key in _UNUSED:
+        found.notices.append(f"{path}: {key} is not used; {_UNUSED[key]}")
+    elif key not in _BY_KEY:
+        found.notices.append(_unknown(path, key, _BY_KEY))
+    else:
+        setting = _BY_KEY[key]
+        other, _ = found.values.get(setting.name, ("", None))
+        first = min(filter(None, (key, other)), key=setting.keys.index)
+        if other:
+            found.notices.append(
+                f"{path}: {key} and {other} are one setting; {first} counts"
+            )
+        if first == key:
+            found.values[setting.name] = key, value
+
+
+def _unknown(path: Path, key: str, known: Iterable[str]) -> str:
+    """Return a notice, with a suggestion where a name is alike."""
+    leaf = key.rpartition(".")[2]
+    by_leaf: dict[str, str] = {}
+    group = key.partition(".")[0]
+    # Of the same name in two groups that of this group.
+    for other in sorted(known, key=lambda other: other.startswith(f"{group}.")):
+        by_leaf[other.rpartition(".")[2]] = other
+    near = difflib.get_close_matches(leaf, list(by_leaf), 1, _ALIKE)
+    meant = f"; did you mean {by_leaf[near[0]]}" if near else ""
+    return f"{path}: unknown key {key}{meant}"

@@ -29,7 +29,7 @@ from ggscope_capture.child import (
     LaunchError,
     spawned,
 )
-from ggscope_capture.config import ConfigError, Configuration, Settings
+from ggscope_capture.config import Configuration, Settings
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
 from ggscope_capture.ring import RECORD, RING_PAGE, NotReadyError, RingError
@@ -71,7 +71,6 @@ class Launch:
 
     Attributes
     ----------
-    obstacle : why tracing cannot begin, where that is known already.
     reload : returns the settings anew where their file has changed, else None.
     write : makes the outputs of a finished recording's folder; returns their paths.
     """
@@ -82,7 +81,6 @@ class Launch:
     write: Callable[[Path, Settings, int], list[Path]]
     requires: bool = False
     reload: Callable[[], Settings | None] = lambda: None
-    obstacle: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _has_failed: bool = False
     _recorders: dict[Path, Recorder] = field(default_factory=dict)
@@ -134,8 +132,6 @@ class Launch:
         self, program: Path, settings: Settings, stack: contextlib.ExitStack
     ) -> tuple[dict[str, str], Path]:
         """Return the program's environment and the ring that it will make."""
-        if self.obstacle:
-            raise NoTraceError(self.obstacle)
         try:
             report = doctor.examine(program)
         except doctor.DoctorError as error:
@@ -236,11 +232,7 @@ class Launch:
 
     def _reloaded(self, settings: Settings) -> Settings:
         """Return the settings, new ones where their file has changed."""
-        try:
-            anew = self.reload()
-        except ConfigError as error:
-            self.say("WARN", f"the old settings stay: {error}")
-            return settings
+        anew = self.reload()
         if anew is None:
             return settings
         self.say("INFO", "the settings have changed")

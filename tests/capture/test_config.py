@@ -2,27 +2,39 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ggscope_capture import config
-from ggscope_capture.__main__ import main
+from ggscope_capture.__main__ import _flags, _Log, _Reload, main, parser
+from ggscope_capture.table import table
 
 GGML_VIZ = {
     "OUTPUT", "VERBOSE", "DISABLE", "MAX_EVENTS", "OP_TIMING", "MEMORY_TRACKING",
     "THREAD_TRACKING", "TENSOR_NAMES", "FLUSH_INTERVAL", "BUFFER_SIZE",
 }  # fmt: skip
+SEED = {
+    "cli": {
+        "verbose": True, "live_mode": True, "port": 8081, "polling_interval_ms": 75,
+    },
+    "instrumentation": {
+        "max_events": 40000, "enable_op_timing": False,
+        "enable_memory_tracking": False, "output_file": "whisper_trace.ggmlviz",
+    },
+    "logging": {
+        "level": "DEBUG", "enable_timestamps": True, "enable_thread_id": True,
+        "prefix": "[WHISPER_DEMO]",
+    },
+}  # fmt: skip
+"""The configuration in ggml-viz's documents: twelve keys, one of a web server."""
 
 
 def written(path: Path, document: object) -> Path:
     path.write_text(document if isinstance(document, str) else json.dumps(document))
     return path
-
-
-def origins(found: config.Configuration) -> dict[str, config.Origin]:
-    return {origin.setting.name: origin for origin in found.origins}
 
 
 def test_settings_and_their_table_name_the_same_things() -> None:
@@ -33,8 +45,9 @@ def test_settings_and_their_table_name_the_same_things() -> None:
 
 def test_all_names_of_ggml_viz_are_known() -> None:
     known = {setting.variable.removeprefix("!") for setting in config.SETTINGS}
+    of_logs = {f"LOG_{name}" for name in ("LEVEL", "TIMESTAMP", "THREAD_ID", "PREFIX")}
 
-    assert {f"GGML_VIZ_{name}" for name in GGML_VIZ} <= known
+    assert {f"GGML_VIZ_{name}" for name in GGML_VIZ | of_logs} <= known
 
 
 # A value for each kind of setting, as text: for the file, the environment and the flag.
@@ -53,13 +66,15 @@ def test_flag_beats_file_beats_environment_beats_default(
     in_file, in_environment, by_flag = VALUES[type(setting.default)]
     if setting.name == "log_level":
         in_file, in_environment, by_flag = "INFO", "ERROR", "DEBUG"
+    if setting.name == "ops":
+        in_file, in_environment, by_flag = "ADD", "MUL", "MUL_MAT"
     group, name = setting.key.split(".")
     file = written(tmp_path / "c.json", {group: {name: in_file}})
     variable = {setting.variable.removeprefix("!"): in_environment}
     flag = {setting.name: by_flag}
 
     said = [
-        origins(config.resolve(*sources))[setting.name]
+        config.resolve(*sources).origin(setting.name)
         for sources in (
             ({}, None, {}), ({}, None, variable), ({}, file, variable),
             (flag, file, variable),
@@ -104,16 +119,59 @@ def test_configuration_of_ggml_viz_is_understood(tmp_path: Path) -> None:
     assert found.settings.max_records == 50000
     assert found.settings.ggmlviz == "llama.ggmlviz"
     assert found.settings.log_level == "INFO"
-    assert len(found.notices) == 5  # told, not hidden: what has no use here
+    assert (found.settings.live, found.settings.poll_interval_ms) == (True, 50)
+    assert len(found.notices) == 3  # told, not hidden: what has no use here
+
+
+def test_all_keys_of_its_documents_count(tmp_path: Path) -> None:
+    path = written(tmp_path / "config.json", SEED)
+
+    found = config.resolve({}, path, {})
+
+    settings = found.settings
+    assert (settings.verbose, settings.live) == (True, True)
+    assert settings.poll_interval_ms == 75
+    assert settings.max_records == 40000
+    assert (settings.op_timing, settings.memory_tracking) == (False, False)
+    assert settings.ggmlviz == "whisper_trace.ggmlviz"
+    assert settings.log_level == found.least_level == "DEBUG"
+    assert (settings.log_timestamp, settings.log_thread_id) == (True, True)
+    assert settings.log_prefix == "[WHISPER_DEMO]"
+    assert found.problems == ()
+    assert [n.partition(" is not used")[0] for n in found.notices] == [
+        f"{path}: cli.port"
+    ]
+    names = {o.setting.name for o in found.origins if o.kind is config.Source.FILE}
+    assert len(names) == 11
 
 
 def test_unknown_keys_are_told_with_what_may_be_meant(tmp_path: Path) -> None:
-    document = {"instrumentation": {"max_event": 5}, "loging": {}}
+    document = {"instrumentation": {"max_event": 5, "colour": 1}, "loging": {}}
+    document |= {"logging": {"live_mode": True}}
 
     found = config.resolve({}, written(tmp_path / "c.json", document), {})
 
-    assert "did you mean instrumentation.max_events" in found.notices[0]
-    assert "did you mean logging" in found.notices[1]
+    told = [notice.partition("unknown key ")[2] for notice in found.notices]
+    assert told == [
+        "instrumentation.max_event; did you mean instrumentation.max_events",
+        "instrumentation.colour",  # no key is like it
+        "loging; did you mean logging",
+        "logging.live_mode; did you mean cli.live_mode",
+    ]
+
+
+def test_of_two_keys_of_one_setting_ours_counts(tmp_path: Path) -> None:
+    document = {
+        "output": {"filename": "a.ggmlviz"},
+        "instrumentation": {"output_file": "b.ggmlviz"},
+    }
+
+    found = config.resolve({}, written(tmp_path / "c.json", document), {})
+    turned = dict(reversed(document.items()))
+    other = config.resolve({}, written(tmp_path / "d.json", turned), {})
+
+    assert found.settings.ggmlviz == other.settings.ggmlviz == "a.ggmlviz"
+    assert len(found.notices) == len(other.notices) == 1
 
 
 def test_file_is_found_by_the_environment(tmp_path: Path) -> None:
@@ -124,52 +182,113 @@ def test_file_is_found_by_the_environment(tmp_path: Path) -> None:
     assert found.settings.sample_every == 3
 
 
+@pytest.mark.parametrize("variable", config.CONFIG_VARIABLES)
+def test_file_is_found_by_any_of_its_variables(variable: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "c.json", {"instrumentation": {"sample_every": 3}})
+
+    assert config.resolve({}, None, {variable: str(path)}).settings.sample_every == 3
+
+
+@pytest.mark.parametrize(
+    "document", ["{", "[" * 100_000, "\xff", "[]", " " * (2 << 20)]
+)
+def test_file_that_cannot_be_read_says_nothing(document: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "c.json", document)
+
+    found = config.resolve({"layers": "2"}, path, {"GGML_VIZ_MAX_EVENTS": "5"})
+
+    assert not found.is_read
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith(str(path))
+    assert (found.settings.layers, found.settings.max_records) == ((2,), 5)
+
+
+def test_missing_file_is_a_problem(tmp_path: Path) -> None:
+    found = config.resolve({}, tmp_path / "none.json", {})
+
+    assert found.problems == (
+        f"{tmp_path / 'none.json'} cannot be read: No such file or directory",
+    )
+
+
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("\xff", "is not JSON"),
-        ([], "no object"),
         ({"logging": 1}, "logging must be an object"),
-        ('{"ui": {}, "ui": {}}', "says ui twice"),
+        ('{"instrumentation": {"layers": 3}, "ui": {}, "ui": {}}', "says ui twice"),
         ({"instrumentation": {"max_events": -1}}, "instrumentation.max_events is -1"),
         ({"instrumentation": {"max_events": True}}, "whole number"),
         ({"instrumentation": {"max_events": 1.5}}, "whole number"),
         ({"instrumentation": {"ring_records": 3}}, "a power of two"),
         ({"instrumentation": {"enabled": "perhaps"}}, "true or false"),
-        ({"instrumentation": {"layers": [[1]]}}, "a list of names or numbers"),
-        ({"instrumentation": {"layers": "4-1"}}, "layers from 0"),
+        ({"instrumentation": {"threads": [[1]]}}, "a list of names or numbers"),
+        ({"instrumentation": {"threads": "4-1"}}, "threads from 0"),
         ({"instrumentation": {"op_types_to_trace": ["ADD", "!MUL"]}}, "not both"),
+        ({"instrumentation": {"op_types_to_trace": [29]}}, "names of ops"),
         ({"logging": {"level": "loud"}}, "one of DEBUG"),
         ({"output": {"filename": None}}, "a text"),
-        ({"output": {"filename": "x" * 99}}, ""),
     ],
 )
-def test_wrong_files_are_refused_by_place(
-    document: object, told: str, tmp_path: Path
+def test_wrong_value_is_told_and_the_others_count(
+    document: Any, told: str, tmp_path: Path
 ) -> None:
+    if isinstance(document, dict):
+        document = {
+            **document,
+            "instrumentation": {"layers": 3, **document.get("instrumentation", {})},
+            "cli": {"verbose": True},
+        }
     path = written(tmp_path / "c.json", document)
-    if not told:
-        config.resolve({}, path, {})
-        return
 
-    with pytest.raises(config.ConfigError, match=told) as error:
-        config.resolve({}, path, {})
+    found = config.resolve({}, path, {})
 
-    assert str(path) in str(error.value)
-
-
-def test_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(config.ConfigError, match="No such file"):
-        config.resolve({}, tmp_path / "none.json", {})
+    (problem,) = found.problems
+    assert str(path) in problem
+    assert told in problem
+    assert found.is_read
+    assert found.settings.layers == (3,)
+    assert found.settings.verbose is isinstance(document, dict)
 
 
-def test_wrong_variables_and_flags_are_named() -> None:
-    with pytest.raises(config.ConfigError, match='GGML_VIZ_BUFFER_SIZE is "1000"'):
-        config.resolve({}, None, {"GGML_VIZ_BUFFER_SIZE": "1000"})
+def test_of_a_wrong_value_the_next_source_counts(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.json", {"instrumentation": {"max_events": "many"}})
+
+    found = config.resolve({}, path, {"GGML_VIZ_MAX_EVENTS": "7"})
+    wrong = config.resolve({}, None, {"GGML_VIZ_BUFFER_SIZE": "1000"})
+
+    assert found.origin("max_records").source == "GGML_VIZ_MAX_EVENTS"
+    assert found.settings.max_records == 7
+    assert found.wrong == {"max_records"}
+    assert wrong.settings.ring_records == 0
+    assert 'GGML_VIZ_BUFFER_SIZE is "1000"' in wrong.problems[0]
+
+
+def test_wrong_flag_is_an_error() -> None:
     with pytest.raises(config.ConfigError, match='--sample is "0"'):
         config.resolve({"sample_every": "0"}, None, {})
+
+
+@pytest.mark.parametrize(
+    ("flags", "document", "environment", "level"),
+    [
+        ({}, {}, {}, "WARN"),
+        ({"verbose": True}, {}, {}, "INFO"),
+        ({"verbose": True}, {"logging": {"level": "error"}}, {}, "INFO"),
+        ({"verbose": True}, {"logging": {"level": "debug"}}, {}, "DEBUG"),
+        ({"verbose": True, "log_level": "Error"}, {}, {}, "ERROR"),
+        ({"log_level": "warning"}, {"cli": {"verbose": True}}, {}, "WARN"),
+        ({}, {"cli": {"verbose": True}, "logging": {"level": "DEBUG"}}, {}, "DEBUG"),
+        ({}, {"cli": {"verbose": True}}, {"GGML_VIZ_LOG_LEVEL": "FATAL"}, "INFO"),
+        ({}, {"logging": {"level": "critical"}}, {"GGML_VIZ_VERBOSE": "1"}, "FATAL"),
+    ],
+)
+def test_level_that_is_logged(
+    flags: dict[str, Any], document: object, environment: dict[str, str], level: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    path = written(tmp_path / "c.json", document)
+
+    assert config.resolve(flags, path, environment).least_level == level
 
 
 def test_lists_and_sizes_are_read() -> None:
@@ -188,19 +307,106 @@ def test_command_explains_origins(
     path = written(tmp_path / "c.json", {"instrumentation": {"sample_every": 3}})
     monkeypatch.setenv("GGSCOPE_CAPTURE_SAMPLE", "5")
 
-    code = main(["config", "--explain", "--config", str(path), "--layers", "1-2"])
-
-    told = capsys.readouterr().out
-    assert code == 0
-    assert f"sample_every = 3   ({path}: instrumentation.sample_every)" in told
-    assert "overruled: GGSCOPE_CAPTURE_SAMPLE says 5" in told
-    assert "layers = 1,2   (--layers)" in told
-    assert "enabled = true   (default)" in told
-
-
-def test_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["config", "--json", "--no-enabled"])
+    code = main(["config", "--json", "--config", str(path), "--layers", "1-2"])
 
     told = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert told["sample_every"] == {
+        "value": 3, "from": f"{path}: instrumentation.sample_every",
+        "overruled": ["GGSCOPE_CAPTURE_SAMPLE says 5"], "default": 1,
+        "flag": "--sample", "keys": ["instrumentation.sample_every"],
+        "variable": "GGSCOPE_CAPTURE_SAMPLE", "used_by": "tracer", "reloads": True,
+        "help": "trace one graph of so many",
+    }  # fmt: skip
+    assert (told["layers"]["value"], told["layers"]["from"]) == ([1, 2], "--layers")
+    assert told["enabled"]["from"] == "default"
 
-    assert told["enabled"] == {"value": False, "from": "--enabled", "overruled": []}
+
+@pytest.mark.parametrize("width", [72, 80, 110, 200])
+@pytest.mark.parametrize("words", [["config"], ["config", "--explain"]])
+def test_table_fits_the_terminal(
+    words: list[str], width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("COLUMNS", str(width))
+    path = written(tmp_path / ("c" * 60 + ".json"), SEED)
+
+    assert main([*words, "--config", str(path)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    names = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert names == ["setting", *(setting.name for setting in config.SETTINGS)]
+
+
+def test_cells_that_are_too_long_continue_below() -> None:
+    lines = table(("a", "b"), [("x", "one/two.three four")], 11, (0, 4))
+
+    assert lines == ["a  b", "x  one/two.", "   three", "   four"]
+
+
+def test_command_tells_what_is_wrong_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {"logging": {"level": "loud", "prefix": "mine"}}
+    path = written(tmp_path / "c.json", document)
+
+    code = main(["config", "--json", "--config", str(path)])
+    printed = capsys.readouterr()
+
+    assert code == 1
+    assert json.loads(printed.out)["log_prefix"]["value"] == "mine"
+    assert "logging.level" in printed.err
+    assert main(["config", "--sample", "none"]) == 2
+
+
+def reloading(path: Path, *words: str) -> tuple[_Reload, _Log]:
+    options = parser().parse_args(["run", "--config", str(path), *words, "echo"])
+    found = config.resolve(_flags(options), path, {})
+    log = _Log(found)
+    return _Reload(options, found, log), log
+
+
+def rewritten(path: Path, document: object) -> None:
+    """Write a file anew; its time differs whatever the clock's steps are."""
+    before = path.stat()
+    written(path, document)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+
+
+def test_changed_file_changes_what_may_change_while_it_runs(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.json", {"cli": {"verbose": False}})
+    reload, log = reloading(path, "--max-records", "9")
+    assert reload() is None
+
+    rewritten(path, SEED)
+    anew = reload()
+
+    assert anew is not None
+    assert anew.max_records == 9  # the flag goes before the file
+    assert (anew.op_timing, anew.memory_tracking) == (False, False)
+    assert anew.ggmlviz == "whisper_trace.ggmlviz"
+    assert log.configuration.least_level == "DEBUG"
+    assert log.configuration.settings.log_prefix == "[WHISPER_DEMO]"
+    assert log.configuration.settings.log_timestamp
+    assert log.configuration.settings.log_thread_id
+    assert reload() is None
+
+
+def test_wrong_value_in_a_changed_file_leaves_the_old_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path / "c.json", {"instrumentation": {"sample_every": 3}})
+    reload, _ = reloading(path)
+
+    instrumentation = {"sample_every": "x", "layers": "2", "ring_records": 64}
+    rewritten(path, {"instrumentation": instrumentation})
+    anew = reload()
+    rewritten(path, "{ half written")
+
+    assert anew is not None
+    assert (anew.sample_every, anew.layers, anew.ring_records) == (3, (2,), 0)
+    assert reload() is None
+    told = capsys.readouterr().err.splitlines()
+    assert ["sample_every" in told[0], "ring_records" in told[1]] == [True, True]
+    assert "is not JSON" in told[2]

@@ -7,6 +7,7 @@ of the header, so that what is tested here is the launcher and not the hooks.
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -364,27 +365,75 @@ def test_reader_of_messages_that_goes_away_costs_no_record(
     assert records_of(out) == 64
 
 
-def test_wrong_words_of_others_do_not_keep_the_program_from_running(
+def test_wrong_words_of_others_cost_no_recording(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
     """The environment and a file may be older than the command."""
     odd = variables | {"GGML_VIZ_BUFFER_SIZE": "1000"}
-    torn = tmp_path / "c.json"
+    torn, wrong = tmp_path / "c.json", tmp_path / "wrong.json"
     torn.write_text("{")
+    wrong.write_text('{"instrumentation": {"max_events": "x", "layers": "0"}}')
     echo = built["llama-echo"]
+    out = [tmp_path / f"{name}.bin" for name in ("odd", "torn", "wrong")]
 
-    done = run(captured("run", "--", echo, 7), odd, input=b"")
+    done = run(captured("run", "-o", out[0], "--", echo, 7), odd, input=b"")
     required = run(captured("run", "--require", "--", echo, 7), odd, input=b"")
     by_file = run(
-        captured("run", "--config", torn, "--", echo, 7), variables, input=b""
-    )
+        captured("run", "--config", torn, "-o", out[1], "--", echo, 7), variables,
+        input=b"",
+    )  # fmt: skip
+    others = run(
+        captured("run", "--config", wrong, "-o", out[2], "--", echo, 7), variables,
+        input=b"",
+    )  # fmt: skip
     typed = run(captured("run", "--require", "--sample", "x", "--", echo), variables)
+    unrequired = run(captured("run", "--sample", "x", "--", echo), variables)
 
-    assert (done.returncode, by_file.returncode) == (7, 7)
-    assert b"runs untraced: GGML_VIZ_BUFFER_SIZE is" in done.stderr
-    assert b"runs untraced: " + bytes(torn) in by_file.stderr
+    assert (done.returncode, by_file.returncode, others.returncode) == (7, 7, 7)
+    assert b"GGML_VIZ_BUFFER_SIZE is" in done.stderr
+    assert bytes(torn) in by_file.stderr
+    assert records_of(out[0]) == records_of(out[1]) == 64
+    assert records_of(out[2]) == 16  # what else the file says counts
     assert (required.returncode, required.stderr.count(b"\n")) == (125, 1)
     assert (typed.returncode, typed.stdout) == (125, b"")
+    assert (unrequired.returncode, unrequired.stdout) == (2, b"")
+
+
+def test_configuration_of_ggml_viz_documents_records(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """With a key that nobody knows: the file is written all the same."""
+    stream, records = tmp_path / "llama_trace.ggmlviz", tmp_path / "c2.bin"
+    config = tmp_path / "config.json"
+    document = {
+        "cli": {"verbose": True, "live_mode": False, "port": 8080},
+        "instrumentation": {
+            "max_events": 50000, "enable_op_timing": True,
+            "enable_memory_tracking": True, "output_file": str(stream), "coulour": 1,
+        },
+        "logging": {
+            "level": "INFO", "enable_timestamps": True, "enable_thread_id": True,
+            "prefix": "[LLAMA_DEMO]",
+        },
+    }  # fmt: skip
+    config.write_text(json.dumps(document))
+    words = ["run", "--config", config]
+
+    done = run(
+        captured(*words, "-o", records, "--", built["llama-echo"], 7), variables,
+        input=b"",
+    )  # fmt: skip
+
+    assert done.returncode == 7
+    assert stream.read_bytes()[:8] == b"GGMLVIZ1"
+    assert records_of(records) == 64
+    lines = [
+        line for line in done.stderr.decode().splitlines() if "[LLAMA_DEMO]" in line
+    ]
+    form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[LLAMA_DEMO\]: \[\d+\] \S.*"
+    assert lines
+    assert all(re.fullmatch(form, line) for line in lines)
+    assert sum("unknown key instrumentation.coulour" in line for line in lines) == 1
 
 
 def test_what_is_not_kept_is_not_told_as_not_computed(
@@ -714,6 +763,6 @@ def test_wrong_settings_are_refused_before_the_run(
         captured("run", "--ring-records", "1000", "--", built["llama-echo"]), variables
     )
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert b"--ring-records" in done.stderr
     assert done.stdout == b""
