@@ -34,9 +34,9 @@ def graph_side(nodes=NODES, edges=EDGES) -> SideFile:
     return SideFile(builder.snapshot(info), "graph")
 
 
-def traced(ops=("MUL",)) -> Trace:
+def traced(ops=("MUL",), reads=MODEL[0]) -> Trace:
     """Return a trace that reads one weight, by ops called norm-0."""
-    trace = reading_trace([MODEL[0]], repeats=len(ops))
+    trace = reading_trace([reads], repeats=len(ops))
     spans = trace.spans
     n = len(spans)
     name = np.full(n, trace.strings.intern("norm-0"), np.int32)

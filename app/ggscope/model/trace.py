@@ -634,6 +634,7 @@ class Join:
     n_nodes : nodes of graphs that do work.
     silent : how many of these no record tells of, by op.
     silent_nodes : their ids.
+    cut_nodes : ids of nodes with a record that have more sources than it has room for.
     """
 
     kind: str
@@ -646,6 +647,7 @@ class Join:
     n_nodes: int = 0
     silent: Mapping[str, int] = field(default_factory=dict)
     silent_nodes: tuple[int, ...] = ()
+    cut_nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)

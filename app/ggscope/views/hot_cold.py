@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
+from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
@@ -460,7 +461,7 @@ class HotColdView(PaintedView):
             perhaps = self.tr("perhaps {0} more, by experts that no list names")
             lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
         if groups.unrecorded[bar]:
-            lines.append(self.tr("read by ops that the trace does not record"))
+            lines.append(READ_UNRECORDED)
         tensor = int(groups.tensor[bar])
         if tensor >= 0:
             heat = scene.found.heat

@@ -30,6 +30,7 @@ from ggscope.analysis.reads.hotness import (
     space_totals,
 )
 from ggscope.analysis.reads.units import read_sequence
+from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.reads.what_if import Answer, WhatIf
 from ggscope.analysis.statistics.token_layers import TokenLayers, token_layers
 from ggscope.analysis.workers import Watcher
@@ -225,8 +226,8 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
         remark += (
             f"{'; ' if remark else ''}{format_bytes(part.unrecorded_size)} more "
             f"({format_share(part.unrecorded_size / part.size)}, "
-            f"{format_count(part.n_unrecorded)} tensors and expert slices) are read by "
-            "ops that the graph has and the trace does not record"
+            f"{format_count(part.n_unrecorded)} tensors and expert slices) are "
+            f"{READ_UNRECORDED}"
         )
     words = (
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "

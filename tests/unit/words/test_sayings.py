@@ -125,8 +125,8 @@ SIDES: dict[str, tuple[Said, Said]] = {
         lambda: of_nodes(joined()),
         lambda: of_nodes(with_traced_nodes()),
     ),
-    "** more (*, * tensors and expert slices) are read by ops that the graph has and "
-    "the trace does not record": (
+    "** more (*, * tensors and expert slices) are read without a record, as the graph "
+    "tells": (
         lambda: facts(joined()),
         lambda: facts(join(traced(), [SideFile(model_trace(MODEL), "map")])),
     ),

@@ -106,7 +106,7 @@ class HeatBase:
     totals, buffers : over everything that is counted.
     maybe : int64[n_units], accesses that may be to each unit: by experts that no list
         names. A unit with some is not known to be untouched.
-    silent : bool[n_units], ops without a record read it: likewise.
+    silent : bool[n_units], read without a record, as the graphs tell: likewise.
     """
 
     files: FileMap

@@ -43,8 +43,7 @@ class Heat:
         it, ticks; -1 never.
     unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
         of experts only what was chosen, where that is known.
-    unit_unrecorded : bool[n_units], ops read it that the trace does not record, as
-        its graphs tell.
+    unit_unrecorded : bool[n_units], read without a record, as the graphs tell.
     unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
         that no list names.
     places : map of the model file.
@@ -265,8 +264,8 @@ class Cold:
     size, cold_size : their bytes.
     n_unknown, unknown_size : those of which nobody knows whether they are touched:
         experts that no list names. They are not among the cold ones.
-    n_unrecorded, unrecorded_size : likewise, those read by ops that the graphs have
-        and the trace does not record.
+    n_unrecorded, unrecorded_size : likewise, those that are read without a record, as
+        the graphs tell.
     is_listed : whether a model file or a map lists what there is; else a tensor
         that is never touched is never heard of.
     coverage : what the trace leaves out. Where that may hide reads, `n_cold` units
@@ -337,7 +336,7 @@ class Ranking:
         of known tensors elsewhere.
     maybe : int64[n], accesses that may be to members besides, see `Heat.unit_maybe`.
     unknown : int64[n], bytes that may be read and written besides, at most.
-    unrecorded : int64[n], members that ops without a record read.
+    unrecorded : int64[n], members that are read without a record.
     tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
     expert, layer : int64[n], -1 none or several.
     """

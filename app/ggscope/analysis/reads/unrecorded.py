@@ -1,8 +1,9 @@
-"""Ops that a graph computes and no record tells of: nodes to ops, not ops to nodes.
+"""Reads that a graph has and no record tells of: nodes to ops, not ops to nodes.
 
 A tracer may not see every op: repacked weights are multiplied behind its hook. What
 such ops read was not left alone, and their time lies in what is derived for the ops
-before them.
+before them. And records have room for four sources of an op; ``FLASH_ATTN_EXT`` reads
+its sinks as the fifth.
 """
 
 from dataclasses import replace
@@ -12,12 +13,15 @@ import numpy.typing as npt
 
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.sessions.mapping import wholes_of
-from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
+from ggscope.model.ggml.rules import MOST_SOURCES
+from ggscope.model.graph import Graph, NodeFlag, first_node
 from ggscope.model.tables import I64, SpanFlag
 from ggscope.model.trace import Join, ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
 CODE = "nodes_not_recorded"
+READ_UNRECORDED = "read without a record, as the graph tells"
+"""What people read of tensors that `unrecorded_tensors` marks."""
 NO_WORK = frozenset({"NONE", "RESHAPE", "VIEW", "PERMUTE", "TRANSPOSE"})
 """Ops that only describe memory; tracers leave them out."""
 _MOST_NAMED = 6
@@ -40,35 +44,51 @@ def with_nodes(trace: Trace, join: Join, correlation: Correlation) -> Join:
     Nodes whose op some span has that was found nowhere are left out: it may be theirs.
     """
     silent: list[int] = []
+    cut: list[int] = []
     by_op: dict[str, int] = {}
     n_computed = 0
+    no_node = np.zeros(0, np.int32)
+    # Whoever lists a fifth source somewhere leaves none out.
+    is_short = int(np.diff(trace.accesses.first).max(initial=0)) <= MOST_SOURCES
     for number, (is_recorded, lost_ops) in correlation.recorded().items():
         graph = trace.graphs[number]
         is_computed = computed_nodes(trace, number)
         n_computed += int(np.count_nonzero(is_computed))
         rows = np.flatnonzero(is_computed & ~is_recorded & ~np.isin(graph.op, lost_ops))
-        silent += (rows + first_node(trace.graphs, number)).tolist()
+        first = first_node(trace.graphs, number)
+        silent += (rows + first).tolist()
+        beyond = graph.target[graph.slot >= MOST_SOURCES] if is_short else no_node
+        cut += (np.unique(beyond[is_recorded[beyond]]) + first).tolist()
         ops, counts = np.unique(graph.op[rows], return_counts=True)
         for op, count in zip(ops.tolist(), counts.tolist(), strict=True):
             by_op[trace.op_name(op)] = by_op.get(trace.op_name(op), 0) + count
     ordered = dict(sorted(by_op.items(), key=lambda pair: (-pair[1], pair[0])))
-    return replace(join, n_nodes=n_computed, silent=ordered, silent_nodes=tuple(silent))
+    return replace(
+        join,
+        n_nodes=n_computed,
+        silent=ordered,
+        silent_nodes=tuple(silent),
+        cut_nodes=tuple(cut),
+    )
 
 
 def unrecorded_tensors(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return bool[n_tensors]: what ops without a record read, as the graphs tell.
+    """Return bool[n_tensors]: what is read without a record, as the graphs tell.
 
-    Slices of a stack go with it.
+    By ops without one, and as sources for which a record has no room. Slices of a
+    stack go with it.
     """
     result = np.zeros(len(trace.tensors), np.bool_)
-    nodes = [node for join in trace.joins for node in join.silent_nodes]
-    of_graph: dict[int, list[int]] = {}
-    for node in nodes:
-        number, row = locate_node(trace.graphs, node)
-        of_graph.setdefault(number, []).append(row)
-    for number, rows in of_graph.items():
-        graph = trace.graphs[number]
-        read = graph.tensor[graph.source[np.isin(graph.target, rows)]]
+    for number, graph in enumerate(trace.graphs if trace.joins else ()):
+        first = first_node(trace.graphs, number)
+        silent, cut = np.zeros((2, len(graph)), np.bool_)
+        for join in trace.joins:
+            for marks, nodes in ((silent, join.silent_nodes), (cut, join.cut_nodes)):
+                rows = np.array(nodes, np.int64) - first
+                marks[rows[(rows >= 0) & (rows < len(graph))]] = True
+        is_read = silent[graph.target]
+        is_read |= cut[graph.target] & (graph.slot >= MOST_SOURCES)
+        read = graph.tensor[graph.source[is_read]]
         result[read[read >= 0]] = True
     if result.any() and (trace.tensors.expert >= 0).any():
         whole: I64 = wholes_of(trace.tensors, trace.strings).whole

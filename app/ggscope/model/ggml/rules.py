@@ -95,6 +95,8 @@ ARITY: dict[str, frozenset[int]] = {
     op: frozenset(arity) for arity, text in _ARITY_TEXT.items() for op in text.split()
 }
 """Numbers of sources that an op takes, as recorded (never more than 4)."""
+MOST_SOURCES = 4
+"""Sources that a record has room for; writers leave out the others."""
 _COMMON_TEXT = """
     ADD ADD_ID MUL MUL_MAT MUL_MAT_ID GET_ROWS SET_ROWS RMS_NORM NORM ROPE SOFT_MAX
     FLASH_ATTN_EXT GLU UNARY CPY CONT VIEW RESHAPE PERMUTE TRANSPOSE SCALE ARGSORT

@@ -10,6 +10,7 @@ from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
 from ggscope.analysis.heat.touches import Mask
+from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import Filter
 from ggscope.model.trace import Trace
@@ -197,7 +198,7 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
         found.append((words, text))
     if base.silent[unit]:
-        found.append((tr("note"), tr("read by ops that the trace does not record")))
+        found.append((tr("note"), READ_UNRECORDED))
     if base.maybe[unit]:
         perhaps = tr("up to {0} ×, by experts that no list names")
         found.append(

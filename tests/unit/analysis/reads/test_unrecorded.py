@@ -12,6 +12,7 @@ from ggscope.analysis.reads.unrecorded import (
     unrecorded_tensors,
 )
 from ggscope.analysis.sessions.join import SideFile, join
+from ggscope.model.trace import Trace
 from ggscope.words.reads import hot_cold, hot_facts
 from sentences import assert_sides
 from session_files import model_trace
@@ -73,6 +74,30 @@ def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
     (fact,) = (f for f in hot_facts(trace, found) if f.title == "Never touched")
     assert fact.words.startswith("256 B (50.0 %) of 512 B: 1 of 3")
     assert "192 B more (37.5 %, 1 tensors and expert slices) are read" in fact.remark
+
+
+SINKS = [("wq.weight", 0, 64), ("attn_sinks.weight", 64, 192), ("idle.weight", 256, 8)]
+NODES_OF_SINKS = (
+    ("q", ""), ("k", ""), ("v", ""), ("mask", ""), ("attn_sinks.weight", ""),
+    ("norm-0", "FLASH_ATTN_EXT"),
+)  # fmt: skip
+
+
+def with_sinks(edges: list[tuple[int, int]]) -> Trace:
+    sides = [SideFile(model_trace(SINKS), "map"), graph_side(NODES_OF_SINKS, edges)]
+    return join(traced(ops=("FLASH_ATTN_EXT",), reads=SINKS[0]), sides)
+
+
+def test_fifth_source_of_a_node_is_read_without_a_record() -> None:
+    five = with_sinks([(k, 5) for k in range(5)])
+    four = with_sinks([(k, 5) for k in (0, 1, 2, 4)])
+
+    (found,) = (j for j in five.joins if j.kind == "graph")
+    assert found.cut_nodes == (5,)
+    cold = hot_cold(five).cold
+    assert (cold.n_cold, cold.n_unrecorded, cold.unrecorded_size) == (1, 1, 192)
+    cold = hot_cold(four).cold
+    assert (cold.n_cold, cold.n_unrecorded) == (2, 0)
 
 
 def test_without_a_graph_nothing_is_said() -> None:
