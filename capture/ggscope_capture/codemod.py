@@ -43,6 +43,15 @@ OPTIONAL = (
     "llama_decode",
     "llama_encode",
     "llama_process",
+    "llama_batch_ext_add",
+    "llama_batch_ext_add_token",
+    "llama_batch_ext_add_embd",
+    "llama_batch_ext_add_seq",
+    "llama_batch_ext_set_pos",
+    "llama_batch_ext_set_output_embd",
+    "llama_batch_ext_set_output_logits",
+    "llama_batch_ext_clear",
+    "llama_batch_ext_free",
     "llama_sampler_apply",
 )
 """These add names of weights, buffers and what the program does between graphs."""

@@ -6,7 +6,7 @@ that ended and the ring of a killed program give the same files.
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -16,13 +16,17 @@ from ggscope_capture.ring import (
     RECORD,
     RECORD_BEGIN,
     RECORD_GRAPH,
+    ROW_OUTPUT,
+    ROW_PHASE,
     STRUCTS,
     UNKNOWN_U32,
     UNKNOWN_U64,
     Event,
     Frame,
     Host,
+    Knowledge,
     Mode,
+    Phase,
     RingError,
     TensorFlag,
     text_at,
@@ -83,6 +87,66 @@ class Build:
 
 
 @dataclass(frozen=True)
+class Ubatch:
+    """The tokens that are computed at once.
+
+    Attributes
+    ----------
+    head : ``event_ubatch``.
+    time : when it was told first.
+    tokens, positions : as the graph reads them; of M-RoPE several positions each.
+    rows : ``ubatch_rows``; None where an older tracer told nothing of single tokens.
+    phases : `Phase` of each token.
+    outputs : whether each token's output is asked for.
+    sequences : those that each token is of.
+    """
+
+    head: np.void
+    time: int
+    tokens: list[int]
+    positions: list[int]
+    rows: np.void | None = None
+    phases: list[int] = field(default_factory=list)
+    outputs: list[bool] = field(default_factory=list)
+    sequences: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, event: Event) -> "Ubatch":
+        """Return what an event tells; raises RingError where it is cut."""
+        head, body = event.struct("event_ubatch")
+        n, n_positions = int(head["n_tokens"]), int(head["n_positions"])
+        size = 4 * (n + n_positions)
+        if size > len(body):
+            raise RingError("a ubatch is cut")
+        listed = np.frombuffer(body, "<i4", n + n_positions).tolist()
+        plain = cls(head, event.time, listed[:n], listed[n:])
+        dtype = STRUCTS["ubatch_rows"]
+        if len(body) - size < dtype.itemsize:
+            return plain
+        rows = np.frombuffer(body, dtype, 1, size)[0]
+        at, n, n_all = size + dtype.itemsize, int(rows["n_rows"]), rows["n_sequences"]
+        counts_at = at + n + -n % 4
+        if counts_at + 4 * (n + int(n_all)) > len(body):
+            raise RingError("the rows of a ubatch are cut")
+        bits = np.frombuffer(body, "u1", n, at)
+        counts = np.frombuffer(body, "<u4", n, counts_at).astype(np.int64)
+        if counts.sum() != n_all:
+            raise RingError("the sequences of a ubatch are not those of its rows")
+        sequences = np.frombuffer(body, "<i4", int(n_all), counts_at + 4 * n)
+        return replace(
+            plain,
+            rows=rows,
+            phases=(bits & ROW_PHASE).tolist(),
+            outputs=((bits & ROW_OUTPUT) != 0).tolist(),
+            sequences=[
+                part.tolist() for part in np.split(sequences, np.cumsum(counts)[:-1])
+            ]
+            if n
+            else [],
+        )
+
+
+@dataclass(frozen=True)
 class Told:
     """All that a ring told, by what it is.
 
@@ -90,6 +154,7 @@ class Told:
     ----------
     records : of `RECORD`, in the order of their beginnings.
     graphs : ``event_graph`` by the number of the graph.
+    ubatches : by their number.
     lanes : of `LANE`.
     """
 
@@ -102,6 +167,7 @@ class Told:
     ops: dict[int, str]
     definitions: Sequence[Event]
     events: Sequence[Event]
+    ubatches: dict[int, Ubatch] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -120,6 +186,7 @@ class Told:
             elif event.type == Frame.OP:
                 ops[_number(event)] = text_at(event.body, 4)[0]
         graphs, ends, begins = {}, {}, {}
+        ubatches: dict[int, Ubatch] = {}
         for event in events:
             if event.type == Frame.GRAPH_BEGIN:
                 graph, _ = event.struct("event_graph")
@@ -128,10 +195,14 @@ class Told:
             elif event.type == Frame.GRAPH_END and len(event.body) >= 16:
                 number, status = struct.unpack_from("<Ii", event.body)
                 ends[number] = (event.time, status)
+            elif event.type == Frame.UBATCH:
+                ubatch = Ubatch.of(event)
+                first = ubatches.get(int(ubatch.head["ubatch"]), ubatch)
+                ubatches[int(ubatch.head["ubatch"])] = replace(ubatch, time=first.time)
         order = np.argsort(records["t0"], kind="stable")
         return cls(
             records[order], lanes, builds, graphs, ends, begins, ops, definitions,
-            events,
+            events, ubatches,
         )  # fmt: skip
 
     def build_of(self, graph: int) -> Build | None:
@@ -204,6 +275,8 @@ def is_whole(event: Event) -> bool:
             _, at = text_at(event.body, at)
         if event.type == Frame.BUILD:
             _build(event)
+        elif event.type == Frame.UBATCH:
+            Ubatch.of(event)
     except RingError:
         return False
     return at <= len(event.body)
@@ -285,15 +358,16 @@ def to_records(told: Told, *, has_names: bool = True) -> bytes:
     heads = [told.graphs[number] for number in numbers.tolist()]
     places = _places(numbers, spans["graph"])
     rows["token"] = np.array([*map(_step, heads), 0], np.int64)[places]
-    rows["phase"] = np.array([*(h["phase"] == 2 for h in heads), 0], np.uint8)[places]
+    phases = [_phase(told, head) == Phase.GENERATE for head in heads]
+    rows["phase"] = np.array([*phases, 0], np.uint8)[places]
     rows["time"] = spans["t0"]
     rows["op"] = np.where(spans["op"] < _EXPERTS_OP, spans["op"], 255)
     duration = np.where(spans["extra"] & RECORD_BEGIN, 0, spans["op_ns"])
     wide = duration.astype("<u8").reshape(-1, 1).view("u1").reshape(-1, 8)
     rows["duration"] = wide[:, :5]
     rows["thread"] = told.threads(spans["lane"])
-    for slot, field in enumerate(("wait_ns", "node", "graph", "extra")):
-        rows["sources"]["more"][:, slot] = spans[field]
+    for slot, name in enumerate(("wait_ns", "node", "graph", "extra")):
+        rows["sources"]["more"][:, slot] = spans[name]
     extensions = _choices(told)
     if not len(extensions):
         return rows.tobytes()
@@ -306,6 +380,12 @@ def _step(graph: np.void) -> int:
     """Return the decode step that a graph belongs to."""
     step = int(graph["ubatch"])
     return step if step != UNKNOWN_U32 else int(graph["graph"])
+
+
+def _phase(told: Told, graph: np.void) -> int:
+    """Return the phase of a graph; what its ubatch told last counts."""
+    ubatch = told.ubatches.get(int(graph["ubatch"]))
+    return int(graph["phase"] if ubatch is None else ubatch.head["phase"])
 
 
 def _choices(told: Told) -> Array:
@@ -335,7 +415,8 @@ def _choices(told: Told) -> Array:
             part = listed[first : first + per_record]
             record = np.zeros(1, _CHOICE)
             record["time"], record["token"] = event.time, _step(graph)
-            record["layer"], record["phase"] = head["layer"], graph["phase"] == 2
+            record["layer"] = head["layer"]
+            record["phase"] = _phase(told, graph) == Phase.GENERATE
             record["row"] = min(int(head["first_row"]) + first, 0xFFFF)
             record["op"] = _ROUTER_OP if is_router else _EXPERTS_OP
             record["used"], record["rows"] = used, len(part)
@@ -504,20 +585,13 @@ def _from_definitions(told: Told) -> dict[str, Any]:
 
 
 def _from_events(told: Told) -> dict[str, Any]:
-    found: dict[str, Any] = {"ubatches": [], "host": [], "copies": []}
+    found: dict[str, Any] = {
+        "ubatches": [*map(_ubatch_facts, told.ubatches.values())],
+        "host": [],
+        "copies": [],
+    }
     for event in told.events:
-        if event.type == Frame.UBATCH:
-            head, body = event.struct("event_ubatch")
-            n, n_positions = int(head["n_tokens"]), int(head["n_positions"])
-            if 4 * (n + n_positions) > len(body):
-                continue
-            listed = np.frombuffer(body, "<i4", n + n_positions).tolist()
-            found["ubatches"].append(
-                {"ubatch": int(head["ubatch"]), "time": event.time,
-                 "context": int(head["context"]), "tokens": listed[:n],
-                 "positions": listed[n:], "phase": int(head["phase"])}
-            )  # fmt: skip
-        elif event.type == Frame.HOST:
+        if event.type == Frame.HOST:
             host, _ = event.struct("event_host")
             kind = int(host["kind"])
             name = Host(kind).name.lower() if kind in set(Host) else str(kind)
@@ -535,9 +609,10 @@ def _from_events(told: Told) -> dict[str, Any]:
     found["graph_list"] = [
         {
             **{key: _known(graph[key]) for key in (
-                "graph", "build", "ubatch", "slot", "n_threads", "phase", "split",
-                "n_nodes", "context", "backend", "backend_number",
+                "graph", "build", "ubatch", "slot", "n_threads", "split", "n_nodes",
+                "context", "backend", "backend_number",
             )},
+            "phase": _phase(told, graph),
             "begin": told.begins[number],
             "end": told.ends.get(number, (None, None))[0],
             "status": told.ends.get(number, (None, None))[1],
@@ -545,6 +620,38 @@ def _from_events(told: Told) -> dict[str, Any]:
         for number, graph in sorted(told.graphs.items())
     ]  # fmt: skip
     return found
+
+
+def _ubatch_facts(ubatch: Ubatch) -> dict[str, Any]:
+    """Return what a sidecar says of a ubatch.
+
+    A token of one sequence has its number, a token of several a list of them.
+    """
+    facts = {
+        "ubatch": int(ubatch.head["ubatch"]),
+        "time": ubatch.time,
+        "context": int(ubatch.head["context"]),
+        "tokens": ubatch.tokens,
+        "positions": ubatch.positions,
+        "phase": int(ubatch.head["phase"]),
+    }
+    rows = ubatch.rows
+    if rows is None:
+        return facts
+    knows = Knowledge(
+        int(rows["knowledge"]) & (Knowledge.SEQUENCES | Knowledge.OUTPUTS)
+    )
+    outputs = [row for row, is_output in enumerate(ubatch.outputs) if is_output]
+    return facts | {
+        "decode": _known(rows["decode"]),
+        "owner": int(rows["owner"]) or None,
+        "phases": ubatch.phases,
+        "outputs": outputs if Knowledge.OUTPUTS in knows else None,
+        "sequences": [
+            numbers[0] if len(numbers) == 1 else numbers for numbers in ubatch.sequences
+        ],
+        "sequences_from": "batch" if Knowledge.SEQUENCES in knows else "positions",
+    }
 
 
 # ---- .ggmlviz ----

@@ -30,6 +30,7 @@ RING_OVERWRITE = 1
 CPU_BITS, NODE_SHIFT, BARRIER_SHIFT = 12, 12, 20
 RECORD_FUSED, RECORD_BEGIN = 1 << 28, 1 << 29
 RECORD_GRAPH, RECORD_MIGRATED = 1 << 30, 1 << 31
+ROW_PHASE, ROW_OUTPUT = 3, 4
 
 
 class State(IntEnum):
@@ -102,6 +103,22 @@ class TensorFlag(IntFlag):
     WEIGHT = 4
     BY_MAPPING = 8
     VIEW = 16
+
+
+class Phase(IntEnum):
+    """What a token is, or all tokens of a ubatch are."""
+
+    UNKNOWN = 0
+    PROMPT = 1
+    GENERATE = 2
+    MIXED = 3
+
+
+class Knowledge(IntFlag):
+    """What a batch told of the rows of a ubatch."""
+
+    SEQUENCES = 1
+    OUTPUTS = 2
 
 
 class Host(IntEnum):
@@ -199,6 +216,10 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
         "event_ubatch": [
             ("ubatch", "<u4"), ("n_tokens", "<u4"), ("n_positions", "<u4"),
             ("phase", "<u4"), ("context", "<u8"),
+        ],
+        "ubatch_rows": [
+            ("n_rows", "<u4"), ("decode", "<u4"), ("knowledge", "<u4"),
+            ("n_sequences", "<u4"), ("owner", "<u8"),
         ],
         "event_experts": [
             ("graph", "<u4"), ("node", "<u4"), ("layer", "<i4"), ("rows", "<u4"),

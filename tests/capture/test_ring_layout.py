@@ -25,6 +25,8 @@ _PREFIX = {
     "EVENT_": ring.Frame,
     "TENSOR_": ring.TensorFlag,
     "HOST_": ring.Host,
+    "PHASE_": ring.Phase,
+    "KNOWS_": ring.Knowledge,
 }
 
 

@@ -567,26 +567,34 @@ static void mark_experts(struct build *build)
     }
 }
 
-static void find_inputs(struct build *build)
+// `nodes` are all of the graph: where no output is asked for, the node that picks them
+// out does not run.
+static void find_inputs(struct build *build, const struct ggml_tensor **nodes)
 {
-    for (uint32_t i = 0; i < build->n_steps; i++) {
-        const struct ggml_tensor *node = build->steps[i].tensor;
-        const struct ggml_tensor *input = node->src[1];
-        if (input == NULL || input->type != 26 || input->data == NULL ||
+    for (uint32_t i = 0; i < build->n_nodes; i++) {
+        const struct ggml_tensor *node = nodes[i], *input = node->src[1];
+        if (input == NULL || input->type != 26 ||
             !name_is(storage_of(input)->op, "NONE"))
             continue;
-        if (build->tokens == NULL && name_is(node->op, "GET_ROWS") &&
-            strcmp(input->name, "inp_tokens") == 0)
-            build->tokens = input;
-        if (build->positions == NULL && name_is(node->op, "ROPE"))
+        if (name_is(node->op, "GET_ROWS")) {
+            if (strcmp(input->name, "inp_tokens") == 0 && input->data != NULL)
+                build->tokens = input;
+            else if (strcmp(input->name, "out_ids") == 0 ||
+                     strcmp(input->name, "inp_out_ids") == 0)
+                build->outputs = input;
+        }
+        if (build->positions == NULL && input->data != NULL && name_is(node->op, "ROPE")) {
             build->positions = input;
+            build->n_rows = node->ne[2];
+        }
     }
-    const struct ggml_tensor **both[] = {&build->tokens, &build->positions};
-    for (int i = 0; i < 2; i++) {
-        const struct ggml_tensor *input = *both[i];
+    const struct ggml_tensor **all[] = {&build->tokens, &build->positions,
+                                        &build->outputs};
+    for (int i = 0; i < 3; i++) {
+        const struct ggml_tensor *input = *all[i];
         void *buffer = input ? storage_of(input)->buffer : NULL;
         if (buffer && ggml.buffer_is_host && !ggml.buffer_is_host(buffer))
-            *both[i] = NULL;
+            *all[i] = NULL;
     }
 }
 
@@ -692,7 +700,7 @@ static struct build *build_make(struct ggml_cgraph *graph, uint32_t n,
             build->layers[build->n_steps] = layer_of(node->name);
             build->steps[build->n_steps++] = (struct step){node, i, (uint16_t)node->op, 0};
         }
-        find_inputs(build);
+        find_inputs(build, places.tensors);
         mark_experts(build);
         is_good = index_steps(build);
     }

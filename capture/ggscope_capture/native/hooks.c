@@ -22,7 +22,11 @@
 #define BY_NAME EXPORTED
 #endif
 
-__thread struct surroundings around = {.ubatch = UNKNOWN_U32};
+#define NOWHERE \
+    (struct surroundings){ \
+        .ubatch = UNKNOWN_U32, .decode = UNKNOWN_U32, .ubatch_decode = UNKNOWN_U32 \
+    }
+__thread struct surroundings around = NOWHERE;
 
 // What is called in the end; NULL until found.
 static struct {
@@ -53,6 +57,15 @@ static struct {
     int32_t (*decode)(void *, struct llama_batch);
     int32_t (*encode)(void *, struct llama_batch);
     int32_t (*process)(void *, int, void *);
+    int32_t (*batch_add)(void *, int32_t);
+    int32_t (*batch_add_token)(void *, int32_t, int32_t);
+    int32_t (*batch_add_embd)(void *, int32_t, struct llama_embd);
+    bool (*batch_add_seq)(void *, int32_t, int32_t);
+    bool (*batch_set_pos)(void *, int32_t, const int32_t *);
+    bool (*batch_set_output_embd)(void *, int32_t, bool);
+    bool (*batch_set_output_logits)(void *, int32_t, bool);
+    void (*batch_clear)(void *);
+    void (*batch_free)(void *);
     void (*sampler_apply)(void *, void *);
 #ifdef __APPLE__
     void (*backend_init)(void);
@@ -216,7 +229,9 @@ BY_NAME int ggml_backend_sched_graph_compute_async(void *sched,
     around.context = (uint64_t)(uintptr_t)sched;
     around.split = 0;
     around.ubatch = UNKNOWN_U32; // until one of its graphs tells it
+    around.is_scheduled = true;
     int status = sched_graph_traced(sched, graph, real.sched_compute);
+    around.is_scheduled = false;
     if (is_telling())
         tell_host(HOST_COMPUTE, begin, monotonic_ns(), 0, 1);
     around.context = outer;
@@ -384,12 +399,14 @@ static void buffer_set_usage(void *buffer, int usage)
     pthread_mutex_unlock(&tracer_lock);
 }
 
-static int32_t decoded(int32_t status, uint64_t begin)
+static void call_is_over(uint64_t begin, bool is_computed, bool is_encoded)
 {
+    int error = errno;
     tell_moves();
     if (is_telling())
         tell_host(HOST_DECODE, begin, monotonic_ns(), 0, 1);
-    return status;
+    call_ends(is_computed, is_encoded);
+    errno = error;
 }
 
 // Return when a decode begins. Those of a thread begin so many ns after each other at
@@ -424,19 +441,97 @@ static uint64_t begin_in_pace(void)
 static int32_t decode(void *context, struct llama_batch batch)
 {
     uint64_t begin = begin_in_pace();
-    return decoded(real.decode(context, batch), begin);
+    call_begins(context, &batch, false);
+    int32_t status = real.decode(context, batch);
+    call_is_over(begin, status == 0, false);
+    return status;
 }
 
 static int32_t encode(void *context, struct llama_batch batch)
 {
     uint64_t begin = monotonic_ns();
-    return decoded(real.encode(context, batch), begin);
+    call_begins(context, &batch, true);
+    int32_t status = real.encode(context, batch);
+    call_is_over(begin, status == 0, true);
+    return status;
 }
+
+// `type` of llama_process.
+#define PROCESS_ENCODE 0
 
 static int32_t process(void *context, int type, void *batch)
 {
+    bool is_encoded = type == PROCESS_ENCODE;
     uint64_t begin = begin_in_pace();
-    return decoded(real.process(context, type, batch), begin);
+    call_begins_with(context, batch, is_encoded);
+    int32_t status = real.process(context, type, batch);
+    call_is_over(begin, status == 0, is_encoded);
+    return status;
+}
+
+static int32_t batch_add(void *batch, int32_t sequence)
+{
+    int32_t index = real.batch_add(batch, sequence);
+    batch_added(batch, index, sequence, INT32_MIN);
+    return index;
+}
+
+static int32_t batch_add_token(void *batch, int32_t sequence, int32_t token)
+{
+    int32_t index = real.batch_add_token(batch, sequence, token);
+    batch_added(batch, index, sequence, token);
+    return index;
+}
+
+static int32_t batch_add_embd(void *batch, int32_t sequence, struct llama_embd embedding)
+{
+    int32_t index = real.batch_add_embd(batch, sequence, embedding);
+    batch_added(batch, index, sequence, INT32_MIN);
+    return index;
+}
+
+static bool batch_add_seq(void *batch, int32_t index, int32_t sequence)
+{
+    bool is_done = real.batch_add_seq(batch, index, sequence);
+    if (is_done)
+        batch_changed(batch, index, BATCH_SEQUENCE, sequence);
+    return is_done;
+}
+
+static bool batch_set_pos(void *batch, int32_t index, const int32_t *positions)
+{
+    bool is_done = real.batch_set_pos(batch, index, positions);
+    if (is_done && positions != NULL)
+        batch_changed(batch, index, BATCH_POSITION, positions[0]);
+    return is_done;
+}
+
+static bool batch_set_output_embd(void *batch, int32_t index, bool value)
+{
+    bool is_done = real.batch_set_output_embd(batch, index, value);
+    if (is_done)
+        batch_changed(batch, index, BATCH_OUTPUT, value);
+    return is_done;
+}
+
+static bool batch_set_output_logits(void *batch, int32_t index, bool value)
+{
+    bool is_done = real.batch_set_output_logits(batch, index, value);
+    if (is_done)
+        batch_changed(batch, index, BATCH_OUTPUT, value);
+    return is_done;
+}
+
+static void batch_clear(void *batch)
+{
+    real.batch_clear(batch);
+    batch_cleared(batch);
+}
+
+static void batch_free(void *batch)
+{
+    batch_freed(batch);
+    real.batch_free(batch);
 }
 
 static void sampler_apply(void *sampler, void *candidates)
@@ -501,6 +596,16 @@ static struct symbol symbols[] = {
     HOOK("llama_decode", decode, decode),
     HOOK("llama_encode", encode, encode),
     HOOK("llama_process", process, process),
+    HOOK("llama_batch_ext_add", batch_add, batch_add),
+    HOOK("llama_batch_ext_add_token", batch_add_token, batch_add_token),
+    HOOK("llama_batch_ext_add_embd", batch_add_embd, batch_add_embd),
+    HOOK("llama_batch_ext_add_seq", batch_add_seq, batch_add_seq),
+    HOOK("llama_batch_ext_set_pos", batch_set_pos, batch_set_pos),
+    HOOK("llama_batch_ext_set_output_embd", batch_set_output_embd, batch_set_output_embd),
+    HOOK("llama_batch_ext_set_output_logits", batch_set_output_logits,
+         batch_set_output_logits),
+    HOOK("llama_batch_ext_clear", batch_clear, batch_clear),
+    HOOK("llama_batch_ext_free", batch_free, batch_free),
     HOOK("llama_sampler_apply", sampler_apply, sampler_apply),
     FIND("ggml_graph_n_nodes", graph_n_nodes),
     FIND("ggml_graph_node", graph_node),
@@ -586,7 +691,8 @@ static void in_child(void)
     ring_forget();
     slots_forget();
     builds_forget();
-    around = (struct surroundings){.ubatch = UNKNOWN_U32};
+    around = NOWHERE;
+    ubatches_forget();
     moves = (struct moves){0};
 }
 

@@ -192,7 +192,7 @@ enum frame_type {
     EVENT_CLOCK = 32,       // u64 mono, real, ticks, first ticks
     EVENT_GRAPH_BEGIN = 33, // struct event_graph
     EVENT_GRAPH_END = 34,   // u32 graph, i32 status, u64 records
-    EVENT_UBATCH = 35,      // struct event_ubatch, i32 tokens[n], i32 positions[n]
+    EVENT_UBATCH = 35,      // struct event_ubatch, i32 tokens[n], i32 positions[n], rows
     EVENT_EXPERTS = 36,     // struct event_experts, i32 ids[rows * used]
     EVENT_ROUTER = 37,      // struct event_experts, i32 ids[], f32 scores[]
     EVENT_HOST = 38,        // struct event_host
@@ -288,7 +288,12 @@ struct def_mapping {
     uint64_t offset; // of `address` in the file
 };
 
-enum graph_phase { PHASE_UNKNOWN = 0, PHASE_PROMPT = 1, PHASE_GENERATE = 2 };
+enum graph_phase {
+    PHASE_UNKNOWN = 0,
+    PHASE_PROMPT = 1,
+    PHASE_GENERATE = 2,
+    PHASE_MIXED = 3, // some tokens are of prompts, others are generated
+};
 
 struct event_graph {
     uint32_t graph;
@@ -305,12 +310,32 @@ struct event_graph {
     uint32_t reserved;
 };
 
+// Told again with the same number where more of it is known: the last one counts.
 struct event_ubatch {
     uint32_t ubatch;
     uint32_t n_tokens;
     uint32_t n_positions; // as many, a multiple (M-RoPE), or 0
-    uint32_t phase;
+    uint32_t phase;       // of all rows
     uint64_t context;
+};
+
+// Behind tokens and positions; older tracers do not write it.
+struct ubatch_rows {
+    uint32_t n_rows;
+    uint32_t decode;      // the call that computes it; UNKNOWN_U32
+    uint32_t knowledge;   // enum ubatch_knowledge
+    uint32_t n_sequences; // of all rows
+    uint64_t owner;       // llama_context; 0: not known
+}; // then u8 rows[n_rows] padded to 4, u32 counts[n_rows], i32 sequences[n_sequences]
+
+enum ubatch_knowledge {
+    KNOWS_SEQUENCES = 1, // as the program asked; else derived from positions
+    KNOWS_OUTPUTS = 2,
+};
+
+enum row_bits {
+    ROW_PHASE = 3,  // enum graph_phase
+    ROW_OUTPUT = 4, // its output was asked for
 };
 
 struct event_experts {

@@ -56,7 +56,7 @@ struct slot {
 _Atomic uint32_t n_computing;
 static struct slot slots[MOST_SLOTS];
 static _Atomic uint32_t n_slots_used; // slots beyond were never taken
-static _Atomic uint32_t next_graph, next_ubatch;
+static _Atomic uint32_t next_graph;
 static bool is_checked;
 static __thread struct lane *current;
 static __thread uint32_t last_slot;
@@ -381,30 +381,6 @@ static bool ready_scratch(struct slot *slot)
     return true;
 }
 
-// With the lock held. What is computed: tokens and their positions, where told.
-static uint32_t tell_ubatch(const struct build *build, uint32_t *phase)
-{
-    const struct ggml_tensor *tokens = build->tokens, *positions = build->positions;
-    if (tokens == NULL && positions == NULL)
-        return UNKNOWN_U32;
-    uint32_t n = tokens ? (uint32_t)tokens->ne[0] : 0;
-    uint32_t n_positions = positions ? (uint32_t)positions->ne[0] : 0;
-    bool begins = positions && n_positions > 0 && *(const int32_t *)positions->data == 0;
-    uint32_t n_rows = n ? n : n_positions;
-    *phase = n_rows > 1 || begins ? PHASE_PROMPT : PHASE_GENERATE;
-    struct event_ubatch told = {next_ubatch++, n, n_positions, *phase, around.context};
-    struct frame frame = {0};
-    frame_begin(&frame, EVENT_UBATCH, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
-    if (n > 0)
-        frame_add(&frame, tokens->data, 4 * (size_t)n);
-    if (n_positions > 0)
-        frame_add(&frame, positions->data, 4 * (size_t)n_positions);
-    frame_tell(&frame);
-    around.ubatch = told.ubatch;
-    return told.ubatch;
-}
-
 static bool is_wanted(struct ring_control *control)
 {
     uint32_t every = control->sample_every;
@@ -458,11 +434,10 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
         slot->is_taken = 0;
         return NULL;
     }
-    uint32_t phase = PHASE_UNKNOWN;
     slot->graph = next_graph++;
     slot->is_first = !is_checked;
-    uint32_t ubatch = slot->build && has_inputs ? tell_ubatch(slot->build, &phase)
-                                                : UNKNOWN_U32;
+    if (slot->build && has_inputs)
+        ubatch_tell(slot->build);
     clock_base(&slot->base, slot->last_ns);
     if (control->graphs++ % 256 == 0)
         clock_tell(&slot->base);
@@ -470,10 +445,10 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     struct event_graph told = {
         .graph = slot->graph,
         .build = slot->build ? slot->build->number : UNKNOWN_U32,
-        .ubatch = ubatch == UNKNOWN_U32 ? around.ubatch : ubatch,
+        .ubatch = around.ubatch,
         .slot = (uint16_t)slot->number,
         .n_threads = is_counted ? (uint16_t)n_threads : 0,
-        .phase = (uint16_t)phase,
+        .phase = around.ubatch == UNKNOWN_U32 ? PHASE_UNKNOWN : (uint16_t)around.phase,
         .split = (uint16_t)around.split,
         .n_nodes = (uint32_t)n_nodes,
         .context = around.context,
@@ -784,7 +759,7 @@ void slots_forget(void)
     for (int i = 0; i < MOST_WHOLE; i++)
         whole[i] = NULL;
     n_computing = 0;
-    next_graph = next_ubatch = 0;
+    next_graph = 0;
     is_checked = false;
     current = NULL;
 }

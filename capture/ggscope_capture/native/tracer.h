@@ -72,10 +72,21 @@ struct gguf_init_params {
     void **ctx;
 };
 
-// 56 bytes by value; nothing but its size matters here.
+// 56 bytes by value. Members may be NULL.
 struct llama_batch {
     int32_t n_tokens;
-    void *members[6];
+    int32_t *tokens;
+    float *embeddings;
+    int32_t *positions;
+    int32_t *n_sequences;
+    int32_t **sequences;
+    int8_t *outputs;
+};
+
+// 24 bytes by value, of which nothing is used.
+struct llama_embd {
+    const float *data;
+    size_t n_rows, n_columns;
 };
 
 #define GGML_FLAG_COMPUTE 16
@@ -291,7 +302,8 @@ struct build {
     struct step *steps; // n_steps and one without tensor
     uint32_t *hash;     // index + 1 into steps
     int32_t *layers;    // of steps
-    const struct ggml_tensor *tokens, *positions;
+    const struct ggml_tensor *tokens, *positions, *outputs;
+    int64_t n_rows; // of a ubatch, where positions tell it
     size_t expert_bytes; // what one graph copies of choices and scores, at most
 };
 
@@ -316,16 +328,40 @@ void backends_wrap(void);
 void begins_wrap(void);
 bool begins_are_seen(void);
 
+// ---- ubatches.c -----------------------------------------------------------------------
+
+enum batch_change { BATCH_SEQUENCE, BATCH_POSITION, BATCH_OUTPUT };
+
+// What is done to a llama_batch_ext. `index` is what the function returned or was given.
+void batch_added(void *batch, int32_t index, int32_t sequence, int32_t token);
+void batch_changed(void *batch, int32_t index, enum batch_change change, int32_t value);
+void batch_cleared(void *batch);
+void batch_freed(void *batch);
+// Around a call that computes a batch: a llama_batch, or a llama_batch_ext.
+void call_begins(void *owner, const struct llama_batch *batch, bool is_encoded);
+void call_begins_with(void *owner, void *batch, bool is_encoded);
+void call_ends(bool is_computed, bool is_encoded);
+// With the lock held: tell the ubatch that a graph computes, if it has its inputs.
+void ubatch_tell(const struct build *build);
+void ubatches_forget(void);
+
 // ---- hooks.c ------------------------------------------------------------------------
 
 void attach(void);
 // Of the calling thread: what surrounds the graph that it computes.
 struct surroundings {
-    uint64_t context;
+    uint64_t context; // ggml_backend_sched_t
+    uint64_t owner;   // llama_context
     uint64_t backend;
-    uint32_t ubatch;
+    struct batch *batch; // of the call; NULL: not known
+    uint32_t decode;     // the call that computes a batch; UNKNOWN_U32: none is seen
+    uint32_t ubatch;     // the newest one, its call and its phase
+    uint32_t ubatch_decode;
+    uint32_t phase;
     uint32_t split;
     uint32_t n_computed; // graphs that were told
+    bool is_scheduled;   // within a scheduler's computation
+    bool has_positions;  // of the ubatch
 };
 extern __thread struct surroundings around;
 bool fusion_is_hooked(void);
