@@ -71,10 +71,14 @@ def _section(name: str, table: type) -> str:
     for key, column in schema_of(table).items():
         may_miss = type(None) in getattr(hints[key].__origin__, "__args__", ())
         doc = f"{column.doc}; *may be missing*" if may_miss else column.doc
-        none = "" if column.null is None else f"{column.null:g}"
+        none = "" if column.null is None else _none(column.null)
         cells = [f"`{key}`", _dtype(column), none, _numbers(column), doc]
         rows.append("| " + " | ".join(cells) + " |")
     return f"## `{name}`\n\n{head.replace('``', '`')}\n\n" + "\n".join(rows) + "\n"
+
+
+def _none(null: float) -> str:
+    return f"{null:d}" if isinstance(null, int) else f"{null:g}"
 
 
 def _dtype(column: Column) -> str:

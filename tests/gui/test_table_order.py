@@ -16,11 +16,12 @@ from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.views.table.view import span_for
+from wait_traces import random_waits
 from watchers import CancelAfter
 
 COLUMNS = (
     "time", "record", "duration", "op", "layer", "lane", "token", "destination",
-    "sources", "bytes", "quality",
+    "sources", "bytes", "quality", "wait",
 )  # fmt: skip
 
 
@@ -37,6 +38,7 @@ TRACES = {
     "lanes": builders.random_trace(3, 2_000, lanes=4),
     "ties": with_ties(builders.random_trace(4, 1_500, lanes=3)),
     "shuffled": builders.random_trace(5, 2_000, lanes=3, shuffled=True),
+    "waits": random_waits(7, 2_000, lanes=3, shuffled=True),
     "npu": builders.npu_like_trace(tiles=12),
     "empty": builders.empty_trace(),
 }

@@ -15,13 +15,11 @@ from ggscope.live.choices import Choices
 from ggscope.live.keeping import Keeper, Witness, kept_elsewhere
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
-    BEGIN_ONLY,
     ENDED,
     MAGIC,
     REPLACED,
     TENSOR,
     UNKNOWN,
-    WHOLE_GRAPH,
     Frame,
     Fresh,
     Ring,
@@ -30,8 +28,8 @@ from ggscope.live.ring import (
 )
 from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.run import cores_of
-from ggscope.model.tables import SpanFlag
+from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH, cores_of
+from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, SpanFlag
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
 from ggscope.model.units import Clock
 from ggscope.native.declared import RingFacts, RingSpans
@@ -59,8 +57,8 @@ _NO_END = int(SpanFlag.INFERRED_END)
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _COLUMNS = {
     "start": np.int64, "end": np.int64, "name": np.int32, "op": np.int16,
-    "flags": np.uint16, "layer": np.int16, "token": np.int32, "phase": np.int8,
-    "pattern": np.int32,
+    "flags": np.uint16, "wait": np.uint32, "layer": np.int16, "token": np.int32,
+    "phase": np.int8, "pattern": np.int32,
 }  # fmt: skip
 """What records become."""
 
@@ -441,9 +439,13 @@ class _ProgramTrace:
                 no_end=_NO_END,
                 begin_only=BEGIN_ONLY,
                 whole_graph=WHOLE_GRAPH,
+                no_wait=NO_WAIT,
+                longest_wait=LONGEST_WAIT,
             ),
             RingSpans(**columns),
         )
+        if not (columns["wait"] != NO_WAIT).any():
+            del columns["wait"]  # the tracer's mode may be one without
         lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
         core, numa = cores_of(records["extra"])
         first_id = self._builder.add_spans(lane=lane, core=core, numa=numa, **columns)
@@ -454,7 +456,7 @@ class _ProgramTrace:
             )
         for number, stop, _ in _segments(fresh):
             last = records[stop - 1]
-            end = min(int(last["t0"]), FAR) + int(last["op_ns"])
+            end = min(int(last["t0"]), FAR) + int(last["op_ns"]) + int(last["wait_ns"])
             self._ends[number] = end - self._origin
 
     def _count(self, fresh: Fresh) -> None:

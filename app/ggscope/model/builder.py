@@ -11,7 +11,6 @@ from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
 from ggscope.model.tables import (
-    I64,
     AccessColumns,
     Accesses,
     Array,
@@ -353,12 +352,14 @@ class _Grown:
         self._spans.append(spans)
         missing = np.full(len(spans), -1, np.int32)
         self._pattern.append(missing if pattern is None else pattern)
-        self._note(spans.start, spans.end)
+        if len(spans):
+            self._note(int(spans.start.min()), spans.last_tick())
 
     def append_markers(self, markers: Markers) -> None:
         """Add markers."""
         self._markers.append(markers)
-        self._note(markers.time, markers.time)
+        if len(markers):
+            self._note(int(markers.time.min()), int(markers.time.max()))
 
     def add_patterns(self, rows: AccessColumns, lengths: Array) -> int:
         """Add patterns; return the number of the first one."""
@@ -386,11 +387,9 @@ class _Grown:
         own = TimeRange(self._low, self._high)
         return _widened(own, found) if any(map(len, counters)) else own
 
-    def _note(self, start: I64, end: I64) -> None:
-        if len(start):
-            low, high = int(start.min()), int(end.max())
-            self._high = high if self._low is None else max(self._high, high)
-            self._low = low if self._low is None else min(self._low, low)
+    def _note(self, low: int, high: int) -> None:
+        self._high = high if self._low is None else max(self._high, high)
+        self._low = low if self._low is None else min(self._low, low)
 
 
 def _rows(table: type[_T], n: int, **columns: Array | int | None) -> _T:
@@ -429,7 +428,9 @@ def _extent(
             lows.append(int(times.min()))
             highs.append(int((times if ends is None else ends).max()))
 
-    note(spans.start, spans.end)
+    if len(spans):
+        lows.append(int(spans.start.min()))
+        highs.append(spans.last_tick())
     note(markers.time)
     note(accesses.loose.time)
     for series in counters:

@@ -1,4 +1,4 @@
-"""What records of a traced run mean: cores, and what the sidecar beside them tells."""
+"""What records of a run mean: cores, waits, and what the sidecar beside them says."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, LONGEST_WAIT, NO_WAIT, Array
 
+BEGIN_ONLY, WHOLE_GRAPH = 1 << 29, 1 << 30
+"""In the extra number of a record: its end is not known; it is no op but a graph."""
 _CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
 
 
@@ -39,6 +41,18 @@ class Run:
     layer: Array
     pattern: Array
     lane_of: Mapping[int, int]
+
+
+def waits_of(wait: Array, extra: Array) -> npt.NDArray[np.uint32]:
+    """Return the waits of records, uint32[n] as of spans.
+
+    Parameters
+    ----------
+    wait, extra : uint32[n], as ``resources/docs/ring-format.md`` says.
+    """
+    has_none = (extra & (BEGIN_ONLY | WHOLE_GRAPH)) != 0
+    cut = np.minimum(wait, np.uint32(LONGEST_WAIT))
+    return np.where(has_none, np.uint32(NO_WAIT), cut).astype(np.uint32)
 
 
 def cores_of(extra: Array) -> tuple[Array, Array]:

@@ -121,6 +121,7 @@ class Filter:
     cores, nodes : of processor cores and of NUMA nodes; -1 = not known.
     min_size, max_size : known bytes of all that a span accesses; none matches whose
         bytes are not recorded.
+    min_wait, max_wait : ticks; no span matches whose wait is not recorded.
     clauses : what the parts above cannot say: "not" and "or".
     """
 
@@ -142,6 +143,8 @@ class Filter:
     buffers: frozenset[int] | None = None
     min_size: int | None = None
     max_size: int | None = None
+    min_wait: int | None = None
+    max_wait: int | None = None
     cores: frozenset[int] | None = None
     nodes: frozenset[int] | None = None
     clauses: tuple[Clause, ...] = ()

@@ -52,6 +52,9 @@ class Column:
     mark : stands before its numbers in words.
     is_rare : few formats have it: nothing is said of it where a trace lacks the
         column, and "none" means that it is not known.
+    is_length : ticks say how long, not when: they stay where times are moved.
+    most : the largest value, which stands for all beyond as well; None = each value
+        is itself.
     """
 
     dtype: str
@@ -68,6 +71,8 @@ class Column:
     label: str = ""
     mark: str = ""
     is_rare: bool = False
+    is_length: bool = False
+    most: int | None = None
 
     def blank(self, n: int, *, narrow: bool = False) -> npt.NDArray[Any]:
         """Return `n` rows of "none"; `narrow` where other rows will widen them."""
@@ -248,6 +253,12 @@ Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
 _FAR = 1 << 62
 """Ticks and records beyond are nonsense."""
+
+
+_PIECE_ROWS = 1 << 18
+"""Rows whose temporaries fit the cache."""
+NO_WAIT, LONGEST_WAIT = (1 << 32) - 1, (1 << 32) - 2
+"""Waits that are not recorded; and those of so many ticks or more."""
 
 
 class SpanFlag(IntFlag):
@@ -441,6 +452,21 @@ class Spans(Table):
             is_rare=True,
         ),
     ] = None
+    wait: Annotated[
+        npt.NDArray[np.uint32] | None,
+        Column(
+            "uint32",
+            "how long its thread waited behind its end, at the barrier where the "
+            "threads of a graph meet",
+            NO_WAIT,
+            unit="ticks",
+            is_exact=True,
+            label="wait",
+            is_rare=True,
+            is_length=True,
+            most=LONGEST_WAIT,
+        ),
+    ] = None
     record: Annotated[
         Array | None,
         Column(
@@ -461,6 +487,18 @@ class Spans(Table):
             high=1 << 32,
         ),
     ] = None
+
+    def last_tick(self) -> int:
+        """Return when the last span, or the wait behind it, ends; of no empty table."""
+        last = int(self.end.max())
+        if self.wait is None:
+            return last
+        for at in range(0, len(self), _PIECE_ROWS):
+            piece = slice(at, at + _PIECE_ROWS)
+            wait = self.wait[piece].astype(np.int64)
+            ends = self.end[piece] + np.where(wait == NO_WAIT, 0, wait)
+            last = max(last, int(ends.max()))
+        return last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -636,7 +674,8 @@ class CounterSeries:
         npt.NDArray[np.float64], Column("float64", "amount in the series' unit", np.nan)
     ]
     window: Annotated[
-        I64 | None, Column("int64", "width of the window of RATE", unit="ticks")
+        I64 | None,
+        Column("int64", "width of the window of RATE", unit="ticks", is_length=True),
     ] = None
 
     def __len__(self) -> int:

@@ -266,6 +266,7 @@ class RingFacts(Struct):
         ("phase", In.i8), ("n_graphs", i64), *_names(In.i32, "name", "pattern"),
         ("layer", In.i16), *_names(i64, "n_nodes_all", "origin", "far", "most_ops"),
         *_names(i32, "graph_name", "no_end", "begin_only", "whole_graph"),
+        *_names(i64, "no_wait", "longest_wait"),
     )  # fmt: skip
 
 
@@ -274,7 +275,8 @@ class RingSpans(Struct):
 
     _fields_ = (
         *_names(Out.i64, "start", "end"), *_names(Out.i32, "name", "token", "pattern"),
-        *_names(Out.i16, "op", "layer"), ("flags", Out.u16), ("phase", Out.i8),
+        *_names(Out.i16, "op", "layer"), ("flags", Out.u16), ("wait", Out.u32),
+        ("phase", Out.i8),
     )  # fmt: skip
 
 
@@ -307,7 +309,7 @@ class RecordForm(Struct):
     _fields_ = (
         *_names(i64, "n_words", "key_first", "key_stop", "name_first", "name_stop"),
         *_names(i64, "experts_word", "max_time", "first_extension", "has_durations"),
-        *_names(i64, "sample_records", "sample_every"),
+        *_names(i64, "wait_word", "extra_word", "sample_records", "sample_every"),
         *_names(In.u64, "key_mask", "key_factors", "name_factors"),
     )
 
@@ -318,7 +320,7 @@ class RecordColumns(Struct):
     _fields_ = (
         ("time", Out.i64), ("token", Out.i32), ("layer", Out.i16), ("thread", Out.u16),
         *_names(Out.u8, "op", "phase", "kind"), ("duration", Out.i64),
-        ("name_hash", Out.u32), ("pattern", Out.i32),
+        ("wait", Out.u32), ("name_hash", Out.u32), ("pattern", Out.i32),
     )  # fmt: skip
 
 
@@ -328,7 +330,7 @@ class RecordTally(Struct):
     _fields_ = (
         *_names(i64, "n_records", "n_ops", "n_extension", "n_bad_time", "n_expert"),
         *_names(i64, "n_empty", "first_bad_time", "first_empty", "has_layers"),
-        *_names(i64, "has_durations", "status", "error"),
+        *_names(i64, "has_durations", "has_waits", "status", "error"),
     )
 
 

@@ -23,6 +23,7 @@ typedef struct {
     const int16_t *layer;
     int64_t n_nodes_all, origin, far, most_ops;
     int32_t graph_name, no_end, begin_only, whole_graph;
+    int64_t no_wait, longest_wait;
 } RingFacts;
 
 typedef struct {
@@ -30,6 +31,7 @@ typedef struct {
     int32_t *name, *token, *pattern;
     int16_t *op, *layer;
     uint16_t *flags;
+    uint32_t *wait;
     int8_t *phase;
 } RingSpans;
 
@@ -72,6 +74,10 @@ EXPORT void ggscope_ring_spans(const uint8_t *data, int64_t n, const RingFacts *
         to->name[i] = is_graph ? facts->graph_name : facts->name[node];
         to->op[i] = is_op ? (int16_t)record->op : -1;
         to->flags[i] = is_begin ? (uint16_t)facts->no_end : 0;
+        const int64_t wait = record->wait_ns;
+        to->wait[i] = (uint32_t)(is_graph || is_begin          ? facts->no_wait
+                                 : wait < facts->longest_wait ? wait
+                                                              : facts->longest_wait);
         to->layer[i] = facts->layer[node];
         to->pattern[i] = facts->pattern[node];
         to->token[i] = at >= 0 ? facts->token[at] : -1;

@@ -15,6 +15,9 @@
 enum { OP = 0, EMPTY = 1, BAD_TIME = 2, EXTENSION = 3 }; /* kinds of records */
 enum { DONE = 0, FILE_ENDS = 1, FAILED = 2, TABLE_FULL = 3 }; /* why a scan ended */
 enum { NO_PATTERN = -1 };
+/* model/tables.py: NO_WAIT, LONGEST_WAIT */
+static const uint32_t NO_WAIT = 0xFFFFFFFF, LONGEST_WAIT = 0xFFFFFFFE;
+enum { BEGIN_ONLY = 1 << 29 }; /* in the extra word: no end is known, and no wait */
 
 /* What to look for in a record, in 64-bit words from its start. */
 typedef struct {
@@ -25,6 +28,7 @@ typedef struct {
     int64_t max_time;
     int64_t first_extension;     /* op numbers from here on are no ops */
     int64_t has_durations;
+    int64_t wait_word, extra_word; /* numbers of ggscope-capture; 0: it has none */
     int64_t sample_records;      /* blocks of so many records are numbered … */
     int64_t sample_every;        /* … one in so many; 0: no patterns at all */
     const uint64_t *key_mask;    /* n_words: which bits of the words count */
@@ -40,6 +44,7 @@ typedef struct {
     uint16_t *thread;
     uint8_t *op, *phase, *kind;
     int64_t *duration;   /* zeros at first, only others are written; or NULL */
+    uint32_t *wait;      /* NO_WAIT where none is recorded; or NULL */
     uint32_t *name_hash; /* 0 for a blank name; or NULL */
     int32_t *pattern;    /* or NULL */
 } RecordColumns;
@@ -47,7 +52,7 @@ typedef struct {
 typedef struct {
     int64_t n_records, n_ops, n_extension, n_bad_time, n_expert, n_empty;
     int64_t first_bad_time, first_empty; /* record numbers, -1 none */
-    int64_t has_layers, has_durations;
+    int64_t has_layers, has_durations, has_waits;
     int64_t status, error;               /* why the scan ended; errno of FAILED */
 } RecordTally;
 
@@ -173,6 +178,12 @@ static void take_header(const RecordForm *form, const uint64_t *words, int64_t i
         tally->has_durations = 1;
         if (out->duration)
             out->duration[i] = duration;
+    }
+    if (out->wait) {
+        const uint32_t wait = (uint32_t)words[form->wait_word];
+        const int is_known = !(words[form->extra_word] >> 32 & BEGIN_ONLY);
+        out->wait[i] = !is_known ? NO_WAIT : wait < LONGEST_WAIT ? wait : LONGEST_WAIT;
+        tally->has_waits |= is_known;
     }
     if (form->experts_word && words[form->experts_word] & 0xFF)
         tally->n_expert++;

@@ -17,6 +17,7 @@ from ggscope.analysis.reads.account import (
     directions_of,
 )
 from ggscope.model.tables import (
+    NO_WAIT,
     AccessColumns,
     Phase,
     Quality,
@@ -39,6 +40,7 @@ from ggscope.model.units import (
     format_exact_time,
     format_offset,
     format_rate,
+    format_share,
     listed_form,
 )
 from ggscope.text import one_line
@@ -232,13 +234,16 @@ def span_facts(
             exact_time_text(trace, start),
         ),
         _duration_fact(trace, span),
+        *_wait_facts(trace, span),
         Fact(
             "end", time_text(trace, end, absolute=absolute), exact_time_text(trace, end)
         ),
         *(
             Fact(column.label, column_text(trace, name, span))
             for name, column in schema_of(Spans).items()
-            if column.label and not (column.is_rare and getattr(spans, name) is None)
+            if column.label
+            and name != "wait"  # beside the duration
+            and not (column.is_rare and getattr(spans, name) is None)
         ),
         *_byte_facts(trace, span),
         record_fact(trace.record_of(span), record_offset),
@@ -303,6 +308,8 @@ def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
     if quality is Quality.UNFINISHED:
         length = f"at least {length}"
     when = f"at {facts['start']} · {length} {quality.word}"
+    if wait_of(trace, span) > 0:
+        when += f" · waited {column_text(trace, 'wait', span)}"
     if "note" in facts:
         when += f" · {facts['note']}"
     rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]
@@ -349,7 +356,8 @@ def column_text(trace: Trace, name: str, span: int) -> str:
     if column.of == "strings":
         return trace.strings[value] or NOT_AVAILABLE
     if column.unit == "ticks":
-        return format_duration(value, trace.clock.unit)
+        at_least = "at least " if value == column.most else ""
+        return at_least + format_duration(value, trace.clock.unit)
     if column.unit == "bytes":
         return format_bytes(value)
     return column.mark + (f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
@@ -386,6 +394,34 @@ def _duration_fact(trace: Trace, span: int) -> Fact:
         caution=quality is not Quality.MEASURED,
         qualifier=words,
     )
+
+
+def wait_of(trace: Trace, span: int) -> int:
+    """Return the ticks that a span's thread waited behind it; -1 = not recorded."""
+    wait = trace.spans.wait
+    return -1 if wait is None or wait[span] == NO_WAIT else int(wait[span])
+
+
+def wait_share(trace: Trace, span: int) -> float | None:
+    """Return the share of a span and the wait behind it that is the wait."""
+    wait = wait_of(trace, span)
+    whole = duration_of(trace, span) + wait
+    return wait / whole if wait >= 0 and whole > 0 else None
+
+
+def _wait_facts(trace: Trace, span: int) -> list[Fact]:
+    """Return the wait behind an op, where the trace records waits."""
+    if trace.spans.wait is None or int(trace.spans.op[span]) < 0:
+        return []
+    ticks, share = wait_of(trace, span), wait_share(trace, span)
+    if ticks < 0:
+        return [Fact("wait", NOT_AVAILABLE)]
+    exact, words = format_exact(ticks, trace.clock.unit), ""
+    if share is not None:
+        words = f"{format_share(share)} of op and wait"
+        exact += f", {words}"
+    text = column_text(trace, "wait", span)
+    return [Fact("wait", f"{text} {words}".strip(), exact, qualifier=words)]
 
 
 def _byte_facts(trace: Trace, span: int) -> list[Fact]:

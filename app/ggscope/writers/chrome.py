@@ -72,7 +72,7 @@ def _spans(events: Events) -> Iterator[str]:
     where: dict[Track, str] = {
         track: f'"pid":{track.process},"tid":{track.number}' for track in events.tracks
     }
-    for track, start, length, name, op, facts in events.rows():
+    for track, start, length, name, op, facts in events.rows(with_waits=True):
         text = known.get(name)
         if text is None:
             text = known[name] = json.dumps(name)

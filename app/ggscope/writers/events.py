@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.ggml import ops as ggml
-from ggscope.model.tables import I64, CounterSeries, Quality, quality_of
+from ggscope.model.tables import I64, NO_WAIT, CounterSeries, Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange, format_count
 
@@ -29,8 +29,13 @@ _TITLES = {
     LaneKind.COUNTER: "Counters",
     LaneKind.MARKER: "Markers",
 }
+WAIT = "wait"
+"""Name and category of the events that are no spans but the waits behind them."""
 _PIECE = 1 << 16
 """So many spans are turned into numbers of Python at once."""
+
+
+EventRow = tuple["Track", int, int, str, str, dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +152,11 @@ class Events:
         """Return the process of a lane."""
         return self._process[lane]
 
-    def rows(self) -> Iterator[tuple[Track, int, int, str, str, dict[str, object]]]:
-        """Yield (track, begin and duration in ticks, name, op, further facts)."""
+    def rows(self, *, with_waits: bool = False) -> Iterator[EventRow]:
+        """Yield (track, begin and duration in ticks, name, op, further facts).
+
+        `with_waits` : the wait behind an op is an event of its own, called `WAIT`.
+        """
         s, trace = self.trace.spans, self.trace
         columns = {
             name: column
@@ -160,6 +168,7 @@ class Events:
             ids = self.spans[begin : begin + _PIECE]
             facts = {name: column[ids].tolist() for name, column in columns.items()}
             record = ids if s.record is None else s.record[ids]
+            waits = self._waits(begin, len(ids)) if with_waits else [0] * len(ids)
             rows = zip(
                 self.track[begin : begin + _PIECE].tolist(),
                 s.start[ids].tolist(),
@@ -168,9 +177,12 @@ class Events:
                 s.op[ids].tolist(),
                 record.tolist(),
                 quality_of(s.flags[ids]).tolist(),
+                waits,
                 strict=True,
             )
-            for i, (track, start, end, name, op, number, quality) in enumerate(rows):
+            for i, (track, start, end, name, op, number, quality, wait) in enumerate(
+                rows
+            ):
                 more: dict[str, object] = {
                     key: values[i] for key, values in facts.items() if values[i] >= 0
                 }
@@ -184,6 +196,27 @@ class Events:
                     self._names[name, op] = known
                 row = self.tracks[track]
                 yield row, start, end - start, known, trace.op_name(op), more
+                if wait:
+                    yield row, end, wait, WAIT, WAIT, {"after": known}
+
+    def _waits(self, first: int, n: int) -> list[int]:
+        """Return how long the thread waited behind each of some of `spans`.
+
+        Never beyond the next span of the lane; 0 also where none is recorded.
+        """
+        s = self.trace.spans
+        if s.wait is None:
+            return [0] * n
+        ids = self.spans[first : first + n + 1]
+        wait = s.wait[ids[:n]].astype(np.int64)
+        wait[wait == NO_WAIT] = 0
+        room = s.start[ids[1:]] - s.end[ids[:-1]]
+        follows = s.lane[ids[1:]] == s.lane[ids[:-1]]
+        np.minimum(
+            wait[: len(room)], np.maximum(room, 0), out=wait[: len(room)], where=follows
+        )
+        found: list[int] = wait.tolist()
+        return found
 
     def losses(
         self,

@@ -125,7 +125,7 @@ class _Writer:
 
     def _slices(self) -> Iterator[None]:
         opened: dict[Track, list[int]] = {}
-        for track, start, length, name, op, facts in self._events.rows():
+        for track, start, length, name, op, facts in self._events.rows(with_waits=True):
             stack = opened.setdefault(track, [])
             while stack and stack[-1] <= start:
                 self._event(_END, track.number, stack.pop())

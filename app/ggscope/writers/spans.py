@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ggscope.errors import ExportError
-from ggscope.model.tables import Array, Phase, Quality, quality_of
+from ggscope.model.tables import NO_WAIT, Array, Phase, Quality, quality_of
 from ggscope.model.trace import Trace, lane_titles
 from ggscope.text import Value, csv_text, json_text, markdown_row, tsv_text
 from ggscope.writers.events import Events
@@ -44,6 +44,7 @@ class SpanTable:
             "record": lambda ids: _known(ids if s.record is None else s.record[ids]),
             f"start_{unit}": lambda ids: s.start[ids].tolist(),
             f"duration_{unit}": lambda ids: (s.end[ids] - s.start[ids]).tolist(),
+            **self._wait_column(f"wait_{unit}"),
             "lane": lambda ids: [titles[i] for i in s.lane[ids].tolist()],
             "name": lambda ids: [
                 trace.strings[i] or None for i in s.name[ids].tolist()
@@ -63,6 +64,17 @@ class SpanTable:
         ]
         self._make = make
         self.names = tuple(make)
+
+    def _wait_column(self, name: str) -> dict[str, Callable[[Array], list[Any]]]:
+        """Return the column of waits by its name, where the trace has them."""
+        wait = self.trace.spans.wait
+        if wait is None:
+            return {}
+        return {
+            name: lambda ids: [
+                None if ticks == NO_WAIT else ticks for ticks in wait[ids].tolist()
+            ]
+        }
 
     def _tensor(self, tensor: int) -> str | None:
         if tensor < 0:

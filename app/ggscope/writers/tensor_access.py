@@ -107,6 +107,8 @@ class _Work:
         said.append("Names of lanes and of the trace are left out.")
         if s.core is not None or s.numa is not None:
             said.append("Cores and NUMA nodes are left out.")
+        if s.wait is not None:
+            said.append("Waits are left out.")
         if self._has_times:
             for quality in (Quality.DERIVED, Quality.ESTIMATED, Quality.UNFINISHED):
                 if n := int((self._quality == quality).sum()):

@@ -18,6 +18,8 @@ from ggscope.errors import LiveError
 from ggscope.live.follow import rings, wanted_path
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
+from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH
+from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.tensors import Place
 from ggscope.model.trace import LaneKind
 from ggscope.views.base.cells import columns_of
@@ -127,6 +129,51 @@ def test_core_and_node_of_each_op_are_told_and_unknown_stays_unknown(source, pat
     assert facts["NUMA node"] == "1"
     keys = [column.key for column in columns_of(trace)]
     assert {"core", "numa"} <= set(keys)
+
+
+def test_wait_behind_each_op_is_its_records(source, path):
+    writer = Writer(path)
+    writer.graph()
+    source.poll()
+    early = source.snapshot()
+    writer.graph()
+    source.poll()
+    trace = source.snapshot()
+
+    assert trace.check() == []
+    wait, of_threads = trace.spans.wait, threads(trace)
+    assert set(wait[of_threads].tolist()) == {100}
+    assert set(wait[~of_threads].tolist()) == {NO_WAIT}
+    end = trace.spans.end
+    assert trace.spans.last_tick() == max(end.max(), end[of_threads].max() + 100)
+    assert early.spans.wait.tolist() == wait[: len(early.spans)].tolist()
+
+
+@pytest.mark.parametrize("flag", [BEGIN_ONLY, WHOLE_GRAPH])
+def test_record_without_an_end_or_of_a_graph_has_no_wait(source, path, flag):
+    writer = Writer(path)
+    record = np.zeros(2, RECORD)
+    record["t0"] = time.monotonic_ns() + np.arange(2) * 1000
+    record["op_ns"], record["wait_ns"], record["op"] = 700, [100, 2**32 - 1], 1
+    record["extra"] = [flag, 0]
+    writer.put(0, record)
+    source.poll()
+
+    trace = source.snapshot()
+
+    wait = trace.spans.wait[threads(trace)]
+    assert wait.tolist() == [NO_WAIT, LONGEST_WAIT]
+
+
+def test_ring_of_begins_has_no_waits(source, path):
+    writer = Writer(path)
+    record = np.zeros(2, RECORD)
+    record["t0"] = time.monotonic_ns() + np.arange(2) * 1000
+    record["op"], record["extra"] = 1, BEGIN_ONLY
+    writer.put(0, record)
+    source.poll()
+
+    assert source.snapshot().spans.wait is None
 
 
 def ubatch(number: int, tokens: list[int], positions: list[int]) -> bytes:

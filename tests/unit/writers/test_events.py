@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from builders import finished, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import NO_WAIT
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from ggscope.writers import chrome, events, folded, perfetto
 from ggscope.writers.events import Events
 from sentences import assert_sides
+from wait_traces import with_waits
 
 SAMPLES = Path(__file__).parents[3] / "resources" / "samples"
 NAMES = ("llama.ggmlviz", "tinyllama-256.bin", "npu-prefill-decode.json")
@@ -318,3 +320,34 @@ def test_tracks_that_nest_need_no_look_at_each_span(monkeypatch) -> None:
 
     assert not events.nested(start, start + 2).any()
     assert events.nested(start, start + 3).max() == 1
+
+
+def waiting() -> Events:
+    """Return two ops with waits, one without, and one whose wait reaches too far."""
+    trace = spans_trace([0, 100, 200, 300], [40, 140, 240, 340], op=1)
+    return Events(with_waits(trace, [50, NO_WAIT, 90, 20]))
+
+
+WAITS = [(40, 50), (240, 60), (340, 20)]
+
+
+def test_waits_are_chrome_events_of_their_own() -> None:
+    found = [e for e in chrome_of(waiting())["traceEvents"] if e["ph"] == "X"]
+
+    waits = [e for e in found if e.get("cat") == events.WAIT]
+    assert [(nanos(e["ts"]), nanos(e["dur"])) for e in waits] == WAITS
+    assert {e["tid"] for e in waits} == {e["tid"] for e in found}
+    assert len(found) == 7
+
+
+def test_waits_are_slices_of_their_own() -> None:
+    pytest.importorskip("perfetto", reason="perfetto is not installed")
+
+    slices, _, _ = unpacked(b"".join(perfetto.chunks(waiting())))
+
+    assert [(at, n) for at, n, name in sorted(slices) if name == events.WAIT] == WAITS
+    assert len(slices) == 7
+
+
+def test_stacks_leave_waits_out() -> None:
+    assert sum(folded.stacks(waiting()).values()) == 160

@@ -26,6 +26,7 @@ from ggscope.model.growing import Growing
 from ggscope.model.names import normalise
 from ggscope.model.selection import Filter, Not
 from ggscope.model.tables import (
+    LONGEST_WAIT,
     AccessColumns,
     Array,
     Quality,
@@ -401,6 +402,8 @@ def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list
         tests.append(lambda rows: s.end[rows] - s.start[rows] >= low)
     if high is not None:
         tests.append(lambda rows: s.end[rows] - s.start[rows] <= high)
+    if wanted.min_wait is not None or wanted.max_wait is not None:
+        tests.append(_wait_test(s.wait, wanted.min_wait, wanted.max_wait))
     if wanted.qualities is not None:
         accepted = _table((q in wanted.qualities for q in Quality), missing=False)
         tests.append(lambda rows: accepted[quality_of(s.flags[rows])])
@@ -500,6 +503,18 @@ def _lane_number(lane: Lane) -> str:
         return "-"
     head, _, last = lane.name.rpartition(" ")
     return last if last.isdecimal() and head.casefold() == "thread" else "-"
+
+
+def _wait_test(wait: Array | None, low: int | None, high: int | None) -> Test:
+    """Return a test for "the recorded wait is within these".
+
+    The longest wait stands for longer ones: it is below no limit.
+    """
+    least = max(low or 0, 0)
+    most = LONGEST_WAIT if high is None else min(high, LONGEST_WAIT - 1)
+    if wait is None or least > most:
+        return lambda rows: np.zeros(rows.stop - rows.start, np.bool_)
+    return lambda rows: (wait[rows] >= least) & (wait[rows] <= most)
 
 
 def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:

@@ -37,6 +37,7 @@ _FIELDS = {
     "tensors": "tensor tensors",
     "offsets": "offset offsets bytes",
     "size": "size",
+    "wait": "wait waits waited",
     "experts": "expert experts",
     "buffers": "buffer buffers",
     "cores": "core cores",
@@ -80,6 +81,8 @@ _OF_CORES = ("cores", "nodes")
 """Fields of which every op has one value, known or not."""
 _NUMBERED = ("layers", "tokens", *_OF_CORES)
 """Fields that can be compared with < and >; a span has one value of each."""
+_MEASURES = ("duration", "size", "wait")
+"""Fields of an amount, which is compared with all signs."""
 _SINGLE = ("layers", "tokens", "phases", "qualities", "families", *_OF_CORES)
 """Fields of which a span has one value: two lists mean what both hold."""
 _FEW = ("tensors", "buffers")
@@ -117,13 +120,14 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     ``op=MUL_MAT,ADD layer=0-3 token>=5 phase=generate source=disk thread=0
     quality=measured family=matmul dur>10us dur<=1ms size>=1MiB time=1ms:2ms
     name~/attn/ tensor=blk.0.attn_q.weight offset=0x100000:0x200000 expert=3,7
-    buffer=0x55d0 core=3 numa=0``; parts are joined by spaces, ``&`` or ``and``, and
-    all must hold. ``or`` and ``|`` join alternatives and bind less, ``not`` and ``!``
-    turn what follows around, as ``!=`` and ``!~`` do, and parentheses group. A word,
-    a quoted text or a ``/regex/`` alone is looked for in names. Ops, threads and
-    tensors may hold ``*`` or be a ``/regex/``; ``op~mul`` finds a part of the name.
-    The word ``none`` stands for "no layer", "no token" or "no phase", ``op=unknown``
-    for op numbers without a name, ``core=unknown`` for spans whose core nobody told.
+    buffer=0x55d0 core=3 numa=0 wait>10us``; parts are joined by spaces, ``&`` or
+    ``and``, and all must hold. ``or`` and ``|`` join alternatives and bind less,
+    ``not`` and ``!`` turn what follows around, as ``!=`` and ``!~`` do, and
+    parentheses group. A word, a quoted text or a ``/regex/`` alone is looked for in
+    names. Ops, threads and tensors may hold ``*`` or be a ``/regex/``; ``op~mul`` finds
+    a part of the name. The word ``none`` stands for "no layer", "no token" or "no
+    phase", ``op=unknown`` for op numbers without a name, ``core=unknown`` for spans
+    whose core nobody told.
 
     Parameters
     ----------
@@ -370,7 +374,9 @@ def format_filter(wanted: Filter) -> str:
             parts.append(f"offset={value[0]:#x}:{value[1]:#x}")
         elif f.name.startswith(("min_", "max_")):
             sign = ">=" if f.name.startswith("min_") else "<="
-            parts.append(f"{'size' if 'size' in f.name else 'dur'}{sign}{value}")
+            measure = f.name[len("min_") :]
+            word = "dur" if measure == "duration" else measure
+            parts.append(f"{word}{sign}{value}")
         elif value:
             parts.append(f"{_title(f.name)}={_listed(f.name, value, ',', '-')}")
     return " ".join(parts)
@@ -502,7 +508,7 @@ def _compared(
         return negated(_compared(field, turned, value, unit))
     if name == "offsets" and (sign != "=" or not re.search(r"[:+]", value.text)):
         name = "size" if field.text.lower() == "bytes" else name
-    if name in ("duration", "size"):
+    if name in _MEASURES:
         return _measure(name, sign, value, unit)
     if name in _NUMBERED and sign in ("<", "<=", ">", ">="):
         return _numbers_beyond(name, sign, value)
@@ -592,7 +598,7 @@ def _measure(name: str, sign: str, value: _Token, unit: Unit | None) -> Filter:
         _refuse(value, f"a {name} is compared with < <= = != >= >")
     read = partial(_ticks, value.text, unit)
     amount: int = _explained(
-        value, read if name == "duration" else partial(_bytes, value.text)
+        value, partial(_bytes, value.text) if name == "size" else read
     )
     low, high = f"min_{name}", f"max_{name}"
     if sign in (">", ">="):

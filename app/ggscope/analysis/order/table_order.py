@@ -18,7 +18,7 @@ from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.workers import Watcher, chunks, count_values, n_workers, share_out
 from ggscope.model.selection import MarkedRange
-from ggscope.model.tables import I64, Array, quality_of, taken
+from ggscope.model.tables import I64, Array, Spans, quality_of, schema_of, taken
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.library import library
@@ -263,7 +263,7 @@ class OrderKey:
     def coder(self) -> Coder:
         """Return what turns values into codes of 16 bits that ascend with them."""
         is_descending = self.sorting.descending
-        if self.sorting.column == "duration":
+        if self.sorting.column in ("duration", "wait"):
             return proportional_coder(is_descending)
         most = self._most()
         return linear_coder(-most, 0) if is_descending else linear_coder(0, most)
@@ -307,7 +307,9 @@ class OrderKey:
             return self._table[looked_up[ids]]
         source = getattr(spans, column)
         if source is not None:
-            return np.asarray(source[ids], np.int64)
+            values = np.asarray(source[ids], np.int64)
+            null = schema_of(Spans)[column].null
+            return values if null == -1 else np.where(values == null, -1, values)
         number = np.arange(ids.start, ids.stop) if isinstance(ids, slice) else ids
         missing = np.full(len(number), -1, np.int64)
         return np.asarray(number, np.int64) if column == "record" else missing

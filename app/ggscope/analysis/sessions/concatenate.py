@@ -11,7 +11,7 @@ import numpy as np
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.errors import QueryError
-from ggscope.model.tables import Accesses, Array, StringTable, stacked
+from ggscope.model.tables import LONGEST_WAIT, Accesses, Array, StringTable, stacked
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Claims, Part, ReadWarning, Severity, Trace, TraceInfo
 from ggscope.model.units import TimeRange, Unit, parse_duration
@@ -300,9 +300,11 @@ def _in_ns(trace: Trace) -> tuple[Trace, tuple[ReadWarning, ...]]:
     def scaled(ticks: Array) -> Array:
         return np.rint(ticks * factor).astype(np.int64)
 
-    spans = replace(
-        trace.spans, start=scaled(trace.spans.start), end=scaled(trace.spans.end)
-    )
+    spans, wait = trace.spans, trace.spans.wait
+    if wait is not None:
+        cut = np.minimum(scaled(wait), LONGEST_WAIT)
+        wait = np.where(wait >= LONGEST_WAIT, wait, cut).astype(np.uint32)
+    spans = replace(spans, start=scaled(spans.start), end=scaled(spans.end), wait=wait)
     loose = replace(trace.accesses.loose, time=scaled(trace.accesses.loose.time))
     counters = tuple(
         replace(

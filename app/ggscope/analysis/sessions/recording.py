@@ -13,8 +13,9 @@ from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.model.names import normalise
 from ggscope.model.routing import Routing
-from ggscope.model.run import Run, cores_of
+from ggscope.model.run import Run, cores_of, waits_of
 from ggscope.model.tables import (
+    NO_WAIT,
     Accesses,
     Array,
     FlatAccesses,
@@ -29,7 +30,7 @@ _FITS_FROM = 0.9
 """From this share of records in the times of their graphs on a sidecar belongs."""
 _BY_NAME = {"low_confidence", "truncated_names"}
 """Warnings that a sidecar settles: whose records they are, and how names go on."""
-_NODE, _GRAPH, _EXTRA = 1, 2, 3
+_WAIT, _NODE, _GRAPH, _EXTRA = range(4)
 """Places of the spare numbers."""
 
 
@@ -42,13 +43,14 @@ class _Rows:
     at : their ids in the trace of the records.
     graph : rows of `Run.graph`; those without stand at `known` False.
     node : rows of the nodes, 0 = not known.
-    extra : uint32, as in a ring.
+    wait, extra : uint32, as in a ring.
     """
 
     at: Array
     graph: Array
     known: Array
     node: Array
+    wait: Array
     extra: Array
 
 
@@ -189,7 +191,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
     spans = found.spans
     extent = TimeRange(0, 0)
     if len(spans):
-        extent = TimeRange(int(spans.start.min()), int(spans.end.max()))
+        extent = TimeRange(int(spans.start.min()), spans.last_tick())
     found = replace(found, extent=extent)
     found.freeze()
     return found
@@ -210,7 +212,7 @@ def _rows_of(trace: Trace, run: Run, spare: Array) -> _Rows:
         is_node = known & (within < run.n_nodes[graph])
         node = np.where(is_node, run.first[graph] + within, 0)
         node[node >= len(run.name)] = 0
-    return _Rows(at, graph, known, node, told[:, _EXTRA])
+    return _Rows(at, graph, known, node, told[:, _WAIT], told[:, _EXTRA])
 
 
 def _lanes(
@@ -249,6 +251,7 @@ def _spans(trace: Trace, run: Run, rows: _Rows, lane_of: Array) -> Spans:
         token = np.where(rows.known, run.token[rows.graph], none).astype(np.int32)
         phase = np.where(rows.known, run.phase[rows.graph], -1).astype(np.int8)
     core, numa = cores_of(rows.extra)
+    wait = waits_of(rows.wait, rows.extra)
     return replace(
         kept,
         lane=lane_of[kept.lane],
@@ -256,6 +259,7 @@ def _spans(trace: Trace, run: Run, rows: _Rows, lane_of: Array) -> Spans:
         phase=phase,
         core=core,
         numa=numa,
+        wait=wait if (wait != NO_WAIT).any() else None,
         record=renumber.record_numbers(trace.spans)[rows.at],
     )
 

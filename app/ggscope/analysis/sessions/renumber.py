@@ -92,7 +92,7 @@ class Move:
                 continue
             elif column.of == "spans":
                 moved[name] = _shifted(values, self.first_span)
-            elif column.unit == "ticks":
+            elif column.unit == "ticks" and not column.is_length:
                 keeps = column.null == _NEVER
                 by = self.ticks
                 moved[name] = moved_ticks(values, by) if keeps else values + by

@@ -29,8 +29,8 @@ SAMPLE_RECORDS = 4096
 
 N_THREADS = 1 << 16
 NEVER = np.iinfo(np.int64).max
-_PER_ROW = (
-    "time", "token", "layer", "thread", "op", "phase", "duration", "name_hash",
+PER_ROW = (
+    "time", "token", "layer", "thread", "op", "phase", "duration", "wait", "name_hash",
     "pattern",
 )  # fmt: skip
 _SUMS = (
@@ -54,6 +54,7 @@ class TensorOptions:
     names : one of ``NAMES_CHOICES``.
     first, stop : numbers of the records wanted.
     n_file : number of records in the file, up to the last one with data.
+    has_waits : whether its records hold waits, see ``waits``.
     """
 
     layout: RecordLayout
@@ -61,6 +62,7 @@ class TensorOptions:
     first: int = 0
     stop: int = 0
     n_file: int = 0
+    has_waits: bool = False
 
     @property
     def n_left_out(self) -> int:
@@ -129,6 +131,7 @@ class Headers:
     thread : uint16[n], raw.
     op, phase : uint8[n], raw.
     duration : int64[n], ns from the spare bytes; None where there cannot be any.
+    wait : uint32[n], as of spans; None where the records hold none.
     name_hash : uint32[n] of the destination's name, 0 where that is blank; None
         where patterns tell.
     pattern : int32[n], number in the table of whoever read the record, -1 none;
@@ -145,6 +148,7 @@ class Headers:
     op: npt.NDArray[np.uint8]
     phase: npt.NDArray[np.uint8]
     duration: I64 | None
+    wait: npt.NDArray[np.uint32] | None
     name_hash: npt.NDArray[np.uint32] | None
     pattern: Array | None
     record: Array | None = None
@@ -162,7 +166,7 @@ class Headers:
         """Move the chosen ones of the rows from `row` on to `at`; return their end."""
         rows = slice(row, row + len(is_kept))
         stop = at + int(np.count_nonzero(is_kept))
-        for name in _PER_ROW:
+        for name in PER_ROW:
             column = getattr(self, name)
             if column is not None:
                 column[at:stop] = column[rows][is_kept]
@@ -209,6 +213,7 @@ def empty_columns(options: TensorOptions, ranges: Sequence[tuple[int, int]]) -> 
         op=np.empty(capacity, np.uint8),
         phase=np.empty(capacity, np.uint8),
         duration=np.zeros(capacity, np.int64) if has_durations else None,
+        wait=np.empty(capacity, np.uint32) if options.has_waits else None,
         name_hash=np.empty(capacity, np.uint32) if options.keeps_hashes else None,
         pattern=np.empty(capacity, np.int32) if options.sample_every else None,
         first_record=ranges[0][0] if ranges else 0,
@@ -230,6 +235,7 @@ class Tally:
     first_bad_time, first_empty : number of the first such record; -1 none.
     has_layers : some op record names a layer other than 0.
     has_durations : some op record has something in its spare bytes.
+    has_waits : the wait of some op record is known.
     """
 
     n_records: int = 0
@@ -242,6 +248,7 @@ class Tally:
     first_empty: int = -1
     has_layers: bool = False
     has_durations: bool = False
+    has_waits: bool = False
 
     def add(self, other: "Tally") -> None:
         """Add what was counted in records behind these."""
@@ -252,6 +259,7 @@ class Tally:
                 setattr(self, name, getattr(other, name))
         self.has_layers |= other.has_layers
         self.has_durations |= other.has_durations
+        self.has_waits |= other.has_waits
 
     def note_holes(
         self, ranges: Sequence[tuple[int, int]], first: int, ended_at: int

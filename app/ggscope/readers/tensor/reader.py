@@ -81,6 +81,7 @@ from ggscope.readers.tensor.trace import (
     note_file_state,
     note_nothing_flushed,
 )
+from ggscope.readers.tensor.waits import has_waits
 
 _FINAL_BYTES, _FIXED_BYTES = 35, 32 << 20
 """What a record costs in memory once it has been read, about; and any file."""
@@ -347,6 +348,7 @@ def _read(source: Source, context: ReadContext) -> Trace:
     ranges = cut_ranges(ranges, options.first, options.stop)
     if layout is BUFFER_128:
         return _buffer_trace(source, ranges, end)
+    options = replace(options, has_waits=has_waits(source, layout, ranges))
     ops = find_ops(source, layout, ranges, given.get(OPS_OPTION))
     file = TensorFile(source=source, given=given, options=options, end=end, ops=ops)
     return _Reading(file, ranges, context).run()

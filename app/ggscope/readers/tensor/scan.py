@@ -34,6 +34,7 @@ from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import (
     N_THREADS,
     NEVER,
+    PER_ROW,
     SAMPLE_RECORDS,
     Headers,
     Ranges,
@@ -69,10 +70,8 @@ _MOST = (1 << 31) - 1
 BUFFER_BYTES = 256 << 10
 """What the kernel reads at once; stays in the second-level cache."""
 _NUMBER_OF_EXPERTS = 856
-_SCANNED = (
-    "time", "token", "layer", "thread", "op", "phase", "duration", "name_hash",
-    "pattern",
-)  # fmt: skip
+_WAIT_WORD, _EXTRA_WORD = 96 // 8, 252 // 8
+"""Of records of 256 bytes; the one lies in its lower half, the other in its upper."""
 PEAK_BYTES = 44
 """What a record costs in memory at the worst moment of reading, about."""
 STRETCH_BYTES = 4 << 20
@@ -307,6 +306,7 @@ class BlockReader:
         self.tally = Tally(**{f.name: getattr(counts, f.name) for f in fields(Tally)})
         self.tally.has_layers = bool(counts.has_layers)
         self.tally.has_durations = bool(counts.has_durations)
+        self.tally.has_waits = bool(counts.has_waits)
         return int(done)
 
     def patterns(self) -> tuple[Array, I64]:
@@ -320,7 +320,7 @@ class BlockReader:
         """Return where the rows from `row` on lie."""
         rows = {
             name: column[row:]
-            for name in _SCANNED
+            for name in PER_ROW
             if (column := getattr(columns, name)) is not None
         }
         return RecordColumns(kind=self.kind[done:], **rows)
@@ -347,6 +347,8 @@ def _form(options: TensorOptions) -> RecordForm:
         max_time=MAX_TIMESTAMP,
         first_extension=FIRST_EXTENSION_OP if layout.has_ggml_ops else 1 << 8,
         has_durations=layout.source is not None,
+        wait_word=_WAIT_WORD if options.has_waits else 0,
+        extra_word=_EXTRA_WORD if options.has_waits else 0,
         sample_records=SAMPLE_RECORDS,
         sample_every=options.sample_every,
         key_mask=mask,
@@ -471,6 +473,8 @@ class RecordScan:
         found = self._columns.first(self.n_rows)
         if not self.tally.has_durations:
             found.duration = None
+        if not self.tally.has_waits:
+            found.wait = None
         return found
 
     def take_columns(self) -> Headers:

@@ -19,6 +19,7 @@ from ggscope.model.ggml.ops import (
 )
 from ggscope.model.tables import (
     I64,
+    NO_WAIT,
     AccessColumns,
     Accesses,
     Array,
@@ -126,6 +127,10 @@ def make_draft(
     spans["op"] = column("op", none)
     spans["token"] = column("token", passes.token, none[len(passes.start) :])
     spans["layer"] = column("layer", none)
+    if columns.wait is not None:
+        spans["wait"] = _wait_column(rows, columns, pieces, n_bands)
+        if may_consume:
+            columns.wait = None
     spans["lane"] = _lane_column(rows, passes, phases)
     spans["record"] = _record_column(rows, columns, pieces, none)
     return Draft(
@@ -275,6 +280,14 @@ def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
     lane[n : n + n_passes] = TOKENS
     lane[n + n_passes :] = PHASES
     return lane
+
+
+def _wait_column(rows: Records, columns: Headers, pieces: Pieces, n: int) -> Array:
+    """Return the wait of each span; the `n` bands behind the records have none."""
+    assert columns.wait is not None
+    wait = np.empty(len(rows) + n, np.uint32)
+    pieces.gather(columns.wait, rows.order, wait)
+    return extended(wait, len(rows), np.full(n, NO_WAIT, np.uint32))
 
 
 def _record_column(

@@ -35,11 +35,14 @@ from ggscope.words.spans import (
     quality_word,
     quality_words,
     time_form,
+    wait_of,
 )
 
 NONE = "–"
 """Stands where a thing has no such property (an add has no layer of its own)."""
-NUMBERS = {k: c for k, c in schema_of(Spans).items() if c.label and not c.code}
+NUMBERS = {
+    k: c for k, c in schema_of(Spans).items() if c.label and not (c.code or c.unit)
+}
 """Columns of numbers that people know by a name."""
 _SCAN = 1 << 20
 _NOT_LISTED = (
@@ -120,6 +123,10 @@ def columns_of(trace: Trace) -> tuple[Column, ...]:
             ),
         ),
         (True, Column("duration", tr("duration"), tr("End minus start"), 86, True)),
+        (
+            trace.spans.wait is not None,
+            Column("wait", tr("wait"), tr("At the barrier behind its end"), 86, True),
+        ),
         (
             True,
             Column(
@@ -232,6 +239,9 @@ class CellTexts:
         if key == "duration":
             exact = format_exact(duration_of(trace, span), trace.clock.unit)
             return f"{exact} {tr(quality_words(trace, span))}"
+        if key == "wait":
+            wait = wait_of(trace, span)
+            return NOT_AVAILABLE if wait < 0 else format_exact(wait, trace.clock.unit)
         if key == "quality":
             return tr(quality_words(trace, span))
         if key == "bytes":
@@ -249,6 +259,9 @@ class CellTexts:
             return int(spans.start[span]) + trace.clock.shift(self.absolute)
         if key == "duration":
             return duration_of(trace, span)
+        if key == "wait":
+            wait = wait_of(trace, span)
+            return wait if wait >= 0 else None
         if key == "record":
             record = trace.record_of(span)
             return record if record >= 0 else None
@@ -479,7 +492,7 @@ class CopyRequest:
     def _title(self, column: Column) -> str:
         title = _TITLES.get(column.key, column.title)
         title = "thread" if title == "T" else title
-        if self.form in ("csv", "tsv") and column.key in ("time", "duration"):
+        if self.form in ("csv", "tsv") and column.key in ("time", "duration", "wait"):
             unit = self.texts.trace.clock.unit
             return f"{title} ({'ns' if unit == 'ns' else 'cycles'})"
         return title

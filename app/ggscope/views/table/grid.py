@@ -334,7 +334,7 @@ class VirtualTable(QAbstractScrollArea):
             return
         flipped = key == self.sorting.column and not self.sorting.descending
         # Figures are most interesting from the top, names from the start.
-        first_down = key in ("duration", "bytes") and key != self.sorting.column
+        first_down = key in ("duration", "wait", "bytes") and key != self.sorting.column
         self.sort_requested.emit(Sorting(key, flipped or first_down))
 
     @property

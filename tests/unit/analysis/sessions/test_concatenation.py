@@ -9,9 +9,11 @@ from builders import llama_like_trace, npu_like_trace, spans_trace
 from ggscope.analysis.sessions.concatenate import concatenate, is_same_run
 from ggscope.analysis.sessions.renumber import JoinedRecords
 from ggscope.errors import ReadError
+from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.trace import OpTable, RecordView, Trace
 from ggscope.model.units import Clock
 from session_files import reading_trace, rows_by_name
+from wait_traces import with_waits
 
 READS = [("a.weight", 0, 8), ("b.weight", 8, 16)]
 
@@ -192,3 +194,34 @@ def test_many_tokens_come_out_in_order():
         f"token-{i}.json" for i in range(40)
     ]
     assert whole.spans.record.tolist() == list(range(80))
+
+
+def test_waits_are_moved_with_their_spans_and_stay_as_long() -> None:
+    first = with_waits(spans_trace([0, 50], [10, 60]), [5, 7])
+    second = replace(
+        with_waits(spans_trace([0, 50], [20, 70]), [9, NO_WAIT]), clock=Clock("ns", 500)
+    )
+
+    whole = concatenate([first, second])
+
+    assert whole.check() == []
+    assert whole.spans.end.tolist() == [10, 60, 520, 570]
+    assert whole.spans.wait.tolist() == [5, 7, 9, NO_WAIT]
+
+
+def test_trace_without_waits_beside_one_with_waits_has_unknown_ones() -> None:
+    first = spans_trace([0, 50], [10, 60])
+    second = replace(with_waits(spans_trace([0], [20]), [9]), clock=Clock("ns", 500))
+
+    whole = concatenate([first, second])
+
+    assert whole.spans.wait.tolist() == [NO_WAIT, NO_WAIT, 9]
+
+
+def test_waits_in_cycles_become_nanoseconds() -> None:
+    cycles = with_waits(spans_trace([0, 50], [10, 60]), [4, LONGEST_WAIT])
+    second = replace(cycles, clock=Clock("cycle", 0, hz=5e8))
+
+    whole = concatenate([spans_trace([0], [10]), second])
+
+    assert whole.spans.wait.tolist() == [NO_WAIT, 8, LONGEST_WAIT]

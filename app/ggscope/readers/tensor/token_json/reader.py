@@ -170,6 +170,7 @@ def _draft(
         op=np.array([*ops.of_pattern, 0], np.uint8)[of_entry],
         phase=columns.pop("phase"),
         duration=None,
+        wait=None,
         name_hash=None,
         pattern=None,
         record=columns.pop("index"),
