@@ -110,7 +110,7 @@ class Launch:
             child = stack.enter_context(spawned(program, self.command, environment))
             self._follow(child, ring, settings)
             code = os.waitstatus_to_exitcode(child.status)
-            n = self._finish(ring)
+            n = self._finish(ring, child.pid, code)
         if n == 0:
             why = self._why_nothing(code)
             if self.requires:
@@ -240,9 +240,10 @@ class Launch:
             recorder.settings = anew
         return anew
 
-    def _finish(self, ring: Path) -> int:
+    def _finish(self, ring: Path, pid: int, code: int) -> int:
         """Take the rest and write the outputs; return the number of graphs and records.
 
+        The program of `pid` ended with `code`; of others that computed it is not known.
         What cannot be written stays as a recording, which the message names.
         """
         self._look(ring, self.configuration.settings, is_last=True)
@@ -250,7 +251,12 @@ class Launch:
         for number, recorder in enumerate(self._recorders.values()):
             folder = recorder.folder
             try:
-                recorder.finish()
+                is_it = recorder.ring.value("pid") == pid
+                recorder.finish(
+                    recording.end_of(
+                        recorder.ring, code if is_it else None, has_launcher=True
+                    )
+                )
                 total += recorder.n_records + recorder.n_graphs
                 written = self.write(folder, recorder.lasting, number)
             except (OSError, RingError, NoTraceError) as error:

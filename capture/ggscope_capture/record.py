@@ -461,6 +461,7 @@ def to_sidecar(told: Told, control: Any, *, has_names: bool = True) -> dict[str,
         "dropped_events": int(control["events_dropped"]),
         "unnamed_ops": int(control["no_node"]),
         "lost_definitions": int(control["defs_lost"]),
+        "skipped_graphs": int(control["skipped"]),
         "ops": {str(number): name for number, name in sorted(told.ops.items())},
     }
     facts.update(_from_definitions(told))

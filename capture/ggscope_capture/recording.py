@@ -12,9 +12,10 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ggscope_capture import files
+from ggscope_capture import account, files, filters
 from ggscope_capture.config import Settings
 from ggscope_capture.record import (
     TRACE,
@@ -71,7 +72,8 @@ class Recording:
 
     `control` is the first page at the end, of `ring.CONTROL`; `lost` counts records
     that the ring had no room for, or overwrote. `damaged` counts frames that say
-    something else than their type: they are left out.
+    something else than their type: they are left out. `story` is what the sidecar says
+    besides: settings, their changes, how the program ended, and the account.
     """
 
     told: Told
@@ -79,6 +81,7 @@ class Recording:
     lost: int
     lost_events: int
     damaged: int
+    story: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -94,6 +97,10 @@ class Recorder:
     settings: Settings
     n_records: int = 0
     n_graphs: int = 0
+    n_beyond_limit: int = 0
+    _begun_with: dict[str, Any] = field(default_factory=dict)
+    _changes: list[dict[str, Any]] = field(default_factory=list)
+    _end: dict[str, Any] | None = None
     _ops: dict[str, int] = field(default_factory=dict)
     _applied: tuple[Any, ...] = ()
     _left: tuple[bytes, ...] = ()
@@ -127,6 +134,7 @@ class Recorder:
             try:
                 _prepare(folder, path, identity)
                 recorder = cls(ring, folder, settings, _ops=ops)
+                recorder._begun_with = filters.all_of(settings)
                 if goes_on:
                     recorder._remember()
             except BaseException:
@@ -152,10 +160,28 @@ class Recorder:
             facts = json.loads((self.folder / "facts").read_bytes())
             # The writer tells all that it could not place, whoever listens.
             self._lost_before = max(int(facts["lost"]) - self.ring.dropped(), 0)
+            self._go_on_with(facts)
         self.n_records = len(records)
         for lane in np.unique(records["lane"]).tolist():
             self._last[lane] = int(records["t0"][records["lane"] == lane].max())
         self._seen = {_bytes(event) for event in _events(self.folder)}
+
+    def _go_on_with(self, facts: dict[str, Any]) -> None:
+        """Take over what was told to the tracer before, and note what is told now."""
+        page = filters.live_of_page(self.ring.control[0], self._ops)
+        # The viewer does not note it: it told nothing to the tracer.
+        self._begun_with = facts.get("settings") or {**self._begun_with, **page}
+        self._changes = facts.get("changes") or []
+        self.n_beyond_limit = facts.get("beyond_limit", 0)
+        before = self._changes[-1] if self._changes else self._begun_with
+        now = filters.live_of(self.settings)
+        is_new = any(before.get(name) != value for name, value in now.items())
+        if is_new and is_running(self.ring):
+            self._has_changed = True
+            self._note_change(now)
+
+    def _note_change(self, live: dict[str, Any]) -> None:
+        self._changes.append({"time": time.monotonic_ns(), **live})
 
     def poll(self) -> int:
         """Take what is new; return how many records that were."""
@@ -179,6 +205,7 @@ class Recorder:
             for part in parts:
                 taken = part if room is None else part[: max(room - n, 0)]
                 n += len(taken)
+                self.n_beyond_limit += len(part) - len(taken)
                 out.write(taken.tobytes())
         self._tell()
         self.n_records += n
@@ -189,7 +216,13 @@ class Recorder:
         """Note what was lost so far, for whoever reads the folder meanwhile."""
         lost = int(self.ring.lost.sum()) + self.ring.dropped() + self._lost_before
         lost_events = self.ring.events_lost + self.ring.value("events_dropped")
-        told = json.dumps({"lost": lost, "lost_events": lost_events})
+        told = json.dumps(
+            {
+                "lost": lost, "lost_events": lost_events, "settings": self._begun_with,
+                "changes": self._changes, "beyond_limit": self.n_beyond_limit,
+                "end": self._end,
+            }
+        )  # fmt: skip
         if told != self._told:
             self._told = told
             temporary = self.folder / "facts.tmp"
@@ -215,10 +248,13 @@ class Recorder:
         if self._left and now != self._left:  # `ggscope-capture set`, from elsewhere
             self._is_led = True
             self._has_changed = self._has_changed or now[:n] != self._left[:n]
+            page = filters.live_of_page(self.ring.control[0], self._ops)
+            self._note_change(page)
         if wanted != self._applied:
             if self._applied and self._applied[0] != self.settings:
                 self._is_led = False
                 self._has_changed = True
+                self._note_change(filters.live_of(self.settings))
             self._applied = wanted
             if not self._is_led:
                 apply(self.ring, self.settings, self._ops)
@@ -246,9 +282,16 @@ class Recorder:
         """Tell whether the ring's program has gone, whatever the reason."""
         return not is_running(self.ring)
 
-    def finish(self, *, keeps_ring: bool = False) -> None:
-        """Take the rest, put the pages beside it, and remove the ring."""
+    def finish(
+        self, end: Mapping[str, Any] | None = None, *, keeps_ring: bool = False
+    ) -> None:
+        """Take the rest, put the pages beside it, and remove the ring.
+
+        `end` is how the program ended, where its launcher knows; see `end_of`.
+        """
+        self._end = dict(end) if end is not None else end_of(self.ring)
         self.ring.control["enabled"] = 0
+        self._left = self._commands()
         self.poll()
         (self.folder / "control").write_bytes(self.ring.control.tobytes())
         (self.folder / "lanes").write_bytes(self.ring.lanes.tobytes())
@@ -259,6 +302,39 @@ class Recorder:
         self.ring.close()
         if not keeps_ring:
             remove(path)
+
+
+def end_of(
+    ring: Ring, code: int | None = None, *, has_launcher: bool = False
+) -> dict[str, Any]:
+    """Return how a ring's program ended, as the sidecar has it.
+
+    Parameters
+    ----------
+    code : its exit code, negative where a signal ended it; None = not known.
+    has_launcher : whether the launcher of the program saw it.
+    """
+    if code is not None:
+        state = "exited" if code >= 0 else "killed"
+    elif is_running(ring):
+        state = "running"
+    else:
+        states = {State.ENDED: "exited", State.REPLACED: "replaced"}
+        # A program that is gone without a word was killed, or left by _exit.
+        state = states.get(State(ring.value("state")), "gone")
+    return {
+        "state": state,
+        "exit_code": code if code is not None and code >= 0 else None,
+        "signal": _signal(-code) if code is not None and code < 0 else None,
+        "launcher": has_launcher,
+    }
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
 
 
 def load(folder: Path, settings: Settings) -> Recording:
@@ -287,6 +363,7 @@ def load(folder: Path, settings: Settings) -> Recording:
         path = Path((folder / "ring").read_text())
         with Ring(path, is_owner=False) as ring:
             page, lanes = ring.control.tobytes(), ring.lanes.copy()
+            facts["end"] = end_of(ring)
         with contextlib.suppress(FileNotFoundError):
             content = defs_path(path).read_bytes()
     if len(page) != RING_PAGE:
@@ -300,10 +377,41 @@ def load(folder: Path, settings: Settings) -> Recording:
     definitions = [event for event in definitions if is_whole(event)]
     events = [event for event in events if is_whole(event)]
     told = Told.of(definitions, events, records, lanes)
+    control = np.frombuffer(page, CONTROL, 1)[0]
+    kept = _wanted(told, settings)
     return Recording(
-        _wanted(told, settings), np.frombuffer(page, CONTROL, 1)[0], facts["lost"],
-        facts["lost_events"], n_frames - len(definitions) - len(events),
+        kept, control, facts["lost"], facts["lost_events"],
+        n_frames - len(definitions) - len(events),
+        _story(facts, told, kept, control, settings),
     )  # fmt: skip
+
+
+def _story(
+    facts: Mapping[str, Any],
+    told: Told,
+    kept: Told,
+    control: np.void,
+    settings: Settings,
+) -> dict[str, Any]:
+    """Return what the sidecar says of how the recording was made.
+
+    `kept` is what the outputs will hold of all that was `told`.
+    """
+    ops = {name: number for number, name in told.ops.items()}
+    whole = account.account_of(told)
+    is_op = kept.records["extra"] & RECORD_GRAPH == 0
+    mine = account.counted(whole.graph, kept.records["graph"][is_op])
+    # The viewer notes no changes: nobody but `set` makes any, and the ring counts them.
+    is_changed = "changes" not in facts and int(control["filter_seq"]) > 0
+    told_tracer = facts.get("settings") or filters.live_of_page(control, ops)
+    return {
+        "settings": {**told_tracer, **filters.outputs_of(settings)},
+        "changes": None if is_changed else facts.get("changes", []),
+        "end": facts.get("end"),
+        "account": account.as_json(
+            whole, mine, beyond_limit=facts.get("beyond_limit", 0)
+        ),
+    }
 
 
 def write(
@@ -332,6 +440,7 @@ def write(
         facts = to_sidecar(recording.told, recording.control, has_names=has_names)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
         facts["damaged_frames"] = recording.damaged
+        facts.update(recording.story)
         with files.replacing(records) as temporary, temporary.open("wb") as out:
             for piece in record_pieces(recording.told, has_names=has_names):
                 out.write(piece)

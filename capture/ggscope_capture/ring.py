@@ -213,6 +213,10 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
             ("n_nodes", "<u4"), ("context", "<u8"), ("backend", "<u8"),
             ("backend_number", "<u4"), ("reserved", "<u4"),
         ],
+        "event_graph_end": [
+            ("graph", "<u4"), ("status", "<i4"), ("n_records", "<u8"),
+            ("n_expected", "<u8"),
+        ],
         "event_ubatch": [
             ("ubatch", "<u4"), ("n_tokens", "<u4"), ("n_positions", "<u4"),
             ("phase", "<u4"), ("context", "<u8"),

@@ -121,6 +121,12 @@ def records_of(path: Path) -> int:
     return path.stat().st_size // 256
 
 
+def told_of(path: Path) -> dict[str, Any]:
+    """Return the sidecar of a recording."""
+    told: dict[str, Any] = json.loads(path.with_suffix(".json").read_bytes())
+    return told
+
+
 def test_streams_and_status_are_the_programs_own(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
@@ -133,6 +139,9 @@ def test_streams_and_status_are_the_programs_own(
 
     assert (done.returncode, done.stdout) == (7, b"words \xff\n")
     assert done.stderr == b"to stderr\n"
+    assert told_of(out)["end"] == {
+        "state": "exited", "exit_code": 7, "signal": None, "launcher": True,
+    }  # fmt: skip
     assert records_of(out) == 4 * NODES * LANES
     assert json.loads(out.with_suffix(".json").read_bytes())["records"] == 64
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "out.json"]
@@ -190,6 +199,9 @@ def test_program_that_a_signal_ends_ends_the_launcher_likewise(
 
     assert done.returncode == -signal.SIGKILL
     assert records_of(out) == 64
+    assert told_of(out)["end"] == {
+        "state": "killed", "exit_code": None, "signal": "SIGKILL", "launcher": True,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
@@ -559,6 +571,9 @@ def test_filters_leave_out_exactly_what_they_say(
     )  # fmt: skip
 
     assert records_of(out) == n
+    account = told_of(out)["account"]
+    assert (account["recorded"], account["missing"] - account["beyond_limit"]) == (n, 0)
+    assert account["left_out"] == 4 * NODES * LANES - n - account["beyond_limit"]
 
 
 def test_changed_file_changes_the_settings_of_a_running_program(
@@ -581,6 +596,10 @@ def test_changed_file_changes_the_settings_of_a_running_program(
 
         assert child.wait(30) == 0
     assert 0 < records_of(out) < 400 * NODES * LANES
+    told = told_of(out)
+    assert [change["enabled"] for change in told["changes"]] == [False]
+    assert told["skipped_graphs"] + told["graphs"] == 400
+    assert told["settings"]["enabled"]
 
 
 @pytest.mark.parametrize("n_bytes", [0, 100, 1 << 20])
@@ -624,9 +643,14 @@ def test_losses_of_a_small_ring_are_counted_exactly(
         input=b"",
     )  # fmt: skip
 
-    lost = json.loads(out.with_suffix(".json").read_bytes())["lost"]
+    told = told_of(out)
+    lost, account = told["lost"], told["account"]
     assert lost > 0
     assert records_of(out) + lost == 40 * NODES * LANES
+    assert account["missing"] == lost
+    assert account["expected"] == 40 * NODES * LANES
+    short = account["short"]
+    assert sum(short["expected"]) - sum(short["recorded"]) == lost
 
 
 def test_killed_launcher_loses_nothing_and_the_program_lives(
@@ -656,6 +680,8 @@ def test_killed_launcher_loses_nothing_and_the_program_lives(
     assert state == "ended"
     assert (done.returncode, done.stderr) == (0, b"")
     assert records_of(out) == 100 * NODES * LANES
+    assert told_of(out)["end"]["launcher"] is False
+    assert told_of(out)["end"]["state"] == "exited"
     times = np.frombuffer(out.read_bytes(), "<u8").reshape(-1, 32)[:, 0]
     assert (np.diff(times.astype(np.int64)) >= 0).all()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "out.json"]

@@ -416,6 +416,10 @@ def test_one_graph_of_so_many_is_traced(fake: Fake) -> None:
     assert len(records) == NODES * GRAPHS // 5
 
 
+def ends(opened: ring.Ring) -> list[ring.Event]:
+    return [e for e in opened.events() if e.type == ring.Frame.GRAPH_END]
+
+
 def switch_off(control: np.ndarray) -> None:
     control["enabled"] = 0
 
@@ -461,6 +465,7 @@ def test_the_viewer_changes_what_is_traced_while_it_runs(
     process.stdin.flush()
     process.stdout.readline()
     after = sum(map(len, opened.records()))
+    expected = [int(e.struct("event_graph_end")[0]["n_expected"]) for e in ends(opened)]
     process.stdin.close()
     process.stdout.read()
 
@@ -468,3 +473,4 @@ def test_the_viewer_changes_what_is_traced_while_it_runs(
     process.stdout.close()
     assert len(before) == 2 * NODES
     assert after == n_after
+    assert expected == [2 * NODES] + ([] if change is switch_off else [n_after])

@@ -102,6 +102,8 @@ class Keeper:
         self.why = ""
         self._files: list[BinaryIO] = []
         self._told = (-1, -1)
+        # What else a reader that was killed has noted: settings, their changes.
+        self._noted, self._noted_size = "", 0
         self._until_look = 0
         self._left: _Left | None = None
         self._unkept = 0
@@ -159,9 +161,13 @@ class Keeper:
         self._left = _Left(waiting, data[max(end - most, 0) : end])
         with contextlib.suppress(ValueError, KeyError, TypeError):
             self._files[0].seek(0)
-            facts = json.loads(self._files[0].read())
+            content = self._files[0].read()
+            facts = json.loads(content)
             # The writer tells all that it could not place, whoever listens.
             self._unkept = max(int(facts["lost"]) - dropped, 0)
+            others = {k: v for k, v in facts.items() if not k.startswith("lost")}
+            self._noted = f", {json.dumps(others)[1:-1]}" if others else ""
+            self._noted_size = len(content)
         for path in (records, events):
             self._files.append(path.open("ab", buffering=0))
 
@@ -201,10 +207,10 @@ class Keeper:
             return
         self._told = (lost, lost_events)
         # Of one length: who reads it meanwhile finds one or the other.
-        text = f'{{"lost": {lost:>20}, "lost_events": {lost_events:>20}}}'
+        text = f'{{"lost": {lost:>20}, "lost_events": {lost_events:>20}{self._noted}}}'
         self._files[0].seek(0)
         with contextlib.suppress(OSError):
-            self._files[0].write(text.encode())
+            self._files[0].write(text.encode().ljust(self._noted_size))
 
     def finish(self, ring: Ring) -> None:
         """Keep what the ring itself tells: it will not be there any more."""

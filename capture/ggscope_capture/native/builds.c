@@ -626,6 +626,7 @@ int64_t step_find(const struct build *build, const struct ggml_tensor *tensor)
 
 void build_filter(struct build *build, const struct ring_control *control)
 {
+    build->n_recorded = 0;
     for (uint32_t i = 0; i < build->n_steps; i++) {
         struct step *step = &build->steps[i];
         int layer = build->layers[i];
@@ -634,6 +635,7 @@ void build_filter(struct build *build, const struct ring_control *control)
             is_out |= layer < (int64_t)control->layer_first ||
                       layer > (int64_t)control->layer_last;
         step->flags = (uint16_t)((step->flags & ~STEP_SKIP) | (is_out ? STEP_SKIP : 0));
+        build->n_recorded += (step->flags & (STEP_SKIP | STEP_FUSED)) == 0;
     }
     build->filter_seq = control->filter_seq;
 }
@@ -692,14 +694,18 @@ static struct build *build_make(struct ggml_cgraph *graph, uint32_t n,
             if (!is_run(node, has_flags))
                 continue;
             flags[i] = TENSOR_COMPUTED;
+            uint16_t step_flags = 0;
             if (i > 0 && flags[i - 1] == TENSOR_COMPUTED &&
                 runs_within(places.tensors[i - 1], node, uses[i - 1])) {
                 flags[i] = TENSOR_FUSED;
+                step_flags = STEP_FUSED;
                 build->n_fused++;
             }
             build->layers[build->n_steps] = layer_of(node->name);
-            build->steps[build->n_steps++] = (struct step){node, i, (uint16_t)node->op, 0};
+            build->steps[build->n_steps++] =
+                (struct step){node, i, (uint16_t)node->op, step_flags};
         }
+        build->n_recorded = build->n_steps - build->n_fused;
         find_inputs(build, places.tensors);
         mark_experts(build);
         is_good = index_steps(build);

@@ -191,7 +191,7 @@ enum frame_type {
     // Events, in the ring
     EVENT_CLOCK = 32,       // u64 mono, real, ticks, first ticks
     EVENT_GRAPH_BEGIN = 33, // struct event_graph
-    EVENT_GRAPH_END = 34,   // u32 graph, i32 status, u64 records
+    EVENT_GRAPH_END = 34,   // struct event_graph_end
     EVENT_UBATCH = 35,      // struct event_ubatch, i32 tokens[n], i32 positions[n], rows
     EVENT_EXPERTS = 36,     // struct event_experts, i32 ids[rows * used]
     EVENT_ROUTER = 37,      // struct event_experts, i32 ids[], f32 scores[]
@@ -308,6 +308,13 @@ struct event_graph {
     uint64_t backend; // 0: not known
     uint32_t backend_number; // DEF_BACKEND; 0: not told
     uint32_t reserved;
+};
+
+struct event_graph_end {
+    uint32_t graph;
+    int32_t status;      // of ggml
+    uint64_t n_records;  // written, or counted as dropped
+    uint64_t n_expected; // nodes that filters leave, times threads that they leave
 };
 
 // Told again with the same number where more of it is known: the last one counts.

@@ -42,6 +42,7 @@ struct slot {
     struct build *build;
     struct time_base base;
     uint64_t last_ns, begin_ns;
+    uint64_t n_expected; // records of the graph that filters leave
     struct lane *lanes;
     uint32_t n_lanes;
     bool is_first;
@@ -461,6 +462,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     frame_tell(&frame);
     pthread_mutex_unlock(&tracer_lock);
     slot->n_threads = n_threads;
+    slot->n_expected = 0;
     slot->scratch_used = 0;
     return slot;
 }
@@ -495,9 +497,12 @@ static void open_lanes(struct slot *slot)
 static uint64_t close_lanes(struct slot *slot)
 {
     slot->is_asked = false;
+    slot->n_expected = 0;
     uint64_t now = ticks(), n = 0;
     for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
         struct lane *lane = &slot->lanes[ith];
+        if (!lane->is_masked)
+            slot->n_expected += slot->build->n_recorded;
         if (lane->ring_lane == NULL)
             continue;
         // A worker may still be on its way out of the last barrier.
@@ -570,6 +575,7 @@ static void write_graph(struct slot *slot, uint64_t end)
         .extra = CPU_UNKNOWN | RECORD_GRAPH,
     };
     lane->ring_lane->last_ns = slot->last_ns = end;
+    slot->n_expected = 1;
     write_record(lane, &record);
     // Until a graph is seen node by node, this is what there is.
     struct ring_control *control = ((struct ring *)the_ring)->control;
@@ -586,11 +592,7 @@ static void graph_ends(struct slot *slot, int status, uint64_t n_records)
         events_write(slot->scratch + at, size);
         at += size;
     }
-    struct {
-        uint32_t graph;
-        int32_t status;
-        uint64_t n_records;
-    } told = {slot->graph, status, n_records};
+    struct event_graph_end told = {slot->graph, status, n_records, slot->n_expected};
     struct frame frame = {0};
     frame_begin(&frame, EVENT_GRAPH_END, monotonic_ns());
     frame_add(&frame, &told, sizeof told);

@@ -278,6 +278,7 @@ enum step_flags {
     STEP_SKIP = 1,    // filtered
     STEP_EXPERTS = 2, // MUL_MAT_ID whose choice is copied
     STEP_ROUTER = 4,  // GET_ROWS that gathers the scores of a choice
+    STEP_FUSED = 8,   // runs within the step before it
 };
 
 // Choices are told in frames of so many rows at most.
@@ -297,6 +298,7 @@ struct build {
     uint32_t n_nodes;
     uint32_t n_steps; // computed nodes in order, fused ones among them
     uint32_t n_fused;
+    uint32_t n_recorded; // steps that make a record on each thread: none is filtered
     uint32_t filter_seq;
     uint32_t n_slots; // of the hash, a power of two
     struct step *steps; // n_steps and one without tensor

@@ -366,6 +366,23 @@ def test_viewer_goes_on_with_a_launcher_that_was_killed_before_it_took_anything(
     assert saved(source, tmp_path / "out.bin")[0].records == PER_GRAPH
 
 
+def test_viewer_that_goes_on_keeps_what_the_launcher_told_the_tracer(path, tmp_path):
+    writer = Writer(path)
+    folder = tmp_path / "out.partial"
+    Recorder.begin(path, folder, resolve({"ops": "!ADD"}, None, {}).settings).poll()
+    writer.control["reader_pid"] = 0
+
+    source = ProgramSource(path)
+    writer.graph()
+    polled(source)
+    saved(source, tmp_path / "out.bin")
+    source.close()
+
+    told = json.loads((tmp_path / "out.json").read_bytes())
+    assert told["settings"]["ops"] == ["!ADD"]
+    assert told["changes"] == []
+
+
 def test_launcher_leaves_the_folder_of_another_recording_alone(path, tmp_path, capsys):
     folder = tmp_path / "all.bin.partial"
     folder.mkdir()

@@ -1,0 +1,185 @@
+"""What a recording lacks is counted by graph, and how it was made stands beside it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ggscope_capture import recording
+from ggscope_capture.__main__ import main
+from ggscope_capture.config import Settings, resolve
+from ggscope_capture.recording import Recorder
+from ggscope_capture.ring import RECORD, Frame
+from ring_writer import N_NODES, Writer
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
+)
+
+
+def settings(**flags: str) -> Settings:
+    return resolve(flags, None, {}).settings
+
+
+def begun(writer: Writer, **flags: str) -> Recorder:
+    folder = writer.path.with_name("out.bin.partial")
+    recorder = Recorder.begin(writer.path, folder, settings(**flags))
+    recorder.poll()
+    return recorder
+
+
+def story(recorder: Recorder) -> dict[str, Any]:
+    """Return what the sidecar would say of how the recording was made."""
+    recorder.finish(keeps_ring=True)
+    return dict(recording.load(recorder.folder, recorder.lasting).story)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path / "ggscope-4000000001-abc", n_lanes=2)
+
+
+def test_whole_recording_lacks_nothing(writer: Writer) -> None:
+    recorder = begun(writer)
+    writer.graph()
+    writer.end()
+
+    told = story(recorder)
+
+    assert told["account"] == {
+        "computed": 2 * N_NODES, "expected": 2 * N_NODES, "recorded": 2 * N_NODES,
+        "left_out": 0, "missing": 0, "not_seen": 0, "beyond_limit": 0,
+        "unplaced": 0, "unknown_graphs": 0, "interrupted": [],
+        "short": {"graph": [], "expected": [], "recorded": []},
+    }  # fmt: skip
+    assert told["changes"] == []
+
+
+def test_lost_records_are_counted_by_graph(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "ggscope-4000000001-abc", n_lanes=2, capacity=128)
+    recorder = begun(writer)
+    for _ in range(4):
+        writer.graph()
+
+    told = story(recorder)["account"]
+
+    assert writer.dropped == 2 * (4 * N_NODES - 128)
+    assert told["missing"] == writer.dropped
+    assert told["expected"] - told["recorded"] == writer.dropped
+    assert told["short"] == {
+        "graph": [1, 2, 3], "expected": [2 * N_NODES] * 3,
+        "recorded": [2 * (128 - N_NODES), 0, 0],
+    }  # fmt: skip
+
+
+def test_what_filters_leave_out_is_not_missing(writer: Writer) -> None:
+    recorder = begun(writer, ops="MUL_MAT", layers="0-1")
+    writer.graph()
+
+    told = story(recorder)
+
+    assert told["settings"]["ops"] == ["MUL_MAT"]
+    assert told["settings"]["layers"] == [0, 1]
+    # Ten nodes in each layer, of which every fifth is MUL_MAT.
+    assert (told["account"]["recorded"], told["account"]["missing"]) == (8, 0)
+    assert told["account"]["left_out"] == 2 * N_NODES - 8
+
+
+def test_records_beyond_the_limit_are_counted(writer: Writer) -> None:
+    recorder = begun(writer, max_records="150")
+    writer.graph()
+
+    told = story(recorder)
+
+    assert told["settings"]["max_records"] == 150
+    assert (told["account"]["recorded"], told["account"]["beyond_limit"]) == (150, 50)
+
+
+def test_graph_without_end_is_interrupted_and_not_lost(writer: Writer) -> None:
+    recorder = begun(writer)
+    writer.graph()
+    head = np.zeros(1, "<u4")
+    head[0] = 1
+    body = head.tobytes() + b"\0" * 4 + b"\xff" * 4 + b"\0\0\2\0" + b"\0" * 40
+    writer.event(Frame.GRAPH_BEGIN, body, 1 << 40)
+    rows = np.zeros(3, RECORD)
+    rows["graph"], rows["t0"] = 1, (1 << 40) + np.arange(3)
+    writer.put(0, rows)
+
+    told = story(recorder)["account"]
+
+    assert told["interrupted"] == [1]
+    assert (told["missing"], told["recorded"]) == (0, 2 * N_NODES + 3)
+
+
+def test_changes_while_it_runs_are_told_with_their_times(writer: Writer) -> None:
+    recorder = begun(writer)
+    before = int(writer.control["t0_mono"][0])
+
+    assert main(["set", str(writer.path), "--ops", "ADD", "--sample", "7"]) == 0
+    recorder.poll()
+    recorder.settings = settings(threads="1")
+    recorder.poll()
+
+    told = story(recorder)
+    first, second = told["changes"]
+    assert told["settings"]["ops"] == []
+    assert before < first["time"] <= second["time"]
+    assert first["sample_every"] == 7
+    assert first["ops"] == ["!MUL_MAT", "!ROPE", "!SOFT_MAX", "!RMS_NORM"]
+    assert (second["threads"], second["sample_every"]) == ([1], 1)
+
+
+def test_reader_that_goes_on_keeps_the_settings_of_the_first_one(
+    writer: Writer,
+) -> None:
+    first = begun(writer, ops="MUL_MAT")
+    writer.graph()
+    first.poll()
+    writer.control["reader_pid"] = 0  # it was killed
+
+    told = story(begun(writer))
+
+    assert told["settings"]["ops"] == ["MUL_MAT"]
+    assert [change["ops"] for change in told["changes"]] == [[]]
+    assert told["account"]["recorded"] == 2 * N_NODES
+
+
+@pytest.mark.parametrize(("is_over", "state"), [(True, "exited"), (False, "running")])
+def test_ring_tells_how_its_program_ended(
+    is_over: bool, state: str, writer: Writer
+) -> None:
+    recorder = begun(writer)
+    if is_over:
+        writer.end()
+        writer.control["start_time"] = 1  # no process with this number is it
+
+    told = story(recorder)["end"]
+
+    assert told == {
+        "state": state, "exit_code": None, "signal": None, "launcher": False,
+    }  # fmt: skip
+
+
+def test_program_without_a_last_word_is_gone(writer: Writer) -> None:
+    recorder = begun(writer)
+    writer.control["start_time"] = 1
+
+    assert story(recorder)["end"]["state"] == "gone"
+
+
+def test_recording_of_a_reader_that_notes_nothing_tells_what_the_ring_does(
+    writer: Writer,
+) -> None:
+    recorder = begun(writer, ops="!ADD")
+    writer.graph()
+    recorder.finish(keeps_ring=True)
+    (recorder.folder / "facts").write_text('{"lost": 0, "lost_events": 0}')
+
+    told = recording.load(recorder.folder, settings()).story
+
+    assert told["settings"]["ops"] == ["!ADD"]
+    assert told["changes"] is None
+    assert told["end"] is None
