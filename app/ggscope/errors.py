@@ -8,7 +8,7 @@ Exception
 │  │  ├─ CorruptError                     ├─ EmptyFileError
 │  │  └─ LimitExceededError
 │  │     └─ TooLargeError(fit)
-│  ├─ QueryError   ├─ SettingsError   ├─ NativeError
+│  ├─ QueryError   ├─ UsageError   ├─ NativeError
 │  └─ ExportError
 │     └─ WriteError(path)
 └─ Cancelled                   not an error; never shown
@@ -160,8 +160,8 @@ class WriteError(ExportError):
         self.path = path
 
 
-class SettingsError(TraceError):
-    """A setting has a value that does not fit."""
+class UsageError(TraceError):
+    """What was typed on the command line does not fit."""
 
 
 class NativeError(TraceError):

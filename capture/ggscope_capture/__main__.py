@@ -15,21 +15,23 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggscope_capture.config import (
     LEVELS,
     SETTINGS,
+    TRACER,
+    VIEWER,
     ConfigError,
     Configuration,
+    Reloader,
     Setting,
     Settings,
     Source,
     as_json,
     as_rows,
-    config_path,
     resolve,
 )
 
@@ -246,8 +248,9 @@ def _configuration(options: argparse.Namespace) -> Configuration:
 
     What is wrong in the file or the environment is told and counts for nothing.
     """
+    users = TRACER if options.do is not _config else (*TRACER, *VIEWER)
     try:
-        found = resolve(_flags(options), options.config_file, os.environ)
+        found = resolve(_flags(options), options.config_file, os.environ, users=users)
     except ConfigError as error:
         raise _UsageError(str(error)) from error
     for text in (*found.problems, *found.notices):
@@ -317,10 +320,15 @@ def _run_held(options: argparse.Namespace) -> int:
         complain("name a program: ggscope-capture run -o OUT.bin -- PROGRAM ARGS…")
         return 2
     try:
-        configuration = resolve(_flags(options), options.config_file, os.environ)
+        reloader = Reloader(
+            lambda: resolve(
+                _flags(options), options.config_file, os.environ, users=TRACER
+            )
+        )
     except ConfigError as error:
         complain(str(error))
         return child.FAILED if options.require else 2
+    configuration = reloader.current
     log = _Log(configuration)
     # What others have written stops no recording, unless all of it has to count.
     for problem in configuration.problems:
@@ -331,7 +339,7 @@ def _run_held(options: argparse.Namespace) -> int:
         log("WARN", notice)
     launch = launcher.Launch(
         command, configuration, log, _writer(configuration.settings, command),
-        requires=options.require, reload=_Reload(options, configuration, log),
+        requires=options.require, reload=lambda: _reloaded(reloader, log),
     )  # fmt: skip
     try:
         return launch.run()
@@ -350,56 +358,26 @@ class _Log:
         least = self.configuration.least_level
         if LEVELS.index(level) < LEVELS.index(least):
             return
-        settings = self.configuration.settings
+        settings, now = self.configuration.settings, datetime.now()
         parts = [f"{settings.log_prefix}:"] if settings.log_prefix else []
         if settings.log_timestamp:
-            parts.insert(0, time.strftime("%Y-%m-%d %H:%M:%S"))
+            parts.insert(0, now.isoformat(" ", "milliseconds"))
         if settings.log_thread_id:
             parts.append(f"[{threading.get_native_id()}]")
         _tell(" ".join([*parts, plain(text)]) + "\n")
 
 
-class _Reload:
-    """Gives the settings anew when their file has changed, and lets the log know.
-
-    A value that is wrong now stays as it was; so does everything where the file cannot
-    be read.
-    """
-
-    def __init__(
-        self, options: argparse.Namespace, configuration: Configuration, log: _Log
-    ) -> None:
-        self._options, self._log = options, log
-        self._settings = configuration.settings
-        self._path = config_path(options.config_file, os.environ)
-        self._seen = self._stamp()
-
-    def __call__(self) -> Settings | None:
-        if self._path is None or self._stamp() == self._seen:
-            return None
-        self._seen = self._stamp()
-        anew = resolve(_flags(self._options), self._path, os.environ)
-        for problem in anew.problems:
-            self._log("WARN", f"the old settings stay: {problem}")
-        if not anew.is_read:
-            return None
-        fixed = {o.setting.name for o in anew.origins if not o.setting.reloads}
-        kept = {name: getattr(self._settings, name) for name in fixed | anew.wrong}
-        names = [n for n in sorted(fixed) if getattr(anew.settings, n) != kept[n]]
-        if names:
-            self._log("WARN", f"{', '.join(names)}: changed from the next run on")
-        for notice in anew.notices:
-            self._log("WARN", notice)
-        self._settings = replace(anew.settings, **kept)
-        self._log.configuration = anew
-        return self._settings
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            status = os.stat(self._path or "")
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+def _reloaded(reloader: Reloader, log: _Log) -> Settings | None:
+    """Return the settings anew where their file has changed; the log has them too."""
+    anew = reloader.poll()
+    if anew is None:
+        return None
+    for problem in anew.problems:
+        log("WARN", f"the old settings stay: {problem}")
+    for notice in anew.notices:
+        log("WARN", notice)
+    log.configuration = anew
+    return anew.settings
 
 
 def _writer(
@@ -813,6 +791,8 @@ def _config(options: argparse.Namespace) -> int:
     head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 30)
     n = 4 if options.explain else 3
     width = shutil.get_terminal_size().columns
+    if configuration.path is not None:
+        say(f"file: {configuration.path}")
     for line in table(head[:n], [row[:n] for row in rows], width, least[:n]):
         say(line)
     return int(bool(configuration.problems))

@@ -9,11 +9,11 @@ or the environment is a problem with its place, and everything else there counts
 The viewer reads the same file by this module: `Setting.used_by` says whose is what.
 """
 
-import difflib
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -269,6 +269,8 @@ SETTINGS = tuple(
     )
 )  # fmt: skip
 """Every setting, in the order of `Settings`."""
+TRACER, VIEWER = ("tracer", "both"), ("viewer", "both")
+"""What `Setting.used_by` is of the settings of each program."""
 _BY_KEY = {key: setting for setting in SETTINGS for key in setting.keys}
 CONFIG_VARIABLES = ("GGSCOPE_CONFIG", "GGSCOPE_CAPTURE_CONFIG", "GGML_VIZ_CONFIG")
 """Environment variables that name the file; the first one that is set counts."""
@@ -357,6 +359,7 @@ def resolve(
     environment: Mapping[str, str],
     *,
     defaults: Mapping[str, Value] | None = None,
+    users: Collection[str] = (*TRACER, *VIEWER),
 ) -> Configuration:
     """Return the settings.
 
@@ -365,6 +368,7 @@ def resolve(
     flags : texts (or booleans) by the names of settings, those that were given only.
     file : a JSON file, or None: then the one that the environment names.
     defaults : other defaults, by the names of settings.
+    users : `TRACER` or `VIEWER`; settings of others have their defaults, unchecked.
 
     Raises
     ------
@@ -378,7 +382,8 @@ def resolve(
     problems = list(written.problems)
     for setting in SETTINGS:
         said: list[tuple[Source, str, Value]] = []
-        for kind, source, raw in _sources(setting, flags, path, written, environment):
+        sources = _sources(setting, flags, path, written, environment)
+        for kind, source, raw in sources if setting.used_by in users else ():
             try:
                 value = _checked(setting, raw, source)
             except ConfigError as error:
@@ -425,6 +430,60 @@ def _sources(
         yield Source.ENVIRONMENT, name, environment[name]
 
 
+class Reloader:
+    """Gives the settings anew when their file has changed.
+
+    A value that is wrong now stays as it was; so does everything where the file cannot
+    be read.
+
+    Attributes
+    ----------
+    current : what counts now.
+    """
+
+    def __init__(self, resolve_again: Callable[[], Configuration]) -> None:
+        """Resolve; raises ConfigError."""
+        self._resolve = resolve_again
+        self.current = resolve_again()
+        self._seen = self._stamp()
+
+    def poll(self) -> Configuration | None:
+        """Return what counts now where the file has changed, else None.
+
+        Its problems and notices are of this change.
+        """
+        stamp = self._stamp()
+        if stamp is None or stamp == self._seen:
+            return None
+        self._seen = stamp
+        anew, old = self._resolve(), self.current.settings
+        if not anew.is_read:
+            self.current = replace(self.current, problems=anew.problems, notices=())
+            return self.current
+        fixed = {o.setting.name for o in anew.origins if not o.setting.reloads}
+        kept = {name: getattr(old, name) for name in fixed | anew.wrong}
+        waiting = tuple(
+            f"{name} is changed from the next run on"
+            for name in sorted(fixed)
+            if getattr(anew.settings, name) != kept[name]
+        )
+        self.current = replace(
+            anew,
+            settings=replace(anew.settings, **kept),
+            notices=(*anew.notices, *waiting),
+        )
+        return self.current
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        if self.current.path is None:
+            return None
+        try:
+            status = os.stat(self.current.path)
+        except OSError:  # an editor may be about to put another one there
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def shown(value: Value) -> str:
     """Return a value as it would be written."""
     if isinstance(value, bool):
@@ -454,11 +513,16 @@ def as_json(configuration: Configuration) -> dict[str, dict[str, object]]:
 
 
 def as_rows(configuration: Configuration) -> list[tuple[str, str, str, str]]:
-    """Return name, value, origin, and meaning with all names, of every setting."""
+    """Return name, value, origin, and meaning with all names, of every setting.
+
+    The file is "file" in them; `Configuration.path` says which one.
+    """
     rows = []
+    place = f"{configuration.path}: "
     for origin in configuration.origins:
         setting = origin.setting
         source = "; overrules ".join([origin.source, *origin.overruled])
+        source = source.replace(place, "file: ")
         names = (f"--{setting.flag}", *setting.keys, setting.variable.lstrip("!"))
         meaning = f"{setting.help} · {' '.join(names)}"
         if setting.used_by != "both":
@@ -549,6 +613,8 @@ def _take(found: _File, path: Path, key: str, value: Any) -> None:
 
 def _unknown(path: Path, key: str, known: Iterable[str]) -> str:
     """Return a notice, with a suggestion where a name is alike."""
+    import difflib  # only for what is wrong
+
     leaf = key.rpartition(".")[2]
     by_leaf: dict[str, str] = {}
     group = key.partition(".")[0]

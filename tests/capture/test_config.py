@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ggscope_capture import config
-from ggscope_capture.__main__ import _flags, _Log, _Reload, main, parser
+from ggscope_capture.__main__ import main
 from ggscope_capture.table import table
 
 GGML_VIZ = {
@@ -333,7 +333,8 @@ def test_table_fits_the_terminal(
 
     assert main([*words, "--config", str(path)]) == 0
 
-    lines = capsys.readouterr().out.splitlines()
+    place, *lines = capsys.readouterr().out.splitlines()
+    assert place == f"file: {path}"
     assert max(map(len, lines)) <= width
     names = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert names == ["setting", *(setting.name for setting in config.SETTINGS)]
@@ -360,11 +361,8 @@ def test_command_tells_what_is_wrong_and_goes_on(
     assert main(["config", "--sample", "none"]) == 2
 
 
-def reloading(path: Path, *words: str) -> tuple[_Reload, _Log]:
-    options = parser().parse_args(["run", "--config", str(path), *words, "echo"])
-    found = config.resolve(_flags(options), path, {})
-    log = _Log(found)
-    return _Reload(options, found, log), log
+def reloading(path: Path, **flags: str) -> config.Reloader:
+    return config.Reloader(lambda: config.resolve(flags, path, {}, users=config.TRACER))
 
 
 def rewritten(path: Path, document: object) -> None:
@@ -376,37 +374,51 @@ def rewritten(path: Path, document: object) -> None:
 
 def test_changed_file_changes_what_may_change_while_it_runs(tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", {"cli": {"verbose": False}})
-    reload, log = reloading(path, "--max-records", "9")
-    assert reload() is None
+    reloader = reloading(path, max_records="9")
+    assert reloader.poll() is None
 
     rewritten(path, SEED)
-    anew = reload()
+    anew = reloader.poll()
 
     assert anew is not None
-    assert anew.max_records == 9  # the flag goes before the file
-    assert (anew.op_timing, anew.memory_tracking) == (False, False)
-    assert anew.ggmlviz == "whisper_trace.ggmlviz"
-    assert log.configuration.least_level == "DEBUG"
-    assert log.configuration.settings.log_prefix == "[WHISPER_DEMO]"
-    assert log.configuration.settings.log_timestamp
-    assert log.configuration.settings.log_thread_id
-    assert reload() is None
+    settings = anew.settings
+    assert settings.max_records == 9  # the flag goes before the file
+    assert (settings.op_timing, settings.memory_tracking) == (False, False)
+    assert settings.ggmlviz == "whisper_trace.ggmlviz"
+    assert anew.least_level == "DEBUG"
+    assert settings.log_prefix == "[WHISPER_DEMO]"
+    assert (settings.log_timestamp, settings.log_thread_id) == (True, True)
+    assert reloader.poll() is None
 
 
-def test_wrong_value_in_a_changed_file_leaves_the_old_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_value_in_a_changed_file_leaves_the_old_one(tmp_path: Path) -> None:
     path = written(tmp_path / "c.json", {"instrumentation": {"sample_every": 3}})
-    reload, _ = reloading(path)
+    reloader = reloading(path)
 
     instrumentation = {"sample_every": "x", "layers": "2", "ring_records": 64}
     rewritten(path, {"instrumentation": instrumentation})
-    anew = reload()
+    anew = reloader.poll()
     rewritten(path, "{ half written")
+    torn = reloader.poll()
+    path.unlink()
 
     assert anew is not None
-    assert (anew.sample_every, anew.layers, anew.ring_records) == (3, (2,), 0)
-    assert reload() is None
-    told = capsys.readouterr().err.splitlines()
-    assert ["sample_every" in told[0], "ring_records" in told[1]] == [True, True]
-    assert "is not JSON" in told[2]
+    assert torn is not None
+    settings = anew.settings
+    assert (settings.sample_every, settings.layers) == (3, (2,))
+    assert settings.ring_records == 0  # of the next run
+    assert [len(anew.problems), len(anew.notices)] == [1, 1]
+    assert torn.settings == settings
+    assert "is not JSON" in torn.problems[0]
+    assert reloader.poll() is None  # an editor may put it there again
+
+
+def test_each_program_checks_its_own_settings(tmp_path: Path) -> None:
+    document = {"cli": {"polling_interval_ms": "x"}, "instrumentation": {"layers": "x"}}
+    path = written(tmp_path / "c.json", document)
+
+    of_tracer = config.resolve({}, path, {}, users=config.TRACER)
+    of_viewer = config.resolve({}, path, {}, users=config.VIEWER)
+
+    assert of_tracer.wrong == {"layers"}
+    assert of_viewer.wrong == {"poll_interval_ms"}

@@ -442,7 +442,7 @@ def test_configuration_of_ggml_viz_documents_records(
     lines = [
         line for line in done.stderr.decode().splitlines() if "[LLAMA_DEMO]" in line
     ]
-    form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[LLAMA_DEMO\]: \[\d+\] \S.*"
+    form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \[LLAMA_DEMO\]: \[\d+\] \S.*"
     assert lines
     assert all(re.fullmatch(form, line) for line in lines)
     assert sum("unknown key instrumentation.coulour" in line for line in lines) == 1

@@ -1,5 +1,6 @@
 """How the command line is tested: in this process, or as users start it."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ggscope import cli
+from ggscope.live.options import OPTIONS
 from ggscope.readers import plugins
 from support import ROOT
 
@@ -75,6 +77,13 @@ def plugin_folder(tmp_path_factory, monkeypatch) -> Path:
     plugins.reload()
     yield folder
     plugins.reload()
+
+
+@pytest.fixture(autouse=True)
+def _live_options(monkeypatch) -> None:
+    """Put back what a command takes from settings."""
+    for field in dataclasses.fields(OPTIONS):
+        monkeypatch.setattr(OPTIONS, field.name, getattr(OPTIONS, field.name))
 
 
 @pytest.fixture

@@ -59,13 +59,21 @@ def test_live_ends_when_the_time_is_over(run, tmp_path):
 
 def test_script_that_waits_for_any_program_gets_its_lines(run, tmp_path, monkeypatch):
     monkeypatch.delenv("GGSCOPE_RING", raising=False)
-    answer = run("live", "4000000001", "--json", "--seconds", "0.2")
+    answer = run("live", str(os.getpid()), "--json", "--seconds", "0.2")
 
     (line,) = lines(answer.out)
     assert answer.code == 0
     assert line.keys() == KEYS
     assert (line["records"], line["state"]) == (0, "waiting")
-    assert "there is no ring of a running program" in answer.err
+    assert f"process {os.getpid()} is not traced yet" in answer.err
+
+
+def test_process_that_is_not_there_is_not_waited_for(run):
+    answer = run("live", "4000000001")
+
+    assert answer.code == 1
+    assert answer.out == ""
+    assert "4000000001" in answer.err
 
 
 def test_live_may_take_longer_than_ten_minutes(capsys):

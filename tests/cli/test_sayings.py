@@ -174,5 +174,5 @@ def test_live_tells_of_a_ring_only_where_there_is_one(
     monkeypatch.setattr(live, "wanted_path", lambda _: None)
     none = run("live", "--seconds", "0.1")
 
-    assert_sides("there is no ring of a running program.", none.err, there.err)
+    assert_sides("there is no ring of a running program yet.", none.err, there.err)
     assert_sides("* records, */s, lost *, lag *", there.out, none.out)

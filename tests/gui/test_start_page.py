@@ -12,6 +12,7 @@ from ggscope.gui.dialogs.window_dialogs import name_filters
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages import start
 from ggscope.gui.pages.start import FileRow, StartPage, samples
+from ggscope.live.options import OPTIONS
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import RECENT_SEPARATOR, Settings
 from sentences import assert_sides
@@ -146,3 +147,34 @@ def test_everything_fits_small_windows(
     qtbot.waitUntil(lambda: scroll.verticalScrollBar().maximum() == 0)
 
     assert scroll.horizontalScrollBar().maximum() == 0
+
+
+def test_event_stream_that_the_settings_name_is_offered(
+    page: StartPage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not page.follow_button.isVisible()
+    monkeypatch.setattr(OPTIONS, "output", "/tmp/a & b.ggmlviz")
+    monkeypatch.setattr(OPTIONS, "output_source", "GGML_VIZ_OUTPUT")
+    page.refresh()
+
+    with qtbot.waitSignal(page.follow_requested) as asked:
+        page.follow_button.click()
+
+    assert page.follow_button.isVisible()
+    assert page.follow_button.text() == "Follow a && b.ggmlviz"
+    assert "GGML_VIZ_OUTPUT" in page.follow_button.toolTip()
+    assert asked.args == ["/tmp/a & b.ggmlviz"]
+
+
+def test_offered_stream_opens_in_a_tab_that_follows(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stream = str(tmp_path / "later.ggmlviz")
+    monkeypatch.setattr(OPTIONS, "output", stream)
+    window.start_page.refresh()
+
+    window.start_page.follow_button.click()
+
+    assert window.document is not None
+    assert window.document.live is not None
+    assert window.document.live.wanted == stream

@@ -16,18 +16,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.arguments import parse
+from ggscope.cli.logs import LogLine, set_up
 from ggscope.cli.output import ERROR, GOOD, INTERRUPTED, SIGNALLED, code_of
 from ggscope.errors import Cancelled, TraceError
-from ggscope.text import one_line
 
 logger = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 _WITH_WINDOW = ("open", "bench", "self-test")
-_WITHOUT_LIBRARY = ("open", "live", "readers", "completion", "man")
+_WITHOUT_LIBRARY = ("open", "live", "readers", "config", "completion", "man")
 """Commands that read nothing; the window tells by itself what is missing."""
+_CONFIG_FLAGS = (
+    "config",
+    "log_level",
+    "log_timestamp",
+    "log_thread_id",
+    "log_prefix",
+    "poll_interval_ms",
+)
+_CONFIG_PREFIXES = ("GGML_VIZ_", "GGSCOPE_C", "GGSCOPE_LIVE", "GGSCOPE_POLL")
+"""Flags, and beginnings of variables, that say something of settings."""
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 """What terminals, service managers and shells send; some systems lack the last."""
 
@@ -83,6 +94,8 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def _run(arguments: Namespace) -> int:
     """Run the command; each imports no more than it needs."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    logger.debug("ggscope %s, Python %s, %s", __version__, version, arguments.command)
     if arguments.command not in _WITHOUT_LIBRARY:
         from ggscope.native.library import library
 
@@ -117,6 +130,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.live import run
         case "bench":
             from ggscope.cli.bench import run
+        case "config":
+            from ggscope.cli.config import run
         case "completion" | "man":
             from ggscope.cli.shell import run
         case "self-test":
@@ -185,31 +200,51 @@ def _few_collections(arguments: Namespace) -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-class _LogLine(logging.Formatter):
-    """Keeps a message in one line, whatever names are in it."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's
-        record.message = one_line(record.message)
-        return super().formatMessage(record)
-
-
 def _set_up(arguments: Namespace) -> None:
     if arguments.safe_mode:
         # Read by the registry, and inherited by processes started from here.
         os.environ["GGSCOPE_SAFE_MODE"] = "1"
-    steps = {0: logging.WARNING, 1: logging.INFO}
-    level = steps.get(arguments.verbose, logging.DEBUG)
-    if arguments.log_level is not None:
-        level = getattr(logging, arguments.log_level.upper())
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_LogLine("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
+    arguments.reload = arguments.configuration = None
+    if _is_configured(arguments):
+        _configure(arguments)
+    else:
+        set_up("DEBUG" if arguments.verbose > 1 else "WARN", LogLine())
     for option in ("port", "web", "no_hook"):
         if getattr(arguments, option):
             output.say(
                 f"note: --{option.replace('_', '-')} is accepted for ggml-viz users "
                 "and does nothing here."
             )
+
+
+def _is_configured(arguments: Namespace) -> bool:
+    """Tell whether anything but defaults can count; most starts do without."""
+    given = (getattr(arguments, name, None) is not None for name in _CONFIG_FLAGS)
+    return (
+        arguments.verbose == 1
+        or any(given)
+        or any(name.startswith(_CONFIG_PREFIXES) for name in os.environ)
+    )
+
+
+def _configure(arguments: Namespace) -> None:
+    """Let flags, file and environment count, and the file whenever it changes."""
+    from ggscope.cli import config
+
+    reloader = config.reloader(arguments)
+    config.apply(reloader.current)
+    if arguments.command != "config":
+        config.tell(reloader.current)
+
+    def reload() -> None:
+        found = reloader.poll()
+        if found is not None:
+            config.apply(found)
+            for text in (*found.problems, *found.notices):
+                logger.warning("%s", text)
+
+    arguments.configuration = reloader.current
+    arguments.reload = reload if reloader.current.path is not None else None
 
 
 def _report_fault(error: Exception, *, is_verbose: bool) -> None:

@@ -34,6 +34,7 @@ COMMANDS = {
     "readers": "list the formats that can be read",
     "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
+    "config": "print every setting, and where each one comes from",
     "completion": "print a script that completes ggscope in a shell",
     "man": "print the manual page",
 }
@@ -44,6 +45,7 @@ A file that is named like a command is opened as ./info."""
 _REPLACES = "replace files that are there; "
 _WRITING = ("export", "convert", "check", "report")
 SHELLS = ("bash", "zsh", "fish")
+_LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
 _TABLE_FORMATS = ("table", "csv", "json")
 
 
@@ -201,11 +203,27 @@ def _common() -> _Parser:
         help="say more; twice for everything",
     )
     group.add_argument(
-        "--log-level",
-        metavar="LEVEL",
-        choices=("debug", "info", "warning", "error"),
-        help="debug, info, warning or error",
+        "-c",
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a JSON file with settings, such as ggml-viz's; ggscope config --explain "
+        "has its keys",
     )
+    group.add_argument(
+        "--log-level",
+        type=str.lower,
+        metavar="LEVEL",
+        choices=_LOG_LEVELS,
+        help="debug, info, warning, error or fatal",
+    )
+    for name, text in (("timestamp", "time"), ("thread-id", "thread")):
+        group.add_argument(
+            f"--log-{name}",
+            action=argparse.BooleanOptionalAction,
+            help=f"log lines with the {text}",
+        )
+    group.add_argument("--log-prefix", metavar="TEXT", help="what log lines begin with")
     group.add_argument(
         "-V", "--version", action="version", version=f"ggscope {__version__}"
     )
@@ -310,6 +328,7 @@ def _add_open(parser: _Parser) -> None:
         help="follow a program that runs, in a window of its own; without a value the "
         "ring of GGSCOPE_RING, else the newest there is, or the next",
     )
+    _add_poll_interval(parser)
     parser.add_argument(
         "--demo",
         action="store_true",
@@ -473,6 +492,7 @@ def _add_live(parser: _Parser) -> None:
         help="then write what was recorded: records of 256 bytes with their sidecar, "
         "or a copy of the file that grew",
     )
+    _add_poll_interval(parser)
 
 
 def _add_cache(parser: _Parser) -> None:
@@ -820,6 +840,31 @@ def _add_bench(parser: _Parser) -> None:
     )
 
 
+def _add_config(parser: _Parser) -> None:
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say what each setting means, and its flag, key and variable",
+    )
+    parser.add_argument(
+        "-l",
+        "--live",
+        action="store_const",
+        const="",
+        help="as of ggscope open, to see where a value comes from",
+    )
+    _add_poll_interval(parser)
+
+
+def _add_poll_interval(parser: _Parser) -> None:
+    parser.add_argument(
+        "--poll-interval",
+        dest="poll_interval_ms",
+        metavar="MS",
+        help="read what is followed so often; 0, the default: as fast as news comes",
+    )
+
+
 def _add_completion(parser: _Parser) -> None:
     parser.add_argument(
         "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
@@ -870,6 +915,7 @@ _OWN = {
     "residency": _add_residency,
     "live": _add_live,
     "bench": _add_bench,
+    "config": _add_config,
     "completion": _add_completion,
     "self-test": _add_self_test,
 }

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.live.follow import follow, wanted_path
+from ggscope.live.follow import follow, waiting_words, wanted_path
 from ggscope.live.keeping import write_kept
+from ggscope.live.options import OPTIONS
 from ggscope.live.source import Heard, LiveSource, State
 from ggscope.model.units import format_count
 from ggscope.text import json_text, one_line
@@ -20,14 +21,13 @@ def run(arguments: Namespace) -> int:
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds
-    path = _found(arguments.file, until, is_json=arguments.json)
+    path = _found(arguments, until)
     if path is None:
-        output.say("there is no ring of a running program.")
         return GOOD
     source = follow(path, keeps_spans=False, keeps_records=bool(arguments.save))
     try:
         try:
-            _watch(source, until, is_json=arguments.json)
+            _watch(source, until, arguments)
         except KeyboardInterrupt:
             if not arguments.save:
                 raise
@@ -44,16 +44,26 @@ def run(arguments: Namespace) -> int:
     return GOOD
 
 
-def _found(text: str | None, until: float | None, *, is_json: bool) -> Path | None:
+def _found(arguments: Namespace, until: float | None) -> Path | None:
     """Wait for something to follow; None where the time was over before.
 
     A script gets its line a second meanwhile, too.
+
+    Raises
+    ------
+    LiveError
+        If there is no such process.
     """
+    text: str | None = arguments.file
     line_at = time.monotonic()
+    words = ""
     while (path := wanted_path(text)) is None:
+        if words != (now_words := waiting_words(text)):
+            words = now_words
+            output.say(f"{words}.")
         now = time.monotonic()
         is_over = until is not None and now >= until
-        if is_json and (is_over or now - line_at >= 1):
+        if arguments.json and (is_over or now - line_at >= 1):
             line_at += 1
             output.emit(_line(Heard(), 0.0, -1, is_json=True))
             output.flush()
@@ -63,7 +73,7 @@ def _found(text: str | None, until: float | None, *, is_json: bool) -> Path | No
     return path
 
 
-def _watch(source: LiveSource, until: float | None, *, is_json: bool) -> None:
+def _watch(source: LiveSource, until: float | None, arguments: Namespace) -> None:
     line_at = told_at = time.monotonic()
     told = 0
     lag_ns, words = -1, ""
@@ -80,12 +90,20 @@ def _watch(source: LiveSource, until: float | None, *, is_json: bool) -> None:
         if now - line_at >= 1 or is_over:
             line_at += 1
             rate = (heard.records - told) / max(now - told_at, 1e-9)
-            output.emit(_line(heard, rate, lag_ns, is_json=is_json))
+            output.emit(_line(heard, rate, lag_ns, is_json=arguments.json))
             output.flush()
+            if arguments.reload is not None:
+                arguments.reload()
             told, told_at, lag_ns = heard.records, now, -1
         if is_over:
             return
-        time.sleep(1 / _POLLS_PER_SECOND)
+        time.sleep(_rest(heard))
+
+
+def _rest(heard: Heard) -> float:
+    """Return the seconds until the next poll; a ring must not fill meanwhile."""
+    usual = 1 / _POLLS_PER_SECOND
+    return usual if heard.fill >= 0 or not OPTIONS.poll_s else min(OPTIONS.poll_s, 1)
 
 
 def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:

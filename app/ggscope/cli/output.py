@@ -19,8 +19,10 @@ from typing import TextIO, cast
 from ggscope.errors import (
     AmbiguousFormatError,
     ExportError,
+    QueryError,
     TraceError,
     UnknownFormatError,
+    UsageError,
 )
 from ggscope.text import one_line, plain
 
@@ -158,6 +160,21 @@ def emit_bytes(pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         with _explained():
             stream.buffer.write(piece)
+
+
+def width() -> int:
+    """Return the columns of the terminal; 80 where the output goes elsewhere.
+
+    The variable COLUMNS goes before.
+    """
+    given = os.environ.get("COLUMNS", "")
+    columns = int(given) if given.isdecimal() else 0
+    if columns <= 0:
+        try:
+            columns = os.get_terminal_size(_out().fileno()).columns
+        except (OSError, ValueError):
+            columns = 0
+    return columns or 80
 
 
 def tell(text: str) -> None:
@@ -300,6 +317,8 @@ def code_of(error: TraceError) -> int:
     """Return the exit code that a failure stands for."""
     if isinstance(error, UnknownFormatError | AmbiguousFormatError):
         return FORMAT
+    if isinstance(error, QueryError | UsageError):
+        return USAGE
     return ERROR
 
 

@@ -1,5 +1,6 @@
 """Open the files of a command, one after the other, with progress on a terminal."""
 
+import logging
 import os
 import sys
 import time
@@ -27,6 +28,8 @@ from ggscope.readers.registry import open_trace, role_of
 
 if TYPE_CHECKING:
     from ggscope.model.selection import ColorBy
+
+logger = logging.getLogger(__name__)
 
 _ASK_FOR_MODELS = ("info", "check", "hot", "cache")
 """Commands that say what only a model or its map can tell."""
@@ -76,6 +79,21 @@ def load(path: Path, arguments: Namespace, *, takes_sidecar: bool = True) -> Tra
     ReadError, Cancelled
         As `open_trace` and `open_parts`.
     """
+    began = time.monotonic()
+    trace = _read(path, arguments, takes_sidecar=takes_sidecar)
+    logger.info(
+        "%s: read by %s in %.3f s: %d records, %d spans, %d warnings",
+        path,
+        trace.info.reader_id,
+        time.monotonic() - began,
+        trace.info.n_records,
+        len(trace.spans),
+        len(trace.warnings),
+    )
+    return trace
+
+
+def _read(path: Path, arguments: Namespace, *, takes_sidecar: bool) -> Trace:
     options = reader_options(arguments)
     admit = None if arguments.force else _Guard(path, options)
     with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:

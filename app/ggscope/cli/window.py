@@ -19,6 +19,7 @@ def run(arguments: Namespace) -> int:
         from ggscope.cli.desktop import run as run_desktop
 
         return run_desktop(arguments)
+    _follow_where_wanted(arguments)
     missing = [path for path in arguments.files if not path.exists()]
     for path in missing:
         output.complain(f"{path}: the file does not exist. Check the path.")
@@ -42,6 +43,21 @@ def run(arguments: Namespace) -> int:
     finally:
         if found.door is not None:
             found.door.close()
+
+
+def _follow_where_wanted(arguments: Namespace) -> None:
+    """Let ``--live``, or the live mode of the settings, be about the file named.
+
+    ggml-viz is called ``--live [options] FILE``. Live mode of a file of settings opens
+    several files as they are.
+    """
+    found = arguments.configuration
+    if arguments.live is None and found is not None and found.settings.live:
+        arguments.live = (
+            "" if len(arguments.files) <= 1 and not arguments.demo else None
+        )
+    if arguments.live == "" and len(arguments.files) == 1:
+        arguments.live = str(arguments.files.pop())
 
 
 def _run(paths: list[Path], arguments: Namespace, door: "Door | None") -> int:

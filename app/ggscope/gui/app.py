@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 import platformdirs
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon, QSurfaceFormat
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 KEYS_FILE = "keys.json"
 _AHEAD_MS = 2_000
+_RELOAD_MS = 500
+"""So often it is looked whether the file with settings has changed."""
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALLED = 128
 _SWITCH_S = 0.001
@@ -196,7 +198,8 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
     ----------
     options : attributes of the command line's ``open``: reader, ops, option, theme,
         software_gl, safe_mode, range, layout, records, names, force, beside,
-        live, demo. Missing ones count as not given.
+        live, demo, and reload, which takes settings anew where their file has changed.
+        Missing ones count as not given.
     door : where later starts hand their files over; closed when the window closes.
     """
     app = create_app([sys.argv[0] or "ggscope"])
@@ -226,6 +229,11 @@ def run(paths: Sequence[Path], options: object = None, door: Door | None = None)
         app.file_requested.connect(window.open_requested)
         for path in app.take_queued_files():
             window.open_requested(path)
+    reload = getattr(options, "reload", None)
+    if reload is not None:
+        watch = QTimer(window, interval=_RELOAD_MS)
+        watch.timeout.connect(reload)
+        watch.start()
     reception = None if door is None else _reception(door, app, window)
     # The icon is read and drawn after the window is out.
     later(window, set_icon)

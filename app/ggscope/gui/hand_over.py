@@ -112,7 +112,10 @@ def letter_of(paths: Sequence[Path], arguments: object) -> Letter | None:
     by what is said of a window and not of its files, or a file is one that only this
     process has, such as ``/dev/stdin`` or a pipe.
     """
-    own = ("new_window", "theme", "layout", "software_gl", "safe_mode", "demo")
+    own = [
+        *("new_window", "theme", "layout", "software_gl", "safe_mode", "demo"),
+        *("config", "poll_interval_ms"),
+    ]
     if any(getattr(arguments, name, None) for name in own):
         return None
     if getattr(arguments, "live", None) is not None:

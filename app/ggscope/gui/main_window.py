@@ -563,6 +563,7 @@ class MainWindow(QMainWindow):
         self.start_page = StartPage(self.settings, desk)
         self.start_page.open_requested.connect(self.open_dialog)
         self.start_page.record_requested.connect(self._on_record_requested)
+        self.start_page.follow_requested.connect(self.follow)
         self.start_page.file_chosen.connect(self._on_file_chosen)
         self._stack = QStackedWidget(desk)
         self._blank = QWidget(desk)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from ggscope.errors import LiveError
 from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
+from ggscope.live.options import OPTIONS
 from ggscope.live.program import ProgramSource
-from ggscope.live.ring import MAGIC, writer_of
+from ggscope.live.ring import MAGIC, is_alive, writer_of
 from ggscope.live.source import LiveSource
 from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
 
@@ -86,20 +87,46 @@ def rings() -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
+def is_process(text: str) -> bool:
+    """Tell whether what is to be followed is the number of a process, not a file."""
+    return text.isdecimal() and not Path(text).exists()
+
+
+def waiting_words(text: str | None) -> str:
+    """Return what is waited for where `wanted_path` finds nothing.
+
+    Raises
+    ------
+    LiveError
+        If it cannot come: there is no such process.
+    """
+    if text is not None and is_process(text):
+        if not is_alive(int(text)):
+            raise LiveError(f"there is no process {text}, and no ring of it")
+        return f"process {text} is not traced yet"
+    words = "there is no ring of a running program yet"
+    if OPTIONS.output:
+        words += f", and no {OPTIONS.output} ({OPTIONS.output_source})"
+    return words
+
+
 def wanted_path(text: str | None) -> Path | None:
     """Return what is to be followed: a file, the ring of a process, or any ring.
 
     `text` is a path or the number of a process, the program's or its launcher's; None:
-    the ring that the environment names, else the newest of a program that runs. What
-    others have left is not waited for, and is offered elsewhere. None where there is
-    no such ring yet.
+    the ring that the environment names, else the newest of a program that runs, else
+    the event stream that the settings name, where it is there. What others have left
+    is not waited for, and is offered elsewhere. None where there is nothing yet.
     """
     if text is None:
         named = os.environ.get(RING_VARIABLE)
         if named:
             return Path(named)
-        return next((path for path in rings() if writer_of(path)[1]), None)
-    if text.isdecimal() and not Path(text).exists():
+        running = next((path for path in rings() if writer_of(path)[1]), None)
+        stream = Path(OPTIONS.output) if OPTIONS.output else None
+        # A traced program writes its stream when it ends; its ring tells all before.
+        return running or (stream if stream and stream.exists() else None)
+    if is_process(text):
         found = rings()
         mine = [path for path in found if path.name.startswith(f"{_PREFIX}{text}-")]
         mine += [path for path in found if writer_of(path)[0] == int(text)]

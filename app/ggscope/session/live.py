@@ -17,7 +17,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import LiveError
-from ggscope.live.follow import follow, wanted_path
+from ggscope.live.follow import follow, waiting_words, wanted_path
+from ggscope.live.options import OPTIONS
 from ggscope.live.source import NANO, Heard, Kept, LiveSource, State
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes, format_count
@@ -181,10 +182,10 @@ class Listener(threading.Thread):
             now = time.monotonic()
             source = self._source or self._find()
             if source is None:
-                words = "there is no ring of a running program yet"
                 if self._end.is_set():
                     self._last(None, Phase.STOPPED)
                     return
+                words = waiting_words(self._wanted)
                 self._tell(now, Meters(heard=Heard(words=words)))
                 self._rest(_LOOK_S)
                 continue
@@ -204,6 +205,8 @@ class Listener(threading.Thread):
         """Return the seconds until the next poll, where nothing is to be shown."""
         if meters.phase is Phase.WAITING:
             return _LOOK_S
+        if OPTIONS.poll_s:  # a ring loses records where it is not emptied
+            return min(OPTIONS.poll_s, _SLOW_S if meters.heard.fill >= 0 else 60.0)
         if now - self._news_at >= _QUIET_S:
             return _SLOW_S
         n_new = meters.heard.records - self._n_known

@@ -22,8 +22,10 @@ from PySide6.QtWidgets import (
 
 from ggscope import assets
 from ggscope.gui.widgets import button, label, set_property
+from ggscope.live.options import OPTIONS
 from ggscope.model.units import format_bytes
 from ggscope.session.settings import RECENT_SEPARATOR, Settings
+from ggscope.text import caption
 from ggscope.views.base.plain import ElidedLabel, Label, set_tip
 from ggscope.views.base.view import guarded
 
@@ -63,6 +65,8 @@ _KEYS = (
     ("?", "all keys"),
 )
 _KEY_COLUMNS = 4
+_MOST_LETTERS = 32
+"""Of a file's name on a button."""
 
 
 def samples() -> tuple[Path, ...]:
@@ -83,6 +87,7 @@ class StartPage(QWidget):
 
     open_requested = Signal()
     record_requested = Signal()
+    follow_requested = Signal(str)
     file_chosen = Signal(str)
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
@@ -112,6 +117,24 @@ class StartPage(QWidget):
         names = [str(path) for path in samples()]
         self.sample_rows = self._fill(self._sample_box, names, _sample_words)
         self._no_recent.setVisible(not self.recent_rows)
+        self._show_output()
+
+    def _show_output(self) -> None:
+        """Offer to follow the event stream that the environment or a file names."""
+        path = OPTIONS.output
+        self.follow_button.setVisible(bool(path))
+        if path:
+            name = Path(path).name
+            if len(name) > _MOST_LETTERS:
+                name = f"{name[: _MOST_LETTERS // 2]}…{name[-_MOST_LETTERS // 2 :]}"
+            text = self.tr("Follow {0}").format(name)
+            self.follow_button.setText(caption(text))
+            self.follow_button.setAccessibleName(text)
+            tip = self.tr("Follow {0} live, named by {1}")
+            set_tip(self.follow_button, tip.format(path, OPTIONS.output_source))
+
+    def _on_follow(self) -> None:
+        self.follow_requested.emit(OPTIONS.output)
 
     def showEvent(self, event: object) -> None:
         """Look again: files come and go."""
@@ -168,6 +191,7 @@ class StartPage(QWidget):
             area,
             tip=self.tr("Run a llama.cpp and watch what it computes"),
         )
+        self.follow_button = button("", self._on_follow, area)
         box = QVBoxLayout(area)
         box.setContentsMargins(24, 12, 24, 12)
         box.setSpacing(8)
@@ -180,6 +204,7 @@ class StartPage(QWidget):
         row.addStretch(1)
         row.addWidget(self.open_button)
         row.addWidget(self.record_button)
+        row.addWidget(self.follow_button)
         row.addStretch(1)
         box.addSpacing(6)
         box.addLayout(row)
