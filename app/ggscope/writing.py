@@ -24,7 +24,6 @@ import logging
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
 import time
@@ -80,7 +79,11 @@ class _Place:
 
 
 def write_file(
-    target: Path | str, content: bytes | Iterable[bytes], *, overwrite: bool = True
+    target: Path | str,
+    content: bytes | Iterable[bytes],
+    *,
+    overwrite: bool = True,
+    follows_links: bool = True,
 ) -> None:
     """Write a file whole or not at all.
 
@@ -88,6 +91,8 @@ def write_file(
     ----------
     content : the bytes, or pieces of them, which are asked for one at a time.
     overwrite : whether what is there may be replaced; see the module.
+    follows_links : whether a link in its place may lead to another file; else it is
+        refused.
 
     Raises
     ------
@@ -102,6 +107,8 @@ def write_file(
     target = Path(target)
     pieces = (content,) if isinstance(content, bytes) else content
     place = _place(target, overwrite=overwrite)
+    if not follows_links and place.path != target:
+        raise WriteError(f"{target} cannot be written: it is a link.", path=target)
     if place.is_stream:
         _pour(place.path, pieces, target)
         return
@@ -227,10 +234,8 @@ def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) ->
             if name.endswith(".set"):
                 if finishes:
                     _finish(path, folder, overwrite=overwrite)
-            elif path.is_dir():
-                shutil.rmtree(path)
             else:
-                path.unlink()
+                _remove(path)
             logger.info("%s, left by a killed process, is dealt with", path)
 
 
@@ -401,11 +406,33 @@ def _clear_away(*paths: Path) -> None:
     """Remove what this process has made: `paths`, or at its end whatever is left."""
     for path in paths or tuple(_mine):
         with contextlib.suppress(OSError):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+            _remove(path)
         _mine.discard(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a temporary file, or a folder of them; raises OSError.
+
+    A folder goes file by file, and only those of this user: what else lies there
+    stays, with the folder, since nothing here was put into it by this program.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    if sys.platform == "win32":
+        for each in path.iterdir():
+            each.unlink()
+    else:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(path, flags)
+        try:
+            for name in os.listdir(folder):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                    os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
+    path.rmdir()
 
 
 # Workers that are still writing when the process ends run no code of their own.
@@ -552,7 +579,7 @@ def _finish(complete: Path, folder: Path, *, overwrite: bool) -> None:
             left,
         )
         return
-    shutil.rmtree(complete)
+    _remove(complete)
     logger.warning("%s: what a killed process was writing here is complete now", folder)
 
 

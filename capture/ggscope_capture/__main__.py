@@ -436,33 +436,30 @@ def _rings(options: argparse.Namespace) -> int:
 def _recover(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import target_of
+    from ggscope_capture.recording_folder import FOLDER_SUFFIX
     from ggscope_capture.ring import RingError
 
     configuration = _configuration(options)
     settings, path = configuration.settings, _ring(options.ring)
     command = [str(path)]
-    folder = path
     try:
-        if not path.is_dir():
+        if path.is_dir():
+            place = recording.finished(path)
+            identity = recording.ring_identity(place)
+        else:
             target = target_of(settings, command)
-            folder = target.with_name(f"{target.name}.partial")
+            folder = target.with_name(f"{target.name}{FOLDER_SUFFIX}")
             recorder = recording.Recorder.begin(path, folder, settings)
-            folder = recorder.folder
+            place, identity = recorder.place, recorder.ring.identity
             _follow(recorder, settings)
             recorder.finish()
-        elif not (folder / "control").exists():
-            ring = recording.ring_of(folder)
-            raise _CommandError(
-                f"{folder} goes on in {ring}: name that"
-                if ring
-                else f"{folder} lacks its last part, and its ring is gone"
-            )
-        written = _writer(settings, command)(folder, settings, 0)
+        written = _writer(settings, command)(place.path, settings, 0)
     except (OSError, RingError) as error:
         raise _CommandError(f"{path}: {error}") from error
-    shutil.rmtree(folder, ignore_errors=True)
     for each in written:
         say(str(each))
+    if not place.remove(identity):
+        complain(f"{place.path} stays: not all in it is of this recording")
     return 0
 
 

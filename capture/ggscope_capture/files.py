@@ -12,19 +12,20 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(target: Path, *, follows_links: bool = True) -> Iterator[Path]:
     """Give a temporary path to write to; rename it to `target` at the end.
 
     What was there stays as it was until the new content is complete, and for good
-    where the body raises. A link stays; the file it leads to is replaced. Folders
-    above it are made.
+    where the body raises. A link stays, and the file it leads to is replaced, unless
+    `follows_links` is false. Folders above it are made.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    target = Path(os.path.realpath(target))
+    if follows_links:
+        target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".ggscope-{secrets.token_hex(8)}.tmp"
     try:
@@ -39,7 +40,7 @@ def replacing(target: Path) -> Iterator[Path]:
             temporary.unlink()
 
 
-def write(target: Path, content: bytes) -> None:
+def write(target: Path, content: bytes, *, follows_links: bool = True) -> None:
     """Write `content` to a file, whole or not at all; raises OSError."""
-    with replacing(target) as temporary:
+    with replacing(target, follows_links=follows_links) as temporary:
         temporary.write_bytes(content)

@@ -32,7 +32,15 @@ from ggscope_capture.child import (
 from ggscope_capture.config import Configuration, Settings
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import RECORD, RING_PAGE, NotReadyError, RingError
+from ggscope_capture.recording_folder import NOTE_SUFFIX
+from ggscope_capture.regular_file import is_own_file
+from ggscope_capture.ring import (
+    DEFS_SUFFIX,
+    RECORD,
+    RING_PAGE,
+    NotReadyError,
+    RingError,
+)
 
 _LOOK_S = 0.2
 """So often a new ring is looked for, and the settings' file."""
@@ -187,7 +195,9 @@ class Launch:
         for path in sorted(ring.parent.glob(f"{ring.name}*")):
             if path in self._recorders or path in self._refused:
                 continue
-            if path.suffix in {".defs", recording.PLACE_SUFFIX, ".tmp"}:
+            if path.suffix in {DEFS_SUFFIX, NOTE_SUFFIX, ".tmp"}:
+                continue
+            if not is_own_file(path):  # somebody else's, in a folder for all
                 continue
             n = len(self._recorders)
             try:
@@ -266,14 +276,20 @@ class Launch:
                     f"`ggscope-capture recover '{folder}' -o OUT.bin` writes it",
                 )
                 continue
-            shutil.rmtree(folder, ignore_errors=True)
+            if not recorder.remove():
+                self.say("WARN", f"{folder} stays: it holds files of others")
             is_named = recorder.settings.output or recorder.settings.ggmlviz
             told = "INFO" if is_named else "WARN"
             self.say(told, f"wrote {' and '.join(map(str, written))}")
-        for path in ring.parent.glob(f"{ring.name}*"):
-            if path not in self._refused:
-                recording.remove(path)
+        self._remove_rest(ring)
         return total
+
+    def _remove_rest(self, ring: Path) -> None:
+        """Remove what rings of this run have left that never were whole."""
+        for path in ring.parent.glob(f"{ring.name}*"):
+            name = path.name.removesuffix(DEFS_SUFFIX).removesuffix(NOTE_SUFFIX)
+            if path.with_name(name) not in self._refused and is_own_file(path):
+                path.unlink()
 
     def _explain_silence(self, pid: int) -> None:
         """Say why nothing came in the first seconds, where that can be known."""
@@ -365,9 +381,10 @@ def _without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
     if not re.search(r"[\s:;]", str(library)):
         return library
     folder = Path(tempfile.mkdtemp(prefix="ggscope-", dir=ring_folder()))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    stack.callback(folder.rmdir)
     link = folder / "tracer.so"
     link.symlink_to(library)
+    stack.callback(link.unlink)
     return link
 
 

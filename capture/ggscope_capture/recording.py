@@ -4,14 +4,12 @@ A recording is a folder beside the output: the first page, the lanes, the record
 the events as they came, and the definitions. It is written before the ring is told
 that its room is free, so that at every moment each record is in the ring, in the
 recording, or in both; whoever goes on after a killed launcher leaves out what is
-there twice. A small file beside the ring says where the folder is.
+there twice. A note beside the ring says where the folder is.
 """
 
 import contextlib
 import json
 import os
-import secrets
-import shutil
 import signal
 import struct
 import time
@@ -33,8 +31,18 @@ from ggscope_capture.record import (
     to_records,
     to_sidecar,
 )
+from ggscope_capture.recording_folder import (
+    MARKER,
+    NOTE_SUFFIX,
+    RecordingFolder,
+    folder_of,
+    read_note,
+    write_note,
+)
+from ggscope_capture.regular_file import read_regular
 from ggscope_capture.ring import (
     CONTROL,
+    DEFS_SUFFIX,
     LANE,
     RECORD,
     RECORD_GRAPH,
@@ -48,16 +56,19 @@ from ggscope_capture.ring import (
     State,
     defs_path,
     frames,
+    identity_of,
     text_at,
 )
 
-PLACE_SUFFIX = ".recording"
 _AT_FIRST = {
     "events": b"",
     "records": b"",
     "facts": json.dumps({"lost": 0, "lost_events": 0}).encode(),
 }
 """What a folder has when nothing was taken yet."""
+_MAX_FACTS_BYTES = 1 << 20
+_MAX_LANES_BYTES = LANE.itemsize << 16
+_MAX_DEFINITIONS_BYTES = 1 << 28
 _FRAME = struct.Struct("<IHHQ")
 _PIECE = 1 << 18
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
@@ -93,7 +104,7 @@ class Recorder:
     """
 
     ring: Ring
-    folder: Path
+    place: RecordingFolder
     settings: Settings
     n_records: int = 0
     n_graphs: int = 0
@@ -127,44 +138,47 @@ class Recorder:
         try:
             ops = known_ops(ring.definitions())
             _take(ring)
-            identity = bytes(ring.control["identity"][0]).hex()
-            there = place_of(path, identity)
-            goes_on = there is not None and there.is_dir()
-            folder = there if goes_on and there is not None else _made(folder)
+            identity = ring.identity
+            there = folder_of(path, identity)
+            place = there or RecordingFolder.make(folder)
             try:
-                _prepare(folder, path, identity)
-                recorder = cls(ring, folder, settings, _ops=ops)
+                _prepare(place, path, identity)
+                recorder = cls(ring, place, settings, _ops=ops)
                 recorder._begun_with = filters.all_of(settings)
-                if goes_on:
+                if there is not None:
                     recorder._remember()
             except BaseException:
-                if not goes_on:
-                    shutil.rmtree(folder, ignore_errors=True)
+                if there is None:
+                    place.remove(identity)
+                place.close()
                 raise
         except BaseException:
             ring.close()
             raise
         return recorder
 
+    @property
+    def folder(self) -> Path:
+        """Where the recording is."""
+        return self.place.path
+
     def _remember(self) -> None:
         """Learn what the folder has, so that nothing is taken twice.
 
         Whoever wrote it may have been killed in the middle of a record.
         """
-        records, events = _records(self.folder), self.folder / "events"
-        with contextlib.suppress(FileNotFoundError):
-            os.truncate(self.folder / "records", records.nbytes)
-            ends = [end for _, end in frames(events.read_bytes())]
-            os.truncate(events, max(ends, default=0))
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            facts = json.loads((self.folder / "facts").read_bytes())
+        records, events = _records(self.place), _content(self.place, "events")
+        self.place.cut("records", records.nbytes)
+        self.place.cut("events", max((end for _, end in frames(events)), default=0))
+        with contextlib.suppress(OSError, RingError):
             # The writer tells all that it could not place, whoever listens.
-            self._lost_before = max(int(facts["lost"]) - self.ring.dropped(), 0)
+            facts = _facts(self.place)
+            self._lost_before = max(facts["lost"] - self.ring.dropped(), 0)
             self._go_on_with(facts)
         self.n_records = len(records)
         for lane in np.unique(records["lane"]).tolist():
             self._last[lane] = int(records["t0"][records["lane"] == lane].max())
-        self._seen = {_bytes(event) for event in _events(self.folder)}
+        self._seen = {_bytes(event) for event, _ in frames(events)}
 
     def _go_on_with(self, facts: dict[str, Any]) -> None:
         """Take over what was told to the tracer before, and note what is told now."""
@@ -194,19 +208,17 @@ class Recorder:
             parts = [part[~self._is_known(part)] for part in parts]
         room = self._room()
         n = 0
+        events = self.ring.events()
+        self.n_graphs += sum(event.type == Frame.GRAPH_BEGIN for event in events)
+        new = [content for content in map(_bytes, events) if content not in self._seen]
         # Events first: whoever reads records meanwhile knows what they belong to.
-        with (self.folder / "events").open("ab") as out:
-            for event in self.ring.events():
-                self.n_graphs += event.type == Frame.GRAPH_BEGIN
-                content = _bytes(event)
-                if content not in self._seen:
-                    out.write(content)
-        with (self.folder / "records").open("ab") as out:
-            for part in parts:
-                taken = part if room is None else part[: max(room - n, 0)]
-                n += len(taken)
-                self.n_beyond_limit += len(part) - len(taken)
-                out.write(taken.tobytes())
+        self.place.append("events", new)
+        taken = []
+        for part in parts:
+            taken.append(part if room is None else part[: max(room - n, 0)])
+            n += len(taken[-1])
+            self.n_beyond_limit += len(part) - len(taken[-1])
+        self.place.append("records", [part.tobytes() for part in taken])
         self._tell()
         self.n_records += n
         self.ring.release()
@@ -225,9 +237,7 @@ class Recorder:
         )  # fmt: skip
         if told != self._told:
             self._told = told
-            temporary = self.folder / "facts.tmp"
-            temporary.write_text(told)
-            temporary.replace(self.folder / "facts")
+            self.place.write("facts", told.encode())
 
     def _is_known(self, part: NDArray[Any]) -> NDArray[np.bool_]:
         lane = int(part["lane"][0]) if len(part) else 0
@@ -289,19 +299,27 @@ class Recorder:
 
         `end` is how the program ended, where its launcher knows; see `end_of`.
         """
-        self._end = dict(end) if end is not None else end_of(self.ring)
-        self.ring.control["enabled"] = 0
+        ring, place = self.ring, self.place
+        self._end = dict(end) if end is not None else end_of(ring)
+        ring.control["enabled"] = 0
         self._left = self._commands()
         self.poll()
-        (self.folder / "control").write_bytes(self.ring.control.tobytes())
-        (self.folder / "lanes").write_bytes(self.ring.lanes.tobytes())
+        place.write("lanes", ring.lanes.tobytes())
         with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(defs_path(self.ring.path), self.folder / "definitions")
-        path = self.ring.path
-        self.ring.control["reader_pid"] = 0
-        self.ring.close()
+            place.write("definitions", _definitions(ring.path))
+        # Last: where it is, the others are.
+        place.write("control", ring.control.tobytes())
+        ring.control["reader_pid"] = 0
+        ring.close()
         if not keeps_ring:
-            remove(path)
+            remove(ring)
+
+    def remove(self) -> bool:
+        """Remove what was recorded, once it is written; tell whether the folder went.
+
+        It stays where anything else lies in it.
+        """
+        return self.place.remove(self.ring.identity)
 
 
 def end_of(
@@ -319,9 +337,9 @@ def end_of(
     elif is_running(ring):
         state = "running"
     else:
-        states = {State.ENDED: "exited", State.REPLACED: "replaced"}
+        states = {int(State.ENDED): "exited", int(State.REPLACED): "replaced"}
         # A program that is gone without a word was killed, or left by _exit.
-        state = states.get(State(ring.value("state")), "gone")
+        state = states.get(ring.value("state"), "gone")
     return {
         "state": state,
         "exit_code": code if code is not None and code >= 0 else None,
@@ -350,24 +368,28 @@ def load(folder: Path, settings: Settings) -> Recording:
     RingError
         If it is damaged.
     """
-    records = _records(folder)  # first: what they belong to is there then
-    events = _events(folder)
-    facts = json.loads((folder / "facts").read_text())
+    place = RecordingFolder(folder)
+    records = _records(place)  # first: what they belong to is there then
+    events = [event for event, _ in frames(_content(place, "events"))]
+    facts = _facts(place)
     content = b""
-    if (folder / "control").exists():
-        page = (folder / "control").read_bytes()
-        lanes = np.frombuffer((folder / "lanes").read_bytes(), LANE)
+    if place.has("control"):
+        page = place.read("control", RING_PAGE)
+        lanes = np.frombuffer(place.read("lanes", _MAX_LANES_BYTES), LANE)
         with contextlib.suppress(FileNotFoundError):
-            content = (folder / "definitions").read_bytes()
+            content = place.read("definitions", _MAX_DEFINITIONS_BYTES)
     else:
-        path = Path((folder / "ring").read_text())
+        path = place.ring()
+        if path is None:
+            raise RingError("it does not say which ring it is of")
         with Ring(path, is_owner=False) as ring:
             page, lanes = ring.control.tobytes(), ring.lanes.copy()
             facts["end"] = end_of(ring)
         with contextlib.suppress(FileNotFoundError):
-            content = defs_path(path).read_bytes()
+            content = _definitions(path)
+    place.close()
     if len(page) != RING_PAGE:
-        raise RingError(f"{folder}: the first page is not complete")
+        raise RingError("the first page is not complete")
     head = STRUCTS["defs_header"].itemsize
     definitions = [event for event, _ in frames(content[head:])]
     if not settings.memory_tracking:
@@ -601,22 +623,43 @@ def _words(mask: int, n: int) -> list[int]:
     return [mask >> (64 * word) & _ALL_OPS for word in range(n)]
 
 
-def _records(folder: Path) -> NDArray[Any]:
+def _records(place: RecordingFolder) -> NDArray[Any]:
     """Return the whole records of a folder; a cut one at the end is left out."""
-    try:
-        content = (folder / "records").read_bytes()
-    except FileNotFoundError:
-        content = b""
+    content = _content(place, "records")
     whole = len(content) // RECORD.itemsize * RECORD.itemsize
     return np.frombuffer(content[:whole], RECORD)
 
 
-def _events(folder: Path) -> list[Event]:
+def _facts(place: RecordingFolder) -> dict[str, Any]:
+    """Return what a recording says of itself; raises OSError or RingError."""
     try:
-        content = (folder / "events").read_bytes()
+        facts = place.read_json("facts", _MAX_FACTS_BYTES)
+    except ValueError as error:
+        raise RingError(f"its facts cannot be read: {error}") from error
+    numbers = [facts.get(k, 0) for k in ("lost", "lost_events", "beyond_limit")]
+    changes = facts.get("changes", [])
+    if (
+        any(type(number) is not int or number < 0 for number in numbers)
+        or not isinstance(facts.get("settings") or {}, dict)
+        or not isinstance(facts.get("end") or {}, dict)
+        or not isinstance(changes, list)
+        or not all(isinstance(change, dict) for change in changes)
+        or not {"lost", "lost_events"} <= facts.keys()
+    ):
+        raise RingError("its facts are damaged")
+    return facts
+
+
+def _content(place: RecordingFolder, name: str) -> bytes:
+    """Return what a file of a folder holds; nothing where it is missing."""
+    try:
+        return place.read(name)
     except FileNotFoundError:
-        return []
-    return [event for event, _ in frames(content)]
+        return b""
+
+
+def _definitions(ring: Path) -> bytes:
+    return read_regular(defs_path(ring), _MAX_DEFINITIONS_BYTES)
 
 
 def _bytes(event: Event) -> bytes:
@@ -654,66 +697,79 @@ def _take(ring: Ring) -> None:
     ring.control["reader_pid"] = os.getpid()
 
 
-def _place(ring: Path) -> Path:
-    return ring.with_name(ring.name + PLACE_SUFFIX)
-
-
-def _made(folder: Path) -> Path:
-    """Make a folder of this name or, where that is another recording, a like one."""
-    first = folder
-    while True:
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            if not folder.is_dir():
-                raise
-            stem = first.name.removesuffix(".partial")
-            folder = first.with_name(f"{stem}.{secrets.token_hex(2)}.partial")
-        else:
-            return folder
-
-
-def _prepare(folder: Path, ring: Path, identity: str) -> None:
+def _prepare(place: RecordingFolder, ring: Path, identity: str) -> None:
     """Make what a recording consists of, then tell where it is.
 
     In this order: who comes after a reader that was killed at once goes on with it.
     """
-    for name, content in _AT_FIRST.items():
-        with contextlib.suppress(FileExistsError), (folder / name).open("xb") as file:
-            file.write(content)
-    (folder / "ring").write_text(str(ring.resolve()))
-    place = {"folder": str(folder.resolve()), "pid": os.getpid(), "identity": identity}
-    files.write(_place(ring), json.dumps(place).encode())
+    for name, content in {**_AT_FIRST, MARKER: identity.encode()}.items():
+        if not place.has(name):
+            place.write(name, content)
+    place.write("ring", os.fsencode(ring.resolve()))
+    write_note(ring, place.path, identity)
+
+
+def finished(path: Path) -> RecordingFolder:
+    """Open a folder that a person names, of a recording that has its last part.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    RingError
+        If its ring has the last part still, or nobody has it.
+    """
+    place = RecordingFolder(path.parent.resolve() / path.name)
+    if place.has("control"):
+        return place
+    ring = place.ring()
+    place.close()
+    if ring is not None and ring.exists():
+        raise RingError(f"it goes on in {ring}: name that")
+    raise RingError("it lacks its last part, and its ring is gone")
+
+
+def ring_identity(place: RecordingFolder) -> str:
+    """Return the identity of the ring that a finished recording is of."""
+    page = place.read("control", RING_PAGE)
+    if len(page) != RING_PAGE:
+        raise RingError("the first page is not complete")
+    return bytes(np.frombuffer(page, CONTROL, 1)["identity"][0]).hex()
+
+
+def remove(ring: Ring) -> None:
+    """Remove a ring, open or closed, its definitions, and the note beside it.
+
+    Of each name only the file that is this user's and of this very ring: another one
+    may stand there by now, or always have.
+
+    Raises
+    ------
+    OSError
+        If one cannot be removed.
+    """
+    name = ring.path.name
+    flags = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+    folder = os.open(ring.path.parent, flags)
+    try:
+        if ring.is_file(name, folder):
+            os.unlink(name, dir_fd=folder)
+        if identity_of(name + DEFS_SUFFIX, folder) == ring.identity:
+            os.unlink(name + DEFS_SUFFIX, dir_fd=folder)
+        note = read_note(name + NOTE_SUFFIX, folder)
+        if note is not None and note.identity == ring.identity:
+            os.unlink(name + NOTE_SUFFIX, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def place_of(ring: Path, identity: str = "") -> Path | None:
-    """Return the folder that a ring is emptied into, if anybody does or did.
-
-    What another ring of the same name has left does not count: that one's `identity`,
-    in hexadecimal digits, is another. "" = any.
-    """
-    try:
-        told = json.loads(_place(ring).read_bytes())
-        is_its = not identity or told.get("identity", identity) == identity
-        return Path(told["folder"]) if is_its else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    """Return the folder that a ring is or was emptied into; see `folder_of`."""
+    folder = folder_of(ring, identity)
+    if folder is None:
         return None
-
-
-def ring_of(folder: Path) -> Path | None:
-    """Return the ring that is emptied into a folder, if it is still there."""
-    try:
-        ring = Path((folder / "ring").read_text())
-    except OSError:
-        return None
-    return ring if ring.exists() else None
-
-
-def remove(ring: Path) -> None:
-    """Remove a ring and what lies beside it."""
-    for path in (ring, defs_path(ring), _place(ring)):
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+    folder.close()
+    return folder.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -738,7 +794,7 @@ def listed(folder: Path) -> list[Listed]:
     """Return the rings in a folder, the oldest first."""
     found = []
     for path in sorted(folder.glob("ggscope-*"), key=_age):
-        if path.name.endswith((".defs", PLACE_SUFFIX, ".tmp")) or path.is_symlink():
+        if path.name.endswith((DEFS_SUFFIX, NOTE_SUFFIX, ".tmp")) or path.is_symlink():
             continue
         if path.is_file():
             found.append(look(path))
@@ -773,5 +829,5 @@ def look(path: Path) -> Listed:
             path=path, state=state, pid=pid, waiting=int(waiting),
             program=ring.control["program"][0].decode("utf-8", "replace"),
             reader=reader if reader and _is_alive(reader, 0) else 0,
-            folder=place_of(path),
+            folder=place_of(path, ring.identity),
         )  # fmt: skip

@@ -16,6 +16,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ggscope_capture.regular_file import open_regular
+
 RING_MAGIC = b"GGSRING1"
 DEFS_MAGIC = b"GGSDEFS1"
 DEFS_SUFFIX = ".defs"
@@ -250,6 +252,9 @@ RECORD = STRUCTS["ring_record"]
 CONTROL = STRUCTS["ring_control"]
 LANE = STRUCTS["ring_lane"]
 
+_DEFS_HEAD_BYTES = STRUCTS["defs_header"].itemsize
+_MAX_DEFS_BYTES = 1 << 28
+"""So much of the definitions is read at a time."""
 _FRAME = struct.Struct("<IHHQ")
 _TEXT = struct.Struct("<H")
 Array = npt.NDArray[Any]
@@ -382,6 +387,7 @@ class Ring:
 
     Attributes
     ----------
+    identity : what tells this ring from all others, in hexadecimal digits.
     control : the control page, a view of the mapped file.
     lanes : (n_lanes,) of `LANE`, likewise.
     lost : int64[n_lanes], records that were overwritten before they were read here.
@@ -398,10 +404,10 @@ class Ring:
         self.path = path
         self.is_owner = is_owner
         self._releases = is_owner and releases
-        flags = os.O_RDWR if is_owner else os.O_RDONLY
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_regular(path, os.O_RDWR if is_owner else os.O_RDONLY)
         try:
-            size = os.fstat(descriptor).st_size
+            self._status = os.fstat(descriptor)
+            size = self._status.st_size
             if size < RING_PAGE:
                 check_control(os.pread(descriptor, size, 0), size)
             access = mmap.ACCESS_WRITE if is_owner else mmap.ACCESS_READ
@@ -411,6 +417,7 @@ class Ring:
         try:
             check_control(self._map[:RING_PAGE], size)
             self.control: Array = np.frombuffer(self._map, CONTROL, 1)
+            self.identity = bytes(self.control["identity"][0]).hex()
             number = {name: int(self.control[name][0]) for name in _NUMBERS}
             n = number["n_lanes"]
             self.lanes: Array = np.frombuffer(
@@ -429,7 +436,7 @@ class Ring:
         self._events_tail = int(self.control["events_tail"][0])
         self.events_lost = 0
         self.lost: npt.NDArray[np.int64] = np.zeros(n, np.int64)
-        self._defs_at = STRUCTS["defs_header"].itemsize
+        self._defs_at = _DEFS_HEAD_BYTES
 
     def __enter__(self) -> Self:
         return self
@@ -503,6 +510,14 @@ class Ring:
             self.control["events_tail"][0] = head
         return [event for event, _ in found]
 
+    def is_file(self, name: str, folder: int) -> bool:
+        """Tell whether a name in a folder is that of this ring, and it this user's."""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, self._status) and found.st_uid == os.geteuid()
+
     def release(self) -> None:
         """Tell the writer that what was taken so far may be overwritten."""
         if self.is_owner:
@@ -517,20 +532,19 @@ class Ring:
         RingError
             If that file belongs to another ring.
         """
-        path = defs_path(self.path)
         try:
-            with path.open("rb") as file:
-                head = file.read(STRUCTS["defs_header"].itemsize)
-                if len(head) < STRUCTS["defs_header"].itemsize:
-                    return []
-                header = np.frombuffer(head, STRUCTS["defs_header"], 1)[0]
-                identity = bytes(self.control["identity"][0])
-                if head[:8] != DEFS_MAGIC or bytes(header["identity"]) != identity:
-                    raise RingError("the definitions beside it are another ring's")
-                file.seek(self._defs_at)
-                data = file.read()
+            descriptor = open_regular(defs_path(self.path))
         except FileNotFoundError:
             return []
+        try:
+            head = os.pread(descriptor, _DEFS_HEAD_BYTES, 0)
+            if len(head) < _DEFS_HEAD_BYTES:
+                return []
+            if _identity(head) != self.identity:
+                raise RingError("the definitions beside it are another ring's")
+            data = os.pread(descriptor, _MAX_DEFS_BYTES, self._defs_at)
+        finally:
+            os.close(descriptor)
         found = list(frames(data))
         if found:
             self._defs_at += found[-1][1]
@@ -540,3 +554,25 @@ class Ring:
 def defs_path(ring: Path) -> Path:
     """Return the file of definitions that belongs to a ring."""
     return ring.with_name(ring.name + DEFS_SUFFIX)
+
+
+def identity_of(defs: str, folder: int) -> str:
+    """Return the identity of the ring that a file of this user defines; "" = none.
+
+    `folder` : descriptor of the one that `defs` is a name in.
+    """
+    try:
+        descriptor = open_regular(defs, folder=folder, is_own=True)
+    except OSError:
+        return ""
+    try:
+        return _identity(os.pread(descriptor, _DEFS_HEAD_BYTES, 0))
+    finally:
+        os.close(descriptor)
+
+
+def _identity(head: bytes) -> str:
+    if len(head) < _DEFS_HEAD_BYTES or not head.startswith(DEFS_MAGIC):
+        return ""
+    header = np.frombuffer(head, STRUCTS["defs_header"], 1)[0]
+    return bytes(header["identity"]).hex()

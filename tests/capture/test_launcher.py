@@ -460,7 +460,7 @@ def test_what_is_not_kept_is_not_told_as_not_computed(
     done = run(
         captured("run", "-o", folder / "o.bin", "--", *words), variables, input=b""
     )
-    (left,) = launcher.ring_folder().iterdir()
+    left, definitions = sorted(launcher.ring_folder().iterdir())
     recovered = run(captured("recover", left, "-o", there), variables)
 
     assert done.returncode == 7
@@ -468,8 +468,35 @@ def test_what_is_not_kept_is_not_told_as_not_computed(
     assert f"recover '{left}' -o OUT.bin".encode() in done.stderr
     assert b"Errno" not in done.stderr
     assert b"before the tracer saw a graph" not in done.stderr
+    assert definitions == ring.defs_path(left)
     assert recovered.returncode == 0
     assert records_of(there) == 64
+    assert list(launcher.ring_folder().iterdir()) == []
+
+
+def test_what_others_put_beside_a_ring_stays_and_is_not_read(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path
+) -> None:
+    """The folder for rings is one that everybody may write to."""
+    out, mine = tmp_path / "out.bin", tmp_path / "mine"
+    mine.write_text("words")
+    bait = (
+        'ln -s "$0" "$GGSCOPE_RING-1"; mkfifo "$GGSCOPE_RING-2"; '
+        'mkdir "$GGSCOPE_RING-3"; exec "$1"'
+    )
+
+    done = run(
+        captured("run", "-o", out, "--", "sh", "-c", bait, mine, built["llama-echo"]),
+        variables, input=b"",
+    )  # fmt: skip
+
+    left = sorted(launcher.ring_folder().iterdir())
+    assert (done.returncode, done.stderr.count(b"ERROR")) == (0, 0)
+    assert records_of(out) == 64
+    assert [path.name[-2:] for path in left] == ["-1", "-2", "-3"]
+    assert mine.read_text() == "words"
+    for path in left:
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def test_reason_for_no_trace_is_one_line_and_names_the_signal(

@@ -1,5 +1,6 @@
 """``--install-desktop``: asked of the tools of the desktop, and undone."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -291,6 +292,8 @@ def test_package_for_everybody_is_told(
     [
         b"", b"[]", b"\xff", b'{"files": {"../../x": ""}, "folders": []}',
         b'{"files": {"/etc/x": ""}, "folders": []}', b'{"files": {}, "folders": [1]}',
+        b'{"files": {"thesis/1.tex": "' + hashlib.sha256(b"words").hexdigest().encode()
+        + b'"}, "folders": []}',
     ],
 )  # fmt: skip
 def test_list_that_is_damaged_or_hostile_removes_nothing(
@@ -298,6 +301,8 @@ def test_list_that_is_damaged_or_hostile_removes_nothing(
 ) -> None:
     main(["--install-desktop"])
     (data / desktop.LIST).write_bytes(text)
+    (data / "thesis").mkdir()
+    (data / "thesis" / "1.tex").write_bytes(b"words")
     before = tree(data)
 
     assert main(["--uninstall-desktop"]) == 1
@@ -308,10 +313,11 @@ def test_list_that_is_damaged_or_hostile_removes_nothing(
 
 def test_file_that_a_newer_version_has_no_more_is_removed(data: Path) -> None:
     main(["--install-desktop"])
-    old, place = data / "old.png", data / desktop.LIST
+    name = f"{APPLICATION_ID}.old.png"
+    old, place = data / name, data / desktop.LIST
     old.write_bytes(b"old")
     known = json.loads(place.read_text())
-    known["files"]["old.png"] = desktop._sum(b"old")
+    known["files"][name] = desktop._sum(b"old")
     place.write_text(json.dumps(known))
 
     assert main(["--install-desktop"]) == 0

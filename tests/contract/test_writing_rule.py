@@ -33,22 +33,19 @@ PASSED = {
     ("cli/self_test.py", "TemporaryDirectory"): "figures that nobody keeps",
     ("cli/desktop.py", "unlink"): "what it wrote itself, and its list says so",
     ("cli/desktop.py", "rmdir"): "folders that it made and that are empty",
-    ("cli/desktop.py", "rmtree"): "one that it made, with nothing but databases left",
     ("cli/output.py", "open"): "the null device in the place of a closed pipe",
     ("native/build.py", "TemporaryDirectory"): "what the compiler is shown, once",
     ("native/build.py", "write_text"): "the same",
     ("gui/hand_over.py", "open"): "a lock, which says whether its owner lives",
     ("gui/hand_over.py", "unlink"): "the socket of this process, or of one that died",
     ("gui/hand_over.py", "mkdir"): "the folder of both, which has no files",
-    ("live/keeping.py", "mkdtemp"): "what comes out of a ring, as it comes",
-    ("live/keeping.py", "open"): "the same",
-    ("live/keeping.py", "rmtree"): "what a killed viewer left that nobody can use",
-    ("live/keeping.py", "symlink_to"): "names of open files that another process kept",
-    (
-        "live/keeping.py",
-        "unlink",
-    ): "the note that says where that is",
-    ("live/keeping.py", "truncate"): "half a record of a viewer that was killed",
+    ("live/keeping.py", "fdopen"): "what comes out of a ring, as it comes",
+    ("live/recording_folder.py", "fdopen"): "the same",
+    ("live/recording_folder.py", "mkdtemp"): "the folder of all that",
+    ("live/recording_folder.py", "replace"): "a file in it",
+    ("live/recording_folder.py", "rmdir"): "that folder, once it is empty",
+    ("live/recording_folder.py", "symlink"): "names of files that another process kept",
+    ("live/recording_folder.py", "unlink"): "files of it, and the note that names it",
     ("live/launch.py", "TemporaryFile"): "what a child says: it has no name",
     ("live/ring.py", "open"): "how far a ring is read, which its writer waits for",
     ("live/ring.py", "mmap"): "the same",
@@ -105,6 +102,20 @@ def test_files_are_written_by_the_one_writer_only() -> None:
     }
 
     assert found == set(PASSED)
+
+
+@pytest.mark.parametrize("top", ["app", "capture"])
+def test_no_tree_is_removed(top: str) -> None:
+    """Files go one by one, each because it is known; see `recording_folder`."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / top).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if {getattr(node, "id", ""), getattr(node, "attr", "")}
+        & {"rmtree", "removedirs", "fwalk"}
+    }
+
+    assert found == set()
 
 
 @pytest.mark.parametrize(

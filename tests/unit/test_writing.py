@@ -381,6 +381,42 @@ def test_link_named_like_a_temporary_file_is_left_alone(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"{STALE}.tmp", "a.png", "kept"]
 
 
+def test_folder_of_a_dead_writer_goes_without_what_others_put_there(
+    tmp_path: Path,
+) -> None:
+    """An archive that was unpacked here may hold a folder of such a name."""
+    staging, mine = tmp_path / f"{STALE}.tmp", tmp_path / "mine"
+    for folder in (staging / "below", mine):
+        folder.mkdir(parents=True)
+        (folder / "1.tex").write_bytes(b"words")
+    (staging / "half").write_bytes(b"half")
+    (staging / "link").symlink_to(mine)
+
+    write_file(tmp_path / "a.png", b"new")
+
+    assert names(staging) == ["below", "link"]
+    assert names(staging / "below") == ["1.tex"]
+    assert names(mine) == ["1.tex"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may write for others")
+def test_leavings_of_other_users_stay(tmp_path: Path) -> None:
+    staging, half = (
+        tmp_path / f"{STALE}.tmp",
+        tmp_path / ".ggscope-fedcba9876543210.tmp",
+    )
+    staging.mkdir()
+    for path in (staging / "1", half):
+        path.write_bytes(b"theirs")
+    for path in (staging, half):
+        os.chown(path, NOBODY, NOBODY)
+
+    write_file(tmp_path / "a.png", b"new")
+
+    assert names(tmp_path) == sorted([staging.name, half.name, "a.png"])
+    assert names(staging) == ["1"]
+
+
 def test_complete_set_of_the_dead_never_replaces_unasked(tmp_path: Path) -> None:
     complete = tmp_path / f"{STALE}.set"
     complete.mkdir()

@@ -261,9 +261,10 @@ def _read_list(data: Path) -> _Installed:
             f"{place} cannot be read as the list of what was installed. Remove it, and "
             "the files of ggscope beside it."
         ) from error
-    if not all(map(_is_below, (*files, *folders))):
+    if not all(map(_is_below, (*files, *folders))) or not all(map(_is_own, files)):
         raise TraceError(
-            f"{place} names files that are not below it; nothing is removed. Remove it."
+            f"{place} names files that are not ggscope's; nothing is removed. Remove "
+            "it."
         )
     return _Installed(files, folders)
 
@@ -277,6 +278,11 @@ def _is_below(path: object) -> bool:
         and ".." not in Path(path).parts
         and "\0" not in path
     )
+
+
+def _is_own(path: str) -> bool:
+    """Tell whether a file has a name that only `install` gives."""
+    return Path(path).name.startswith(f"{APPLICATION_ID}.")
 
 
 def _write_list(data: Path, installed: _Installed) -> None:
@@ -320,21 +326,32 @@ def _remove_folders(data: Path, folders: Sequence[str]) -> None:
     """Remove folders that `install` made and that hold nothing of others."""
     for folder, names in _MADE_BY_TOOLS.items():
         if folder in folders and _holds_only(data / folder, names):
-            with _explained(data / folder):
-                shutil.rmtree(data / folder)
-    for path in sorted(folders, key=len, reverse=True):
-        folder_path = data / path
-        if folder_path.is_dir() and not any(folder_path.iterdir()):
-            with _explained(folder_path):
-                folder_path.rmdir()
+            for name in names:
+                with _explained(data / folder / name):
+                    (data / folder / name).unlink(missing_ok=True)
+            below = [path for path in (data / folder).rglob("*") if path.is_dir()]
+            _remove_empty(below)
+    _remove_empty([data / folder for folder in folders])
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove those of these folders that are empty, or become so."""
+    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+            with _explained(folder):
+                folder.rmdir()
 
 
 def _holds_only(folder: Path, names: tuple[str, ...]) -> bool:
     """Tell whether there are only these files in a folder, and empty folders."""
-    return folder.is_dir() and all(
-        path.parent == folder and path.name in names
-        for path in folder.rglob("*")
-        if path.is_symlink() or not path.is_dir()
+    return (
+        folder.is_dir()
+        and not folder.is_symlink()
+        and all(
+            path.parent == folder and path.name in names and not path.is_symlink()
+            for path in folder.rglob("*")
+            if path.is_symlink() or not path.is_dir()
+        )
     )
 
 

@@ -10,8 +10,6 @@ has written it; whoever watched holds on to it from then on.
 import contextlib
 import json
 import os
-import shutil
-import stat
 import sys
 import tempfile
 import time
@@ -23,8 +21,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ggscope.errors import LiveError, WriteError
+from ggscope.errors import LiveError
 from ggscope.live.launch import TOOL, Running
+from ggscope.live.recording_folder import (
+    FOLDER_SUFFIX,
+    RecordingFolder,
+    folder_of,
+    remove_note,
+    write_note,
+)
+from ggscope.live.regular_file import open_regular
 from ggscope.live.ring import RECORD, Ring, defs_of, frames
 from ggscope.live.source import Kept
 from ggscope.model.tables import Array
@@ -35,16 +41,16 @@ from ggscope.writing import write_file
 if sys.platform != "win32":
     import fcntl
 
-PLACE_SUFFIX = ".recording"
-_PREFIX, _SUFFIX = "ggscope-kept-", ".partial"
+_PREFIX = "ggscope-kept-"
 _LEFT_BYTES = 1 << 30
 """A disk with less room than this is left alone."""
 _LOOK_BYTES = 1 << 26
 _COPY_BYTES = 1 << 20
 _POLL_S = 0.03
 _HELD = ("records", "events", "definitions")
-_PAGES = ("lanes", "definitions")
-"""What a recording has of the ring itself, beside its first page, `control`."""
+_PAGES = ("control", "lanes", "definitions")
+"""What a recording has of the ring itself."""
+_MAX_FACTS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +92,12 @@ class Keeper:
     why : why keeping has ended before its time; "" = it goes on.
     """
 
-    def __init__(self, ring: Path, identity: bytes = b"", dropped: int = 0) -> None:
+    def __init__(self, ring: Path, identity: bytes, dropped: int = 0) -> None:
         """Begin, or go on.
 
         Parameters
         ----------
-        identity : of the ring; b"" = nothing is gone on with.
+        identity : of the ring.
         dropped : records that the writer has not placed so far.
 
         Raises
@@ -107,69 +113,66 @@ class Keeper:
         self._until_look = 0
         self._left: _Left | None = None
         self._unkept = 0
-        self._ring, self._place = ring, ring.with_name(ring.name + PLACE_SUFFIX)
-        left = _left_of(ring, identity, self._files)
+        self._ring, self._identity = ring, identity.hex()
+        left = _left_of(ring, self._identity, self._files)
         self.goes_on = left is not None
-        made = _made_folder() if left is None else str(left)
-        self.folder = Path(made)
+        place = left or _made_folder(self._identity)
+        self._place, self.folder = place, place.path
         # Also where nobody says that it is to go.
         self._remove = weakref.finalize(
-            self, _let_go, self._files, made, None if left is None else ring
-        )
-        self._has_place = False
+            self, _let_go, self._files, place, self._identity,
+            None if left is None else ring,
+        )  # fmt: skip
+        self._has_note = False
         try:
             if left is None:
-                write_file(self.folder / "ring", str(ring.resolve()).encode())
+                place.write("ring", os.fsencode(ring.resolve()))
                 for name in ("facts", "records", "events"):
-                    file = (self.folder / name).open("xb", buffering=0)
-                    self._files.append(file)
+                    descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                    self._files.append(os.fdopen(descriptor, "r+b", buffering=0))
                 _lock(self._files[0])
                 self.tell(0, 0)
             else:
                 self._go_on(ring.stat().st_size, dropped)
-            place = {
-                "folder": str(self.folder.resolve()),
-                "pid": os.getpid(),
-                "identity": identity.hex(),
-            }
             # What somebody else has taken is found by its own note: it stays.
             if left is not None or kept_elsewhere(ring, identity) is None:
-                with contextlib.suppress(WriteError):  # it is saved all the same
-                    write_file(self._place, json.dumps(place).encode())
-                    self._has_place = True
+                # Where there can be none, it is saved all the same.
+                self._has_note = write_note(ring, self.folder, self._identity)
         except OSError:
             self.remove()
             raise
-        except WriteError as error:
-            self.remove()
-            raise OSError(str(error)) from error
 
     def _go_on(self, most: int, dropped: int) -> None:
         """Go on with a recording; not more than `most` bytes of it wait in the ring."""
-        for name in ("control", *_PAGES):  # as if it had come to its end
-            (self.folder / name).unlink(missing_ok=True)
-        records, events = self.folder / "records", self.folder / "events"
-        size = records.stat().st_size
-        os.truncate(records, size - size % RECORD.itemsize)
-        with events.open("r+b") as file:
-            data = file.read()
-            end = max((at for _, at in frames(data)), default=0)
-            file.truncate(end)
-        with records.open("rb") as file:
-            file.seek(-min(size - size % RECORD.itemsize, most), os.SEEK_END)
-            waiting = np.frombuffer(file.read(), RECORD)
+        place = self._place
+        for name in _PAGES:  # as if it had come to its end
+            place.drop(name)
+        flags = os.O_RDWR | os.O_APPEND
+        for name in ("records", "events"):
+            descriptor = place.open(name, flags)
+            self._files.append(os.fdopen(descriptor, "a+b", buffering=0))
+        facts, records, events = self._files
+        size = records.seek(0, os.SEEK_END)
+        size -= size % RECORD.itemsize
+        records.truncate(size)
+        records.seek(-min(size, most), os.SEEK_END)
+        waiting = np.frombuffer(records.read(), RECORD)
+        events.seek(0)
+        data = events.read()
+        end = max((at for _, at in frames(data)), default=0)
+        events.truncate(end)
+        for file in (records, events):
+            file.seek(0, os.SEEK_END)
         self._left = _Left(waiting, data[max(end - most, 0) : end])
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            self._files[0].seek(0)
-            content = self._files[0].read()
-            facts = json.loads(content)
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+            facts.seek(0)
+            content = facts.read(_MAX_FACTS_BYTES)
+            told = json.loads(content)
             # The writer tells all that it could not place, whoever listens.
-            self._unkept = max(int(facts["lost"]) - dropped, 0)
-            others = {k: v for k, v in facts.items() if not k.startswith("lost")}
+            self._unkept = max(int(told["lost"]) - dropped, 0)
+            others = {k: v for k, v in told.items() if not k.startswith("lost")}
             self._noted = f", {json.dumps(others)[1:-1]}" if others else ""
             self._noted_size = len(content)
-        for path in (records, events):
-            self._files.append(path.open("ab", buffering=0))
 
     def keep(self, records: Array, events: bytes) -> None:
         """Keep what is new; it may be written over in the ring after that.
@@ -217,15 +220,13 @@ class Keeper:
         with contextlib.suppress(OSError):
             pages = ring.pages() if ring.is_whole() else {}
             for name, content in pages.items():
-                with (self.folder / name).open("xb") as file:
-                    file.write(content)
+                self._place.write(name, content)
 
     def remove(self) -> None:
         """Let go of all that was kept."""
         self._remove()
-        if self._has_place and not (self.folder.exists() and self._ring.exists()):
-            with contextlib.suppress(OSError):
-                self._place.unlink()
+        if self._has_note and not (self.folder.exists() and self._ring.exists()):
+            remove_note(self._ring, self._identity)
 
     def _give_up(self, reason: str) -> None:
         self.why = (
@@ -268,26 +269,30 @@ class Witness:
     folder : the recording of the other process.
     """
 
-    def __init__(self, ring: Path, folder: Path) -> None:
+    def __init__(self, ring: Path, place: RecordingFolder, identity: bytes) -> None:
         """Take hold; raises OSError where that cannot be."""
-        self.folder = folder
+        self.folder, self._place = place.path, place
+        self._identity = identity.hex()
         self._files: list[BinaryIO] = []
         self._own: Path | None = None
         self._facts = b""
         try:
-            places = (folder / "records", folder / "events", defs_of(ring))
-            for place in places:
-                self._files.append(place.open("rb"))
+            for descriptor in (
+                place.open("records"),
+                place.open("events"),
+                open_regular(defs_of(ring)),
+            ):
+                self._files.append(os.fdopen(descriptor, "rb"))
             self.look()
         except OSError:
-            _let_go(self._files, "")
+            _let_go(self._files)
             raise
-        self._remove = weakref.finalize(self, _let_go, self._files, "")
+        self._remove = weakref.finalize(self, _let_go, self._files)
 
     def look(self) -> None:
         """Note what the other process says was lost so far."""
         with contextlib.suppress(OSError):
-            self._facts = (self.folder / "facts").read_bytes() or self._facts
+            self._facts = self._place.read("facts", _MAX_FACTS_BYTES) or self._facts
 
     def own(self, ring: Ring) -> Path | None:
         """Return a recording of one's own, of a program that has ended.
@@ -299,78 +304,87 @@ class Witness:
             return self._own
         self.look()
         try:
-            made = Path(_made_folder())
+            made = _made_folder(self._identity)
         except OSError:
             return None
         self._remove.detach()
-        self._remove = weakref.finalize(self, _let_go, self._files, str(made))
+        self._remove = weakref.finalize(
+            self, _let_go, self._files, made, self._identity
+        )
         try:
             for name, file in zip(_HELD, self._files, strict=True):
-                (made / name).symlink_to(names / str(file.fileno()))
-            write_file(made / "facts", self._facts)
+                made.link(name, names / str(file.fileno()))
+            made.write("facts", self._facts)
             pages = ring.pages()
             for name in ("lanes", "control"):
-                write_file(made / name, pages[name])
-        except (OSError, WriteError):
+                made.write(name, pages[name])
+        except OSError:
             return None
-        self._own = made
-        return made
+        self._own = made.path
+        return self._own
 
     def remove(self) -> None:
         """Let go of it."""
         self._remove()
+        self._place.close()
 
 
-def _made_folder() -> str:
-    """Make a folder for a recording; raises OSError."""
+def _made_folder(identity: str) -> RecordingFolder:
+    """Make a folder for the recording of a ring; raises OSError."""
     folder = Path("/var/tmp")
     has_place = os.access(folder, os.W_OK | os.X_OK)
     # A disk, where there is one: the usual folder may be memory.
     base = folder if has_place else Path(tempfile.gettempdir())
     _sweep(base)
-    return tempfile.mkdtemp(_SUFFIX, _PREFIX, base)
+    return RecordingFolder.make(base, _PREFIX, identity)
 
 
-def _let_go(files: list[BinaryIO], folder: str, ring: Path | None = None) -> None:
+def _let_go(
+    files: list[BinaryIO],
+    place: RecordingFolder | None = None,
+    identity: str = "",
+    ring: Path | None = None,
+) -> None:
     """Remove what is kept; of a `ring` that is still there only what ends it."""
     for file in files:
         file.close()
     files.clear()
+    if place is None:
+        return
     if ring is not None and ring.exists():
-        for name in ("control", *_PAGES):
+        for name in _PAGES:
             with contextlib.suppress(OSError):
-                (Path(folder) / name).unlink()
-    elif folder and (ring is None or Path(folder).name.startswith(_PREFIX)):
-        shutil.rmtree(folder, ignore_errors=True)
+                place.drop(name)
+    elif ring is None or place.path.name.startswith(_PREFIX):
+        place.remove(identity)
+    place.close()
 
 
-def _left_of(ring: Path, identity: bytes, files: list[BinaryIO]) -> Path | None:
+def _left_of(
+    ring: Path, identity: str, files: list[BinaryIO]
+) -> RecordingFolder | None:
     """Return the recording of this ring that nobody goes on with; its facts are taken.
 
-    Only of one's own: the folder of the ring may be open to others.
+    Only where it is of the ring at this place: a copy of a ring has its identity, too.
     """
-    if not identity or sys.platform == "win32":
+    if sys.platform == "win32":
         return None
-    place = ring.with_name(ring.name + PLACE_SUFFIX)
+    place = folder_of(ring, identity)
+    if place is None:
+        return None
     try:
-        told = json.loads(place.read_bytes())
-        folder = Path(told["folder"])
-        held = [place, folder, *(folder / name for name in ("facts", *_HELD[:2]))]
-        if (
-            told.get("identity") != identity.hex()
-            or any(each.lstat().st_uid != os.getuid() for each in held)
-            or any(not stat.S_ISREG(each.lstat().st_mode) for each in held[2:])
-            or (folder / "ring").read_text("utf-8") != str(ring.resolve())
-        ):
-            return None
-        facts = (folder / "facts").open("r+b", buffering=0)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if place.ring() != ring.resolve() or not all(map(place.has, _HELD[:2])):
+            raise FileNotFoundError
+        facts = os.fdopen(place.open("facts", os.O_RDWR), "r+b", buffering=0)
+    except OSError:
+        place.close()
         return None
     if not _lock(facts):
         facts.close()
+        place.close()
         return None
     files.append(facts)
-    return folder
+    return place
 
 
 def _lock(file: BinaryIO) -> bool:
@@ -389,17 +403,31 @@ def _sweep(base: Path) -> None:
 
     Nobody can make a trace of it.
     """
-    for folder in base.glob(f"{_PREFIX}*{_SUFFIX}"):
-        with contextlib.suppress(OSError, UnicodeError):
-            if (folder / "records").is_symlink() and not (folder / "records").exists():
-                shutil.rmtree(folder, ignore_errors=True)  # held by who is no more
-                continue
-            ring = Path((folder / "ring").read_text("utf-8"))
-            if ring.exists() or (folder / "control").exists():
-                continue
-            with (folder / "facts").open("rb") as facts:
-                if _lock(facts):
-                    shutil.rmtree(folder, ignore_errors=True)
+    for path in base.glob(f"{_PREFIX}*{FOLDER_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            place = RecordingFolder(path)
+            try:
+                if _is_useless(place):
+                    place.remove(place.identity())
+            finally:
+                place.close()
+
+
+def _is_useless(place: RecordingFolder) -> bool:
+    """Tell whether nobody writes a recording, or will be able to make a trace of it.
+
+    Raises
+    ------
+    OSError
+        If that cannot be known.
+    """
+    if place.holds_what_is_gone():
+        return True
+    ring = place.ring()
+    if ring is None or ring.exists() or place.has("control"):
+        return False
+    with os.fdopen(place.open("facts"), "rb") as facts:
+        return _lock(facts)
 
 
 def _write(file: BinaryIO, content: bytes | memoryview) -> None:
@@ -414,14 +442,11 @@ def kept_elsewhere(ring: Path, identity: bytes) -> Path | None:
 
     What a ring of the same name has left, which is another one, does not count.
     """
-    try:
-        place = ring.with_name(ring.name + PLACE_SUFFIX)
-        told = json.loads(place.read_bytes())
-        folder = Path(told["folder"])
-        is_its = told.get("identity", identity.hex()) == identity.hex()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    place = folder_of(ring, identity.hex())
+    if place is None:
         return None
-    return folder if is_its and folder.is_dir() else None
+    place.close()
+    return place.path
 
 
 def write_kept(

@@ -13,6 +13,7 @@ import numpy as np
 from ggscope.errors import LiveError
 from ggscope.live.choices import Choices
 from ggscope.live.keeping import Keeper, Witness, kept_elsewhere
+from ggscope.live.recording_folder import RecordingFolder, folder_of
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
     ENDED,
@@ -175,28 +176,28 @@ class ProgramSource:
     def _kept(self, ring: Ring) -> Kept:
         """Return where what this trace is made of can be saved from."""
         if not ring.is_owner:
-            folder = kept_elsewhere(self.path, ring.identity)
-            self._watch(folder)
+            folder = folder_of(self.path, ring.identity.hex())
+            self._watch(folder, ring)
             if folder is None:
                 return Kept(why="another process takes the records, and keeps none")
-            return Kept(folder)
+            return Kept(folder.path)
         if self._keeper is None:
             return Kept(why=self._why_not)
         return Kept(
             None if self._keeper.why else self._keeper.folder, -1, self._keeper.why
         )
 
-    def _watch(self, folder: Path | None) -> None:
+    def _watch(self, folder: RecordingFolder | None, ring: Ring) -> None:
         """Hold on to what another process keeps, for when it has ended."""
         witness = self._witness
-        if folder is None or (witness is not None and witness.folder == folder):
+        if folder is None or (witness is not None and witness.folder == folder.path):
             if witness is not None:
                 witness.look()
             return
         if witness is not None:
             witness.remove()
         with contextlib.suppress(OSError):  # it may just be made, or removed
-            self._witness = Witness(self.path, folder)
+            self._witness = Witness(self.path, folder, ring.identity)
 
     def _open(self) -> bool:
         try:

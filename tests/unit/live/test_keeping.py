@@ -17,8 +17,9 @@ import pytest
 from ggscope.errors import LiveError
 from ggscope.live import keeping
 from ggscope.live.files import GgmlvizSource
-from ggscope.live.keeping import PLACE_SUFFIX, Keeper, write_kept
+from ggscope.live.keeping import Keeper, write_kept
 from ggscope.live.program import ProgramSource
+from ggscope.live.recording_folder import note_path
 from ggscope.live.source import State
 from ggscope.model.trace import LaneKind
 from ggscope.readers.registry import open_trace
@@ -273,7 +274,7 @@ def test_viewer_takes_over_only_what_is_there(source, path):
     polled(source)
 
     assert not source._ring.is_owner
-    assert not path.with_name(path.name + PLACE_SUFFIX).exists()
+    assert not note_path(path).exists()
 
 
 def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
@@ -332,7 +333,7 @@ def test_what_a_ring_of_the_same_name_has_left_is_no_part_of_the_next(
 
     assert source.heard().kept.place not in (None, folder)
     assert made.records == 120
-    place = json.loads(path.with_name(path.name + PLACE_SUFFIX).read_bytes())
+    place = json.loads(note_path(path).read_bytes())
     assert place["folder"] == str(source.heard().kept.place)
 
 
@@ -405,7 +406,7 @@ def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
     place = {"folder": str(folder), "pid": 1, "identity": "00" * 16}
     for identity in (place["identity"], bytes(writer.control["identity"]).hex()):
         text = json.dumps(place | {"identity": identity})
-        path.with_name(path.name + PLACE_SUFFIX).write_text(text)
+        note_path(path).write_text(text)
         viewer = ProgramSource(path)
         polled(viewer)
 
@@ -469,7 +470,7 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
     source = ProgramSource(path)
     polled(source)
     recorder.finish(keeps_ring=True)
-    path.with_name(path.name + PLACE_SUFFIX).unlink()
+    note_path(path).unlink()
     shutil.rmtree(folder)
 
     writer.control["reader_pid"] = 0
@@ -484,7 +485,7 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
     assert writer.dropped == source.heard().lost == 0
     source.close()
     source.forget()
-    assert not path.with_name(path.name + PLACE_SUFFIX).exists()
+    assert not note_path(path).exists()
 
 
 def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
@@ -525,7 +526,7 @@ def test_what_is_kept_goes_with_the_tab(path):
     Writer(path).graph()
     polled(source)
     folder = source.heard().kept.place
-    place = path.with_name(path.name + PLACE_SUFFIX)
+    place = note_path(path)
     assert folder.is_dir()
     assert place.exists()
 
@@ -542,6 +543,7 @@ def test_what_a_killed_viewer_held_on_to_goes(tmp_path):
     open_file = (tmp_path / "x").open("w")
     for folder, target in ((left, "/proc/0/fd/3"), (held, open_file.name)):
         folder.mkdir()
+        (folder / "identity").write_text("ab" * 16)
         (folder / "records").symlink_to(target)
 
     keeping._sweep(tmp_path)
@@ -555,18 +557,19 @@ def test_what_a_killed_viewer_left_of_a_ring_that_is_gone_goes(path, tmp_path):
     script = (
         "import os, sys; from pathlib import Path\n"
         "from ggscope.live.keeping import Keeper\n"
-        "keeper = Keeper(Path(sys.argv[1])); print(keeper.folder, flush=True)\n"
+        "keeper = Keeper(Path(sys.argv[1]), bytes(16))\n"
+        "print(keeper.folder, flush=True)\n"
         "os._exit(0)\n"
     )
     path.touch()
     words = [sys.executable, "-c", script, str(path)]
     left = Path(subprocess.check_output(words, text=True).strip())
-    other = Keeper(tmp_path / "other")  # of no ring either, but alive
-    Keeper(tmp_path / "third").remove()
+    other = Keeper(tmp_path / "other", bytes(16))  # of no ring either, but alive
+    Keeper(tmp_path / "third", bytes(16)).remove()
     assert left.is_dir()  # its ring is there: it can be recovered
 
     path.unlink()
-    Keeper(tmp_path / "third").remove()
+    Keeper(tmp_path / "third", bytes(16)).remove()
 
     assert not left.exists()
     assert other.folder.is_dir()
