@@ -593,8 +593,8 @@ def _abandoned(path: Path) -> Iterator[bool]:
     if not is_own:
         yield False
         return
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
-    handle = os.open(path, flags)
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(path, os.O_RDONLY | flags)
     try:
         yield _lock(handle, if_unknown=False) and _is_still(path, handle)
     finally:

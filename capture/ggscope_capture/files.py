@@ -1,14 +1,22 @@
 """The one way in which this package writes files: whole, or not at all.
 
 It is the rule of the viewer's own writer, told again because the two packages stand
-alone: a temporary file in the same folder, brought to the disk, and renamed.
+alone: a temporary file in the same folder, brought to the disk, and renamed. It is
+locked by the process that writes it: one that was killed leaves a file with a free lock
+behind, which the next writing in that folder removes, whichever of the two does it.
 """
 
 import contextlib
+import fcntl
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+
+from ggscope_capture.regular_file import open_regular
+
+_TEMPORARY = re.compile(r"\.ggscope-[0-9a-f]{16}\.tmp")
 
 
 @contextlib.contextmanager
@@ -27,7 +35,8 @@ def replacing(target: Path, *, follows_links: bool = True) -> Iterator[Path]:
     if follows_links:
         target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".ggscope-{secrets.token_hex(8)}.tmp"
+    remove_abandoned(target.parent)
+    temporary, descriptor = _made(target.parent)
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -38,9 +47,61 @@ def replacing(target: Path, *, follows_links: bool = True) -> Iterator[Path]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
+        os.close(descriptor)
 
 
 def write(target: Path, content: bytes, *, follows_links: bool = True) -> None:
     """Write `content` to a file, whole or not at all; raises OSError."""
     with replacing(target, follows_links=follows_links) as temporary:
         temporary.write_bytes(content)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files that killed processes of this user left in a folder.
+
+    A file that a process still writes is locked, and stays.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = [e.name for e in entries if _TEMPORARY.fullmatch(e.name)]
+    except OSError:
+        return
+    for name in found:
+        path = folder / name
+        with contextlib.suppress(OSError):
+            descriptor = open_regular(path)
+            try:
+                is_own = os.fstat(descriptor).st_uid == os.geteuid()
+                if is_own and _lock(descriptor) and _is_still(path, descriptor):
+                    path.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _made(folder: Path) -> tuple[Path, int]:
+    """Make a temporary file that is locked; return its path and its descriptor."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    while True:
+        path = folder / f".ggscope-{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(path, flags, 0o666)
+        _lock(descriptor)
+        if _is_still(path, descriptor):  # else taken for a killed process's
+            return path, descriptor
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file until it is closed; False where that cannot be."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Tell whether the file of a name is the one that is open."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ggscope_capture import doctor, recording
+from ggscope_capture import doctor, files, recording
 from ggscope_capture.child import (
     FAILED,
     NOT_EXECUTABLE,
@@ -146,9 +146,11 @@ class Launch:
             raise NoTraceError(str(error)) from error
         if report.works is False:
             raise NoTraceError(f"{report.doors[-1].why}. {report.advice}")
+        folder = ring_folder()
         for target in filter(None, (settings.output, settings.ggmlviz)):
             _check_target(Path(target))
-        folder = ring_folder()
+            files.remove_abandoned(Path(target).parent)
+        files.remove_abandoned(folder)
         if _is_full(folder):
             raise NoTraceError(
                 f"{folder} has no room for a ring: make some, or name another folder "
