@@ -16,7 +16,13 @@ from ggscope import __version__
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.reads.hotness import ranking
 from ggscope.analysis.reads.unrecorded import time_words
-from ggscope.analysis.statistics.table import RULES, TWICE, StatTable, stat_table
+from ggscope.analysis.statistics.table import (
+    RULES,
+    TWICE,
+    StatRow,
+    StatTable,
+    stat_table,
+)
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.info.info import describe, info_text
@@ -300,6 +306,17 @@ def _time_cell(ticks: float | None, unit: Unit) -> Cell:
     return Cell(format_duration(ticks, unit), exact)
 
 
+def _wait_cells(row: StatRow, unit: Unit) -> Iterator[Cell]:
+    """Yield sum, mean and share of the waits of a row."""
+    for ticks in (math.nan if row.wait is None else row.wait, row.mean_wait):
+        cell = _time_cell(ticks, unit)
+        yield replace(cell, text=f"≥ {cell.text}") if row.longest_waits else cell
+    if row.waiting is None:
+        yield Cell(NOT_AVAILABLE)
+    else:
+        yield Cell(format_share(row.waiting), f"{100 * row.waiting:.9g} %")
+
+
 def _bytes_cell(n_bytes: int) -> Cell:
     if n_bytes < 0:
         return Cell(NOT_AVAILABLE)
@@ -309,19 +326,23 @@ def _bytes_cell(n_bytes: int) -> Cell:
 def _stat_table(title: str, by: By, found: StatTable, trace: Trace) -> ReportTable:
     unit = trace.clock.unit
     knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
-    head = (by, "count", "total", "share", "mean", "min", "p50", "p90", "p99", "max")
+    has_waits = found.all.waits > 0
+    waits = ("wait", "mean wait", "waiting") if has_waits else ()
+    times = ("mean", "min", "p50", "p90", "p99", "max")
+    head = (by, "count", "total", "share", *waits, *times)
     rows = []
     for row in found.rows:
         share = Cell(NOT_AVAILABLE)
         if row.timed:
             share = Cell(format_share(row.share), f"{100 * row.share:.9g} %")
-        times = (row.mean, row.min, row.p50, row.p90, row.p99, row.max)
+        figures = (row.mean, row.min, row.p50, row.p90, row.p99, row.max)
         cells = [
             Cell(row.key or NOT_AVAILABLE),
             Cell(format_count(row.count)),
             _time_cell(row.total if row.timed else None, unit),
             share,
-            *(_time_cell(ticks, unit) for ticks in times),
+            *(_wait_cells(row, unit) if has_waits else ()),
+            *(_time_cell(ticks, unit) for ticks in figures),
         ]
         if knows_bytes:
             cells.append(_bytes_cell(row.bytes))

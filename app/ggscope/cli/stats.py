@@ -36,8 +36,11 @@ from ggscope.model.units import (
     parse_duration,
 )
 from ggscope.text import csv_text, one_line
+from ggscope.words.spans import summed_wait_text
 
 _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
+
+_WAIT_HEAD = ("wait", "mean wait", "waiting")
 
 _MAX_SHOWN = 500
 """Rows of a table for people where they set no limit; a trace may have a million."""
@@ -47,6 +50,7 @@ _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
     "in_range", "self", "wall", "ops", "bytes_unknown",
 )  # fmt: skip
+_CSV_WAITS = ("wait_mean", "wait_share", "waiting", "waits", "longest_waits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +203,12 @@ def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
         "wall": row.wall,
         "ops": row.ops,
         "bytes_unknown": _size(row.unknown_bytes, result),
+        f"wait_{_unit_word(result.unit)}": row.wait,
+        "wait_mean": _known(row.mean_wait),
+        "wait_share": row.wait_share,
+        "waiting": row.waiting,
+        "waits": row.waits,
+        "longest_waits": row.longest_waits,
     }
 
 
@@ -234,6 +244,11 @@ def _notes(result: _Result) -> list[str]:
             "threads compute ops together and each tells of it: count is of spans and "
             "total of all threads; ops and bytes count each op once."
         )
+    if any(row.waits for row in result.rows):
+        lines.append(
+            "wait is the time at the barrier behind the ops; waiting is its share of "
+            "ops and waits together."
+        )
     if any(row.bytes < 0 for row in result.rows):
         lines.append("which part of an op's bytes each thread moves is not recorded.")
     if any(row.unknown_bytes > 0 for row in result.rows):
@@ -267,7 +282,8 @@ def _csv(results: list[_Result]) -> str:
         for op, count in r.unrecorded.items()
     ]
     units = dict.fromkeys(f"total_{_unit_word(r.unit)}" for r in results)
-    names = ["path", "key", "count", "timed", *units, *_CSV_TAIL]
+    waits = dict.fromkeys(f"wait_{_unit_word(r.unit)}" for r in results)
+    names = ["path", "key", "count", "timed", *units, *_CSV_TAIL, *waits, *_CSV_WAITS]
     return csv_text([names, *([row.get(name) for name in names] for row in rows)])
 
 
@@ -284,8 +300,17 @@ def _table(result: _Result) -> str:
     def most(n_bytes: int) -> str:
         return f"≤ {size(n_bytes)}" if n_bytes > 0 else ""
 
+    def waits(row: StatRow) -> tuple[str, str, str]:
+        if row.wait is None:
+            return (NOT_AVAILABLE,) * 3
+        share = NOT_AVAILABLE if row.waiting is None else format_share(row.waiting)
+        sums = (row.wait, row.mean_wait)
+        words = (summed_wait_text(t, row.longest_waits, result.unit) for t in sums)
+        return (*words, share)  # type: ignore[return-value]  # two and one
+
     nests, lies_beside = counts_twice(result.rows)
     is_shared = _shares_ops(result)
+    has_waits = any(row.waits for row in result.rows)
     has_unknown = any(row.unknown_bytes > 0 for row in result.rows)
     rows = [
         (
@@ -297,6 +322,7 @@ def _table(result: _Result) -> str:
             *([time(row.wall)] if lies_beside else []),
             *([time(row.in_range)] if result.has_range else []),
             format_share(row.share) if row.timed else NOT_AVAILABLE,
+            *(waits(row) if has_waits else ()),
             *map(time, (row.mean, row.min, row.p50, row.p90, row.p99, row.max)),
             size(row.bytes),
             *([most(row.unknown_bytes)] if has_unknown else []),
@@ -317,6 +343,9 @@ def _table(result: _Result) -> str:
     more = (("self", nests), ("wall", lies_beside), ("in range", result.has_range))
     at = head.index("total") + 1
     head[at:at] = [title for title, is_there in more if is_there]
+    if has_waits:
+        at = head.index("share") + 1
+        head[at:at] = _WAIT_HEAD
     if is_shared:
         head.insert(head.index("total"), "ops")
     if has_unknown:

@@ -13,6 +13,9 @@
 #include "native.h"
 
 #define REPEATED 128 /* the flag of spans whose op is counted with another span */
+/* model/tables.py: the wait of a span is not recorded; it is so long or longer. */
+#define NO_WAIT 0xFFFFFFFFu
+#define LONGEST_WAIT 0xFFFFFFFEu
 #define FEW_RUNS 16 /* of so many the one that is next is found without a heap */
 #define SMALL 24 /* up to so many values insertion is the quickest way to sort */
 
@@ -29,6 +32,7 @@ typedef struct {
     const int32_t *table;   /* group of column value low + i; -1: none */
     const int64_t *bytes;   /* of each pattern: known ones, */
     const int64_t *unknown; /* and those that may be moved besides */
+    const uint32_t *wait;   /* behind each span; NULL: no waits are recorded */
     int64_t low, n_table, n_groups, n_patterns;
     int64_t time_start, time_end;
     /* bytes per value, signed */
@@ -40,6 +44,7 @@ typedef struct {
 typedef struct {
     int64_t *spans; /* [n_groups * N_QUALITIES] */
     int64_t *bytes, *total, *inside, *least, *most, *unknown, *ops;
+    int64_t *wait, *waits, *longest; /* their sum, how many, how many are cut */
     uint32_t *histogram; /* [n_groups * n_codes] */
 } Figures;
 
@@ -135,6 +140,11 @@ EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t 
                 f->bytes[group] += s->bytes[pattern];
                 f->unknown[group] += s->unknown[pattern];
             }
+        }
+        if (s->wait && s->wait[i] != NO_WAIT) {
+            f->wait[group] += s->wait[i];
+            f->waits[group]++;
+            f->longest[group] += s->wait[i] == LONGEST_WAIT;
         }
         if (quality > s->worst_used)
             continue;

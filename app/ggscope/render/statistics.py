@@ -35,6 +35,7 @@ from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
+from ggscope.words.spans import summed_wait_text
 
 _USUAL_BARS = 25
 """So many a figure shows that has no height of its own."""
@@ -76,6 +77,9 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "p90": Measure("90 % take no longer than", lambda r: _timed(r, r.p90)),
         "p99": Measure("99 % take no longer than", lambda r: _timed(r, r.p99)),
         "max": Measure("longest duration", lambda r: _timed(r, r.max)),
+        "wait": Measure(
+            "wait behind the spans, share", lambda r: r.wait if r.waits else None
+        ),
         "count": Measure("number of spans", lambda r: float(r.count), "count"),
         "bytes": Measure(
             "known bytes accessed",
@@ -225,6 +229,9 @@ def _bars(
             words = (format_bytes if form == "bytes" else format_count)(int(value))
         if measure == "total":
             words += f" · {format_share(row.share)}"
+        if measure == "wait" and row.wait_share is not None:
+            words = summed_wait_text(value, row.longest_waits, unit)
+            words += f" · {format_share(row.wait_share)}"
         if form == "bytes" and row.unknown_bytes:
             words += f" · ≤ {format_bytes(row.unknown_bytes)} not known"
         if form == "time" and row.quality != usual:

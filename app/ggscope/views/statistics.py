@@ -603,6 +603,7 @@ class StatisticsView(View):
                 tr("in range"),
                 tr("How much of the sum lies inside the range that is counted"),
             ),
+            *self._wait_headings(times),
             times(tr("mean"), tr("Mean duration")),
             times(tr("min"), tr("Shortest")),
             times(tr("max"), tr("Longest")),
@@ -648,6 +649,38 @@ class StatisticsView(View):
             *([_ticks(row.wall, unit)] if lies_beside else []),
         ]
 
+    def _has_waits(self) -> bool:
+        trace = self.session.trace
+        return trace is not None and trace.spans.wait is not None
+
+    def _wait_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
+        """Return the columns of waits, of a trace that records some."""
+        tr = self.tr
+        if not self._has_waits():
+            return []
+        share = tr("Waits as a part of spans and waits together")
+        return [
+            times(
+                tr("wait"), tr("What threads waited at the barrier behind the spans")
+            ),
+            times(tr("mean wait"), tr("Mean of the waits that are recorded")),
+            Heading(tr("waiting"), share, 72, right=True),
+        ]
+
+    def _wait_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
+        if not self._has_waits():
+            return []
+        cells = [_ticks(row.wait, unit), _ticks(row.mean_wait, unit)]
+        if row.longest_waits:
+            tip = self.tr("{0} waits were longer than can be recorded").format(
+                format_count(row.longest_waits)
+            )
+            cells = [replace(c, text=f"≥ {c.text}", tip=tip) for c in cells]
+        if row.waiting is None:
+            return [*cells, Cell(NOT_AVAILABLE, raw="")]
+        share = row.waiting
+        return [*cells, Cell(format_share(share), share, round(share, 6))]
+
     def _cells(self, row: StatRow, result: StatisticsResult) -> tuple[Cell, ...]:
         unit, color = result.unit, 0
         if result.by in ("op", "family"):
@@ -667,6 +700,7 @@ class StatisticsView(View):
             _ticks(row.total if row.timed else None, unit),
             *self._twice_cells(row, unit),
             _inside(row, result),
+            *self._wait_cells(row, unit),
             _ticks(row.mean, unit),
             _ticks(row.min, unit),
             _ticks(row.max, unit),
@@ -697,6 +731,7 @@ class StatisticsView(View):
             _ticks(total.total if total.timed else None, unit),
             *self._twice_cells(total, unit),
             _inside(total, result),
+            *self._wait_cells(total, unit),
             _ticks(total.mean, unit),
             _ticks(total.min, unit),
             _ticks(total.max, unit),

@@ -32,6 +32,7 @@ from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeForm,
+    Unit,
     format_bytes,
     format_count,
     format_duration,
@@ -400,6 +401,11 @@ def wait_of(trace: Trace, span: int) -> int:
     """Return the ticks that a span's thread waited behind it; -1 = not recorded."""
     wait = trace.spans.wait
     return -1 if wait is None or wait[span] == NO_WAIT else int(wait[span])
+
+
+def summed_wait_text(ticks: float, n_longest: int, unit: Unit) -> str:
+    """Return a sum or mean of waits; "≥" where one was longer than is recorded."""
+    return ("≥ " if n_longest else "") + format_duration(ticks, unit)
 
 
 def wait_share(trace: Trace, span: int) -> float | None:

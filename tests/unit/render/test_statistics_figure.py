@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders import nested_trace, spans_trace
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import Quality, SpanFlag, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -20,6 +20,7 @@ from scenes import texts_of
 from sentences import assert_sides
 from silent_ops import joined
 from support import ROOT
+from wait_traces import with_waits
 
 DOUBLE = PRESETS["double"]
 
@@ -66,11 +67,19 @@ def test_bars_are_as_long_as_the_times_of_the_file(trace: Trace) -> None:
 def test_bars_of_each_measure_begin_with_the_longest(
     trace: Trace, measure: str
 ) -> None:
+    if measure == "wait":
+        trace = with_waits(trace, trace.spans.end - trace.spans.start)
+
     found = lengths(statistics_figure(trace, measure=measure))
 
     assert found == sorted(found, reverse=True)
     assert len(found) == 9
     assert found[0] > 50
+
+
+def test_bars_of_waits_of_a_trace_without_any_are_refused(trace: Trace) -> None:
+    with pytest.raises(NothingToDrawError):
+        lengths(statistics_figure(trace, measure="wait"))
 
 
 def test_only_the_range_and_the_spans_asked_for_count(trace: Trace) -> None:

@@ -37,7 +37,7 @@ _NOT_IN_ORDER = 2
 _MOST_RUNS = 64
 """Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
-_N_SUMS, _LEAST, _MOST = 7, 3, 4
+_N_SUMS, _LEAST, _MOST = 10, 3, 4
 """Figures of a group, and which of them are no sums."""
 
 
@@ -84,6 +84,9 @@ class Figures:
     percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
     unknown : int64[n], bytes that may be accessed besides, at most.
     ops : int64[n], spans that tell of an op, each op once however many threads do.
+    wait : int64[n], what the threads waited behind the spans, as far as recorded.
+    waits, longest : int64[n], spans whose wait is recorded; those that waited at least
+        as long as can be.
     """
 
     spans: I64
@@ -95,6 +98,9 @@ class Figures:
     inside: I64
     unknown: I64
     ops: I64
+    wait: I64
+    waits: I64
+    longest: I64
 
 
 class SpanBlocks:
@@ -252,6 +258,7 @@ class _Scan:
             column=_whole(lookup.column), op=_whole(op), mask=_whole(wanted.mask),
             table=lookup.table, pattern=_whole(pattern) if has_pattern else None,
             bytes=sizes.per_entry, unknown=sizes.unknown_per_entry,
+            wait=_whole(s.wait),
             n_patterns=len(sizes.per_entry),
             low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
             time_start=0 if time is None else time.start,
@@ -265,7 +272,7 @@ class _Scan:
     def run(self) -> Figures:
         """Return the figures."""
         spans, sums, histogram = self._count()
-        size, total, inside, least, most, unknown, ops = sums
+        size, total, inside, least, most, unknown, ops, wait, waits, longest = sums
         for span_group, loose_bytes in self._loose():
             np.add.at(size, span_group, loose_bytes)
         timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
@@ -275,7 +282,10 @@ class _Scan:
             values[:, known] = self._percentiles(histogram, timed, known)
         unused = timed == 0
         least[unused] = most[unused] = 0
-        return Figures(spans, size, total, least, most, values, inside, unknown, ops)
+        return Figures(
+            spans, size, total, least, most, values, inside, unknown, ops, wait, waits,
+            longest,
+        )  # fmt: skip
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
@@ -406,7 +416,7 @@ class _Scan:
     def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
         """Return what the first pass finds, all workers together.
 
-        Spans by group and quality, int64[7, n] in the order of the kernel's figures,
+        Spans by group and quality, int64[10, n] in the order of the kernel's figures,
         and the histogram.
         """
         n_parts = n_workers()

@@ -29,7 +29,14 @@ from ggscope.analysis.statistics.scan import (
 )
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, add_by_group, chunks
 from ggscope.model.selection import By
-from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.tables import (
+    I64,
+    LONGEST_WAIT,
+    NO_WAIT,
+    Array,
+    Quality,
+    quality_of,
+)
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
@@ -85,6 +92,13 @@ def figures(
             inside = np.maximum(np.minimum(end, wanted.time.end) - low, 0)[where]
         if part.share is not None:
             duration, inside = part.share.of(duration), part.share.of(inside)
+        if s.wait is not None:
+            wait = s.wait[rows][where]
+            known = wait != NO_WAIT
+            ticks = np.where(known, wait, 0).astype(np.int64)
+            if part.share is not None:
+                ticks = part.share.of(ticks)
+            sums.add_waits(part.group[known], ticks[known], wait[known])
         sums.add(
             part.group,
             duration,
@@ -133,6 +147,7 @@ class _Sums:
         self._bytes = np.zeros(n_groups, np.int64)
         self._inside = np.zeros(n_groups, np.int64)
         self._unknown, self._ops = np.zeros((2, n_groups), np.int64)
+        self._wait, self._waits, self._longest = np.zeros((3, n_groups), np.int64)
         self._worst_used = worst_used
         self._durations: list[I64] = [np.zeros(0, np.int64)]
         self._groups: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
@@ -159,6 +174,12 @@ class _Sums:
         self._durations.append(duration[used])
         self._groups.append(group[used].astype(np.int32))
 
+    def add_waits(self, group: I64, ticks: I64, wait: Array) -> None:
+        """Add recorded waits, one per row; `ticks` is the group's part of each."""
+        add_by_group(self._wait, group, ticks)
+        add_by_group(self._waits, group, np.ones_like(ticks))
+        add_by_group(self._longest, group, (wait == LONGEST_WAIT).astype(np.int64))
+
     def figures(self) -> Figures:
         """Return the figures of all that was added."""
         timed = self._spans[:, : self._worst_used + 1].sum(axis=1)
@@ -175,7 +196,7 @@ class _Sums:
             values[:, known] = percentiles(ordered, begin, timed[known], PERCENTILES)
         return Figures(
             self._spans, self._bytes, total, least, most, values, self._inside,
-            self._unknown, self._ops,
+            self._unknown, self._ops, self._wait, self._waits, self._longest,
         )  # fmt: skip
 
     def _sorted_durations(self) -> I64:
@@ -215,6 +236,11 @@ class StatRow:
     that compute an op together each tell of it: `ops` counts it once. Which part of an
     op's bytes is whose is then not known: by thread `bytes` and `unknown_bytes` are
     -1, and `ops` counts those that the thread took part in.
+
+    `wait` is what the threads waited behind the spans, None where nothing is recorded;
+    `waits` counts the spans whose wait is, and `longest_waits` those that waited at
+    least as long as can be recorded: `wait` is at least so much then. `wait_share` is
+    the part of the waits of all rows.
     """
 
     key: str
@@ -237,6 +263,23 @@ class StatRow:
     wall: int | None = None
     unknown_bytes: int = 0
     ops: int = 0
+    wait: int | None = None
+    waits: int = 0
+    longest_waits: int = 0
+    wait_share: float | None = None
+
+    @property
+    def mean_wait(self) -> float:
+        """Mean of the recorded waits, ticks; NaN where there is none."""
+        return math.nan if self.wait is None else self.wait / self.waits
+
+    @property
+    def waiting(self) -> float | None:
+        """Share of the waits of the spans and waits together; None = not known."""
+        if self.wait is None or not self.timed:
+            return None
+        whole = self.total + self.wait
+        return self.wait / whole if whole else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -381,6 +424,9 @@ def _table(
         "bytes": found.bytes,
         "unknown_bytes": found.unknown,
         "ops": found.ops,
+        "wait": found.wait,
+        "waits": found.waits,
+        "longest_waits": found.longest,
         "estimated": found.spans[:, Quality.ESTIMATED],
         "unfinished": found.spans[:, Quality.UNFINISHED],
         "quality": _worst(found.spans, worst_used),
@@ -392,6 +438,9 @@ def _table(
         "bytes",
         "unknown_bytes",
         "ops",
+        "wait",
+        "waits",
+        "longest_waits",
         "estimated",
         "unfinished",
     )
@@ -417,16 +466,26 @@ def _table(
         *(values[present].tolist() for values in columns.values()), strict=True
     )
     rows = [
-        _row(groups.label(g), whole, dict(zip(columns, of_group, strict=True)))
+        _row(
+            groups.label(g),
+            whole,
+            together["wait"],
+            dict(zip(columns, of_group, strict=True)),
+        )
         for g, of_group in zip(present.tolist(), numbers, strict=True)
     ]
     rows.sort(key=lambda row: (-row.total, -row.count, row.key))
-    all_of_them = _row("", whole, together)
+    all_of_them = _row("", whole, together["wait"], together)
     return StatTable(tuple(rows), all_of_them, int(np.count_nonzero(n_spans)))
 
 
-def _row(key: str, whole: int, figures: dict[str, Any]) -> StatRow:
-    """Return a row of these figures, by their names; `quality` is a number there."""
+def _row(key: str, whole: int, waited: int, figures: dict[str, Any]) -> StatRow:
+    """Return a row of these figures, by their names; `quality` is a number there.
+
+    `whole` and `waited` are of all rows.
+    """
+    figures = {**figures}
+    wait = figures["wait"] = figures["wait"] if figures["waits"] else None
     timed, total = figures["timed"], figures["total"]
     figures["quality"] = _WORDS[figures["quality"]]
     if not timed:
@@ -435,6 +494,7 @@ def _row(key: str, whole: int, figures: dict[str, Any]) -> StatRow:
         key=key,
         mean=total / timed if timed else math.nan,
         share=total / whole if whole else 0.0,
+        wait_share=None if wait is None else wait / waited if waited else 0.0,
         **figures,
     )
 
