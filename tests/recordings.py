@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ggscope.readers.recording.columns import Budget, columns, is_block, rows
+from ggscope_capture.columns import blocks, table
 from ggscope_capture.record import TRACE
+from ggscope_capture.sidecar import TABLES
 
 T0 = 5_000_000_000
 NODES = ("attn_norm-0-which-is-longer-than-its-field", "Qcur-0", "ffn_out-1")
@@ -105,9 +108,59 @@ def records(*, later: int = 0) -> bytes:
     return rows.tobytes()
 
 
-def recording(folder: Path, name: str = "run", **changes: Any) -> Path:
+def packed(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a sidecar as version 2 has them."""
+    told = facts | {key: list(blocks(facts[key])) for key in TABLES}
+    builds = [
+        build | {"tensors": table(len(build["tensors"]["flags"]), build["tensors"])}
+        for build in facts["builds"]
+    ]
+    return told | {"version": 2, "builds": builds}
+
+
+def packed_sidecar() -> dict[str, Any]:
+    """Return the facts of a sidecar of version 2 with all forms of changes."""
+    facts = packed(sidecar())
+    single = {"at": {"first": 0, "steps": [2]}, "is": [9, 8]}
+    changes = {
+        "data": {"single": {"rows": 2, "columns": single}},
+        "buffer": {"moved": {"rows": 1, "columns": {"from": [3], "to": [None]}}},
+    }
+    facts["builds"].append({"build": 1, "like": 0, "changes": changes})
+    return facts
+
+
+def unpacked(facts: dict[str, Any], n_bytes: int) -> dict[str, Any]:
+    """Return the facts of a sidecar of `n_bytes` with its tables as lists of rows."""
+    budget, told = Budget(n_bytes), dict(facts)
+    for key in TABLES:
+        told[key] = [
+            row
+            for item in facts.get(key, [])
+            for row in (rows(item, budget) if is_block(item) else [item])
+        ]
+    wholes = {build["build"]: build for build in facts["builds"]}
+    told["builds"] = [
+        wholes.get(build.get("like"), {}) | build for build in facts["builds"]
+    ]
+    for build in told["builds"]:
+        if is_block(build["tensors"]):
+            build["tensors"] = columns(build["tensors"], budget)
+    return told
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """Return what the sidecar beside records says, its tables as lists of rows."""
+    content = path.with_suffix(".json").read_bytes()
+    return unpacked(json.loads(content), len(content))
+
+
+def recording(
+    folder: Path, name: str = "run", *, is_packed: bool = False, **changes: Any
+) -> Path:
     """Write both files; return that of the records."""
-    path = folder / f"{name}.bin"
+    path, facts = folder / f"{name}.bin", sidecar(**changes)
     path.write_bytes(records())
-    path.with_suffix(".json").write_text(json.dumps(sidecar(**changes)))
+    told = packed(facts) if is_packed else facts
+    path.with_suffix(".json").write_text(json.dumps(told))
     return path

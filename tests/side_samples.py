@@ -49,7 +49,10 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "GraphDotReader": ("g.dot", lambda: side_files.sound_dot().encode()),
     "BufferStatsReader": ("b.jsonl", lambda: side_files.sound_buffer_lines().encode()),
     "BufferTimelineReader": ("b.json", lambda: side_files.sound_timeline().encode()),
-    "SidecarReader": ("run.json", lambda: json.dumps(recordings.sidecar()).encode()),
+    "SidecarReader": (
+        "run.json",
+        lambda: json.dumps(recordings.packed_sidecar()).encode(),
+    ),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }
 """Reader class -> (file name, its content)."""

@@ -431,19 +431,23 @@ def _choices(told: Told) -> Array:
 # ---- the sidecar ----
 
 
-def to_sidecar(told: Told, control: Any, *, has_names: bool = True) -> dict[str, Any]:
-    """Return what the records have no room for, as a JSON object.
+SIDECAR_VERSION = 2
+
+
+def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
+    """Return what the records have no room for, but the builds, by its keys.
+
+    ``sidecar.pieces`` writes it.
 
     Parameters
     ----------
     control : the control page of the ring, of ``ring_control``.
-    has_names : whether tensors of graphs are named.
     """
     n_choices = len(_choices(told))
     is_graph = told.records["extra"] & RECORD_GRAPH != 0
     facts: dict[str, Any] = {
         "format": "ggscope-capture",
-        "version": 1,
+        "version": SIDECAR_VERSION,
         "records": int(np.count_nonzero(~is_graph)),
         "extension_records": n_choices,
         "graph_records": int(np.count_nonzero(is_graph)),
@@ -483,37 +487,12 @@ def to_sidecar(told: Told, control: Any, *, has_names: bool = True) -> dict[str,
         }
         for lane, thread in zip(used.tolist(), threads.tolist(), strict=True)
     ]
-    facts["builds"] = [
-        _build_facts(build, has_names=has_names) for build in told.builds.values()
-    ]
     return facts
 
 
 def _known(number: Any) -> int | None:
     value = int(number)
     return None if value in (UNKNOWN_U32, UNKNOWN_U64) else value
-
-
-_OF_TENSOR = ("flags", "layer", "data", "bytes", "offset", "model", "weight", "buffer")
-
-
-def _build_facts(build: Build, *, has_names: bool) -> dict[str, Any]:
-    n, tensors = len(build.tensors), build.tensors
-    return {
-        "build": int(build.head["build"]),
-        "nodes": int(build.head["n_nodes"]),
-        "computed": int(build.head["n_computed"]),
-        "fused": int(build.head["n_fused"]),
-        # Nodes first, then what else they read; null is not known.
-        "names": build.names if has_names else [],
-        "tensors": {
-            **{key: [*map(_known, tensors[key].tolist())] for key in _OF_TENSOR},
-            "sources": [
-                [source for source in used if source < n]
-                for used in tensors["sources"].tolist()
-            ],
-        },
-    }
 
 
 def _from_definitions(told: Told) -> dict[str, Any]:

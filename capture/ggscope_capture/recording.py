@@ -59,6 +59,7 @@ from ggscope_capture.ring import (
     identity_of,
     text_at,
 )
+from ggscope_capture.sidecar import pieces
 
 _AT_FIRST = {
     "events": b"",
@@ -459,7 +460,7 @@ def write(
     has_names = settings.tensor_names
     if records is not None:
         sidecar = records.with_suffix(".json")
-        facts = to_sidecar(recording.told, recording.control, has_names=has_names)
+        facts = to_sidecar(recording.told, recording.control)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
         facts["damaged_frames"] = recording.damaged
         facts.update(recording.story)
@@ -469,7 +470,9 @@ def write(
                 if tell is not None:
                     n = out.tell() // TRACE.itemsize
                     tell(n, max(n, len(recording.told.records)))
-        files.write(sidecar, json.dumps(facts).encode())
+        builds = recording.told.builds.values()
+        with files.replacing(sidecar) as temporary, temporary.open("wb") as out:
+            out.writelines(pieces(facts, builds, has_names=has_names))
         written += [records, sidecar]
     if ggmlviz is not None:
         files.write(ggmlviz, to_ggmlviz(recording.told, has_names=has_names))

@@ -22,6 +22,7 @@ import pytest
 
 from ggscope_capture import codemod, doctor, record, ring, targets
 from ggscope_capture.__main__ import main
+from recordings import facts_of
 from tracing import CACHE, built, info
 
 pytestmark = pytest.mark.skipif(
@@ -51,7 +52,7 @@ def told(line: list[str]) -> subprocess.CompletedProcess[bytes]:
 
 def check_trace(out: Path, threads: int) -> dict[str, Any]:
     """Each computed node once on each thread of each graph; return the sidecar."""
-    sidecar: dict[str, Any] = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar: dict[str, Any] = facts_of(out)
     computed = {build["build"]: build["computed"] for build in sidecar["builds"]}
     graphs = sidecar["graph_list"]
     assert {graph["n_threads"] for graph in graphs} == {threads}
@@ -110,7 +111,7 @@ def test_demo_keeps_the_program_that_it_finds_to_a_pace(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert f"runs {program}".encode() in done.stderr
-    sidecar = json.loads((tmp_path / "nano.json").read_bytes())
+    sidecar = facts_of(tmp_path / "nano.bin")
     (note,) = sidecar["notes"]
     assert "at most 50 tokens were to begin in a second" in note
     begins = [c["begin"] for c in sidecar["host"] if c["kind"] == "decode"]
@@ -135,7 +136,7 @@ def test_library_that_calls_itself_directly_tells_begins(
     done = told([*env, *captured(out), *line])
 
     assert done.returncode == 0, done.stderr
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     (check,) = sidecar["checks"]
     (computed,) = {build["computed"] for build in sidecar["builds"]}
     n_seen = computed - check["missing_nodes"]
@@ -242,7 +243,7 @@ def test_two_backends_tell_their_splits_and_copies(
         done = told(captured(out) + line)
 
     assert done.returncode == 0, done.stderr
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     graphs = sidecar["graph_list"]
     assert [graph["split"] for graph in graphs] == [0, 1] * LENGTH
     backends = [graph["backend"] for graph in graphs]

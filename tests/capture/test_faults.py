@@ -3,7 +3,6 @@
 A made-up ggml computes; the tracer, the launcher and the viewer are the real ones.
 """
 
-import json
 import os
 import random
 import resource
@@ -25,6 +24,7 @@ from ggscope.live.keeping import write_kept
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
+from recordings import facts_of
 from tracing import TRACER, doors, info, tracer
 
 pytestmark = pytest.mark.skipif(
@@ -215,7 +215,7 @@ def test_crashed_program_under_the_launcher_leaves_a_whole_trace(
 
     # The launcher ends by the same signal.
     assert done.returncode == -(signal.SIGSEGV if plan == "crash" else signal.SIGKILL)
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     assert (sidecar["records"], sidecar["lost"]) == (NODES * 20, 0)
     assert list(rings.iterdir()) == []
 
@@ -239,7 +239,7 @@ def test_program_killed_at_any_moment_leaves_all_that_it_wrote(
     assert told.state in {"dead", "not ready"}
     if told.state == "dead":
         assert recovered.returncode == 0, recovered.stderr
-        sidecar = json.loads(out.with_suffix(".json").read_bytes())
+        sidecar = facts_of(out)
         assert sidecar["records"] == told.waiting
         content = np.frombuffer(out.read_bytes(), "<u8").reshape(-1, 32)
         assert len(content) == told.waiting
@@ -267,7 +267,7 @@ def test_launcher_killed_at_any_moment_loses_nothing(
 
     assert left.state == "ended"
     assert recovered.returncode == 0, recovered.stderr
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     assert (sidecar["records"], sidecar["lost"]) == (NODES * n_graphs, 0)
     assert len(sidecar["graph_list"]) == n_graphs
     assert list(rings.iterdir()) == []
@@ -326,7 +326,7 @@ def test_second_launcher_leaves_a_ring_and_its_recording_to_the_first(
     assert looks_only
     assert refused.returncode == 1
     assert b"empties it already" in refused.stderr
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     assert (sidecar["records"], sidecar["lost"]) == (NODES * 20, 0)
 
 

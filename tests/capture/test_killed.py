@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from ggscope_capture import recording, ring, targets
+from recordings import facts_of
 from tracing import built, doors, info, tracer
 
 pytestmark = pytest.mark.skipif(
@@ -91,7 +92,7 @@ def started(line: list[str], variables: Variables) -> Iterator[subprocess.Popen[
 
 def check_recording(out: Path, n_records: int) -> None:
     """Nothing is missing, and a person can look at it."""
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     assert (sidecar["records"], sidecar["lost"]) == (n_records, 0)
     content = np.fromfile(out, "<u8").reshape(-1, 32)[:n_records]
     assert np.all(np.diff(content[:, 0].astype(np.int64)) > 0)
@@ -131,7 +132,7 @@ def test_completion_that_is_killed_leaves_the_launcher_all_it_wrote(
         code = launcher.wait(30)
 
     assert code == -signal.SIGKILL  # as the program did
-    records = json.loads(out.with_suffix(".json").read_bytes())["records"]
+    records = facts_of(out)["records"]
     assert records > 0
     check_recording(out, records)
     assert list(rings.iterdir()) == []

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from ggscope_capture import launcher, ring
+from recordings import facts_of
 from support import need_terminal
 from tracing import info
 
@@ -121,12 +122,6 @@ def records_of(path: Path) -> int:
     return path.stat().st_size // 256
 
 
-def told_of(path: Path) -> dict[str, Any]:
-    """Return the sidecar of a recording."""
-    told: dict[str, Any] = json.loads(path.with_suffix(".json").read_bytes())
-    return told
-
-
 def test_streams_and_status_are_the_programs_own(
     built: dict[str, Path], variables: dict[str, str], tmp_path: Path
 ) -> None:
@@ -139,11 +134,11 @@ def test_streams_and_status_are_the_programs_own(
 
     assert (done.returncode, done.stdout) == (7, b"words \xff\n")
     assert done.stderr == b"to stderr\n"
-    assert told_of(out)["end"] == {
+    assert facts_of(out)["end"] == {
         "state": "exited", "exit_code": 7, "signal": None, "launcher": True,
     }  # fmt: skip
     assert records_of(out) == 4 * NODES * LANES
-    assert json.loads(out.with_suffix(".json").read_bytes())["records"] == 64
+    assert facts_of(out)["records"] == 64
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "out.json"]
 
 
@@ -199,7 +194,7 @@ def test_program_that_a_signal_ends_ends_the_launcher_likewise(
 
     assert done.returncode == -signal.SIGKILL
     assert records_of(out) == 64
-    assert told_of(out)["end"] == {
+    assert facts_of(out)["end"] == {
         "state": "killed", "exit_code": None, "signal": "SIGKILL", "launcher": True,
     }  # fmt: skip
 
@@ -598,7 +593,7 @@ def test_filters_leave_out_exactly_what_they_say(
     )  # fmt: skip
 
     assert records_of(out) == n
-    account = told_of(out)["account"]
+    account = facts_of(out)["account"]
     assert (account["recorded"], account["missing"] - account["beyond_limit"]) == (n, 0)
     assert account["left_out"] == 4 * NODES * LANES - n - account["beyond_limit"]
 
@@ -623,7 +618,7 @@ def test_changed_file_changes_the_settings_of_a_running_program(
 
         assert child.wait(30) == 0
     assert 0 < records_of(out) < 400 * NODES * LANES
-    told = told_of(out)
+    told = facts_of(out)
     assert [change["enabled"] for change in told["changes"]] == [False]
     assert told["skipped_graphs"] + told["graphs"] == 400
     assert told["settings"]["enabled"]
@@ -670,7 +665,7 @@ def test_losses_of_a_small_ring_are_counted_exactly(
         input=b"",
     )  # fmt: skip
 
-    told = told_of(out)
+    told = facts_of(out)
     lost, account = told["lost"], told["account"]
     assert lost > 0
     assert records_of(out) + lost == 40 * NODES * LANES
@@ -707,8 +702,8 @@ def test_killed_launcher_loses_nothing_and_the_program_lives(
     assert state == "ended"
     assert (done.returncode, done.stderr) == (0, b"")
     assert records_of(out) == 100 * NODES * LANES
-    assert told_of(out)["end"]["launcher"] is False
-    assert told_of(out)["end"]["state"] == "exited"
+    assert facts_of(out)["end"]["launcher"] is False
+    assert facts_of(out)["end"]["state"] == "exited"
     times = np.frombuffer(out.read_bytes(), "<u8").reshape(-1, 32)[:, 0]
     assert (np.diff(times.astype(np.int64)) >= 0).all()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "out.json"]

@@ -10,6 +10,7 @@ import pytest
 
 from ggscope_capture import targets
 from ggscope_capture.__main__ import main
+from recordings import facts_of
 from tracing import info
 
 pytestmark = pytest.mark.skipif(
@@ -44,7 +45,7 @@ def test_trace_has_every_op_of_every_thread(
     assert traced.returncode == 0, traced.stderr
     assert (traced.stdout, traced.stderr) == (plain.stdout, b"")
     told = info(out)
-    sidecar = json.loads(out.with_suffix(".json").read_bytes())
+    sidecar = facts_of(out)
     n = sidecar["records"]
     assert told["counts"]["records"] == n + sidecar["extension_records"]
     assert (sidecar["extension_records"] > 0) == (model == "nano-moe")

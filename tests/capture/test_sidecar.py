@@ -1,6 +1,5 @@
 """A recording that is opened again shows what the live view showed at its end."""
 
-import json
 import os
 import subprocess
 import time
@@ -17,6 +16,7 @@ from ggscope.readers.survey import survey
 from ggscope_capture import recording, ring, targets
 from ggscope_capture.config import resolve
 from ggscope_capture.native import build
+from recordings import facts_of
 from tracing import command, doors, told_by
 
 pytestmark = pytest.mark.skipif(
@@ -173,8 +173,4 @@ def test_recording_shows_what_the_live_view_showed_at_its_end(
     assert codes == {warning.code for warning in live.warnings}
     assert [part.role for part in found.parts] == ["trace", "recording"]
     (fit,) = found.joins
-    assert (
-        fit.n_found
-        == fit.n_all
-        == json.loads(path.with_suffix(".json").read_text())["records"]
-    )
+    assert fit.n_found == fit.n_all == facts_of(path)["records"]

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -621,14 +620,16 @@ class _ProgramTrace:
 
     def _build(self, body: bytes) -> None:
         build, n_nodes, n_tensors = struct.unpack_from("<III", body)
-        at, tensors, names = _BUILD_BYTES, list[Any](), list[str]()
-        while len(tensors) < n_tensors:
+        at, places, names = _BUILD_BYTES, list[int](), list[str]()
+        while len(places) < n_tensors:
             if at + TENSOR.itemsize > len(body):
                 raise LiveError(f"build {build} ends within its tensors")
-            tensors.append(np.frombuffer(body, TENSOR, 1, at)[0])
+            places.append(at)
             name, at = text_at(body, at + TENSOR.itemsize)
             at = (at + 7) // 8 * 8
             names.append(name)
+        rows = [body[place : place + TENSOR.itemsize] for place in places]
+        tensors = np.frombuffer(b"".join(rows), TENSOR)
         self._builds[build] = self._nodes.add_build(n_nodes, tensors, names)
 
 

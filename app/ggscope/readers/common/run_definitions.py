@@ -4,15 +4,16 @@ While it runs its ring tells this, afterwards the sidecar of its recording.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.growing import Growing
 from ggscope.model.names import layer_of, parse
-from ggscope.model.tables import AccessColumns, Array, Space
+from ggscope.model.tables import I64, AccessColumns, Array, Space
 from ggscope.model.tensors import Buffers, BufferUsage, ModelFile, Place, SizeSource
 from ggscope.readers.common.tensor_rows import TensorRows
 
@@ -27,6 +28,9 @@ _FUSED, _IS_WEIGHT = 2, 4
 ALLOCATED, FREED, _USAGE = 1, 2, 3
 _MOST_BYTES = 1 << 61
 _MOST_LAYERS = 1 << 15
+_STRUCTURE = ("flags", "layer", "model", "weight", "sources")
+"""What builds that are alike have in common, with their names; the rest are places and
+sizes."""
 
 
 class Watch(Protocol):
@@ -41,6 +45,33 @@ class Watch(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Structure:
+    """What is the same in all builds that are alike.
+
+    Attributes
+    ----------
+    name, layer : of each node.
+    lengths : how many tensors each node reads.
+    source : of each read, which tensor of the build that is.
+    tensor, layer_read, expert : of each read, as in `AccessColumns`.
+    is_weight : of each read.
+    sized, of : rows of tensors that no model lists, and those of the build they are:
+        they are as large as they ever were.
+    """
+
+    name: Array
+    layer: Array
+    lengths: I64
+    source: I64
+    tensor: Array
+    layer_read: Array
+    expert: Array
+    is_weight: Array
+    sized: I64
+    of: I64
+
+
 class Definitions:
     """The nodes of all graphs, the tensors of the models, and the buffers.
 
@@ -49,8 +80,10 @@ class Definitions:
 
     def __init__(self, builder: TraceBuilder, watch: Watch | None = None) -> None:
         self._builder, self._watch = builder, watch
-        self._nodes: list[tuple[int, int, int]] = [(-1, -1, -1)]
-        self._columns: tuple[Array, Array, Array] | None = None
+        self._nodes = Growing(np.int32), Growing(np.int16), Growing(np.int32)
+        for column in self._nodes:
+            column.append(np.full(1, -1, column.dtype))
+        self._structures: dict[tuple[object, ...], _Structure] = {}
         self._tensors = TensorRows()
         self._of_name: dict[str, int] = {}
         self._of_weight: dict[tuple[int, int], int] = {}
@@ -62,12 +95,8 @@ class Definitions:
 
     def columns(self) -> tuple[Array, Array, Array]:
         """Return (name int32, layer int16, pattern int32) of all nodes."""
-        if self._columns is None:
-            name, layer, pattern = np.array(self._nodes).T
-            self._columns = (
-                name.astype(np.int32), layer.astype(np.int16), pattern.astype(np.int32)
-            )  # fmt: skip
-        return self._columns
+        name, layer, pattern = self._nodes
+        return name.view(), layer.view(), pattern.view()
 
     def put(self) -> None:
         """Give the builder the tensors and buffers as they are known by now."""
@@ -176,7 +205,7 @@ class Definitions:
     # -- graphs ------------------------------------------------------------
 
     def add_build(
-        self, n_nodes: int, tensors: Sequence[Any], names: Sequence[str]
+        self, n_nodes: int, tensors: Array, names: Sequence[str]
     ) -> tuple[int, int]:
         """Add the nodes of a graph; return (first row, number of nodes).
 
@@ -184,53 +213,75 @@ class Definitions:
         ----------
         tensors : with the fields of `NODE`; nodes first, then what else they read.
         """
-        first = len(self._nodes)
         n_nodes = min(n_nodes, len(tensors))
-        lengths = np.zeros(n_nodes, np.int64)
-        rows: list[tuple[int, ...]] = []
-        addresses: list[int] = []
-        pattern = self._builder.add_patterns(AccessColumns.blank(), lengths[:0])
-        for i, node in enumerate(tensors[:n_nodes]):
-            for source in _sources(tensors, n_nodes, i):
-                rows.append(self._access(tensors[source], names[source]))
-                addresses.append(int(tensors[source]["data"]))
-                lengths[i] += 1
-            name_id = self._builder.strings.intern(names[i]) if names[i] else -1
-            layer = _layer(node, names[i])
-            self._nodes.append((name_id, layer, pattern + i if lengths[i] else -1))
-        columns = np.array(rows, np.int64).reshape(-1, 7).T
-        tensor, space, offset, size, buffer, layer_of_row, expert = columns
+        key = (n_nodes, tuple(names), *(tensors[k].tobytes() for k in _STRUCTURE))
+        structure = self._structures.get(key)
+        if structure is None:
+            structure = self._structure(n_nodes, tensors, names)
+            self._structures[key] = structure
+        size, offset = _bounded(tensors["bytes"]), _bounded(tensors["offset"])
+        self._widen(structure, size)
+        read, is_weight = structure.source, structure.is_weight
         accesses = replace(
-            AccessColumns.blank(len(rows)),
-            tensor=tensor.astype(np.int32),
-            space=space.astype(np.uint8),
-            offset=offset,
-            size=size,
-            buffer=buffer.astype(np.int32),
-            layer=layer_of_row.astype(np.int16),
-            expert=expert.astype(np.int16),
-            address=np.array(addresses, np.uint64),
+            AccessColumns.blank(len(read)),
+            tensor=structure.tensor,
+            space=np.where(is_weight, Space.FILE, Space.BUFFER).astype(np.uint8),
+            offset=np.where(is_weight, offset[read], -1),
+            size=size[read],
+            buffer=np.where(is_weight, -1, self._buffer_rows(tensors)[read]),
+            layer=structure.layer_read,
+            expert=structure.expert,
+            address=tensors["data"][read].astype(np.uint64),
         )
-        self._builder.add_patterns(accesses, lengths)
-        self._columns = None
+        number = self._builder.add_patterns(accesses, structure.lengths)
+        pattern = np.where(structure.lengths > 0, number + np.arange(n_nodes), -1)
+        first = len(self._nodes[0])
+        for column, values in zip(
+            self._nodes, (structure.name, structure.layer, pattern), strict=True
+        ):
+            column.append(values.astype(column.dtype))
         return first, n_nodes
 
-    def _access(self, tensor: Any, name: str) -> tuple[int, ...]:
-        """Return what reading a tensor is, in the order of the columns above."""
-        is_weight = bool(tensor["flags"] & _IS_WEIGHT)
-        told = parse(name)
-        size, row = bounded(int(tensor["bytes"])), -1
-        if is_weight:
-            row = self._of_weight.get((int(tensor["model"]), int(tensor["weight"])), -1)
-        offset = bounded(int(tensor["offset"])) if is_weight else -1
-        if row < 0 and name:
-            row = self._named(told.base or f"({told.suffixes[0]})", offset, size)
-        buffer = -1
-        if not is_weight:
-            buffer = self._rows_of_buffers.get(int(tensor["buffer"]), -1)
-        space = Space.FILE if is_weight else Space.BUFFER
-        expert = told.expert if told.expert < _MOST_LAYERS else -1
-        return row, space, offset, size, buffer, _layer(tensor, name), expert
+    def _structure(
+        self, n_nodes: int, tensors: Array, names: Sequence[str]
+    ) -> _Structure:
+        """Look at names and sources once for all builds that are alike."""
+        intern = self._builder.strings.intern
+        layer = tensors["layer"].astype(np.int64)
+        layer[(layer < 0) | (layer >= _MOST_LAYERS)] = -1
+        for i in np.flatnonzero(layer < 0).tolist():
+            layer[i] = layer_of(names[i])
+        lengths, source = _reads(tensors, n_nodes)
+        is_weight = tensors["flags"] & _IS_WEIGHT != 0
+        size, offset = _bounded(tensors["bytes"]), _bounded(tensors["offset"])
+        rows = np.full(len(tensors), -1, np.int64)
+        experts = np.full(len(tensors), -1, np.int64)
+        sized: list[tuple[int, int]] = []
+        _, firsts = np.unique(source, return_index=True)
+        for i in source[np.sort(firsts)].tolist():
+            told = parse(names[i])
+            experts[i] = told.expert if told.expert < _MOST_LAYERS else -1
+            if is_weight[i]:
+                key = int(tensors["model"][i]), int(tensors["weight"][i])
+                rows[i] = self._of_weight.get(key, -1)
+            if rows[i] < 0 and names[i]:
+                name = told.base or f"({told.suffixes[0]})"
+                place = int(offset[i]) if is_weight[i] else -1
+                rows[i] = self._named(name, place, int(size[i]))
+                sized.append((int(rows[i]), i))
+        pairs = np.array(sized, np.int64).reshape(-1, 2)
+        return _Structure(
+            name=np.array([intern(n) if n else -1 for n in names[:n_nodes]], np.int32),
+            layer=layer[:n_nodes],
+            lengths=lengths,
+            source=source,
+            tensor=rows[source].astype(np.int32),
+            layer_read=layer[source].astype(np.int16),
+            expert=experts[source].astype(np.int16),
+            is_weight=is_weight[source],
+            sized=pairs[:, 0],
+            of=pairs[:, 1],
+        )
 
     def _named(self, name: str, offset: int, size: int) -> int:
         """Return the row of a tensor that no model file lists; as large as it was."""
@@ -239,27 +290,50 @@ class Definitions:
             row = self._of_name[name] = len(self._tensors)
             self._tensors.add(name, offset=offset, size=size, file=-1)
             self._has_tensors = True
-        elif size > self._tensors.size[row] and row not in self._stated:
-            self._tensors.size[row] = size
-            self._has_tensors = True
         return row
 
+    def _widen(self, structure: _Structure, size: I64) -> None:
+        """Note how large tensors are that no model file lists."""
+        sizes = self._tensors.size
+        for row, n in zip(
+            structure.sized.tolist(), size[structure.of].tolist(), strict=True
+        ):
+            if n > sizes[row] and row not in self._stated:
+                sizes[row] = n
+                self._has_tensors = True
 
-def _sources(tensors: Sequence[Any], n_nodes: int, node: int) -> list[int]:
-    """Return what a node reads, with the weight of the one that runs within it."""
-    used = [s for s in tensors[node]["sources"].tolist() if s < len(tensors)]
-    if node + 1 < n_nodes and tensors[node + 1]["flags"] & _FUSED:
-        used += [
-            s
-            for s in tensors[node + 1]["sources"].tolist()
-            if s < len(tensors) and tensors[s]["flags"] & _IS_WEIGHT
-        ]
-    return used
+    def _buffer_rows(self, tensors: Array) -> I64:
+        """Return the row of the buffer of each tensor, -1 where it is not known."""
+        numbers, which = np.unique(tensors["buffer"], return_inverse=True)
+        rows = [self._rows_of_buffers.get(number, -1) for number in numbers.tolist()]
+        return np.array(rows, np.int64)[which]
 
 
-def _layer(tensor: Any, name: str) -> int:
-    layer = int(tensor["layer"])
-    return layer if 0 <= layer < _MOST_LAYERS else layer_of(name)
+def _reads(tensors: Array, n_nodes: int) -> tuple[I64, I64]:
+    """Return how many tensors each node reads, and which, node by node.
+
+    With the weight of a node that runs within it.
+    """
+    sources = tensors["sources"][:n_nodes].astype(np.int64)
+    is_known = sources < len(tensors)
+    safe = np.where(is_known, sources, 0)
+    flags = tensors["flags"]
+    within = np.zeros(n_nodes, np.bool_)
+    within[:-1] = flags[1:n_nodes] & _FUSED != 0
+    fused, counts = np.zeros_like(safe), np.zeros_like(is_known)
+    fused[:-1] = safe[1:]
+    counts[:-1] = is_known[1:] & (flags[safe[1:]] & _IS_WEIGHT != 0)
+    counts &= within[:, None]
+    both = np.concatenate([is_known, counts], axis=1)
+    listed = np.concatenate([safe, fused], axis=1)
+    return both.sum(axis=1), listed[both]
+
+
+def _bounded(numbers: Array) -> I64:
+    """Return sizes or places; -1 where one is not known or cannot be."""
+    found = numbers.astype(np.int64)
+    found[numbers >= _MOST_BYTES] = -1
+    return found
 
 
 def _usage(number: int) -> int:

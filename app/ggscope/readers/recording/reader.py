@@ -8,7 +8,7 @@ bounds, is left out and counted.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,10 +30,17 @@ from ggscope.readers.common.run_definitions import (
 )
 from ggscope.readers.common.run_events import FAR, HOST_NAMES, RunEvents, RunGraph
 from ggscope.readers.recording import INFO
+from ggscope.readers.recording.columns import (
+    Budget,
+    ColumnError,
+    columns,
+    is_block,
+    rows,
+)
 from ggscope.readers.source import Source, refuse_larger, trace_info
 
 MAX_BYTES = 1 << 29
-_VERSION = 1
+_VERSIONS = (1, 2)
 _SIGN = re.compile(rb'\s*\{\s*"format"\s*:\s*"ggscope-capture"')
 _KINDS = (
     "decode", "compute", "alloc", "input", "output", "sync", "sample", "reset",
@@ -48,6 +55,8 @@ _MOST_SOURCES = 10
 _LOOK_EVERY = 1 << 10
 """Items between two looks at whether anybody still waits."""
 _WIDTH = {"data": _U64, "bytes": _U64, "offset": _U64}
+_CHANGING = ("data", "bytes", "offset", "buffer")
+"""Columns of tensors that may differ in builds that are alike."""
 _LOSSES = (
     (("lost", "dropped"), "capture_lost", "records were lost while the program ran: it "
      "wrote faster than they were taken, and its ring had no more room. Where they are "
@@ -101,29 +110,44 @@ class SidecarReader:
             ) from error
         if not isinstance(facts, dict) or facts.get("format") != "ggscope-capture":
             raise CorruptError("this is no sidecar of a recording.")
-        if facts.get("version") != _VERSION or facts["version"] is True:
+        version = facts.get("version")
+        if type(version) is not int or version not in _VERSIONS:
+            known = " and ".join(map(str, _VERSIONS))
             raise UnsupportedVersionError(
-                f"this sidecar is of version {str(facts.get('version'))[:20]}; version "
-                f"{_VERSION} can be read.",
+                f"this sidecar is of version {str(version)[:20]}; versions {known} "
+                "can be read.",
                 hint="Use the ggscope that came with the tool that wrote it.",
             )
         context.check_cancelled()
-        trace = _Sidecar(facts, context.check_cancelled).trace(
+        trace = _Sidecar(facts, context.check_cancelled, source.size).trace(
             trace_info(INFO, source, 0)
         )
         context.progress(source.size, source.size)
         return trace
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Whole:
+    """A build that is told whole; others say how they differ from it."""
+
+    n_nodes: int
+    tensors: Any
+    names: list[str]
+
+
 class _Sidecar:
     """Takes the facts of a sidecar one kind after the other."""
 
-    def __init__(self, facts: dict[str, Any], check: Callable[[], None]) -> None:
+    def __init__(
+        self, facts: dict[str, Any], check: Callable[[], None], n_bytes: int
+    ) -> None:
         self._facts, self._check = facts, check
+        self._budget = Budget(n_bytes)
         self._builder = TraceBuilder(grows=True)
         self._definitions = Definitions(self._builder)
         self._events = RunEvents(self._builder)
         self._builds: dict[int, tuple[int, int]] = {}
+        self._wholes: dict[int, _Whole] = {}
         self._graphs: dict[int, tuple[RunGraph, int]] = {}
         self._bad = 0
         self._first_bad = ""
@@ -187,7 +211,12 @@ class _Sidecar:
         for i, item in enumerate(value):
             if not i % _LOOK_EVERY:
                 self._check()
-            if isinstance(item, dict):
+            if is_block(item):
+                try:
+                    yield from rows(item, self._budget)
+                except ColumnError:
+                    self._doubt(f"{key}[{i}]")
+            elif isinstance(item, dict):
                 yield item
             else:
                 self._doubt(f"{key}[{i}]")
@@ -279,27 +308,41 @@ class _Sidecar:
 
     def _build(self, item: dict[str, Any]) -> None:
         """Add the nodes of a graph, and what they read."""
-        build, n_nodes = (_whole(item.get(k), _U32) for k in ("build", "nodes"))
-        names, columns = item.get("names"), item.get("tensors")
-        if build is None or n_nodes is None:
+        build = _whole(item.get("build"), _U32)
+        if build is None:
+            self._doubt("builds")
+        elif "like" in item:
+            self._like(build, item)
+        else:
+            self._whole_build(build, item)
+
+    def _whole_build(self, build: int, item: dict[str, Any]) -> None:
+        n_nodes, names = _whole(item.get("nodes"), _U32), item.get("names")
+        told = item.get("tensors")
+        if n_nodes is None:
             self._doubt("builds")
             return
-        if not isinstance(columns, dict) or not isinstance(names, list):
+        try:
+            if isinstance(told, dict) and is_block(told):
+                told = columns(told, self._budget)
+        except ColumnError:
+            told = None
+        if not isinstance(told, dict) or not isinstance(names, list):
             self._doubt("builds.tensors")
             return
-        listed = {key: _listed(columns.get(key)) for key in NODE.names or ()}
+        listed = {key: _listed(told.get(key)) for key in NODE.names or ()}
         n = len(listed["flags"])
         if any(len(column) != n for column in listed.values()):
             self._doubt("builds.tensors")
             return
-        rows = np.zeros(n, NODE)
+        tensors = np.zeros(n, NODE)
         for key in listed:
             if key not in ("sources", "layer"):
-                rows[key] = self._column(listed[key], _WIDTH.get(key, _U32))
+                tensors[key] = self._column(listed[key], _WIDTH.get(key, _U32))
         layers = self._column(listed["layer"], 1 << 31)
-        rows["layer"] = np.where(layers < 1 << 15, layers.astype(np.int64), -1)
-        rows["sources"] = UNKNOWN
-        for row, used in zip(rows, listed["sources"], strict=True):
+        tensors["layer"] = np.where(layers < 1 << 15, layers.astype(np.int64), -1)
+        tensors["sources"] = UNKNOWN
+        for row, used in zip(tensors, listed["sources"], strict=True):
             good = [_whole(s, n) for s in _listed(used)]
             kept = [s for s in good if s is not None][:_MOST_SOURCES]
             if len(kept) != len(good) or not isinstance(used, list):
@@ -307,12 +350,82 @@ class _Sidecar:
             row["sources"][: len(kept)] = kept
         texts = [text if isinstance(text, str) else "" for text in names[:n]]
         texts += [""] * (n - len(texts))
-        self._builds[build] = self._definitions.add_build(n_nodes, list(rows), texts)
+        self._wholes[build] = _Whole(n_nodes, tensors, texts)
+        self._builds[build] = self._definitions.add_build(n_nodes, tensors, texts)
 
-    def _column(self, values: list[Any], limit: int) -> Any:
+    def _like(self, build: int, item: dict[str, Any]) -> None:
+        """Add a build that differs from another one in some values."""
+        like = _whole(item.get("like"), _U32)
+        whole = None if like is None else self._wholes.get(like)
+        changes = item.get("changes")
+        if like is None or whole is None or not isinstance(changes, dict):
+            self._doubt("builds.like")
+            return
+        if not changes:
+            self._builds[build] = self._builds[like]
+            return
+        try:
+            tensors = self._changed(whole.tensors, changes)
+        except ColumnError:
+            self._doubt("builds.changes")
+            return
+        self._builds[build] = self._definitions.add_build(
+            whole.n_nodes, tensors, whole.names
+        )
+
+    def _changed(self, tensors: Any, changes: dict[str, Any]) -> Any:
+        """Return the tensors of a build with what differs; raises ColumnError."""
+        self._budget.take(len(tensors) // 4)
+        tensors = tensors.copy()
+        for key, change in changes.items():
+            if key not in _CHANGING or not isinstance(change, dict):
+                raise ColumnError("a change of no known kind")
+            self._change(tensors, key, change)
+        return tensors
+
+    def _change(self, tensors: Any, key: str, change: dict[str, Any]) -> None:
+        """Put the values of a column that differ into it; raises ColumnError."""
+        column, limit = tensors[key], _WIDTH.get(key, _U32)
+        before, after = self._pair(change, "moved", ("from", "to"), limit)
+        at, single = self._pair(change, "single", ("at", "is"), limit)
+        if len(at) and int(at.max()) >= len(tensors):
+            raise ColumnError("a change beyond the tensors of a build")
+        if len(before):
+            order = np.argsort(before)
+            before, after = before[order], after[order].astype(column.dtype)
+            place = np.searchsorted(before, column)
+            place = np.minimum(place, len(before) - 1)
+            moves = before[place] == column
+            column[moves] = after[place[moves]]
+        column[at.astype(np.int64)] = single.astype(column.dtype)
+
+    def _pair(
+        self, change: dict[str, Any], kind: str, names: tuple[str, str], limit: int
+    ) -> list[Any]:
+        """Return two columns of a block within a change; empty where it is not there.
+
+        Raises
+        ------
+        ColumnError
+            If it is no block with both.
+        """
+        block = change.get(kind, {"rows": 0, "columns": {key: [] for key in names}})
+        if not is_block(block):
+            raise ColumnError("a change that is no table")
+        told = columns(block, self._budget)
+        if told.keys() != set(names):
+            raise ColumnError("a change without counterpart")
+        return [self._column(told[name], limit) for name in names]
+
+    def _column(self, listed: list[Any], limit: int) -> Any:
         """Return numbers, all ones where one is not known; uint64[n]."""
-        found = np.full(len(values), limit - 1, np.uint64)
-        for i, value in enumerate(values):
+        kinds = set(map(type, listed))
+        if kinds <= {int, type(None)}:
+            numbers = [limit - 1 if n is None or n == -1 else n for n in listed]
+            if not numbers or 0 <= min(numbers) <= max(numbers) < limit:
+                return np.array(numbers, np.uint64)
+        found = np.full(len(listed), limit - 1, np.uint64)
+        for i, value in enumerate(listed):
             number = _whole(value, limit)
             if number is not None:
                 found[i] = number

@@ -44,8 +44,9 @@ def is_joined(trace: Trace) -> bool:
     return any(lane.kind == LaneKind.GRAPH for lane in trace.lanes)
 
 
-def test_sidecar_beside_its_records_is_taken_with_them(tmp_path):
-    path = recording(tmp_path)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_sidecar_beside_its_records_is_taken_with_them(is_packed, tmp_path):
+    path = recording(tmp_path, is_packed=is_packed)
 
     trace = opened(path)
 
@@ -287,9 +288,10 @@ def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_no_value_within_breaks_anything(tmp_path):
+@pytest.mark.parametrize("make", [recordings.sidecar, recordings.packed_sidecar])
+def test_no_value_within_breaks_anything(make, tmp_path):
     """Each inner value is one of the wrong kinds; with GGSCOPE_SWEEP=1 each of them."""
-    sound = json.dumps(recordings.sidecar())
+    sound = json.dumps(make())
     path = tmp_path / "run.json"
     for i, place in enumerate(p for p in _places(json.loads(sound)) if len(p) > 1):
         one = WRONG[i % len(WRONG) :][:1]
@@ -324,8 +326,10 @@ def test_keys_that_are_not_known_are_passed_over(tmp_path):
 @pytest.mark.parametrize(
     ("content", "error", "words"),
     [
-        ('{"format": "ggscope-capture", "version": 2}', UnsupportedVersionError,
-         "this sidecar is of version 2; version 1 can be read."),
+        ('{"format": "ggscope-capture", "version": 3}', UnsupportedVersionError,
+         "this sidecar is of version 3; versions 1 and 2 can be read."),
+        ('{"format": "ggscope-capture", "version": true}', UnsupportedVersionError,
+         "is of version"),
         ('{"format": "ggscope-capture", "version": [1]}', UnsupportedVersionError,
          "is of version"),
         ('{"format": "ggscope-capture", "version": 1, "records": ', TruncatedError,

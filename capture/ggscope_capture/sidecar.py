@@ -1,0 +1,138 @@
+"""The sidecar of a recording as JSON: tables by columns, builds by differences.
+
+A server that gets requests of ever new lengths builds ever new graphs, which differ in
+sizes and places only. The first of them is written whole; the others say which values
+of it are others in them. ``resources/docs/ring-format.md`` tells the keys.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope_capture.columns import blocks, table, text
+from ggscope_capture.record import Build
+from ggscope_capture.ring import UNKNOWN_U32, UNKNOWN_U64
+
+TABLES = (
+    "whole_graphs", "buffers", "threads", "graph_list", "ubatches", "host", "copies",
+)  # fmt: skip
+"""Keys whose rows are written as columns."""
+_STRUCTURE = ("flags", "layer", "model", "weight")
+"""What is the same in builds that are alike, names and sources besides."""
+_VALUES = ("data", "bytes", "offset", "buffer")
+_Array = npt.NDArray[Any]
+
+
+def pieces(
+    facts: Mapping[str, Any], builds: Iterable[Build], *, has_names: bool
+) -> Iterator[bytes]:
+    """Yield the text of a sidecar in pieces of no great size.
+
+    Parameters
+    ----------
+    facts : its keys, ``format`` first; those of `TABLES` hold iterables of rows.
+    builds : what is written as ``builds``.
+    has_names : whether their tensors are named.
+    """
+    for i, (key, value) in enumerate(facts.items()):
+        yield (b"," if i else b"{") + text(key) + b":"
+        if key in TABLES:
+            yield from _listed(blocks(value))
+        else:
+            yield text(value)
+    yield b',"builds":'
+    yield from _listed(build_facts(builds, has_names=has_names))
+    yield b"}"
+
+
+def _listed(items: Iterable[Any]) -> Iterator[bytes]:
+    yield b"["
+    for i, item in enumerate(items):
+        yield (b",\n" if i else b"") + text(item)
+    yield b"]"
+
+
+def build_facts(
+    builds: Iterable[Build], *, has_names: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield each build: whole, or as what differs from one that was yielded whole."""
+    wholes: dict[tuple[Any, ...], Build] = {}
+    for build in builds:
+        head, tensors = build.head, build.tensors
+        facts = {
+            "build": int(head["build"]),
+            "nodes": int(head["n_nodes"]),
+            "computed": int(head["n_computed"]),
+            "fused": int(head["n_fused"]),
+        }
+        key = (
+            facts["nodes"], facts["computed"], facts["fused"], tuple(build.names),
+            *(tensors[name].tobytes() for name in (*_STRUCTURE, "sources")),
+        )  # fmt: skip
+        whole = wholes.setdefault(key, build)
+        if whole is build:
+            yield facts | _whole(build, has_names=has_names)
+            continue
+        changes = {
+            name: _change(whole.tensors[name], tensors[name]) for name in _VALUES
+        }
+        yield {
+            "build": facts["build"],
+            "like": int(whole.head["build"]),
+            "changes": {name: told for name, told in changes.items() if told},
+        }
+
+
+def _whole(build: Build, *, has_names: bool) -> dict[str, Any]:
+    tensors, n = build.tensors, len(build.tensors)
+    columns: dict[str, list[Any]] = {
+        name: _known(tensors[name]) for name in (*_STRUCTURE, *_VALUES)
+    }
+    columns["sources"] = [
+        [source for source in used if source < n]
+        for used in tensors["sources"].tolist()
+    ]
+    # Nodes first, then what else they read; null is not known.
+    return {
+        "names": build.names if has_names else [],
+        "tensors": table(n, columns),
+    }
+
+
+def _change(old: _Array, new: _Array) -> dict[str, Any]:
+    """Return what makes one column of another one; {} where they are the same.
+
+    Tensors that had the same value mostly have the same one again: ``moved`` says which
+    became which. Where that does not hold, ``single`` says what is.
+    """
+    differs = old != new
+    if not differs.any():
+        return {}
+    rows = np.flatnonzero(np.isin(old, old[differs]))
+    pairs, which, counts = np.unique(
+        np.stack([old[rows], new[rows]]).astype(np.uint64), axis=1,
+        return_inverse=True, return_counts=True,
+    )  # fmt: skip
+    # Of each old value the commonest new one.
+    order = np.lexsort((counts, pairs[0]))
+    is_last = np.append(np.diff(pairs[0][order]) != 0, True)
+    best = np.sort(order[is_last])
+    follows = np.isin(which.ravel(), best)
+    moved = best[pairs[0][best] != pairs[1][best]]
+    told: dict[str, Any] = {}
+    if len(moved):
+        columns = {"from": _known(pairs[0][moved]), "to": _known(pairs[1][moved])}
+        told["moved"] = table(len(moved), columns)
+    if not follows.all():
+        at = rows[~follows]
+        columns = {"at": at.tolist(), "is": _known(new[at])}
+        told["single"] = table(len(at), columns)
+    return told
+
+
+def _known(values: _Array) -> list[int | None]:
+    """Return numbers, None where one is not known."""
+    unknown = {UNKNOWN_U32, UNKNOWN_U64}
+    return [None if value in unknown else value for value in values.tolist()]
