@@ -127,14 +127,23 @@ class SpanTable:
 
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table``. Raises ExportError where pyarrow is missing."""
-        import io
+        from ggscope.writers.spans import SpanTable as Columns
+        from ggscope.writers.spans import utf8
 
         try:
-            from pyarrow import parquet
+            import pyarrow
         except ImportError:
             raise ExportError("It is not installed: pip install pyarrow.") from None
-        data = b"".join(forms.chunks(self._events, "parquet"))
-        return parquet.read_table(io.BytesIO(data))
+        table = Columns(self._events)
+        kinds = {True: pyarrow.int64(), False: pyarrow.string()}
+        schema = pyarrow.schema([(name, kinds[n]) for name, n in table.numbers()])
+        pieces = [
+            pyarrow.table(
+                {name: utf8(values) for name, values in piece.items()}, schema=schema
+            )
+            for piece in table.columns(1 << 16)
+        ]
+        return pyarrow.concat_tables(pieces) if pieces else schema.empty_table()
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame``; numbers stay whole where some are unknown.

@@ -734,7 +734,7 @@ def _add_look(parser: _Parser) -> None:
 
 _CONVERTS_TO = {
     "chrome-json": "trace events for Perfetto, Tracy and chrome://tracing",
-    "csv": "spans as a table; also tsv, markdown, json, parquet (pyarrow or duckdb)",
+    "csv": "spans as a table; also tsv, markdown, json, parquet (by duckdb)",
     "tsv": "",
     "json": "",
     "markdown": "",

@@ -1,14 +1,16 @@
 """A trace as Chrome trace events: what Perfetto, Tracy and speedscope open.
 
 Form: the Trace Event Format, JSON object with ``traceEvents``; ``ts`` and ``dur`` are
-microseconds, written with three digits behind the point, which are nanoseconds.
+microseconds, written with three digits behind the point, which are nanoseconds. Names
+are UTF-8 as it is: Perfetto does not decode escapes in them. A span without a recorded
+end is a begin without an end where its track allows that, else an instant.
 """
 
-import json
 import math
 from collections.abc import Iterator
 
 from ggscope.model.units import format_count
+from ggscope.text import json_text
 from ggscope.writers.events import Events, Track
 
 _PIECE_CHARS = 1 << 20
@@ -27,7 +29,7 @@ def chunks(events: Events) -> Iterator[bytes]:
     }
     yield (
         '{"displayTimeUnit":"ns","otherData":'
-        f'{json.dumps(about)},"traceEvents":[\n'.encode()
+        f'{json_text(about)},"traceEvents":[\n'.encode()
     )
     separator = ""
     for line in _lines(events):
@@ -55,7 +57,7 @@ def _lines(events: Events) -> Iterator[str]:
 def _named(what: str, process: int, track: int, name: str) -> str:
     return (
         f'{{"ph":"M","name":"{what}_name","pid":{process},"tid":{track},'
-        f'"args":{{"name":{json.dumps(name)}}}}}'
+        f'"args":{{"name":{json_text(name)}}}}}'
     )
 
 
@@ -72,15 +74,27 @@ def _spans(events: Events) -> Iterator[str]:
     where: dict[Track, str] = {
         track: f'"pid":{track.process},"tid":{track.number}' for track in events.tracks
     }
-    for track, start, length, name, op, facts in events.rows(with_waits=True):
-        text = known.get(name)
-        if text is None:
-            text = known[name] = json.dumps(name)
-        category = f'"cat":{json.dumps(op)},' if op else ""
-        args = f',"args":{json.dumps(facts)}' if facts else ""
+
+    def quoted(text: str) -> str:
+        found = known.get(text)
+        if found is None:
+            found = known[text] = json_text(text)
+        return found
+
+    for slice_ in events.slices(with_waits=True):
+        category = f'"cat":{quoted(slice_.op)},' if slice_.op else ""
+        facts = ",".join(
+            f'"{name}":{quoted(fact) if isinstance(fact, str) else fact}'
+            for name, fact in slice_.facts.items()
+        )
+        args = f',"args":{{{facts}}}' if facts else ""
+        if not slice_.is_unfinished:
+            kind, length = "X", f'"dur":{micros(slice_.end - slice_.start)},'
+        else:
+            kind, length = ("B", "") if slice_.is_open else ("i", '"s":"t",')
         yield (
-            f'{{"ph":"X","name":{text},{category}"ts":{micros(start + shift)},'
-            f'"dur":{micros(length)},{where[track]}{args}}}'
+            f'{{"ph":"{kind}","name":{quoted(slice_.name)},{category}'
+            f'"ts":{micros(slice_.start + shift)},{length}{where[slice_.track]}{args}}}'
         )
 
 
@@ -90,7 +104,7 @@ def _markers(events: Events) -> Iterator[str]:
     for time, lane, name in rows:
         track = events.track_of(lane)
         yield (
-            f'{{"ph":"i","s":"t","name":{json.dumps(trace.strings[name] or "–")},'
+            f'{{"ph":"i","s":"t","name":{json_text(trace.strings[name] or "–")},'
             f'"ts":{micros(time + events.shift)},'
             f'"pid":{track.process},"tid":{track.number}}}'
         )
@@ -99,7 +113,7 @@ def _markers(events: Events) -> Iterator[str]:
 def _counters(events: Events) -> Iterator[str]:
     for series in events.counters:
         unit = f" ({series.unit})" if series.unit else ""
-        name = json.dumps(f"{series.name}{unit}")
+        name = json_text(f"{series.name}{unit}")
         process = events.process_of(series.lane)
         rows = zip(series.time.tolist(), series.value.tolist(), strict=True)
         for time, value in rows:
@@ -118,6 +132,12 @@ def micros(ticks: int) -> str:
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
     said = events.losses()
+    n_unfinished, n_open = int(events.is_unfinished.sum()), int(events.is_open.sum())
+    if n_unfinished:
+        said.append(
+            f"Spans without a recorded end: {format_count(n_open)} are open slices, "
+            f"{format_count(n_unfinished - n_open)} are instants."
+        )
     unknown = sum(
         not math.isfinite(value)
         for series in events.counters

@@ -8,6 +8,7 @@ tracks of one name.
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +36,6 @@ _PIECE = 1 << 16
 """So many spans are turned into numbers of Python at once."""
 
 
-EventRow = tuple["Track", int, int, str, str, dict[str, object]]
-
-
 @dataclass(frozen=True, slots=True)
 class Track:
     """One row of another viewer.
@@ -52,6 +50,29 @@ class Track:
     name: str
 
 
+class Slice(NamedTuple):
+    """A span as other viewers take it.
+
+    Attributes
+    ----------
+    start, end : in ticks; where no end was recorded, it is drawn until `end`.
+    name, op : "–" and "" where there is none.
+    facts : layer, token, record, and how the time is known unless it is measured.
+    is_unfinished : no end was recorded: how long it took is not known.
+    is_open : of those, one that may stay open on its track: nothing with an end
+        surrounds it there, and nothing follows behind it.
+    """
+
+    track: Track
+    start: int
+    end: int
+    name: str
+    op: str
+    facts: dict[str, object]
+    is_unfinished: bool
+    is_open: bool
+
+
 class Events:
     """A trace, or a part of it, as other viewers understand it.
 
@@ -63,6 +84,8 @@ class Events:
     markers : ids of the markers that lie within.
     counters : series of what is counted, the samples within.
     shift : ticks that are added so that no time is negative, which no viewer takes.
+    is_unfinished : bool, those of `spans` without a recorded end.
+    is_open : bool, those of them that may stay open on their track, see `Slice`.
     """
 
     def __init__(
@@ -101,6 +124,9 @@ class Events:
         self._first: dict[int, int] = {}
         self._names: dict[tuple[int, int], str] = {}
         self.track = self._laid_out()
+        quality = quality_of(s.flags[self.spans])
+        self.is_unfinished = quality == Quality.UNFINISHED
+        self.is_open = self._open()
 
     def _laid_out(self) -> I64:
         """Return the track of each span; fill the list of tracks."""
@@ -128,6 +154,27 @@ class Events:
                 self.tracks.append(Track(process, len(self.tracks) + 1, name))
         return result
 
+    def _open(self) -> npt.NDArray[np.bool_]:
+        """Return which unfinished spans may stay open on their track."""
+        s, result = self.trace.spans, np.zeros(len(self.spans), np.bool_)
+        tracks = np.unique(self.track[self.is_unfinished])
+        by_track = np.argsort(self.track, kind="stable")  # each in the order of time
+        edges = [
+            np.searchsorted(self.track[by_track], tracks, side).tolist()
+            for side in ("left", "right")
+        ]
+        for first, stop in zip(*edges, strict=True):
+            rows = by_track[first:stop]
+            start, end = s.start[self.spans[rows]], s.end[self.spans[rows]]
+            is_unfinished = self.is_unfinished[rows]
+            # Up to where spans with an end reach that begin before each one.
+            ends = np.where(is_unfinished, start[0], end)
+            before = np.maximum.accumulate(np.append(start[:1], ends[:-1]))
+            reaches_last = end > start[-1]
+            reaches_last[-1] = True
+            result[rows] = is_unfinished & reaches_last & (before <= start)
+        return result
+
     def part(self, start: int, end: int) -> "Events":
         """Return what begins in ``start <= time < end``, on the same tracks.
 
@@ -137,6 +184,8 @@ class Events:
         begin, at = trace.spans.start[self.spans], trace.markers.time[self.markers]
         inside = (begin >= start) & (begin < end)
         made.spans, made.track = self.spans[inside], self.track[inside]
+        made.is_unfinished = self.is_unfinished[inside]
+        made.is_open = self.is_open[inside]
         made.markers = self.markers[(at >= start) & (at < end)]
         made.counters = tuple(
             _samples(series, *np.searchsorted(series.time, (start, end)).tolist())
@@ -152,10 +201,10 @@ class Events:
         """Return the process of a lane."""
         return self._process[lane]
 
-    def rows(self, *, with_waits: bool = False) -> Iterator[EventRow]:
-        """Yield (track, begin and duration in ticks, name, op, further facts).
+    def slices(self, *, with_waits: bool = False) -> Iterator[Slice]:
+        """Yield the spans by track, and there by start, longer ones first.
 
-        `with_waits` : the wait behind an op is an event of its own, called `WAIT`.
+        `with_waits` : the wait behind an op is a slice of its own, called `WAIT`.
         """
         s, trace = self.trace.spans, self.trace
         columns = {
@@ -177,12 +226,12 @@ class Events:
                 s.op[ids].tolist(),
                 record.tolist(),
                 quality_of(s.flags[ids]).tolist(),
+                self.is_open[begin : begin + _PIECE].tolist(),
                 waits,
                 strict=True,
             )
-            for i, (track, start, end, name, op, number, quality, wait) in enumerate(
-                rows
-            ):
+            for i, one in enumerate(rows):
+                track, start, end, name, op, number, quality, is_open, wait = one
                 more: dict[str, object] = {
                     key: values[i] for key, values in facts.items() if values[i] >= 0
                 }
@@ -194,10 +243,13 @@ class Events:
                 if known is None:
                     known = trace.strings[name] or trace.op_name(op) or "–"
                     self._names[name, op] = known
-                row = self.tracks[track]
-                yield row, start, end - start, known, trace.op_name(op), more
+                row, kind = self.tracks[track], trace.op_name(op)
+                no_end = quality == Quality.UNFINISHED
+                yield Slice(row, start, end, known, kind, more, no_end, is_open)
                 if wait:
-                    yield row, end, wait, WAIT, WAIT, {"after": known}
+                    after: dict[str, object] = {"after": known}
+                    stop = end + wait
+                    yield Slice(row, end, stop, WAIT, WAIT, after, False, False)
 
     def _waits(self, first: int, n: int) -> list[int]:
         """Return how long the thread waited behind each of some of `spans`.

@@ -1,11 +1,13 @@
 """A trace as folded stacks: a line per stack with its own nanoseconds.
 
 What flamegraph.pl, speedscope and inferno read: ``Threads;thread 0;MUL_MAT 14880``.
+A span without a recorded end is a frame around what lies in it, without time.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ggscope.model.units import format_count
 from ggscope.text import one_line
 from ggscope.writers.events import Events, Track
 
@@ -21,26 +23,30 @@ def chunks(events: Events) -> Iterator[bytes]:
 
 def stacks(events: Events) -> dict[str, int]:
     """Return the time in ticks of each stack, less what lies within; none is 0."""
-    found: dict[str, int] = defaultdict(int)
+    found: dict[str, int] = defaultdict(int, {"": 0})
     heads = {
         track: f"{_frame(events.processes[track.process - 1])};{_frame(track.name)}"
         for track in events.tracks
     }
     frames: dict[str, str] = {}
-    opened: dict[Track, list[tuple[int, str]]] = {}
-    for track, start, length, name, op, _ in events.rows():
-        stack = opened.setdefault(track, [])
-        while stack and stack[-1][0] <= start:
+    # Of the spans around, innermost last: end, stack, and from whose time one within
+    # is taken.
+    opened: dict[Track, list[tuple[int, str, str]]] = {}
+    for slice_ in events.slices():
+        stack = opened.setdefault(slice_.track, [])
+        while stack and stack[-1][0] <= slice_.start:
             stack.pop()
         # Of ops people want the sum of one kind, not of one tensor.
-        what = op or name
+        what = slice_.op or slice_.name
         frame = frames.setdefault(what, _frame(what))
-        inside = stack[-1][1] if stack else ""
-        path = f"{inside or heads[track]};{frame}"
-        if inside:
-            found[inside] -= length
-        found[path] += length
-        stack.append((start + length, path))
+        _, inside, payer = stack[-1] if stack else (0, heads[slice_.track], "")
+        path = f"{inside};{frame}"
+        if not slice_.is_unfinished:
+            found[payer] -= slice_.end - slice_.start
+            found[path] += slice_.end - slice_.start
+            payer = path
+        stack.append((slice_.end, path, payer))
+    del found[""]  # what lies in nothing was taken from it
     return {path: time for path, time in found.items() if time > 0}
 
 
@@ -51,7 +57,8 @@ def _frame(name: str) -> str:
 
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
-    return [
-        *events.losses(has_times=False),
-        "When each span ran and its name are left out: ops are summed up.",
-    ]
+    said = events.losses(has_times=False)
+    if n := int(events.is_unfinished.sum()):
+        said.append(f"Spans without a recorded end: {format_count(n)}, without time.")
+    said.append("When each span ran and its name are left out: ops are summed up.")
+    return said

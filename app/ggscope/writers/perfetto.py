@@ -13,7 +13,7 @@ import numpy as np
 
 from ggscope.errors import ExportError
 from ggscope.writers.chrome import losses as losses_of_chrome
-from ggscope.writers.events import Events, Track
+from ggscope.writers.events import Events, Slice, Track
 
 MAX_BYTES = (4 << 30) - (64 << 20)
 """Viewers take less than 4 GiB; a piece may still come on top."""
@@ -125,14 +125,15 @@ class _Writer:
 
     def _slices(self) -> Iterator[None]:
         opened: dict[Track, list[int]] = {}
-        for track, start, length, name, op, facts in self._events.rows(with_waits=True):
-            stack = opened.setdefault(track, [])
-            while stack and stack[-1] <= start:
-                self._event(_END, track.number, stack.pop())
+        for slice_ in self._events.slices(with_waits=True):
+            stack = opened.setdefault(slice_.track, [])
+            while stack and stack[-1] <= slice_.start:
+                self._event(_END, slice_.track.number, stack.pop())
                 yield
-            self._begin(track, start, name, op, facts)
+            self._add(slice_)
             yield
-            stack.append(start + length)
+            if not slice_.is_unfinished:
+                stack.append(slice_.end)
         for track, stack in opened.items():
             while stack:
                 self._event(_END, track.number, stack.pop())
@@ -188,15 +189,17 @@ class _Writer:
         packet.track_event.type, packet.track_event.track_uuid = kind, uuid
         return packet
 
-    def _begin(
-        self, track: Track, start: int, name: str, op: str, facts: dict[str, object]
-    ) -> None:
-        packet = self._event(_BEGIN, track.number, start)
+    def _add(self, slice_: Slice) -> None:
+        """Add the begin of a span; an instant where it can have no end here."""
+        has_begin = slice_.is_open or not slice_.is_unfinished
+        kind = _BEGIN if has_begin else _INSTANT
+        packet = self._event(kind, slice_.track.number, slice_.start)
         event = packet.track_event
-        event.name_iid = self._iid(packet, "event_names", _text(name))
-        if op:
-            event.category_iids.append(self._iid(packet, "event_categories", op))
-        for key, value in facts.items():
+        event.name_iid = self._iid(packet, "event_names", _text(slice_.name))
+        if slice_.op:
+            category = self._iid(packet, "event_categories", slice_.op)
+            event.category_iids.append(category)
+        for key, value in slice_.facts.items():
             note = event.debug_annotations.add()
             note.name_iid = self._iid(packet, "debug_annotation_names", key)
             if isinstance(value, int):

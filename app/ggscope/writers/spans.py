@@ -1,10 +1,10 @@
 """The spans of a trace as a table: CSV, TSV, Markdown, JSON and Parquet.
 
 One row per span in the order of the trace. A column that the trace does not have is
-not there; what a span lacks is empty (null).
+not there; what a span lacks is empty (null), such as the duration where no end was
+recorded.
 """
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ _PIECE = 1 << 14
 _GROUP = 1 << 17
 """Rows of a group of a Parquet file: each is written and forgotten."""
 _OF_NUMBERS = ("layer", "token", "core", "numa")
+_OF_TEXT = frozenset({"lane", "name", "op", "phase", "tensor", "quality"})
 
 
 class SpanTable:
@@ -43,7 +44,7 @@ class SpanTable:
         make: dict[str, Callable[[Array], list[Any]]] = {
             "record": lambda ids: _known(ids if s.record is None else s.record[ids]),
             f"start_{unit}": lambda ids: s.start[ids].tolist(),
-            f"duration_{unit}": lambda ids: (s.end[ids] - s.start[ids]).tolist(),
+            f"duration_{unit}": self._durations,
             **self._wait_column(f"wait_{unit}"),
             "lane": lambda ids: [titles[i] for i in s.lane[ids].tolist()],
             "name": lambda ids: [
@@ -65,6 +66,15 @@ class SpanTable:
         self._make = make
         self.names = tuple(make)
 
+    def _durations(self, ids: Array) -> list[int | None]:
+        s = self.trace.spans
+        is_unfinished = quality_of(s.flags[ids]) == Quality.UNFINISHED
+        lengths = (s.end[ids] - s.start[ids]).tolist()
+        return [
+            None if unknown else length
+            for unknown, length in zip(is_unfinished.tolist(), lengths, strict=True)
+        ]
+
     def _wait_column(self, name: str) -> dict[str, Callable[[Array], list[Any]]]:
         """Return the column of waits by its name, where the trace has them."""
         wait = self.trace.spans.wait
@@ -80,6 +90,10 @@ class SpanTable:
         if tensor < 0:
             return None
         return self.trace.strings[int(self.trace.tensors.name[tensor])] or None
+
+    def numbers(self) -> list[tuple[str, bool]]:
+        """Return the columns, and whether they hold numbers; else texts."""
+        return [(name, name not in _OF_TEXT) for name in self.names]
 
     def columns(self, size: int) -> Iterator[dict[str, list[Any]]]:
         """Yield pieces of so many rows, by the name of the column."""
@@ -107,7 +121,7 @@ def chunks(events: Events, form: str) -> Iterator[bytes]:
     Raises
     ------
     ExportError
-        If a Parquet file is asked for, and nothing here writes one.
+        If a Parquet file is asked for, and DuckDB is not installed.
     """
     table = SpanTable(events)
     if form == "parquet":
@@ -125,7 +139,7 @@ def chunks(events: Events, form: str) -> Iterator[bytes]:
 
 
 def _markdown(table: SpanTable) -> Iterator[bytes]:
-    sides = [" ---: " if is_number else " --- " for _, is_number in _numbers(table)]
+    sides = [" ---: " if is_number else " --- " for _, is_number in table.numbers()]
     yield f"{markdown_row(table.names)}\n|{'|'.join(sides)}|\n".encode()
     for rows in table.rows():
         cells = (["" if v is None else str(v) for v in row] for row in rows)
@@ -144,36 +158,15 @@ def _json(table: SpanTable) -> Iterator[bytes]:
 
 def _parquet(table: SpanTable) -> Iterator[bytes]:
     try:
-        import pyarrow
-    except ImportError:
-        yield from _parquet_of_duckdb(table)
-        return
-    from pyarrow import parquet
-
-    schema = pyarrow.schema(
-        [(name, pyarrow.int64() if is_number else pyarrow.string())
-         for name, is_number in _numbers(table)]
-    )  # fmt: skip
-    sink = _Pieces()
-    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for piece in table.columns(_GROUP):
-            safe = {name: _utf8(values) for name, values in piece.items()}
-            writer.write_table(pyarrow.table(safe, schema=schema))
-            yield sink.taken()
-    yield sink.taken()
-
-
-def _parquet_of_duckdb(table: SpanTable) -> Iterator[bytes]:
-    try:
         import duckdb
     except ImportError:
         raise ExportError(
-            "Parquet files are written by pyarrow or DuckDB, and neither is installed: "
-            "pip install pyarrow. The format csv needs nothing."
+            "Parquet files are written by DuckDB, which is not installed: "
+            "pip install duckdb. The format csv needs nothing."
         ) from None
     typed = ", ".join(
         f'"{name}" {"BIGINT" if is_number else "VARCHAR"}'
-        for name, is_number in _numbers(table)
+        for name, is_number in table.numbers()
     )
     with TemporaryDirectory(prefix="ggscope-") as folder:
         path = f"{folder}/spans.parquet"
@@ -181,7 +174,7 @@ def _parquet_of_duckdb(table: SpanTable) -> Iterator[bytes]:
             base.execute(f"CREATE TABLE spans ({typed})")
             for piece in table.columns(_GROUP):
                 base.register(
-                    "piece", {name: _array(_utf8(v)) for name, v in piece.items()}
+                    "piece", {name: _array(utf8(v)) for name, v in piece.items()}
                 )
                 base.execute("INSERT INTO spans SELECT * FROM piece")
                 base.unregister("piece")
@@ -191,13 +184,7 @@ def _parquet_of_duckdb(table: SpanTable) -> Iterator[bytes]:
                 yield piece_
 
 
-def _numbers(table: SpanTable) -> list[tuple[str, bool]]:
-    """Return the columns, and whether they hold numbers."""
-    of_text = {"lane", "name", "op", "phase", "tensor", "quality"}
-    return [(name, name not in of_text) for name in table.names]
-
-
-def _utf8(values: Sequence[Any]) -> list[Any]:
+def utf8(values: Sequence[Any]) -> list[Any]:
     """Return values without halves of surrogate pairs, which UTF-8 cannot hold."""
     return [
         v.encode("utf-8", "replace").decode("utf-8") if isinstance(v, str) else v
@@ -211,32 +198,3 @@ def _array(values: list[Any]) -> Array:
         return np.array(values, object)
     gone = [v is None for v in values]
     return np.ma.array([v or 0 for v in values], np.int64, mask=gone)
-
-
-class _Pieces(io.RawIOBase):
-    """A file that is only written: what came since the last look, at its place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        self._size += len(part)
-        return len(part)
-
-    def tell(self) -> int:
-        return self._size
-
-    def close(self) -> None:
-        """Stay as it is: the writer closes it before its last part is taken."""
-
-    def taken(self) -> bytes:
-        """Return what was written since the last call."""
-        parts, self._parts = self._parts, []
-        return b"".join(parts)

@@ -5,7 +5,6 @@ the tensor tracers for llama.cpp, so that what was read from its files comes out
 same, byte for byte. What entries repeat is put into words once.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,6 +14,7 @@ import numpy as np
 from ggscope.errors import ExportError
 from ggscope.model.tables import I64, Space, SpanFlag
 from ggscope.model.trace import Claims, Trace
+from ggscope.text import json_text
 
 _NO_LAYER_128 = 65535
 SCHEMAS = ("128", "256", "1024")
@@ -148,7 +148,7 @@ def _accesses_apart(
 
 def _indented(fields: dict[str, object]) -> str:
     """Return fields of an entry as they stand in the file, after a line break."""
-    text = json.dumps(fields, indent=2).removeprefix("{").removesuffix("\n}")
+    text = json_text(fields, indent=2).removeprefix("{").removesuffix("\n}")
     return text.replace("\n", "\n    ")
 
 
@@ -248,7 +248,7 @@ class TokenJson:
         if self.schema in _FORMAT_VERSIONS:
             metadata["format_version"] = _FORMAT_VERSIONS[self.schema]
         token = None if file.token < 0 else file.token
-        text = json.dumps({"token_id": token, "metadata": metadata}, indent=2)
+        text = json_text({"token_id": token, "metadata": metadata}, indent=2)
         return text.removesuffix("\n}") + ',\n  "entries": ['
 
     def _counts(self, spans: I64) -> I64:
@@ -285,7 +285,7 @@ class TokenJson:
         for i, (stamp, ns, pattern, lane, phase, op) in enumerate(rows):
             part = parts[pattern]
             if op not in ops:
-                ops[op] = json.dumps(_printed(trace, op))
+                ops[op] = json_text(_printed(trace, op))
             end = ""
             if listed is not None:
                 end = listed[i] if part.lists_experts else _NO_EXPERTS

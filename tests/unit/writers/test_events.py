@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from builders import finished, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import NO_WAIT
+from ggscope.model.tables import NO_WAIT, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
-from ggscope.writers import chrome, events, folded, perfetto
+from ggscope.writers import chrome, events, folded, forms, perfetto
 from ggscope.writers.events import Events
 from sentences import assert_sides
 from wait_traces import with_waits
@@ -37,16 +37,25 @@ pairs = st.lists(
 
 
 def told(made: Events) -> list[Slice]:
-    """Return (begin, duration, name) of the spans that are meant."""
+    """Return (begin, duration, name) of the spans that are meant and have an end."""
     s, trace = made.trace.spans, made.trace
+    finished = (s.flags[made.spans] & int(SpanFlag.UNFINISHED)) == 0
     return sorted(
         (
             int(s.start[i]) + made.shift,
             int(s.end[i] - s.start[i]),
             trace.strings[int(s.name[i])] or trace.op_name(int(s.op[i])) or "–",
         )
-        for i in made.spans.tolist()
+        for i in made.spans[finished].tolist()
     )
+
+
+def n_unfinished(made: Events) -> tuple[int, int]:
+    """Return how many spans without an end are open slices, and how many instants."""
+    flags = made.trace.spans.flags[made.spans]
+    n = np.count_nonzero(flags & int(SpanFlag.UNFINISHED))
+    n_open = np.count_nonzero(made.is_open)
+    return n_open, n - n_open
 
 
 def said(writer: ModuleType, made: Events) -> str:
@@ -103,7 +112,9 @@ def test_chrome_events_hold_every_span_to_the_nanosecond(name: str) -> None:
     )
     samples = sum(len(series) for series in made.trace.counters)
     count = Counter(e["ph"] for e in found)
-    assert (count["i"], count["C"]) == (len(made.trace.markers), samples)
+    n_open, n_instants = n_unfinished(made)
+    assert (count["B"], count["E"]) == (n_open, 0)
+    assert (count["i"], count["C"]) == (len(made.trace.markers) + n_instants, samples)
     named = {(e["pid"], e["tid"]) for e in found if e["name"] == "thread_name"}
     assert {(e["pid"], e["tid"]) for e in found if e["ph"] in "Xi"} <= named
 
@@ -113,15 +124,20 @@ def test_packets_hold_what_chrome_events_hold(name: str) -> None:
     pytest.importorskip("perfetto", reason="perfetto is not installed")
     made = Events(open_trace(SAMPLES / name))
 
-    slices, markers, samples = unpacked(b"".join(perfetto.chunks(made)))
+    slices, markers, samples, n_begun = unpacked(b"".join(perfetto.chunks(made)))
 
+    n_open, n_instants = n_unfinished(made)
     assert sorted(slices) == told(made)
-    assert markers == len(made.trace.markers)
+    assert markers == len(made.trace.markers) + n_instants
+    assert n_begun == n_open
     assert samples == sum(len(series) for series in made.trace.counters)
 
 
-def unpacked(data: bytes) -> tuple[list[Slice], int, int]:
-    """Return slices, instants and samples of packets, read by their description."""
+def unpacked(data: bytes) -> tuple[list[Slice], int, int, int]:
+    """Return slices, instants, samples and open slices of packets.
+
+    Read by Perfetto's own description: an end is of the slice that began last.
+    """
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
     names: dict[int, str] = {}
@@ -138,8 +154,7 @@ def unpacked(data: bytes) -> tuple[list[Slice], int, int]:
             slices.append((start, packet.timestamp - start, name))
         markers += event.type == TrackEvent.TYPE_INSTANT
         samples += event.type == TrackEvent.TYPE_COUNTER
-    assert not any(opened.values())
-    return slices, markers, samples
+    return slices, markers, samples, sum(map(len, opened.values()))
 
 
 def test_packets_without_their_package_are_refused(monkeypatch) -> None:
@@ -171,12 +186,58 @@ def test_parts_below_a_limit_hold_everything_once(name: str, monkeypatch) -> Non
     assert len(files) > 1
     assert all(len(data) <= limit for data in files)
     found = [unpacked(data) for data in files]
-    assert sorted(s for slices, _, _ in found for s in slices) == told(made)
+    assert sorted(s for slices, *_ in found for s in slices) == told(made)
     assert [sum(column) for column in list(zip(*found, strict=True))[1:]] == list(
         unpacked(whole)[1:]
     )
-    times = [[s[0] for s in slices] for slices, _, _ in found if slices]
+    times = [[s[0] for s in slices] for slices, *_ in found if slices]
     assert all(max(a) < min(b) for a, b in itertools.pairwise(times))
+
+
+UNFINISHED = int(SpanFlag.UNFINISHED)
+
+
+@pytest.mark.parametrize(
+    ("spans", "flags", "expected"),
+    [
+        ([(0, 4), (4, 4)], [0, UNFINISHED], [False, True]),
+        ([(0, 0), (4, 9)], [UNFINISHED, 0], [False, False]),
+        ([(0, 9), (4, 6)], [UNFINISHED, 0], [True, False]),
+        ([(0, 9), (4, 9)], [0, UNFINISHED], [False, False]),
+        ([(0, 9), (2, 9), (4, 5)], [UNFINISHED, UNFINISHED, 0], [True, True, False]),
+        ([(0, 3), (2, 9)], [0, UNFINISHED], [False, True]),  # on a track of its own
+    ],
+)
+def test_span_without_an_end_is_open_where_nothing_closes_it(
+    spans: list[tuple[int, int]], flags: list[int], expected: list[bool]
+) -> None:
+    start, end = map(list, zip(*spans, strict=True))
+    made = Events(spans_trace(start, end, flags=np.array(flags, np.uint16)))
+
+    found = [e for e in chrome_of(made)["traceEvents"] if e["ph"] in "XBEi"]
+
+    assert made.is_open.tolist() == expected
+    kinds = [
+        ("X" if not f else "B" if o else "i")
+        for f, o in zip(flags, expected, strict=True)
+    ]
+    assert [e["ph"] for e in found] == kinds
+    assert [e.get("args", {}).get("time") for e in found] == [
+        "unfinished" if f else None for f in flags
+    ]
+
+
+def test_stacks_give_no_time_to_a_span_without_an_end() -> None:
+    flags = np.array([0, UNFINISHED, 0, UNFINISHED], np.uint16)
+    trace = spans_trace(
+        [0, 20, 30, 200], [100, 100, 40, 900], op=[3, 4, 5, 6], flags=flags
+    )
+    a, b, c = (trace.op_name(op) for op in (3, 4, 5))
+
+    assert folded.stacks(Events(trace)) == {
+        f"Threads;thread 0;{a}": 90,
+        f"Threads;thread 0;{a};{b};{c}": 10,
+    }
 
 
 @given(pairs)
@@ -212,6 +273,19 @@ def test_stacks_name_process_track_and_nested_ops() -> None:
         f"Threads;thread 0;{outer} 11",
         f"Threads;thread 0;{outer};{inner} 3",
     ]
+
+
+@pytest.mark.parametrize("form", ["chrome-json", "json"])
+def test_names_are_utf_8_as_they_are(form: str) -> None:
+    builder = TraceBuilder()
+    builder.add_lane("Fäden", LaneKind.THREAD)
+    names = builder.strings.intern_many(["ubatch 0 · 2 tokens"])
+    builder.add_spans(start=np.array([0]), end=np.array([5]), lane=0, name=names)
+
+    data = b"".join(forms.chunks(Events(finished(builder)), form)).decode()
+
+    assert '"ubatch 0 · 2 tokens"' in data
+    assert '"Fäden"' in data
 
 
 def test_hostile_names_stay_data() -> None:
@@ -343,7 +417,7 @@ def test_waits_are_chrome_events_of_their_own() -> None:
 def test_waits_are_slices_of_their_own() -> None:
     pytest.importorskip("perfetto", reason="perfetto is not installed")
 
-    slices, _, _ = unpacked(b"".join(perfetto.chunks(waiting())))
+    slices, *_ = unpacked(b"".join(perfetto.chunks(waiting())))
 
     assert [(at, n) for at, n, name in sorted(slices) if name == events.WAIT] == WAITS
     assert len(slices) == 7

@@ -70,6 +70,15 @@ def test_records_are_written_as_their_exporter_did(commit: str, twin: str) -> No
     assert texts_of(trace) == {"token-00000.json": corpus_trace(commit).read_bytes()}
 
 
+def test_names_are_utf_8_as_they_are(tmp_path: Path) -> None:
+    trace = read_records(tmp_path, [Rec(10**9, "größe·1", 2, (Src("ä"),))] * 3, "256")
+
+    (text,) = texts_of(trace).values()
+
+    assert '"größe·1"' in text.decode()
+    assert '"ä"' in text.decode()
+
+
 def test_experts_are_written_as_they_were_listed(tmp_path: Path) -> None:
     records = [
         Rec(1000 + 10 * k + 100 * token, f"ffn_moe_{part}-{layer}", 30,
