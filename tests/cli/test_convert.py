@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ggscope import assets
 from sentences import assert_sides
 from tensor_files import encode, llama_trace
 from token_files import corpus_trace
@@ -152,6 +153,19 @@ def test_file_for_other_viewers_is_written_and_told(run, trace, tmp_path, to) ->
     for sentence in told["losses"]:
         assert f"note: {sentence}" in answer.err
     assert target.stat().st_size
+
+
+@pytest.mark.parametrize("name", ["whisper.ggmlviz", "llama-demo.ggmlviz"])
+def test_trace_without_ops_gives_no_file_of_ops(run, tmp_path, name) -> None:
+    target = tmp_path / "out.bin"
+    sample = assets.path("samples") / name
+
+    answer = run("convert", sample, "--to", "tensor-256", "-o", target)
+
+    assert answer.code == 1
+    assert "tensor-256: it holds ops alone" in answer.err
+    assert "written" not in answer.err
+    assert not target.exists()
 
 
 def test_file_that_is_there_is_replaced_only_with_force(run, trace, tmp_path) -> None:

@@ -37,6 +37,7 @@ from ggscope.readers.tensor.layouts import (
     LAYOUT_64P,
     NO_LAYER,
     RecordLayout,
+    declared_ops,
     detect_head,
 )
 from ggscope.readers.tensor.names import PatternDecoder
@@ -639,9 +640,12 @@ class _Patterns:
 
 
 def _op_table(head: bytes, layout: RecordLayout) -> OpTable:
-    """Return the table of ops that the first records speak for."""
+    """Return the table of ops that the first record names, or the first speak for."""
     if not layout.has_ggml_ops:
         return ggml.TRACER_PRIVATE
+    declared = declared_ops(head, layout)
+    if declared is not None:
+        return declared
     records = np.frombuffer(head, layout.dtype, len(head) // layout.size)
     records = records[records["timestamp_ns"] > 0]
     pairs = zip(

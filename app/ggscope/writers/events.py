@@ -359,23 +359,28 @@ def ggml_numbers(
     """Return the number of each op in ggml, and the table that these are of.
 
     What came from the same format keeps its numbers. Others get those of its `usual`
-    table, which its readers think of first, where that has all ops that there are.
+    table, which its readers think of first, or of the newest one that has all ops that
+    there are; where none has, those of their own table.
 
     int32[n + 1], -1 for what ggml does not have, and last; "" where nothing is known.
     """
     if trace.ops is None:
         return np.full(1, -1, np.int32), ""
     used = np.unique(trace.spans.op)
-    highest = int(used[-1]) + 1 if len(used) else 0
-    known = {name: i for i, name in enumerate(ggml.table(usual).names) if name}
-    found = np.array(
-        [*(known.get(trace.ops.name(i), -1) for i in range(highest)), -1], np.int32
-    )
-    has_all = bool((found[used[used >= 0]] >= 0).all())
-    is_own = trace.info.reader_id == reader_id or not has_all
-    if is_own and trace.ops.id in {t.id for t in ggml.tables(mainline=False)}:
-        return np.append(np.arange(highest), -1).astype(np.int32), trace.ops.id
-    return found, usual if (found >= 0).any() else ""
+    used = used[used >= 0]
+    names = [trace.ops.name(i) for i in range(int(used[-1]) + 1 if len(used) else 0)]
+    of_own = trace.ops.id in {t.id for t in ggml.tables(mainline=False)}
+    if of_own and trace.info.reader_id == reader_id:
+        return np.append(np.arange(len(names)), -1).astype(np.int32), trace.ops.id
+    wanted = {names[i] for i in used.tolist()}
+    choices = [ggml.table(usual), *ggml.tables()]
+    whole = next((t for t in choices if wanted <= set(t.names)), None)
+    if whole is None and of_own:
+        return np.append(np.arange(len(names)), -1).astype(np.int32), trace.ops.id
+    chosen = choices[0] if whole is None else whole
+    known = {name: i for i, name in enumerate(chosen.names) if name}
+    found = np.array([*(known.get(name, -1) for name in names), -1], np.int32)
+    return found, chosen.id if (found >= 0).any() else ""
 
 
 def _cut(series: CounterSeries, time: TimeRange) -> CounterSeries:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
 
+from ggscope.errors import ExportError
+from ggscope.model.units import format_count
 from ggscope.writers.events import Events
 
 
@@ -21,11 +23,13 @@ class Form:
     title : what people call it.
     suffix : of files.
     module : below `ggscope.writers`; "" = a table of the spans.
+    takes : which spans it has a place for; "" = all.
     """
 
     title: str
     suffix: str
     module: str = ""
+    takes: str = ""
 
 
 FORMS: Mapping[str, Form] = MappingProxyType(
@@ -38,8 +42,15 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "chrome-json": Form("Chrome trace", ".trace.json", "chrome"),
         "perfetto": Form("Perfetto trace", ".pftrace", "perfetto"),
         "folded": Form("Folded stacks", ".folded", "folded"),
-        "tensor-256": Form("Tensor-access trace", ".bin", "tensor_access"),
-        "ggmlviz": Form("ggml-viz trace", ".ggmlviz", "ggmlviz"),
+        "tensor-256": Form(
+            "Tensor-access trace", ".bin", "tensor_access", "it holds ops alone"
+        ),
+        "ggmlviz": Form(
+            "ggml-viz trace",
+            ".ggmlviz",
+            "ggmlviz",
+            "it holds ops and graphs of threads and engines alone",
+        ),
     }
 )
 
@@ -50,8 +61,13 @@ def chunks(events: Events, form: str) -> Iterator[bytes]:
     Raises
     ------
     ExportError
-        If what writes this form is not installed, or no reader would take the file.
+        If what writes this form is not installed, or it has no place for any of them.
     """
+    if len(events.spans) and not n_spans(events, form):
+        raise ExportError(
+            f"none of the {format_count(len(events.spans))} spans has a place in the "
+            f"form {form}: {FORMS[form].takes}."
+        )
     module = FORMS[form].module
     if module:
         pieces: Iterator[bytes] = import_module(f"ggscope.writers.{module}").chunks(

@@ -5,26 +5,29 @@ a header: time u64 (ns), token u32, layer u16, thread u16, op u8, phase u8, numb
 sources u8, 5 spare bytes, name[24], and four sources of 52 bytes: name[20], pointer
 u64, size u32, layer u16, where u8 (0 = file, 1 = buffer), a spare byte, offset or
 buffer u64, index u32, 4 spare bytes. The spare bytes of an op hold its duration in ns,
-as `ggscope-capture` writes it; other readers pass over them.
+as `ggscope-capture` writes it (0: not known), and those behind the fourth source of the
+first record name the op table; other readers pass over them.
 
 What the ops of a pattern have in common is put into bytes once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import ExportError
+from ggscope.model.ggml.ops import mark_of
 from ggscope.model.tables import I64, AccessKind, Quality, Space, quality_of
 from ggscope.model.units import format_count
+from ggscope.readers.tensor.layouts import LAYOUT_256, TensorRecords
 from ggscope.writers.events import Events, ggml_numbers, threads_of_work
 
 _SOURCE = np.dtype(
     [
         ("name", "S20"), ("pointer", "<u8"), ("size", "<u4"), ("layer", "<u2"),
         ("where", "u1"), ("spare", "u1"), ("place", "<u8"), ("index", "<u4"),
-        ("more", "<u4"),
+        ("spare4", "<u4"),
     ]
 )  # fmt: skip
 _RECORD = np.dtype(
@@ -41,6 +44,7 @@ _NO_PLACE = 0xFFFF_FFFF_FFFF_FFFF
 _LONGEST = (1 << 40) - 1
 """Nanoseconds that the spare bytes hold: 18 minutes."""
 _MOST_SOURCES = 4
+_NAME_BYTES, _SOURCE_NAME_BYTES = 24, 20
 _RECORDS_AT_ONCE = 1 << 16
 
 
@@ -87,6 +91,13 @@ class _Work:
         self._quality = quality
         # Where no time is better than derived, readers derive it again.
         self._has_times = bool(np.isin(quality, [0, int(Quality.ESTIMATED)]).any())
+        # A whole trace of this form comes back byte for byte, and its ops are inferred
+        # from what it holds as they were.
+        records = trace.records
+        is_same = isinstance(records, TensorRecords) and records.layout is LAYOUT_256
+        is_inferred = trace.ops is not None and trace.ops.source == "inferred"
+        is_told = is_same and is_inferred and not events.is_part
+        self._mark = mark_of(self._table) if self._table and not is_told else 0
         self._base = events.shift
         if trace.clock.unit == "ns" and trace.clock.origin > 0:
             self._base += trace.clock.origin
@@ -110,7 +121,12 @@ class _Work:
         if s.wait is not None:
             said.append("Waits are left out.")
         if self._has_times:
-            for quality in (Quality.DERIVED, Quality.ESTIMATED, Quality.UNFINISHED):
+            if n := int((self._quality == Quality.UNFINISHED).sum()):
+                said.append(
+                    f"{format_count(n)} ops without a recorded end have no duration; "
+                    "readers may derive one."
+                )
+            for quality in (Quality.DERIVED, Quality.ESTIMATED):
                 if n := int((self._quality == quality).sum()):
                     said.append(
                         f"Times of {format_count(n)} ops are {quality.word}, which "
@@ -120,10 +136,6 @@ class _Work:
             said.append(f"Durations of {format_count(n)} ops are cut at 18 minutes.")
         if n := int((self._number[s.op[ids]] < 0).sum()):
             said.append(f"{format_count(n)} ops are none of ggml's; they get number 0.")
-        elif self._table:
-            said.append(
-                f"Ops have the numbers of {self._table}, which the file does not name."
-            )
         patterns = np.unique(self._pattern[ids]) if len(self._pattern) else ids[:0]
         said += self._losses_of(patterns[patterns >= 0])
         if self._claims is None:
@@ -137,18 +149,21 @@ class _Work:
         trace, said = self._trace, list[str]()
         a, first = trace.accesses.patterns, trace.accesses.first
         names = self._names(patterns)
-        if n := sum(len(name.encode("utf-8", "replace")) > 23 for name in names):
-            said.append(f"Names of {format_count(n)} results are cut after 23 bytes.")
+        if n := sum(map(_is_longer_than(_NAME_BYTES), names)):
+            said.append(
+                f"Names of {format_count(n)} results are cut after {_NAME_BYTES} bytes."
+            )
         rows = np.concatenate(
             [np.arange(first[p], first[p + 1]) for p in patterns.tolist()]
             or [np.zeros(0, np.int64)]
         ).astype(np.int64)
-        if n := sum(
-            len(trace.strings[i].encode("utf-8", "replace")) > 19
-            for i in np.unique(self._source_names(rows)).tolist()
-            if i >= 0
-        ):
-            said.append(f"Names of {format_count(n)} sources are cut after 19 bytes.")
+        sources = np.unique(self._source_names(rows))
+        texts = (trace.strings[i] for i in sources[sources >= 0].tolist())
+        if n := sum(map(_is_longer_than(_SOURCE_NAME_BYTES), texts)):
+            said.append(
+                f"Names of {format_count(n)} sources are cut after "
+                f"{_SOURCE_NAME_BYTES} bytes."
+            )
         if (a.kind[rows] == AccessKind.WRITE).any():
             said.append("What ops write is left out.")
         counts = [int(self._reads(int(p)).size) for p in patterns.tolist()]
@@ -187,8 +202,11 @@ class _Work:
             records["phase"] = np.where(np.asarray(phase) < 0, _NO_PHASE, phase)
             if self._has_times:
                 length = np.clip(s.end[ids] - s.start[ids], 0, _LONGEST)
+                length[quality_of(s.flags[ids]) == Quality.UNFINISHED] = 0
                 octets = length.astype("<i8").view(np.uint8).reshape(-1, 8)
                 records["duration"] = octets[:, :5]
+            if begin == 0:
+                records["sources"]["spare4"][0, 3] = self._mark
             yield records.tobytes()
 
     def _with_sources(self, ids: I64) -> npt.NDArray[np.void]:
@@ -205,7 +223,7 @@ class _Work:
             layer = np.full(len(ids), -1) if s.layer is None else s.layer[ids]
             records["layer"] = np.where(layer < 0, _NO_LAYER, layer)
             names, of = np.unique(s.name[ids], return_inverse=True)
-            texts = [_name(self._trace.strings[i], 23) for i in names.tolist()]
+            texts = [_name(self._trace.strings[i], _NAME_BYTES) for i in names.tolist()]
             records["name"] = np.array(texts, "S24")[of]
         return records
 
@@ -220,7 +238,8 @@ class _Work:
         rows = self._reads(number)[:_MOST_SOURCES]
         record["n_sources"] = len(rows)
         if claims is not None:
-            record["name"] = _name(trace.strings[int(claims.name[number])], 23)
+            result = trace.strings[int(claims.name[number])]
+            record["name"] = _name(result, _NAME_BYTES)
             layer = int(claims.layer[number])
             record["layer"] = _NO_LAYER if layer < 0 else layer
             record["n_sources"] = min(int(claims.n_sources[number]), 255)
@@ -228,7 +247,8 @@ class _Work:
         for k, row in enumerate(rows.tolist()):
             source = record["sources"][k]
             name = int(names[k])
-            source["name"] = _name("" if name < 0 else trace.strings[name], 19)
+            text = "" if name < 0 else trace.strings[name]
+            source["name"] = _name(text, _SOURCE_NAME_BYTES)
             source["pointer"] = int(a.address[row])
             source["size"] = max(int(a.size[row]), 0) & 0xFFFF_FFFF
             layer = int(a.layer[row] if claims is None else claims.source_layer[row])
@@ -272,7 +292,11 @@ class _Work:
         return np.asarray(names[tensor], np.int64)
 
 
+def _is_longer_than(most: int) -> Callable[[str], bool]:
+    return lambda text: len(text.encode("utf-8", "replace")) > most
+
+
 def _name(text: str, most: int) -> bytes:
-    """Return as many whole letters of a name as its field holds, before a zero."""
+    """Return as many whole letters of a name as its field holds."""
     data = text.replace("\0", "").encode("utf-8", "replace")
     return data[:most].decode("utf-8", "ignore").encode()

@@ -1,5 +1,6 @@
 """Ops as 256-byte records: what came from such a file goes back byte for byte."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from builders import OPS, finished, llama_like_trace, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import AccessKind, SpanFlag
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import LaneKind, OpTable, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
@@ -45,6 +46,10 @@ def read(folder: Path, data: bytes, **options: str) -> Trace:
     return open_trace(
         path, reader_id="tensor-access", context=ReadContext(options=options)
     )
+
+
+def ops_of(trace: Trace) -> Counter[str]:
+    return Counter(trace.op_name(op) for op in trace.spans.op.tolist() if op >= 0)
 
 
 def losses(trace: Trace) -> str:
@@ -114,8 +119,53 @@ def test_part_is_a_trace_of_its_own(tmp_path: Path) -> None:
 
     begin = records[0].time
     wanted = [r for r in records if r.op == 29 and r.time - begin < time.end]
-    assert data == encode(wanted, "256")
+    assert decode(data, "256") == wanted
     assert len(wanted) > 3
+    # Another part of a trace would have its ops inferred from other evidence.
+    assert read(tmp_path, data).ops == replace(
+        trace.ops, source="declared", margin=None
+    )
+
+
+def test_ops_of_other_traces_come_back(tmp_path: Path) -> None:
+    trace = open_trace(SAMPLES / "llama.ggmlviz")
+
+    data = written(Events(trace))
+    back = read(tmp_path, data)
+
+    assert ops_of(back) == ops_of(trace)
+    assert back.ops is not None
+    assert back.ops.source == "declared"
+    assert written(Events(back)) == data
+
+
+def test_numbers_are_of_a_table_that_has_all_ops(tmp_path: Path) -> None:
+    names = ("MUL_MAT", "SWAP_OF_NOBODY", "SOLVE_TRI", "FLASH_ATTN_EXT")
+    ops = OpTable("capture", names)
+    trace = replace(spans_trace([0, 10, 20], [5, 15, 25], op=[0, 2, 3]), ops=ops)
+
+    back = read(tmp_path, written(Events(trace)), layout="256")
+
+    assert ops_of(back) == {"MUL_MAT": 1, "SOLVE_TRI": 1, "FLASH_ATTN_EXT": 1}
+
+
+def test_op_without_an_end_has_no_duration(tmp_path: Path) -> None:
+    flags = np.array([0, SpanFlag.UNFINISHED, 0], np.uint16)
+    trace = spans_trace([0, 10, 30], [5, 900, 40], op=[1, 2, 3], flags=flags)
+
+    found = decode(written(Events(trace)), "256")
+
+    assert [r.duration for r in found] == [5, 0, 10]
+
+
+def test_names_fill_their_fields(tmp_path: Path) -> None:
+    record = Rec(1000, "d" * 24, 29, (weight("w" * 20, 3),) * 2)
+    data = encode([replace(record, time=1000 + i) for i in range(4)], "256")
+
+    trace = read(tmp_path, data, layout="256")
+
+    assert written(Events(trace)) == data
+    assert "cut" not in losses(trace)
 
 
 def test_other_traces_give_ops_without_sources(tmp_path: Path) -> None:
@@ -133,7 +183,7 @@ def test_other_traces_give_ops_without_sources(tmp_path: Path) -> None:
     assert {r.token for r in found} == {NO_INDEX}
     assert {r.phase for r in found} == {255}
     assert {len(r.sources) for r in found} == {0}
-    names = {trace.strings[i].encode()[:23].decode() for i in s.name[ops].tolist()}
+    names = {trace.strings[i].encode()[:24].decode() for i in s.name[ops].tolist()}
     assert {r.dst for r in found} == names
     counts = [np.unique([t.op_name(i) for i in t.spans.op[t.spans.op >= 0].tolist()],
                         return_counts=True) for t in (trace, back)]  # fmt: skip
@@ -205,12 +255,12 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
         usual,
     )
     assert_sides(
-        "Names of * results are cut after 23 bytes.",
-        of(replace(plain, dst="x" * 24)),
+        "Names of * results are cut after 24 bytes.",
+        of(replace(plain, dst="x" * 25)),
         usual,
     )
     assert_sides(
-        "Names of * sources are cut after 19 bytes.",
+        "Names of * sources are cut after 20 bytes.",
         of(replace(plain, sources=(weight("blk.0." + "w" * 20, 0),))),
         usual,
     )

@@ -7,9 +7,10 @@ the bare number. `infer` finds the table from what the records themselves say.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from zlib import crc32
 
 from ggscope import assets
 from ggscope.model.ggml.rules import COMMON, expected_ops, fits_arity
@@ -94,6 +95,18 @@ def table(table_id: str) -> OpTable:
         if found.id == table_id:
             return found
     raise KeyError(table_id)
+
+
+@cache
+def mark_of(table_id: str) -> int:
+    """Return the 32 bits, never 0, by which spare bytes of a file name an op table."""
+    return crc32(f"op table {table_id}".encode()) or 1
+
+
+@cache
+def marked_tables() -> Mapping[int, OpTable]:
+    """Return the tables by their marks, see `mark_of`."""
+    return {mark_of(found.id): found for found in tables(mainline=False)}
 
 
 @cache

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import TruncatedError
+from ggscope.model.ggml.ops import marked_tables
 from ggscope.model.tables import Array, distinct
 from ggscope.model.trace import OpTable, RecordView
 from ggscope.model.units import NOT_AVAILABLE, format_bytes
@@ -32,6 +33,10 @@ FIRST_EXTENSION_OP = 0xF0
 
 MAX_TIMESTAMP = (1 << 62) - (1 << 41)
 """Larger stamps are damage; 2^41 leaves room for the longest duration on top."""
+
+OPS_MARK_AT = 252
+"""Where the first of 256-byte records may name its op table: in the spare bytes behind
+the fourth source, see `ggscope.model.ggml.ops.mark_of`."""
 
 _Field = tuple[str, str, int]
 
@@ -300,6 +305,14 @@ LAYOUTS: Mapping[str, RecordLayout] = {
     )
 }
 """All layouts by id, the larger records first: ties in detection go to them."""
+
+
+def declared_ops(first: bytes, layout: RecordLayout) -> OpTable | None:
+    """Return the op table that the first record of a file names; None without one."""
+    if layout is not LAYOUT_256 or len(first) < layout.size:
+        return None
+    mark = int.from_bytes(first[OPS_MARK_AT : OPS_MARK_AT + 4], "little")
+    return marked_tables().get(mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ from ggscope.readers.tensor.layouts import (
     LAYOUT_256,
     RecordLayout,
     TensorRecords,
+    declared_ops,
 )
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import (
@@ -442,6 +443,9 @@ def find_ops(
             ) from None
     if not layout.has_ggml_ops:
         return TRACER_PRIVATE
+    declared = declared_ops(source.array(0, layout.size).tobytes(), layout)
+    if declared is not None:
+        return declared
     return infer(_samples(_sample(source, layout, ranges)))
 
 
