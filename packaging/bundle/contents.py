@@ -8,6 +8,7 @@ bundle grow. tests/packaging holds them against what the program imports, and
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 Entry = tuple[str, str, str]
 """What PyInstaller knows of a file: name in the bundle, place here, kind."""
@@ -48,7 +49,9 @@ UNUSED_MODULES = (
     "readline", "curses", "_curses",
     "IPython", "matplotlib", "pandas", "scipy", "pyarrow", "PIL", "setuptools", "pip",
     "pytest", "_pytest", "mypy", "hypothesis", "requests", "urllib3", "certifi",
-    "charset_normalizer", "yaml", "tqdm.notebook", "cffi", "pycparser",
+    "charset_normalizer", "yaml.cyaml", "yaml._yaml", "_yaml", "tqdm.notebook", "cffi",
+    "pycparser", "asyncio", "_asyncio", "multiprocessing", "_multiprocessing",
+    "_posixshmem", "numpy.testing", "numpy._core._multiarray_tests", "PySide6.support",
     "numpy.f2py", "numpy.distutils", "numpy.testing.tests", "OpenGL.Tk", "OpenGL.GLE",
     "OpenGL_accelerate", "pyqtgraph.examples", "PyQt5", "PyQt6", "PySide2",
     "duckdb.experimental", "adbc_driver_duckdb",
@@ -111,7 +114,7 @@ _DROPPED_FOLDERS = (
 def is_kept(name: str) -> bool:
     """Tell whether a file of PyInstaller's list belongs into the bundle."""
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.as_posix().startswith(_DROPPED_FOLDERS):
+    if path.as_posix().startswith(_DROPPED_FOLDERS) or "__pycache__" in path.parts:
         return False
     if path.name in SYSTEM_LIBRARIES:
         return False
@@ -123,6 +126,19 @@ def is_kept(name: str) -> bool:
         return library in QT_LIBRARIES
     module = qt_module(path)
     return not module or module in QT_MODULES
+
+
+def modules_of(names: Iterable[str]) -> set[str]:
+    """Return the modules that files of a bundle are, compiled ones."""
+    found = set()
+    for name in names:
+        path = PurePosixPath(name)
+        stem, *tags = path.name.split(".")
+        if tags[-1:] != ["so"] or path.name.startswith("lib"):
+            continue
+        folder = [] if "lib-dynload" in path.parts else list(path.parts[:-1])
+        found.add(".".join([*folder, stem]))
+    return found
 
 
 def linked(entries: Sequence[Entry]) -> list[Entry]:
@@ -147,6 +163,18 @@ def linked_by(path: Path) -> list[str]:
         from PyInstaller.depend.bindepend import get_imports
 
         return [Path(name).name for name, _ in get_imports(str(path))]
+    return [tag.needed for tag in _dynamic_tags(path, "DT_NEEDED")]
+
+
+def search_paths(path: Path) -> list[str]:
+    """Return the folders in which an ELF file has its libraries looked for."""
+    tags = _dynamic_tags(path, "DT_RUNPATH"), _dynamic_tags(path, "DT_RPATH")
+    listed = [tag.runpath for tag in tags[0]] + [tag.rpath for tag in tags[1]]
+    return [place for places in listed for place in places.split(":")]
+
+
+def _dynamic_tags(path: Path, kind: str) -> list[Any]:
+    """Return the dynamic tags of a kind; none where it is no such file."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.dynamic import DynamicSection
     from elftools.elf.elffile import ELFFile
@@ -156,10 +184,9 @@ def linked_by(path: Path) -> list[str]:
             dynamic = ELFFile(file).get_section_by_name(".dynamic")
         except ELFError:
             return []
-        if not isinstance(dynamic, DynamicSection):
-            return []
-        tags = dynamic.iter_tags("DT_NEEDED")
-        return [tag.needed for tag in tags]  # type: ignore[attr-defined]
+        return (
+            list(dynamic.iter_tags(kind)) if isinstance(dynamic, DynamicSection) else []
+        )
 
 
 def qt_library(path: PurePosixPath) -> str:

@@ -5,6 +5,7 @@ sample=$1
 export XDG_CURRENT_DESKTOP=GNOME LIBGL_ALWAYS_SOFTWARE=1 XDG_RUNTIME_DIR=/tmp/runtime
 mkdir -p "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR"
 # A number that no other X server has: this root shares them with what is outside of it.
+rm -f /tmp/display
 Xvfb -displayfd 3 -screen 0 1600x1000x24 +extension GLX 3>/tmp/display >/dev/null 2>&1 &
 server=$!
 trap 'kill $server $(cat /tmp/pids 2>/dev/null) 2>/dev/null || true' EXIT
@@ -45,6 +46,23 @@ for round in 1 2 3 4 5; do
     while kill -0 "$(tail -1 /tmp/pids)" 2>/dev/null; do sleep 0.1; done
 done
 echo "start to window, ms:$runs; median $(printf '%s\n' $runs | sort -n | sed -n 3p)"
+
+# Where test-package.sh brought a llama.cpp: the demo of the start page, to its end.
+if ls -d "$HOME"/.local/share/ggscope/capture/*/ >/dev/null 2>&1; then
+    ggscope --demo >/tmp/window.log 2>&1 &
+    pid=$!
+    echo $pid >>/tmp/pids
+    tries=0
+    until ls "$HOME"/.local/share/ggscope/demo/*.bin >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "the live demo records nothing; $(cat /tmp/window.log)"
+        kill -0 $pid 2>/dev/null || fail "the live demo ended; $(cat /tmp/window.log)"
+        sleep 0.1
+    done
+    kill $pid
+    while kill -0 $pid 2>/dev/null; do sleep 0.1; done
+    echo "the live demo records"
+fi
 
 if ! ls /usr/share/applications/*ggscope.desktop >/dev/null 2>&1; then
     echo "no desktop file: double-click is not tried"

@@ -1,6 +1,5 @@
 """What goes into the packages is what the program needs, under one name and version."""
 
-import ast
 import plistlib
 import re
 import struct
@@ -19,17 +18,6 @@ from ggscope.readers.registry import infos
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
-EVERY_MODULE = """
-import importlib, pkgutil, sys
-import ggscope
-for found in pkgutil.walk_packages(ggscope.__path__, "ggscope."):
-    if not found.name.rpartition(".")[2].startswith("_"):
-        importlib.import_module(found.name)
-from OpenGL import GL
-qt = [name for name in sys.modules if name.startswith("PySide6.Qt")]
-print(*sorted(name for name in qt if name.count(".") == 1))
-print(*sorted({n.partition(".")[0] for n in sys.modules}))
-"""
 
 
 @cache
@@ -51,14 +39,12 @@ def script(name: str) -> Any:
 
 
 @cache
-def loaded() -> tuple[set[str], set[str]]:
-    """Return modules of Qt, and all first names, after every module was imported."""
-    done = subprocess.run(
-        [sys.executable, "-c", EVERY_MODULE], capture_output=True, text=True,
-        timeout=60, check=True,
+def imported() -> subprocess.CompletedProcess[str]:
+    """Import all that the program may import, without what the bundle leaves out."""
+    return subprocess.run(
+        [sys.executable, str(PACKAGING / "bundle" / "imports.py")],
+        capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
-    qt, names = (set(line.split()) for line in done.stdout.splitlines())
-    return {name.removeprefix("PySide6.") for name in qt}, names
 
 
 @cache
@@ -86,30 +72,34 @@ def test_packaging_shadows_no_package() -> None:
 def test_qt_modules_of_the_bundle_are_those_that_are_imported() -> None:
     contents = script("bundle/contents.py")
 
-    qt, _ = loaded()
+    qt = {n for n in imported().stdout.split() if n.startswith("PySide6.Qt")}
 
-    assert qt == set(contents.QT_MODULES)
+    assert qt == {f"PySide6.{name}" for name in contents.QT_MODULES}
 
 
-def test_modules_left_out_are_imported_nowhere() -> None:
+def test_program_imports_nothing_that_the_bundle_leaves_out() -> None:
+    assert imported().stderr == ""
+    assert imported().returncode == 0
+    names = set(imported().stdout.split())
+    assert {"ggscope.views.registry", "ggscope_capture.models", "gguf"} <= names
+    assert not names & {"yaml._yaml", "pandas", "pyarrow"}
+
+
+def test_modules_of_a_bundle_are_found_by_their_files() -> None:
     contents = script("bundle/contents.py")
-    unused = {name for name in contents.UNUSED_MODULES if "." not in name}
 
-    _, names = loaded()
-    own = {
-        alias.name.partition(".")[0]
-        for folder in (ROOT / "app", ROOT / "capture")
-        for path in folder.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
+    found = contents.modules_of(
+        [
+            "numpy/linalg/_umath_linalg.cpython-311-x86_64-linux-gnu.so",
+            "python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+            "python3.11/lib-dynload/zlib.abi3.so",
+            "PySide6/QtCore.abi3.so",
+            "ggscope/resources/docs/plugin-example.py",
+            "libQt6Core.so.6",
+        ]
+    )
 
-    # These are taken where they are there, by others, which do without.
-    optional = {"_hashlib", "_ssl", "ssl", "requests", "urllib3", "yaml", "certifi"}
-    optional |= {"charset_normalizer", "pyarrow", "pandas"}
-    assert unused & own <= optional
-    assert unused & names <= optional
+    assert found == {"numpy.linalg._umath_linalg", "_json", "zlib", "PySide6.QtCore"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files")
@@ -158,6 +148,7 @@ def test_plugins_of_the_list_exist() -> None:
         ("PySide6/Qt/plugins/imageformats/libqsvg.so", True),
         ("PySide6/QtCore.abi3.so", True),
         ("libxcb-cursor.so.0", True),
+        ("ggscope/resources/docs/__pycache__/plugin-example.cpython-311.pyc", False),
         ("ggscope/native/_native.so", True),
         ("ggscope/resources/samples/llama.ggmlviz", True),
         ("PySide6/Qt/lib/QtQuick.framework/Versions/A/QtQuick", False),
