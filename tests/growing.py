@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import NO_WAIT
 from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
 
 INFO = TraceInfo((Path("live"),), "ring", "live ring", "1", 0)
@@ -56,6 +57,9 @@ def arrivals(seed: int, n: int) -> dict[str, np.ndarray]:
         ),
         "token": (np.arange(n) // 97).astype(np.int32),
         "phase": (np.arange(n) > n // 3).astype(np.int8),
+        "wait": np.where(
+            rng.random(n) < 0.3, NO_WAIT, rng.integers(0, (4, 30, 200)[seed % 3], n)
+        ).astype(np.uint32),
     }
 
 

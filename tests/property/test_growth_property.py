@@ -31,6 +31,12 @@ def same_columns(found, wanted) -> None:
         assert np.array_equal(a, b), name
 
 
+def same_waits(found, wanted) -> None:
+    a, b = found.waited_ticks, wanted.waited_ticks
+    assert (a is None) == (b is None)
+    assert a is None or np.array_equal(a, b)
+
+
 def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
     assert grown.lanes == fresh.lanes
     assert np.array_equal(grown.time_order(), fresh.time_order())
@@ -53,7 +59,11 @@ def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
             assert np.array_equal(a.coarse, b.coarse)
         n = len(colors.labels)
         asked = grown.row_columns(lane.key, by)
-        plain = [RowColumns(row, colors.index, n) for row in expected]
+        waits = fresh.waits(lane.key) or [None] * len(expected)
+        plain = [
+            RowColumns(row, colors.index, n, waits=own)
+            for row, own in zip(expected, waits, strict=True)
+        ]
         for px in (1, 300):
             low, high = np.sort(rng.integers(extent.start - 5, extent.end + 5, 2))
             for visible in (extent, TimeRange(int(low), int(high) + 1)):
@@ -62,6 +72,7 @@ def compare(grown: TraceIndex, fresh: TraceIndex, rng, by) -> None:
                     query_many(asked, edges), query_many(plain, edges), strict=True
                 ):
                     same_columns(a, b)
+                    same_waits(a, b)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -110,7 +121,7 @@ def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypat
         mask = grown.upto(trace, wanted)
         if number % 3:
             continue
-        by = "family" if seed % 2 else "layer"
+        by, fresh = "family" if seed % 2 else "layer", TraceIndex(trace)
         n_names = len(before.categories(by).labels)
         for lane in before.lanes:
             asked = before.filtered_columns(lane.key, by, mask, number)
@@ -122,6 +133,11 @@ def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypat
             pairs = zip(query_many(asked, edges), query_many(plain, edges), strict=True)
             for a, b in pairs:
                 same_columns(a, b)
+            whole = fresh.filtered_columns(lane.key, by, mask, number)
+            for a, b in zip(
+                query_many(asked, edges), query_many(whole, edges), strict=True
+            ):
+                same_waits(a, b)
 
 
 @pytest.mark.parametrize("seed", range(8))

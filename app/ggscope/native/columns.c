@@ -18,6 +18,7 @@
 
 enum {
     STEP = 16,          /* rows.PREFIX_STEP: spans in a block, blocks in a field */
+    WAIT_STEP = 64,     /* waits.WAIT_STEP */
     MAX_EXACT = 256,    /* pyramid.MAX_EXACT */
     WALK_PER_PX = 112,  /* up to so many spans per column are walked */
     ELEMENTS_PER_PX = 96,
@@ -25,6 +26,9 @@ enum {
     RING = 16,          /* > 2 * AHEAD, a power of two */
     MAX_THREADS = 8
 };
+
+/* model/tables.py: the wait behind a span is not recorded */
+static const uint32_t NO_WAIT = 0xFFFFFFFF;
 
 /* A row under one colouring and filter.
  * Numbers of categories are checked where the row is made: category[i] is below
@@ -45,6 +49,9 @@ typedef struct {
     const int64_t *kept_covered;  /* what they cover */
     const int64_t *bounds;        /* [n_elements + 1] of merged runs, or NULL */
     const void *element_category; /* category_bytes each */
+    const uint32_t *wait;         /* of each span id, below n_waits; NULL: none */
+    const int64_t *waited;        /* waits behind what comes before every 64th span */
+    int64_t n_waits;
     int64_t n, first_id, n_names, n_elements;
     int32_t id_bytes, category_bytes;
     int32_t bucket_bits, group_bits; /* 2^bits spans, buckets */
@@ -54,6 +61,7 @@ typedef struct {
     double *busy;
     int32_t *category;
     int64_t *count, *covered, *first;
+    int64_t *waited; /* or NULL */
 } Columns;
 
 /* What begins before a tick. */
@@ -343,10 +351,12 @@ ALWAYS_INLINE int64_t take_heaviest(const void *category, const uint16_t *number
     return best;
 }
 
-/* Answer by one pass over the spans from position i on; sums: n_names zeros. The
- * last two arguments are constants, so that each combination is compiled alone. */
+/* Answer by one pass over the spans from position i on; sums: n_names zeros; begun:
+ * px, how many spans begin before the end of each column, written. The last two
+ * arguments are constants, so that each combination is compiled alone. */
 ALWAYS_INLINE void walk_as(const Row *r, const int64_t *edges, int64_t px, int64_t i,
-                           int64_t *sums, const Columns *o, int32_t bytes, int filtered)
+                           int64_t *sums, int64_t *begun, const Columns *o,
+                           int32_t bytes, int filtered)
 {
     const int64_t *start = r->start, *end = r->end, n = r->n, n_names = r->n_names;
     const void *category = r->category;
@@ -371,6 +381,7 @@ ALWAYS_INLINE void walk_as(const Row *r, const int64_t *edges, int64_t px, int64
         else if (bytes && count)
             best = number[code_at(category, bytes, first)];
         put(r, o, k, edges[k + 1] - a, total, count, first, best);
+        begun[k] = j;
         /* The last span goes on in the next column if it ends behind the edge. */
         if (edges[k + 1] > a && j > i)
             i = end[j - 1] > b ? j - 1 : j;
@@ -378,22 +389,22 @@ ALWAYS_INLINE void walk_as(const Row *r, const int64_t *edges, int64_t px, int64
 }
 
 static void walk(const Row *r, const int64_t *edges, int64_t px, int64_t i,
-                 int64_t *sums, const Columns *o)
+                 int64_t *sums, int64_t *begun, const Columns *o)
 {
     const int32_t bytes = r->category && r->n_names > 1 ? r->category_bytes : 0;
     if (r->keep) {
         if (bytes == 0)
-            walk_as(r, edges, px, i, sums, o, 0, 1);
+            walk_as(r, edges, px, i, sums, begun, o, 0, 1);
         else if (bytes == 1)
-            walk_as(r, edges, px, i, sums, o, 1, 1);
+            walk_as(r, edges, px, i, sums, begun, o, 1, 1);
         else
-            walk_as(r, edges, px, i, sums, o, 2, 1);
+            walk_as(r, edges, px, i, sums, begun, o, 2, 1);
     } else if (bytes == 0) {
-        walk_as(r, edges, px, i, sums, o, 0, 0);
+        walk_as(r, edges, px, i, sums, begun, o, 0, 0);
     } else if (bytes == 1) {
-        walk_as(r, edges, px, i, sums, o, 1, 0);
+        walk_as(r, edges, px, i, sums, begun, o, 1, 0);
     } else {
-        walk_as(r, edges, px, i, sums, o, 2, 0);
+        walk_as(r, edges, px, i, sums, begun, o, 2, 0);
     }
 }
 
@@ -436,9 +447,10 @@ ALWAYS_INLINE void prefetch_block(const Row *r, int64_t block)
     }
 }
 
-/* Answer by looking up the edges; low, high: px covered times each, written. */
+/* Answer by looking up the edges; low, high: px covered times each, written; begun as
+ * in walk_as. */
 static void look_up(const Row *r, const int64_t *edges, int64_t px, int64_t *low,
-                    int64_t *high, const Columns *o)
+                    int64_t *high, int64_t *begun, const Columns *o)
 {
     Finger finger = {-1, 1};
     Side sides[2], *left = &sides[0], *right = &sides[1];
@@ -470,6 +482,7 @@ static void look_up(const Row *r, const int64_t *edges, int64_t px, int64_t *low
         answer(r, o, k, width, left, right);
         low[k] = left->edge.covered;
         high[k] = right->edge.covered;
+        begun[k] = right->edge.n;
         if (width) { /* the next column begins where this one ends */
             Side *other = left;
             left = right;
@@ -478,37 +491,108 @@ static void look_up(const Row *r, const int64_t *edges, int64_t px, int64_t *low
     }
 }
 
+/* ---- waits ------------------------------------------------------------------ */
+
+/* How long the thread waited behind span i; never beyond the next span of the row. */
+static inline int64_t wait_behind(const Row *r, int64_t i)
+{
+    const int64_t id = id_of(r, i);
+    if (!is_kept(r, i) || id < 0 || id >= r->n_waits || r->wait[id] == NO_WAIT)
+        return 0;
+    const int64_t wait = r->wait[id];
+    return i + 1 < r->n ? smaller(wait, larger(r->start[i + 1] - r->end[i], 0)) : wait;
+}
+
+/* Waits behind the first spans of a row, summed up to `at`. */
+typedef struct {
+    int64_t at, sum;
+} WaitSum;
+
+/* The time waited before a tick, before which n spans begin. */
+static int64_t waited_before(const Row *r, int64_t tick, int64_t n, WaitSum *known)
+{
+    if (n == 0)
+        return 0;
+    const int64_t last = n - 1;
+    if (last < known->at || last - known->at > WAIT_STEP) {
+        known->at = last / WAIT_STEP * WAIT_STEP;
+        known->sum = r->waited[last / WAIT_STEP];
+    }
+    for (; known->at < last; known->at++)
+        known->sum += wait_behind(r, known->at);
+    return known->sum + smaller(wait_behind(r, last), larger(tick - r->end[last], 0));
+}
+
+/* Write how long was waited in each column; n: spans that begin before edges[0]. */
+static void query_waits(const Row *r, const int64_t *edges, int64_t px, int64_t n,
+                        const int64_t *begun, int64_t *waited)
+{
+    WaitSum known = {0, 0};
+    int64_t before = waited_before(r, edges[0], n, &known);
+    for (int64_t k = 0; k < px; k++) {
+        const int64_t after = waited_before(r, stop_of(edges, k), begun[k], &known);
+        waited[k] = after - before;
+        if (edges[k + 1] > edges[k])
+            before = after;
+    }
+}
+
+/* Write the waits behind what comes before every 64th span, from the block `first` on,
+ * of which that is known; waited: n / 64 + 1. */
+EXPORT void ggscope_columns_waits(const Row *r, int64_t first, int64_t *waited)
+{
+    int64_t sum = waited[first];
+    for (int64_t i = first * WAIT_STEP; i < r->n / WAIT_STEP * WAIT_STEP; i++) {
+        sum += wait_behind(r, i);
+        if ((i + 1) % WAIT_STEP == 0)
+            waited[(i + 1) / WAIT_STEP] = sum;
+    }
+}
+
+/* ---- a row ------------------------------------------------------------------- */
+
 /* Write the columns of a row; 0 where it has so many categories that those of columns
- * with several spans are left open.
- * scratch: n_names zeros, given back as zeros, and 2 * px numbers. */
-static int32_t query_row(const Row *r, const int64_t *edges, int64_t px,
-                         int64_t *scratch, const Columns *o)
+ * with several spans are left open. n_before: spans that begin before the first one.
+ * scratch: 3 * px numbers, and n_names zeros, given back as zeros. The zeros come last:
+ * rows have different numbers of names, and the next one needs zeros as well. */
+static int32_t query_spans(const Row *r, const int64_t *edges, int64_t px,
+                           int64_t *scratch, const Columns *o, int64_t *n_before)
 {
     Finger finger = {-1, 1};
-    int64_t *low = scratch + r->n_names, *high = low + px;
+    int64_t *low = scratch, *high = low + px, *begun = high + px, *sums = begun + px;
     const int64_t last = stop_of(edges, px - 1);
     int64_t block = block_before(r, edges[0], field_before(r, edges[0], &finger));
-    int64_t lowest = spans_before(r, edges[0], block);
+    int64_t lowest = *n_before = spans_before(r, edges[0], block);
     block = block_before(r, last, field_before(r, last, &finger));
     const int64_t stop = spans_before(r, last, block);
     if (lowest > 0 && r->end[lowest - 1] > edges[0])
         lowest--;
     if (stop - lowest <= WALK_PER_PX * px) {
-        walk(r, edges, px, lowest, scratch, o);
+        walk(r, edges, px, lowest, sums, begun, o);
         return 1;
     }
     const int is_named = r->n_names == 1 || r->fine;
     if (!is_named && !r->bounds && stop - lowest <= ELEMENTS_PER_PX * px) {
-        walk(r, edges, px, lowest, scratch, o);
+        walk(r, edges, px, lowest, sums, begun, o);
         return 1;
     }
-    look_up(r, edges, px, low, high, o);
+    look_up(r, edges, px, low, high, begun, o);
     if (is_named)
         return 1;
     if (!r->bounds || r->n_elements > ELEMENTS_PER_PX * px)
         return 0;
-    name_by_elements(r, low, high, px, scratch, o->category);
+    name_by_elements(r, low, high, px, sums, o->category);
     return 1;
+}
+
+static int32_t query_row(const Row *r, const int64_t *edges, int64_t px,
+                         int64_t *scratch, const Columns *o)
+{
+    int64_t n_before;
+    const int32_t is_answered = query_spans(r, edges, px, scratch, o, &n_before);
+    if (r->wait && o->waited)
+        query_waits(r, edges, px, n_before, scratch + 2 * px, o->waited);
+    return is_answered;
 }
 
 /* ---- many rows -------------------------------------------------------------- */
@@ -537,6 +621,7 @@ static void *work(void *argument)
             job->out.busy + i * px,    job->out.category + i * px,
             job->out.count + i * px,   job->out.covered + i * px,
             job->out.first + i * px,
+            job->out.waited ? job->out.waited + i * px : NULL,
         };
         job->answered[i] = query_row(&job->rows[i], job->edges, px, scratch, &out);
     }
@@ -544,18 +629,20 @@ static void *work(void *argument)
 
 /* Write n_rows pictures of px columns each.
  *
- * edges: px + 1; busy … first: n_rows * px; answered: n_rows, 0 where the caller
- * must name the columns with several spans himself; scratch: n_threads * scratch_size zeros, where
- * scratch_size is at least the most names of a row + 2 * px. */
+ * edges: px + 1; busy … waited: n_rows * px, the last one only of rows with waits;
+ * answered: n_rows, 0 where the caller must name the columns with several spans
+ * himself; scratch: n_threads * scratch_size zeros, where scratch_size is at least 3 *
+ * px + the most names of a row. */
 EXPORT void ggscope_columns(const Row *rows, int64_t n_rows, const int64_t *edges,
                             int64_t px, double *busy, int32_t *category, int64_t *count,
-                            int64_t *covered, int64_t *first, int32_t *answered,
-                            int64_t *scratch, int64_t scratch_size, int64_t n_threads)
+                            int64_t *covered, int64_t *first, int64_t *waited,
+                            int32_t *answered, int64_t *scratch, int64_t scratch_size,
+                            int64_t n_threads)
 {
     Job job = {
         .rows = rows, .edges = edges, .n_rows = n_rows, .px = px,
         .scratch_size = scratch_size,
-        .out = {busy, category, count, covered, first},
+        .out = {busy, category, count, covered, first, waited},
         .answered = answered, .scratch = scratch,
     };
     atomic_init(&job.next_row, 0);

@@ -182,7 +182,8 @@ class Row(Struct):
         ("ids", In.void), ("category", In.void), ("number", In.u16), ("names", In.i32),
         ("fine", In.u32), ("base", In.i64), ("keep", In.u8), ("kept", In.u32),
         ("kept_covered", In.i64), ("bounds", In.i64), ("element_category", In.void),
-        *_names(i64, "n", "first_id", "n_names", "n_elements"),
+        ("wait", In.u32), ("waited", In.i64),
+        *_names(i64, "n_waits", "n", "first_id", "n_names", "n_elements"),
         *_names(i32, "id_bytes", "category_bytes", "bucket_bits", "group_bits"),
     )  # fmt: skip
 
@@ -375,8 +376,9 @@ SOURCES = {
         {
             "ggscope_columns": (
                 None, _in(Row), i64, In.i64, i64, Out.f64, Out.i32, Out.i64, Out.i64,
-                Out.i64, Out.i32, Out.i64, i64, i64,
+                Out.i64, Out.i64, Out.i32, Out.i64, i64, i64,
             ),
+            "ggscope_columns_waits": (None, _in(Row), i64, Out.i64),
         },
         (Row,),
     ),

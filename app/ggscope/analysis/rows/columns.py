@@ -17,7 +17,8 @@ from ggscope.analysis.rows.pyramid import (
     merge,
     ragged,
 )
-from ggscope.analysis.rows.rows import COARSE_STEP, PREFIX_STEP, Row, SpanIds
+from ggscope.analysis.rows.rows import COARSE_STEP, PREFIX_STEP, Ids, Row, SpanIds
+from ggscope.analysis.rows.waits import WAIT_STEP, Waits
 from ggscope.analysis.workers import CHUNK_ROWS, chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.units import TimeRange
@@ -62,6 +63,9 @@ class Columns:
     covered_ticks : int64[px], covered time; sums up to that of the whole view.
     first : int64[px], id of the first span that touches the column, -1: the
         span itself where `count` is 1.
+    waited_ticks : int64[px], time in which the thread waited behind a span, exact; of
+        a column narrower than a tick 1 if the tick is waited for. None where no
+        waits are recorded.
     """
 
     busy: npt.NDArray[np.float64]
@@ -70,6 +74,7 @@ class Columns:
     covered_ticks: I64
     first: I64
     _longest: _Once
+    waited_ticks: I64 | None = None
 
     @property
     def longest(self) -> I64:
@@ -120,6 +125,7 @@ class FilteredRow:
     kept, covered : uint32/int64[n // PREFIX_STEP + 1], kept spans before every
         PREFIX_STEP-th span, and the time that they cover.
     sums : running sums of what is kept; None where the row has none.
+    waits : those behind what is kept; None where the row has none.
     """
 
     mask: npt.NDArray[np.bool_]
@@ -127,6 +133,7 @@ class FilteredRow:
     kept: npt.NDArray[np.uint32]
     covered: I64
     sums: RunningSums | None
+    waits: Waits | None = None
 
 
 class RowColumns:
@@ -139,6 +146,7 @@ class RowColumns:
         ``row.id``), or None for 0.
     n_categories : number of categories.
     colors : the categories of the row where they are known.
+    waits : those behind its spans; None where none are recorded.
 
     Notes
     -----
@@ -154,11 +162,13 @@ class RowColumns:
         category: Array | None = None,
         n_categories: int = 1,
         colors: Colors | None = None,
+        waits: Waits | None = None,
     ) -> None:
         self._row = row
         self._by_id = category
         self._n_categories = n_categories
         self._colors = colors or _colors_of(row, category, n_categories)
+        self._waits = waits
         # The first step of every search; small enough for a cache.
         self._top = row.coarse[::COARSE_STEP].copy()
         self._filter: FilteredRow | None = None
@@ -177,16 +187,19 @@ class RowColumns:
         Copies no span: it holds sums of what is kept beside the spans of this
         row, a byte or two for each. Queries cost the same as without a filter.
         """
-        row = self._row
+        row, waits = self._row, self._waits
         if not self.can_hold_back:
-            return RowColumns(row.select(mask), self._by_id, self._n_categories)
+            chosen = row.select(mask)
+            kept_waits = None if waits is None else make_waits(chosen, waits.wait)
+            return RowColumns(chosen, self._by_id, self._n_categories, waits=kept_waits)
         keep = row.values_of(mask)
         kept = np.zeros(len(row) // PREFIX_STEP + 1, np.uint32)
         covered = np.zeros(len(kept), np.int64)
         library().ggscope_rows_kept(row.start, row.end, keep, len(row), kept, covered)
         summed = self.summed
         sums = None if summed is None else RunningSums(summed, keep)
-        return self.under(FilteredRow(mask, keep, kept, covered, sums))
+        kept_waits = None if waits is None else make_waits(row, waits.wait, keep)
+        return self.under(FilteredRow(mask, keep, kept, covered, sums, kept_waits))
 
     @property
     def can_hold_back(self) -> bool:
@@ -199,6 +212,14 @@ class RowColumns:
         dominant = self._colors.dominant
         has_sums = dominant is not None and dominant.sums is not None
         return dominant.elements if dominant is not None and has_sums else None
+
+    def with_waits(self, waits: Waits | None) -> "RowColumns":
+        """Return the same with the waits behind the spans of the row."""
+        if waits is self._waits:
+            return self
+        result = copy(self)
+        result._waits, result._pointers = waits, None
+        return result
 
     def under(self, kept: FilteredRow) -> "RowColumns":
         """Return the same for the spans that a filter keeps."""
@@ -219,6 +240,11 @@ class RowColumns:
         if self._pointers is None:
             self._pointers = self._make_pointers()
         return self._pointers
+
+    @property
+    def waits(self) -> Waits | None:
+        """The waits behind the spans, under a filter behind those that are kept."""
+        return self._waits if self._filter is None else self._filter.waits
 
     @property
     def n_names(self) -> int:
@@ -244,11 +270,8 @@ class RowColumns:
         sums = sums if kept is None else kept.sums
         runs = None if colors.dominant is None else colors.dominant.elements
         merged = runs if runs is not None and runs.bounds is not None else None
-        first_id, listed = (
-            (ids.first, None)
-            if isinstance(ids, SpanIds)
-            else (0, np.ascontiguousarray(ids))
-        )
+        first_id, listed = _listed(ids)
+        waits = self.waits
         return KernelRow(
             start=row.start,
             end=row.end,
@@ -266,6 +289,9 @@ class RowColumns:
             kept_covered=None if kept is None else kept.covered,
             bounds=None if merged is None else merged.bounds,
             element_category=None if merged is None else merged.category,
+            wait=None if waits is None else waits.wait,
+            waited=None if waits is None else waits.before,
+            n_waits=0 if waits is None else len(waits.wait),
             n=len(row),
             first_id=first_id,
             n_names=len(colors.names),
@@ -332,6 +358,43 @@ class RowColumns:
         return result
 
 
+def make_waits(
+    row: Row,
+    wait: npt.NDArray[np.uint32],
+    keep: npt.NDArray[np.bool_] | None = None,
+    before: I64 | None = None,
+) -> Waits:
+    """Return the waits behind the spans of a row.
+
+    Parameters
+    ----------
+    wait : uint32[n_spans], by span id.
+    keep : bool[n], per position; waits behind others do not count. None = all do.
+    before : the sums that are known already, from the first on, int64[>= 1].
+    """
+    sums = np.zeros(len(row) // WAIT_STEP + 1, np.int64)
+    n_known = 1
+    if before is not None:
+        n_known = min(len(before), len(sums))
+        sums[:n_known] = before[:n_known]
+    first_id, listed = _listed(row.id)
+    kernel_row = KernelRow(
+        start=row.start, end=row.end, ids=listed, keep=keep, wait=wait,
+        n_waits=len(wait), n=len(row), first_id=first_id,
+        id_bytes=0 if listed is None else listed.itemsize,
+    )  # fmt: skip
+    library().ggscope_columns_waits(kernel_row, n_known - 1, sums)
+    sums.flags.writeable = False
+    return Waits(wait, sums)
+
+
+def _listed(ids: Ids) -> tuple[int, Array | None]:
+    """Return the first id, and all of them where they do not follow each other."""
+    if isinstance(ids, SpanIds):
+        return ids.first, None
+    return 0, np.ascontiguousarray(ids)
+
+
 def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
     """Return the columns of several rows, each as ``row.query(edges)`` would.
 
@@ -354,18 +417,21 @@ def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
     n_spans = sum(row.n_spans for row in rows)
     n_threads = max(min(_THREADS, n, n_spans // _SPANS_PER_THREAD), 1)
     count, covered, first = np.empty((3, n, px), np.int64)
+    has_waits = any(row.waits is not None for row in rows)
+    waited = np.empty((n, px), np.int64) if has_waits else None
     busy, category = np.empty((n, px)), np.empty((n, px), np.int32)
     answered = np.zeros(n, np.int32)
-    scratch = np.zeros((n_threads, n_names + 2 * px), np.int64)
+    scratch = np.zeros((n_threads, 3 * px + n_names), np.int64)
     library().ggscope_columns(
         (KernelRow * n)(*(row.pointers() for row in rows)), n, edges, px,
-        busy, category, count, covered, first, answered, scratch,
+        busy, category, count, covered, first, waited, answered, scratch,
         scratch.shape[1], n_threads,
     )  # fmt: skip
     for at, row in enumerate(rows):
         columns = Columns(
             busy[at], category[at], count[at], covered[at], first[at],
             _Once(partial(row.longest, edges)),
+            None if waited is None or row.waits is None else waited[at],
         )  # fmt: skip
         if not answered[at]:
             row.named(edges, columns)

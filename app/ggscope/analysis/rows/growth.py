@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ggscope.analysis.rows.categories import Categories, categorize
-from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns
+from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns, make_waits
 from ggscope.analysis.rows.lanes import work_rows
 from ggscope.analysis.rows.pyramid import (
     LEAST_SUMMED,
@@ -39,6 +39,7 @@ from ggscope.analysis.rows.rows import (
     flatten,
     stack,
 )
+from ggscope.analysis.rows.waits import WAIT_STEP, Waits
 from ggscope.analysis.workers import Groups
 from ggscope.model.growing import Growing
 from ggscope.model.selection import ColorBy
@@ -131,6 +132,19 @@ class Growth:
                 return None
             found.append(made)
         return tuple(found)
+
+    def waits(
+        self, key: str, rows: tuple[Row, ...], wait: Array
+    ) -> tuple[Waits, ...] | None:
+        """Return the waits behind the spans of the rows of a lane."""
+        found = [
+            self._ask(
+                ("waits", key, number), _Waits, partial(_Waits.upto, row=row, wait=wait)
+            )
+            for number, row in enumerate(rows)
+        ]
+        known = [waits for waits in found if waits is not None]
+        return tuple(known) if len(known) == len(found) else None
 
     def filtered(
         self, key: str, by: ColorBy, full: tuple[RowColumns, ...], mask: Array
@@ -425,6 +439,33 @@ class _Colors:
         return Colors(category, number, names, Dominant(elements, sums))
 
 
+class _Waits:
+    """The waits behind the spans of a row, or behind those that a filter keeps."""
+
+    def __init__(self) -> None:
+        self._row: Row | None = None
+        self._before = Growing(np.int64)
+        self._before.append(np.zeros(1, np.int64))
+
+    def upto(self, row: Row, wait: Array) -> Waits | None:
+        """Return the waits of `row`, the row seen last as it stands now."""
+        valid = row.kept_since(self._row)
+        if valid is None:
+            return None
+        self._row = row
+        return self.put(row, wait, valid)
+
+    def put(
+        self, row: Row, wait: Array, valid: int, keep: Array | None = None
+    ) -> Waits:
+        """Return the waits of `row`; its first `valid` spans are as they were."""
+        # How long a wait may be depends on the span behind it, which may be new.
+        known = self._before.view()[: max(valid - 1, 0) // WAIT_STEP + 1]
+        made = make_waits(row, wait, keep, known)
+        self._before.put(len(known), made.before[len(known) :])
+        return Waits(wait, self._before.view())
+
+
 class _Held:
     """What a filter keeps of a row."""
 
@@ -439,6 +480,7 @@ class _Held:
         self._kept.append(np.zeros(1, np.uint32))
         self._covered.append(np.zeros(1, np.int64))
         self._sums: _Sums | None = None
+        self._waits: _Waits | None = None
 
     def upto(self, row: RowColumns, mask: Array) -> RowColumns | None:
         """Return the queries of what `mask` keeps of `row`."""
@@ -464,6 +506,13 @@ class _Held:
         library().ggscope_rows_kept(start, end, keep[first:], len(start), kept, covered)
         self._kept.put(block + 1, (kept + self._kept.view()[block])[1:])
         self._covered.put(block + 1, (covered + self._covered.view()[block])[1:])
+        waits = row.waits
+        if waits is None:
+            kept_waits, self._waits = None, None
+        else:
+            known = valid if self._waits is not None else 0
+            self._waits = self._waits or _Waits()
+            kept_waits = self._waits.put(spans, waits.wait, known, keep)
         summed, sums = row.summed, None
         if summed is None:
             self._sums = None
@@ -472,7 +521,9 @@ class _Held:
                 self._sums, valid = _Sums(summed), 0
             sums = self._sums.upto(summed, valid, keep)
         return row.under(
-            FilteredRow(mask, keep, self._kept.view(), self._covered.view(), sums)
+            FilteredRow(
+                mask, keep, self._kept.view(), self._covered.view(), sums, kept_waits
+            )
         )
 
 

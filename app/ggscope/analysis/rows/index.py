@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.categories import Categories, categorize
-from ggscope.analysis.rows.columns import RowColumns
+from ggscope.analysis.rows.columns import RowColumns, make_waits
 from ggscope.analysis.rows.growth import Growth
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
@@ -34,6 +34,7 @@ from ggscope.analysis.rows.rows import (
     merged_order,
     stack,
 )
+from ggscope.analysis.rows.waits import Waits
 from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Array, Phase, SpanFlag
@@ -78,6 +79,7 @@ def stays(
         return all(getattr(old.spans, n) is getattr(new.spans, n) for n in names)
 
     n_lanes = len(old.lanes)  # side files bring lanes of their own, behind the others
+    waits_stay = same("wait")
     if not same("start", "end", "lane") or not new.lanes.begins_with(old.lanes):
         return lambda _: False
     ops_stay = old.ops == new.ops
@@ -91,8 +93,10 @@ def stays(
                 return len(new.lanes) == n_lanes
             case ("rows" | "overlay", str(lane)):
                 return is_plain(lane)
+            case ("waits", str(lane)):
+                return waits_stay and is_plain(lane)
             case ("columns", str(by), str(lane)):
-                return by in colorings and is_plain(lane)
+                return by in colorings and waits_stay and is_plain(lane)
             case ("categories", str(by)):
                 return by in colorings
         return False
@@ -215,6 +219,26 @@ class TraceIndex:
         rows, categories = self.rows(key), self.categories(by)
         return self._cache.get(name, lambda: self._make_columns(key, rows, categories))
 
+    def waits(self, key: str) -> tuple[Waits, ...]:
+        """Return the waits behind the spans of each row of lane `key`.
+
+        () where none are recorded, and for lanes that gather the spans of others:
+        while one thread waits another one works there.
+        """
+        return self._cache.get(("waits", key), lambda: self._make_waits(key))
+
+    def wait_share(self, key: str) -> float | None:
+        """Return the share of the trace's extent in which a lane waits.
+
+        Behind the same spans, and of the same time, as `busy_share`; None where no
+        waits are recorded.
+        """
+        waits, duration = self.waits(key), self._known_duration()
+        if not waits or not duration:
+            return None
+        at = self.work_row(key)
+        return min(waits[at].total(self.rows(key)[at]) / duration, 1.0)
+
     def filtered_columns(
         self, key: str, by: ColorBy, mask: npt.NDArray[np.bool_], token: object
     ) -> tuple[RowColumns, ...]:
@@ -335,12 +359,16 @@ class TraceIndex:
 
         While spans are still being read, of the part of it that is known.
         """
-        extent, until = self._trace.extent, self._trace.read_until
-        end = extent.end if until is None else min(until, extent.end)
-        rows, duration = self.rows(key), max(end - extent.start, 0)
+        rows, duration = self.rows(key), self._known_duration()
         if not rows or not duration:
             return 0.0
         return min(rows[self.work_row(key)].total_covered / duration, 1.0)
+
+    def _known_duration(self) -> int:
+        """Return how long the part of the extent is of which spans are known."""
+        extent, until = self._trace.extent, self._trace.read_until
+        end = extent.end if until is None else min(until, extent.end)
+        return max(end - extent.start, 0)
 
     def has_derived_ends(self, key: str) -> bool:
         """Tell whether the end of any span that `busy_share` counts is derived."""
@@ -509,11 +537,22 @@ class TraceIndex:
     def _make_columns(
         self, key: str, rows: tuple[Row, ...], categories: Categories
     ) -> tuple[RowColumns, ...]:
-        grown = self._grown(lambda g: g.columns(key, rows, categories))
-        if grown is not None:
-            return grown
-        n = len(categories.labels)
-        return tuple(RowColumns(row, categories.index, n) for row in rows)
+        made = self._grown(lambda g: g.columns(key, rows, categories))
+        if made is None:
+            n = len(categories.labels)
+            made = tuple(RowColumns(row, categories.index, n) for row in rows)
+        waits = self.waits(key)
+        if not waits:
+            return made
+        return tuple(row.with_waits(own) for row, own in zip(made, waits, strict=True))
+
+    def _make_waits(self, key: str) -> tuple[Waits, ...]:
+        wait = self._trace.spans.wait
+        if wait is None or self.lane(key).field:
+            return ()
+        rows = self.rows(key)
+        grown = self._grown(lambda g: g.waits(key, rows, wait))
+        return tuple(make_waits(row, wait) for row in rows) if grown is None else grown
 
     def _make_filtered(
         self,

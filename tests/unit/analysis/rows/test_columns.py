@@ -7,9 +7,10 @@ from ggscope.analysis.rows.columns import (
     Columns,
     RowColumns,
     column_edges,
+    query_many,
 )
 from ggscope.analysis.rows.pyramid import heaviest, ragged
-from ggscope.analysis.rows.rows import Row, make_row
+from ggscope.analysis.rows.rows import Row, SpanIds, make_row
 from ggscope.model.units import TimeRange
 from oracles.picture_columns import columns_slow
 
@@ -350,3 +351,22 @@ def test_ragged_skips_empty_and_turned_ranges():
 
 def test_bucket_size_grows_with_the_categories():
     assert [pyramid._bucket_size(c) for c in (2, 16, 17, 64)] == [32, 32, 64, 128]
+
+
+@pytest.mark.parametrize("n_rows", [2, 6])
+def test_rows_of_different_numbers_of_categories_do_not_disturb_each_other(n_rows):
+    rows = []
+    for i in range(n_rows):
+        start, end = builders.random_row(i, 4_000 if i % 2 == 0 else 40, max_gap=0)
+        n = 2 if i % 2 == 0 else 9
+        by_id = (np.arange(len(start)) % n).astype(np.uint8)
+        row = make_row(start, end, SpanIds(0, len(start)))
+        rows.append(RowColumns(row, by_id, n))
+    edges = column_edges(TimeRange(0, 400_000), 8)
+
+    together = query_many(rows, edges)
+
+    for row, found in zip(rows, together, strict=True):
+        alone = row.query(edges)
+        assert found.category.tolist() == alone.category.tolist()
+        assert found.busy.tolist() == alone.busy.tolist()
