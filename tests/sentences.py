@@ -117,6 +117,7 @@ CONDITIONS = {
     "hole": "a run of zero records lies between others",
     "nothing_flushed": "the file holds only zeros",
     "per_thread_blocks": "records lie in blocks, one thread after the other",
+    "places_not_set": "tensors of the model file all have place 0",
     "range": "the option range left out records",
     "routing_of_first_token": "a prompt's records list the experts of one token",
     "routing_used_unknown": "how many of the listed experts are used is not recorded",

@@ -162,6 +162,11 @@ def layer_of(name: str) -> int:
     return number_at(name, shape_of(name).layer)
 
 
+def is_weight_name(name: str) -> bool:
+    """Tell whether a tensor is called as those of model files are."""
+    return name.endswith((".weight", ".bias"))
+
+
 def parse(name: str) -> TensorName:
     """Return everything that `name` tells."""
     return (_parse if len(name) <= _LONGEST_KEPT else _parse.__wrapped__)(name)

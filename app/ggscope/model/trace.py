@@ -319,6 +319,12 @@ class Claims:
         I64,
         Column("int64", "number in the tensor registry", -1, per="pattern rows"),
     ]
+    source_is_zero: Annotated[
+        npt.NDArray[np.bool_],
+        Column(
+            "bool", "whether its place in the file is given as 0", per="pattern rows"
+        ),
+    ]
     has_results: bool
 
     def __len__(self) -> int:

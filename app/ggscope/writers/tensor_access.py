@@ -264,8 +264,10 @@ class _Work:
     def _place(self, row: int, *, is_file: bool) -> int:
         a, buffers = self._trace.accesses.patterns, self._trace.buffers
         if is_file:
-            offset = int(a.offset[row])
-            return _NO_PLACE if offset < 0 else offset
+            offset, claims = int(a.offset[row]), self._claims
+            # A field that was not set, or told of no place.
+            none = 0 if claims is not None and claims.source_is_zero[row] else _NO_PLACE
+            return none if offset < 0 else offset
         buffer = int(a.buffer[row])
         return 0 if buffer < 0 else int(buffers.address[buffer])
 

@@ -115,7 +115,8 @@ def _source(trace: Trace, claims: Claims, row: int) -> dict[str, object]:
     }
     if space == Space.FILE:
         offset = int(a.offset[row])
-        found["disk_offset"] = None if offset < 0 else offset
+        none = 0 if claims.source_is_zero[row] else None
+        found["disk_offset"] = none if offset < 0 else offset
     elif space == Space.BUFFER:
         buffer = int(a.buffer[row])
         found["buffer_id"] = 0 if buffer < 0 else int(trace.buffers.address[buffer])

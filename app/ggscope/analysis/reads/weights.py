@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.names import is_weight_name
 from ggscope.model.tables import I64, AccessColumns, AccessKind, Array, Space, ranked
 from ggscope.model.trace import Trace
 
 NO_WEIGHT = -1
 """The trace tells what the op reads, and no weight is among it."""
-_WEIGHT_ENDINGS = (".weight", ".bias")
 NOT_RECORDED = -2
 """The trace does not tell what the op reads."""
 
@@ -76,8 +76,7 @@ def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:
 def _named_weights(trace: Trace) -> npt.NDArray[np.bool_]:
     """Tell which tensors are called as those of model files are, bool[n_tensors]."""
     names = (trace.strings[i] if i >= 0 else "" for i in trace.tensors.name.tolist())
-    found = (name.endswith(_WEIGHT_ENDINGS) for name in names)
-    return np.fromiter(found, np.bool_, len(trace.tensors))
+    return np.fromiter(map(is_weight_name, names), np.bool_, len(trace.tensors))
 
 
 def _heaviest(trace: Trace, what: AccessColumns, owner: I64, n: int) -> I64:

@@ -72,10 +72,12 @@ class NameMatch:
     ----------
     row : int64[n], which of the model's names; -1 none.
     rule : uint8[n], `Rule`.
+    is_open : bool[n], several of the model's names begin like it.
     """
 
     row: I64
     rule: npt.NDArray[np.uint8]
+    is_open: npt.NDArray[np.bool_]
 
 
 def match_names(names: Sequence[str], of_model: Sequence[str]) -> NameMatch:
@@ -95,27 +97,27 @@ def match_names(names: Sequence[str], of_model: Sequence[str]) -> NameMatch:
     ordered = sorted(known)
     row = np.full(len(names), -1, np.int64)
     rule = np.zeros(len(names), np.uint8)
+    is_open = np.zeros(len(names), np.bool_)
     for i, name in enumerate(names):
-        found, how = _meaning(name, known, ordered)
-        row[i], rule[i] = found, how
-    return NameMatch(row, rule)
+        row[i], rule[i], is_open[i] = _meaning(name, known, ordered)
+    return NameMatch(row, rule, is_open)
 
 
 def _meaning(
     name: str, known: dict[str, int], ordered: Sequence[str]
-) -> tuple[int, Rule]:
-    """Return (row, rule) of one name; (-1, NONE) where it means nothing for sure."""
+) -> tuple[int, Rule, bool]:
+    """Return row, rule and whether one name is open; (-1, NONE) = nothing for sure."""
     if name in known:
-        return known[name], Rule.NAME
+        return known[name], Rule.NAME, False
     base = normalise(name)
     if base != name and base in known:
-        return known[base], Rule.SUFFIX
+        return known[base], Rule.SUFFIX, False
     if len(name) < SHORTEST_CUT:
-        return -1, Rule.NONE
+        return -1, Rule.NONE, False
     first, after = bisect_left(ordered, name), bisect_left(ordered, name + _HIGHEST)
     if after - first == 1:
-        return known[ordered[first]], Rule.PREFIX
-    return -1, Rule.NONE
+        return known[ordered[first]], Rule.PREFIX, False
+    return -1, Rule.NONE, after > first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,6 +368,8 @@ class Fit:
     belongs : what the evidence says.
     n_names, n_named : distinct tensors that the trace reads from a file, and how many
         of them the model names.
+    n_begun : tensors of the trace whose cut name is the beginning of several of the
+        model's: they speak for it, and for none of its tensors.
     n_offsets, n_agree : distinct places that both tell, and for how many of them the
         delta leads from one to the other.
     delta : None where no place is told by both.
@@ -380,11 +384,14 @@ class Fit:
     n_agree: int
     delta: int | None
     is_open: bool = False
+    n_begun: int = 0
 
     @property
     def evidence(self) -> str:
         """The figures in words."""
         text = f"{self.n_named:,} of {self.n_names:,} tensors found by name"
+        if self.n_begun:
+            text += f", {self.n_begun:,} more cut where several names go on"
         if self.n_offsets:
             return f"{text}, {self.n_agree:,} of {self.n_offsets:,} offsets agree"
         return f"{text}, no offsets to compare"
@@ -461,7 +468,7 @@ def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
         is_slice = (of_tensor < 0) & (exact.rule == Rule.NAME)
         of_tensor[is_slice] = slices[exact.row[is_slice]]
         by_name = np.where(is_slice, np.uint8(Rule.NAME), by_name)
-    fit = _fit(trace, layout, uses, of_tensor)
+    fit = _fit(trace, layout, uses, of_tensor, match.is_open)
     of_use = of_tensor[uses.tensor]
     rule = np.where(of_use >= 0, by_name[uses.tensor], Rule.NONE).astype(np.uint8)
     guessed = (by_name == Rule.PREFIX) & (of_tensor >= 0)
@@ -470,6 +477,7 @@ def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
         return Mapping(fit, uses, of_tensor, of_use, rule, agrees, guessed)
     _use_pointers(layout, uses, of_use, rule)
     _use_offsets(layout, uses, of_use, rule, fit.delta)
+    _leave_contradicted(names, match.is_open, layout, uses, of_use, rule)
     agrees = _lies_in(layout, uses, of_use, fit.delta)
     sure = np.unique(uses.tensor[agrees & (rule == Rule.PREFIX)])
     guessed[sure] = False
@@ -477,28 +485,45 @@ def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
     return Mapping(fit, uses, of_tensor, of_use, rule, agrees, guessed)
 
 
-def _fit(trace: Trace, layout: ModelLayout, uses: Uses, of_tensor: I64) -> Fit:
+def _fit(
+    trace: Trace,
+    layout: ModelLayout,
+    uses: Uses,
+    of_tensor: I64,
+    is_open: npt.NDArray[np.bool_],
+) -> Fit:
     """Return whether the model belongs to the trace.
 
     Offsets decide where both tell some: most must agree. Else names do.
     """
     read = np.unique(uses.tensor)
     n_named = int(np.count_nonzero(of_tensor[read] >= 0))
+    n_begun = int(np.count_nonzero(is_open[read] & (of_tensor[read] < 0)))
     traced, listed = _known_places(trace, layout, uses, of_tensor)
     if not len(traced):
         is_nameless = all(is_made_up(trace, row) for row in read.tolist())
         if len(read) and is_nameless:
             return _fit_of_nameless(layout, uses, len(read))
-        return _fit_without_names(layout, uses, len(read), n_named, of_tensor)
+        found = _fit_without_names(
+            layout, uses, len(read), (n_named, n_begun), of_tensor
+        )
+        return replace(found, n_begun=n_begun)
     values, counts = np.unique(traced - listed, return_counts=True)
     # Of equally common differences the smallest, so that the answer is always the same.
     best = int(np.argmax(counts))
     delta, n_agree = int(values[best]), int(counts[best])
     # One place always agrees with itself: there most names must be found too.
-    has_names = n_agree > 1 or n_named * 2 >= len(read)
-    if n_agree * 2 <= len(traced) or not has_names:
-        return Fit(False, len(read), n_named, len(traced), n_agree, None)
-    return Fit(True, len(read), n_named, len(traced), n_agree, delta)
+    has_names = n_agree > 1 or (n_named + n_begun) * 2 >= len(read)
+    belongs = n_agree * 2 > len(traced) and has_names
+    return Fit(
+        belongs,
+        len(read),
+        n_named,
+        len(traced),
+        n_agree,
+        delta if belongs else None,
+        n_begun=n_begun,
+    )
 
 
 def _known_places(
@@ -530,19 +555,29 @@ def _known_places(
 
 
 def _fit_without_names(
-    layout: ModelLayout, uses: Uses, n_names: int, n_named: int, of_tensor: I64
+    layout: ModelLayout,
+    uses: Uses,
+    n_names: int,
+    found: tuple[int, int],
+    of_tensor: I64,
 ) -> Fit:
-    """Return the fit where names lead to no place that both tell."""
+    """Return the fit where names lead to no place that both tell.
+
+    Parameters
+    ----------
+    found : how many names the model has, and how many it may have.
+    """
+    n_named, by_name = found[0], sum(found) * 2 >= n_names > 0
     placed = np.unique(uses.offset[uses.offset >= 0])
     _, starts = layout.by_offset()
     if len(placed) and len(starts) and not n_named:
-        # No names at all: offsets alone must be those of the file.
+        # No whole names: offsets alone must be those of the file.
         n_agree = int(np.count_nonzero(np.isin(placed, starts)))
-        belongs = n_agree * 2 >= len(placed)
-        delta = 0 if belongs else None
+        delta = 0 if n_agree * 2 >= len(placed) else None
+        belongs = by_name or delta is not None
         return Fit(belongs, n_names, n_named, len(placed), n_agree, delta)
     if n_names:
-        return Fit(n_named * 2 >= n_names, n_names, n_named, 0, 0, None)
+        return Fit(by_name, n_names, n_named, 0, 0, None)
     n_known = int(np.count_nonzero(of_tensor >= 0))
     # Nothing is read from a file: the model is shown for what it is.
     return Fit(True, len(of_tensor), n_known, 0, 0, None)
@@ -624,6 +659,31 @@ def _use_offsets(
     hit = (at >= 0) & (where < starts[safe] + size) & (n_here[safe] == 1)
     of_use[open_[hit]] = rows[safe[hit]]
     rule[open_[hit]] = Rule.OFFSET
+
+
+def _leave_contradicted(
+    names: Sequence[str],
+    is_open: npt.NDArray[np.bool_],
+    layout: ModelLayout,
+    uses: Uses,
+    of_use: I64,
+    rule: Array,
+) -> None:
+    """Leave alone what address or place lead to, where a cut name says something else.
+
+    A name that several of the model's begin like means one of these.
+    """
+    by_place = (rule == Rule.POINTER) | (rule == Rule.OFFSET)
+    rows = np.flatnonzero(by_place & is_open[uses.tensor])
+    pairs, which = np.unique(
+        np.stack([uses.tensor[rows], of_use[rows]]), axis=1, return_inverse=True
+    )
+    is_wrong = [
+        not layout.names[place].startswith(names[tensor])
+        for tensor, place in pairs.T.tolist()
+    ]
+    wrong = rows[np.array(is_wrong, np.bool_)[which.reshape(-1)]]
+    of_use[wrong], rule[wrong] = -1, Rule.NONE
 
 
 def _lies_in(

@@ -28,6 +28,7 @@ from ggscope.readers.source import Source, read_at
 NO_LAYER = 0xFFFF
 NO_INDEX = 0xFFFF_FFFF
 NO_OFFSET = 0xFFFF_FFFF_FFFF_FFFF
+NO_EXPERT = 0xFF
 FIRST_EXTENSION_OP = 0xF0
 """Op numbers from here on are extension records: expert data, never ops."""
 
@@ -57,8 +58,8 @@ _MISSING = {
     "disk_offset_or_buffer_id": NO_OFFSET,
     "attention_head": 0xFF,
     "qkv_type": 0xFF,
-    "expert_id": 0xFF,
-    "expert_rank": 0xFF,
+    "expert_id": NO_EXPERT,
+    "expert_rank": NO_EXPERT,
 }
 _WORDS = {
     "phase": ("prompt", "generate"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.names import layer_of, parse
+from ggscope.model.names import is_weight_name, layer_of, parse
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -23,7 +23,7 @@ from ggscope.model.tables import (
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import Claims, OpTable
 from ggscope.readers.api import ColumnPieces, Pieces
-from ggscope.readers.tensor.layouts import NO_INDEX, RecordLayout
+from ggscope.readers.tensor.layouts import NO_EXPERT, NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)
 _SOURCE_DTYPES = {
@@ -38,7 +38,13 @@ _SOURCE_DTYPES = {
     "raw_name": np.int32,
     "raw_layer": np.int32,
     "index": np.int64,
+    "is_zero": np.bool_,
+    "listed": np.int16,
+    "is_choice": np.bool_,
 }
+"""Columns of accesses; of these no model column are ``is_zero`` (the record says place
+0), ``listed`` (the expert that its own field names, -1 none) and ``is_choice`` (its
+rank or score is set)."""
 _PATTERN_DTYPES = {
     "count": np.int64,
     "name": np.int32,
@@ -117,6 +123,8 @@ class PatternDecoder:
         """Return the accesses of all patterns, and the buffers they lie in."""
         c = {name: self._sources.column(name) for name in _SOURCE_DTYPES}
         n = len(c["tensor"])
+        self._settle_zeros(c)
+        self._settle_experts(c)
         in_buffer = (c["space"] == Space.BUFFER) & (c["buffer_id"] != 0)
         ids, row = np.unique(c["buffer_id"][in_buffer], return_inverse=True)
         buffer = np.full(n, -1, np.int32)
@@ -134,6 +142,41 @@ class PatternDecoder:
         )
         return columns, self._buffers(ids)
 
+    def _settle_zeros(self, columns: dict[str, Array]) -> None:
+        """Decide what offset 0 means: the place of a tensor, none, or no weight.
+
+        One tensor of several may begin the data of a file. Where others say 0 too, or
+        nothing says more than 0, the field was not set. Records of one access have no
+        field for where it goes: there 0 is a runtime tensor's, if weights have places.
+        """
+        is_zero, space, offset = columns["is_zero"], columns["space"], columns["offset"]
+        tensor = columns["tensor"]
+        has_places = bool((offset > 0).any())
+        if self._layout.source is not None:
+            at_zero = np.unique(tensor[is_zero & (space == Space.FILE)])
+            if len(at_zero) > 1 or not has_places:
+                columns["offset"] = np.where(is_zero, np.int64(-1), offset)
+        elif has_places:
+            is_weight = np.zeros(len(self._tensor_name), np.bool_)
+            is_weight[tensor[offset > 0]] = True
+            names = (self._strings[i] for i in self._tensor_name)
+            is_weight |= np.fromiter(
+                map(is_weight_name, names), np.bool_, len(is_weight)
+            )
+            runtime = is_zero & ~is_weight[tensor]
+            columns["space"] = np.where(runtime, np.uint8(Space.BUFFER), space)
+
+    def _settle_experts(self, columns: dict[str, Array]) -> None:
+        """Take the experts that records name in a field of their own.
+
+        A writer that never says "none" leaves zeros: no choice of expert 0.
+        """
+        listed = columns["listed"]
+        is_set = listed >= 0
+        if is_set.all():
+            is_set = (listed > 0) | columns["is_choice"]
+        columns["expert"] = np.where(is_set, listed, columns["expert"])
+
     def claims(self) -> Claims:
         """Return what the records say word for word."""
         patterns, sources = self._patterns.column, self._sources.column
@@ -145,6 +188,7 @@ class PatternDecoder:
             source_name=sources("raw_name"),
             source_layer=sources("raw_layer"),
             source_index=sources("index"),
+            source_is_zero=sources("is_zero"),
             has_results=self._layout.source is not None,
         )
 
@@ -200,6 +244,9 @@ class PatternDecoder:
         space[in_buffer] = Space.BUFFER
         part["space"] = space
         part["offset"] = _offsets(where, in_file)
+        part["is_zero"] = in_file & (where == 0)
+        part["listed"] = np.full(len(source), -1, np.int16)
+        part["is_choice"] = np.zeros(len(source), np.bool_)
         part["buffer_id"] = np.where(in_buffer, where, np.uint64(0))
         self._sources.append(**part)
         self._patterns.append(
@@ -219,6 +266,8 @@ class PatternDecoder:
         offset = _offsets(records["file_offset"], records["file_offset"] != 0)
         part["offset"] = offset
         part["space"] = np.where(offset < 0, Space.UNKNOWN, Space.FILE).astype(np.uint8)
+        part["is_zero"] = records["file_offset"] == 0
+        part |= _listed_experts(records)
         part["buffer_id"] = np.zeros(n, np.uint64)
         self._sources.append(**part)
         name, _, _, _, is_cut = self._resolved(names, width)
@@ -333,6 +382,19 @@ def _claimed(layer: Array) -> npt.NDArray[np.int16]:
     return np.where(layer < 1 << 15, layer, 0xFFFF).astype(np.uint16).view(np.int16)
 
 
+def _listed_experts(records: Array) -> dict[str, Array]:
+    """Return the columns of the expert that each record names in its own field."""
+    if "expert_id" not in (records.dtype.names or ()):
+        n = len(records)
+        return {"listed": np.full(n, -1, np.int16), "is_choice": np.zeros(n, np.bool_)}
+    expert, rank = records["expert_id"], records["expert_rank"]
+    is_ranked = (rank != 0) & (rank != NO_EXPERT)
+    return {
+        "listed": np.where(expert == NO_EXPERT, np.int16(-1), expert.astype(np.int16)),
+        "is_choice": is_ranked | (records["routing_score"] != 0),
+    }
+
+
 def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:
     """Return file offsets, -1 where there is none."""
     known = in_file & (where < _MAX_OFFSET)
@@ -376,6 +438,13 @@ class Patterns:
     tensors: Tensors
     buffers: Buffers
     claims: Claims
+
+    @property
+    def n_without_place(self) -> int:
+        """Number of tensors of the model file whose place was not set, but left 0."""
+        what = self.columns
+        is_none = (what.space == Space.FILE) & (what.offset < 0)
+        return len(np.unique(what.tensor[is_none & self.claims.source_is_zero]))
 
 
 def decode_patterns(

@@ -26,6 +26,7 @@ from ggscope.readers.tensor.layouts import (
     LAYOUT_64A,
     LAYOUT_64P,
     LAYOUT_128,
+    NO_EXPERT,
     RecordLayout,
 )
 from ggscope.readers.tensor.names import Patterns
@@ -40,7 +41,6 @@ _MOST_CHECKED = 1 << 14
 
 _LIST_AT, _LIST_BYTES = 792, 65
 _ID_BYTES = 4
-_UNSET = 0xFF
 _MAX_EXPERT = 1 << 15
 
 Reading = Callable[[I64], tuple[Array, Array]]
@@ -242,13 +242,15 @@ def add_single(
         return
     names = ("expert_id", "expert_rank", "routing_score")
     shown = np.ascontiguousarray(exemplars).view(layout.dtype).reshape(-1)
-    if not any(np.any((shown[name] != 0) & (shown[name] != _UNSET)) for name in names):
+    if not any(
+        np.any((shown[name] != 0) & (shown[name] != NO_EXPERT)) for name in names
+    ):
         return
     fields = _expert_fields(
         draft.file.source, layout, draft.spans["record"], draft, pieces
     )
     expert, rank, score = fields
-    is_set = expert != _UNSET
+    is_set = expert != NO_EXPERT
     if is_set.all():
         # A writer that never says "none" leaves zeros: no choice of expert 0.
         is_set = (expert != 0) | (rank != 0) | (score != 0)
@@ -517,7 +519,7 @@ def _from_single(
         token=token_of(draft, rows),
         layer=draft.spans["layer"][rows].astype(np.int16),
         expert=expert[rows].astype(np.int16),
-        rank=np.where(ranks == _UNSET, -1, ranks).astype(np.int16),
+        rank=np.where(ranks == NO_EXPERT, -1, ranks).astype(np.int16),
         score=shares,
         is_used=np.ones(len(rows), np.bool_),
     )
@@ -528,8 +530,8 @@ def _expert_fields(
 ) -> tuple[Array, Array, Array]:
     """Return expert, rank and score of every row, from the file."""
     n = len(draft.rows)
-    expert = np.full(n, _UNSET, np.uint8)
-    rank = np.full(n, _UNSET, np.uint8)
+    expert = np.full(n, NO_EXPERT, np.uint8)
+    rank = np.full(n, NO_EXPERT, np.uint8)
     score = np.zeros(n, np.uint16)
     for piece in pieces.of(n):
         number = records[piece].astype(np.int64)

@@ -248,6 +248,7 @@ def add_spans(
     dtype = np.promote_types(patterns.name.dtype, of_bands)
     name = _looked_up(patterns.name.astype(dtype), of_row, none, pieces)
     note_count(builder, "truncated_names", n_cut)
+    note_count(builder, "places_not_set", patterns.n_without_place)
     note_duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], pieces)
     builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(
@@ -501,7 +502,7 @@ BUFFER_BYTES = 1 << 31
 
 FULL_TEXT = "trace ends early: buffer full"
 
-_BATCH = 512
+_BATCH, _BATCH_OF_ACCESSES = 512, 1024
 _CHANGES = {
     Change.GROWN: (
         "the file was written to while it was read; what came later is missing",
@@ -543,6 +544,11 @@ _COUNTED = {
     "truncated_names": (
         Severity.INFO,
         "names fill their field and may go on; they are shown as they are.",
+    ),
+    "places_not_set": (
+        Severity.NOTICE,
+        "tensors of the model file have place 0 in all records: the tracer did not set "
+        "it. Names tell which tensors they are, as far as they are whole.",
     ),
     "shared_ops": (
         Severity.INFO,
@@ -694,13 +700,14 @@ def note_clean_end(
     builder: TraceBuilder, layout: RecordLayout, tally: Tally, end: int, size: int
 ) -> None:
     """Note an end that looks as if a last batch never came."""
-    has_tail = size - end >= _BATCH * layout.size // 2
-    if tally.n_records and has_tail and -(-end // layout.size) % _BATCH == 0:
+    batch = _BATCH if layout.has_ggml_ops else _BATCH_OF_ACCESSES
+    has_tail = size - end >= batch * layout.size // 2
+    if tally.n_records and has_tail and -(-end // layout.size) % batch == 0:
         builder.warn(
             Severity.NOTICE,
             "unclean_end",
-            f"the records end with a whole batch of {_BATCH}, as if the program had "
-            f"been killed; up to {_BATCH - 1} later ones per thread may be missing.",
+            f"the records end with a whole batch of {batch:,}, as if the program had "
+            f"been killed; up to {batch - 1:,} later ones per thread may be missing.",
             end,
         )
 

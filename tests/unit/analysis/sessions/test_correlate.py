@@ -166,7 +166,8 @@ def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
     said = Claims(
         name=none, layer=none, n_sources=none.astype(np.int16),
         lists_experts=none.astype(np.bool_), source_name=none, source_layer=none,
-        source_index=none.astype(np.int64), has_results=False,
+        source_index=none.astype(np.int64), source_is_zero=none.astype(np.bool_),
+        has_results=False,
     )  # fmt: skip
 
     found, nodes = matched(replace(trace, graphs=graphs, claims=said))
