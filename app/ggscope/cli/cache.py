@@ -10,6 +10,7 @@ from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.text import one_line
+from ggscope.words.coverage import coverage_json
 from ggscope.words.reads import answer_words, asked_words, rests_on
 
 _PARTS = 8
@@ -80,8 +81,9 @@ def _print_table(found: WhatIf, given: list[Answer]) -> None:
         if one.ahead is not None:
             line += f"  {format_bytes(one.ahead.bytes_read):>10}"
         output.emit(line)
+    who = "The run asks" if found.has_all else "What is recorded of the run asks"
     output.emit(
-        f"The run asks for {asked_words(found)}; "
+        f"{who} for {asked_words(found)}; "
         f"{format_bytes(found.working_set)} are first reads."
     )
 
@@ -99,7 +101,10 @@ def _json(path: Path, found: WhatIf, given: list[Answer]) -> dict[str, object]:
             "without_place": found.sequence.n_lost,
             "unknown_experts": found.sequence.n_maybe,
             "unknown_expert_bytes": found.sequence.unknown_bytes,
+            "not_recorded_units": found.n_unrecorded,
+            "not_recorded_bytes": found.unrecorded_size,
         },
+        "coverage": coverage_json(found.coverage),
         "answers": [_answer_json(found, one) for one in given],
     }
 

@@ -85,8 +85,10 @@ def _json(
             "bytes": part.cold_size if part.is_known else None,
             "all_units": part.n_units,
             "all_bytes": part.size,
-            "unknown_units": part.n_unknown if part.is_listed else None,
-            "unknown_bytes": part.unknown_size if part.is_listed else None,
+            "unknown_units": part.n_unknown + part.n_cut if part.is_listed else None,
+            "unknown_bytes": part.unknown_size + part.cut_size
+            if part.is_listed
+            else None,
             "not_recorded_units": part.n_unrecorded if part.is_listed else None,
             "not_recorded_bytes": part.unrecorded_size if part.is_listed else None,
         },

@@ -77,7 +77,7 @@ HOT_PICTURES: tuple[HotPicture, ...] = (
 )
 _HOT_TITLES: dict[HotPicture, str] = {
     "ranking": "hottest tensors",
-    "cold": "tensors never accessed",
+    "cold": "tensors without an access in the trace",
     "coverage": "how much of the bytes is hot",
     "place": "accesses along the file",
     "jumps": "jumps between accesses",
@@ -138,9 +138,9 @@ def ranked(scene: HotScene) -> Ranking:
             only_file=scene.only_file,
         )
     whole = ranking(scene.trace, scene.found.heat, scene.by)
-    # What experts that no list names or ops without a record may touch is not known
-    # to be cold.
-    is_open = (whole.maybe > 0) | (whole.unrecorded > 0)
+    # What experts that no list names, ops without a record or sources beyond those of
+    # a record may touch is not known to be cold.
+    is_open = (whole.maybe > 0) | (whole.unrecorded > 0) | (whole.cut > 0)
     never = np.flatnonzero((whole.accesses == 0) & ~is_open)
     never = never[np.argsort(-whole.size[never], kind="stable")]
     return Ranking(
@@ -154,6 +154,7 @@ def ranked(scene: HotScene) -> Ranking:
         whole.maybe[never],
         whole.unknown[never],
         whole.unrecorded[never],
+        whole.cut[never],
     )
 
 

@@ -93,7 +93,7 @@ class HotColdView(PaintedView):
         row, changed = self.controls, self._on_choice
         pictures = (
             (self.tr("hottest"), "ranking"),
-            (self.tr("never touched"), "cold"),
+            ("no access in the trace", "cold"),
             (self.tr("coverage"), "coverage"),
             (self.tr("share along the file"), "place"),
             (self.tr("jumps"), "jumps"),
@@ -462,6 +462,8 @@ class HotColdView(PaintedView):
             lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
         if groups.unrecorded[bar]:
             lines.append(READ_UNRECORDED)
+        if groups.cut[bar]:
+            lines.append("perhaps read as a source that its op's record leaves out")
         tensor = int(groups.tensor[bar])
         if tensor >= 0:
             heat = scene.found.heat

@@ -24,6 +24,7 @@ _TEXTS: dict[Cause, str] = {
     Cause.STARTED_LATE: "recording started late",
     Cause.OPS_NOT_RECORDED: "some ops only are recorded",
     Cause.SOURCES_CUT: "further sources of ops are not recorded",
+    Cause.ACCESSES_UNPLACED: "accesses to weights without a place in the file",
     Cause.PART_READ: "part of the records was read",
     Cause.PART_SHOWN: "part of the trace",
 }
@@ -62,6 +63,7 @@ def omission_words(omission: Omission) -> str:
     """Return "layers filtered (0-3)"."""
     parts = [omission.detail] if omission.detail else []
     if omission.count is not None:
-        parts.append(format_count(omission.count))
+        is_part = omission.cause is Cause.PART_READ
+        parts.append(format_count(omission.count) + (" left out" if is_part else ""))
     text = _TEXTS[omission.cause]
     return f"{text} ({', '.join(parts)})" if parts else text

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.analysis.completeness.coverage import TraceCoverage, trace_coverage
+from ggscope.analysis.completeness.coverage import (
+    Cause,
+    TraceCoverage,
+    shown_coverage,
+)
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.touches import OPEN_EXPERTS, counted_words
 from ggscope.analysis.reads.account import Direction, account
@@ -34,10 +38,19 @@ from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.reads.what_if import Answer, WhatIf
 from ggscope.analysis.statistics.token_layers import TokenLayers, token_layers
 from ggscope.analysis.workers import Watcher
+from ggscope.model.ggml.rules import MOST_SOURCES
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange, format_bytes, format_count, format_share
+from ggscope.model.units import (
+    TimeRange,
+    format_bytes,
+    format_count,
+    format_share,
+)
 from ggscope.words.coverage import coverage_words
+
+_PARTS = {Cause.PART_READ: "records", Cause.PART_SHOWN: "the range"}
+"""What people call a part of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,7 @@ def hot_cold(
 
     Parameters
     ----------
-    time : only ops that start in it; the totals by space are of the whole trace.
+    time : only ops that start in it.
 
     Raises
     ------
@@ -117,14 +130,14 @@ def hot_cold(
     places = file_map(trace)
     found = heat(trace, time=time, places=places)
     sequence = read_sequence(trace, places, time=time, watcher=watcher)
-    coverage = trace_coverage(trace)
+    coverage = shown_coverage(trace, time)
     return HotCold(
         found,
         cold(found, coverage),
         seeks(places, sequence),
         disk_order(places),
-        space_totals(trace),
-        tuple(row_reads(trace, t) for t in _tables(trace, found)),
+        space_totals(trace, time),
+        tuple(row_reads(trace, t, time) for t in _tables(trace, found)),
         kv_traffic(trace, time),
         _layers(trace, time, watcher),
         coverage,
@@ -187,7 +200,7 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
     facts = [
         _never_touched(found.cold, is_read=found.heat.places.is_read),
         _coverage(found.heat),
-        _spaces(found.totals),
+        _spaces(found.totals, part_words(found.coverage)),
         _of_file(found.heat),
         _kv(found),
         *(_rows(trace, rows) for rows in found.rows),
@@ -229,6 +242,13 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
             f"{format_count(part.n_unrecorded)} tensors and expert slices) are "
             f"{READ_UNRECORDED}"
         )
+    if part.n_cut:
+        remark += (
+            f"{'; ' if remark else ''}of {format_bytes(part.cut_size)} more "
+            f"({format_share(part.cut_size / part.size)}, {format_count(part.n_cut)} "
+            f"tensors) it is not known: records have room for {MOST_SOURCES} sources "
+            "of an op"
+        )
     words = (
         f"{format_bytes(part.cold_size)} ({format_share(part.share)}) of "
         f"{format_bytes(part.size)}: {format_count(part.n_cold)} of "
@@ -238,6 +258,8 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
         left_out = coverage_words(part.coverage)
         words = f"not known; no read in this trace: {words}"
         remark = f"{left_out}{'; ' if remark else ''}{remark}"
+    elif shown := part_words(part.coverage):
+        words += f" {shown}"
     return HotFact("Never touched", words, remark)
 
 
@@ -259,7 +281,16 @@ def _coverage(found: Heat) -> HotFact | None:
     )
 
 
-def _spaces(totals: SpaceTotals) -> HotFact | None:
+def part_words(coverage: TraceCoverage) -> str:
+    """Return "in records 0:10%, in the range 1 ms – 2 ms"; "" for a whole trace."""
+    found = [
+        f"in {_PARTS[omission.cause]} {omission.detail}".rstrip()
+        for omission in coverage.of(*_PARTS)
+    ]
+    return ", ".join(found)
+
+
+def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
     if not sum(totals.accesses.values()):
         return None
     parts = [
@@ -272,7 +303,9 @@ def _spaces(totals: SpaceTotals) -> HotFact | None:
     if ratio is not None:
         words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
     counted = counted_words(0, is_once=totals.is_once)
-    return HotFact("Accesses", words, f"of the whole trace; known bytes, {counted}")
+    return HotFact(
+        "Accesses", words, f"{part or 'of the whole trace'}; known bytes, {counted}"
+    )
 
 
 def _of_file(found: Heat) -> HotFact | None:
@@ -380,8 +413,9 @@ def answer_words(found: WhatIf, given: Answer) -> tuple[str, ...]:
     if not curve.n_reads:
         return ("The trace tells no reads of a model file.",)
     share = given.bytes_read / max(curve.bytes_asked, 1)
+    who = "this run reads" if found.has_all else "what is recorded of this run reads"
     lines = [
-        f"With {format_bytes(given.capacity)} of page cache this run reads "
+        f"With {format_bytes(given.capacity)} of page cache {who} "
         f"{format_bytes(given.bytes_read)} from disk: {format_share(share)} of the "
         f"{asked_words(found)} that it asks for.",
         f"{format_bytes(curve.cold_bytes)} of that are first reads, which no cache "
@@ -432,6 +466,13 @@ def _pin_words(given: Answer) -> list[str]:
 def rests_on(found: WhatIf) -> tuple[str, ...]:
     """Return what the answers rest on, where there are any, and what they leave out."""
     lines = []
+    if left_out := coverage_words(found.coverage):
+        lines.append(f"Left out of the trace: {left_out}.")
+    if found.n_unrecorded:
+        lines.append(
+            f"{format_count(found.n_unrecorded)} tensors and expert slices "
+            f"({format_bytes(found.unrecorded_size)}) are left out: {READ_UNRECORDED}."
+        )
     if found.curve.n_reads:
         lines.append(
             "Derived: whole tensors and expert slices in the order of the trace, LRU. "

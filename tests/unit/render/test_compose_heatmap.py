@@ -12,9 +12,14 @@ from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.residency import Residency
 from ggscope.model.tensors import Place
+from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.render.batch import ImageBatch, RectBatch
 from ggscope.render.colors import ScaleKind, color_scale, texels
-from ggscope.render.heatmap.compose import compose_heatmap, held_colors
+from ggscope.render.heatmap.compose import (
+    compose_heatmap,
+    held_colors,
+    untouched_meanings,
+)
 from ggscope.render.heatmap.figure import heat_scene, heatmap_figure
 from ggscope.render.heatmap.scene import (
     HeatGeometry,
@@ -272,3 +277,19 @@ def test_shares_of_tensors_are_those_of_the_last_sample() -> None:
     shares = found.shares(np.array([10, 200, 30, 200]))
 
     assert shares.tolist() == [-1, 1, -1, 0.25]
+
+
+def test_fields_without_an_access_say_what_is_known_of_them() -> None:
+    trace = moe_trace(tokens=6, layers=3)
+    mask = np.zeros(len(trace.spans), np.bool_)
+    cut = ReadWarning(Severity.DATA_LOSS, "capture_lost", "", 3)
+
+    def meanings(trace: Trace, mask: np.ndarray | None = None) -> list[str]:
+        base = heat_base(trace, "token", mask=mask)
+        axis = HeatAxis(base.files, "offset")
+        scene = heat_scene(trace, base, axis, (900, 420), "dark")
+        return [words for words, _, _ in untouched_meanings(scene)]
+
+    assert meanings(trace) == ["never touched"]
+    assert meanings(trace, mask) == ["not touched by what is shown"]
+    assert meanings(replace(trace, warnings=(cut,))) == ["not known whether touched"]

@@ -13,7 +13,17 @@ them and `TraceCoverage.json` is what every ``--json`` prints as ``coverage``.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
+
+from ggscope.analysis.reads.record_limits import (
+    cut_sources,
+    has_graph,
+    n_unplaced,
+    only_op,
+    uncomputed_results,
+)
 from ggscope.model.trace import RANGE_CODES, Trace
+from ggscope.model.units import TimeRange, format_duration
 
 
 class Cause(StrEnum):
@@ -53,6 +63,8 @@ class Cause(StrEnum):
     """The format or tracer records some ops only, such as MUL_MAT."""
     SOURCES_CUT = "sources_cut"
     """Records name so many sources; further ones are left out."""
+    ACCESSES_UNPLACED = "accesses_unplaced"
+    """Accesses to the model file of which it is not known which tensor they are to."""
     # What was read of the file.
     PART_READ = "part_read"
     """Part of the records was read: ``--records`` or ``--range``."""
@@ -69,9 +81,9 @@ class Omission:
     count : records or graphs that are left out because of it; None = not known.
     detail : what is left out or what is left, in the tracer's own syntax ("0-3",
         "MUL_MAT", "1 of 3", "SIGILL"); "" = nothing more is known.
-    is_located : whether the graphs of the trace tell which ops it concerns. What those
-        read is listed unit by unit (`Cold.n_unrecorded`); else anything may have been
-        read besides, and no unit is known to be untouched.
+    is_located : whether it is known which units of the model file it may concern: then
+        those are listed one by one (`Cold.n_unrecorded`, `Cold.n_cut`); else anything
+        may have been read besides, and no unit is known to be untouched.
     hides_reads : whether ops are concerned that read the model file.
     """
 
@@ -158,11 +170,49 @@ _ORDER = {cause: place for place, cause in enumerate(Cause)}
 def trace_coverage(trace: Trace) -> TraceCoverage:
     """Return what a trace leaves out, as far as it tells."""
     found = [
-        Omission(_OF_PROBLEMS[warning.code], warning.count)
+        Omission(
+            _OF_PROBLEMS[warning.code],
+            warning.count,
+            trace.info.options.get("range", "") if warning.code in RANGE_CODES else "",
+        )
         for warning in trace.warnings
         if warning.code in _OF_PROBLEMS
     ]
     if trace.is_running:
         found.append(Omission(Cause.STILL_RUNNING))
+    found += _of_records(trace)
     found.sort(key=lambda omission: _ORDER[omission.cause])
     return TraceCoverage(tuple(found))
+
+
+def shown_coverage(trace: Trace, time: TimeRange | None) -> TraceCoverage:
+    """Return what a trace leaves out, and what a range of it leaves out besides."""
+    found = trace_coverage(trace)
+    if time is None:
+        return found
+    unit = trace.clock.unit
+    begin, end = (format_duration(tick, unit) for tick in (time.start, time.end))
+    return found.plus(
+        # What is said is said of that part, so nothing of it is hidden.
+        Omission(Cause.PART_SHOWN, detail=f"{begin} – {end}", hides_reads=False)
+    )
+
+
+def _of_records(trace: Trace) -> list[Omission]:
+    """Return what the records of a trace show by themselves, and its graphs of them."""
+    found: list[Omission] = []
+    if has_graph(trace):
+        # Which of their ops have no record is listed, and what those read.
+        if n := len({node for join in trace.joins for node in join.silent_nodes}):
+            found.append(Omission(Cause.OPS_NOT_SEEN, n, is_located=True))
+        if n := len({node for join in trace.joins for node in join.cut_nodes}):
+            found.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
+    elif op := only_op(trace):
+        found.append(Omission(Cause.OPS_NOT_RECORDED, detail=op))
+    elif results := uncomputed_results(trace):
+        found.append(Omission(Cause.OPS_NOT_SEEN, detail=", ".join(results)))
+    if n := int(np.count_nonzero(cut_sources(trace))):
+        found.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
+    if n := n_unplaced(trace):
+        found.append(Omission(Cause.ACCESSES_UNPLACED, n))
+    return found

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.completeness.coverage import trace_coverage
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.heat.rows import HeatRows, RowFinder, RowKind
 from ggscope.analysis.heat.touches import (
@@ -30,6 +31,7 @@ from ggscope.analysis.heat.touches import (
     span_variants,
 )
 from ggscope.analysis.reads.account import counts_once
+from ggscope.analysis.reads.record_limits import cut_sources
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.workers import Watcher, add_by_group
 from ggscope.model.tables import I64, Array, ranges
@@ -107,6 +109,9 @@ class HeatBase:
     maybe : int64[n_units], accesses that may be to each unit: by experts that no list
         names. A unit with some is not known to be untouched.
     silent : bool[n_units], read without a record, as the graphs tell: likewise.
+    unsure : bool[n_units], may be read without a record, as the trace leaves out what
+        may have read it: likewise.
+    is_part : whether a filter or a range of time leaves out some of the spans.
     """
 
     files: FileMap
@@ -118,6 +123,22 @@ class HeatBase:
     buffers: BufferTrack
     maybe: I64
     silent: npt.NDArray[np.bool_]
+    unsure: npt.NDArray[np.bool_]
+    is_part: bool
+
+    @property
+    def is_open(self) -> npt.NDArray[np.bool_]:
+        """Which units are not known to be untouched where no access is to them."""
+        return np.asarray((self.maybe > 0) | self.silent | self.unsure, np.bool_)
+
+    @property
+    def open_words(self) -> str:
+        """What people read of such units; "" where there are none."""
+        if self.unsure.any():
+            return "not known whether touched"
+        if self.maybe.any():
+            return "perhaps touched"
+        return "not recorded" if self.silent.any() else ""
 
     @property
     def n_pieces(self) -> int:
@@ -434,7 +455,14 @@ def heat_base(
     track = _buffer_track(np.concatenate(buffers, axis=1))
     maybe = maybe_units(files, own, n_touches)
     silent = unrecorded_tensors(trace)[files.tensor]
-    return HeatBase(files, shown, edges, placed, counts, totals, track, maybe, silent)
+    unsure = cut_sources(trace)[files.tensor] | trace_coverage(trace).may_hide_reads
+    is_part = mask is not None
+    if rows == "time" and time is not None:
+        is_part |= time.start > trace.extent.start or time.end < trace.extent.end
+    return HeatBase(
+        files, shown, edges, placed, counts, totals, track, maybe, silent, unsure,
+        is_part,
+    )  # fmt: skip
 
 
 def _file_touches(touches: Touches) -> tuple[I64, I64]:

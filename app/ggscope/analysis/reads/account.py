@@ -10,11 +10,8 @@ pattern as one op does it, or as one op does it with one choice of experts. The 
 is per entry; of the spans only narrow columns are looked at.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import wraps
-from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +19,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.experts.slices import expert_slices, stated_experts
 from ggscope.analysis.heat.rows import interval_of, pass_starts
+from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks, count_values
 from ggscope.model.ggml.rules import INDEX_BYTES, Operand, operand
 from ggscope.model.routing import EXPERT_KEY, UNKNOWN_MORE
@@ -45,7 +43,6 @@ _MOST_EXPERTS = 1 << 12
 _MOST_KEPT = 1 << 22
 """Spans of a trace whose account with choices is kept: 4 bytes each."""
 Bools = npt.NDArray[np.bool_]
-_T = TypeVar("_T")
 _NOT_COMPARED = "threads_not_compared"
 """Code of the problem of a trace that says so."""
 
@@ -206,20 +203,6 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
     return known - passed, passed
 
 
-def _once(make: Callable[[Trace], _T]) -> Callable[[Trace], _T]:
-    """Return a function that makes its value once per trace, and keeps it as long."""
-    kept: WeakKeyDictionary[Trace, _T] = WeakKeyDictionary()
-
-    @wraps(make)
-    def known(trace: Trace) -> _T:
-        found = kept.get(trace)
-        if found is None:
-            found = kept[trace] = make(trace)
-        return found
-
-    return known
-
-
 _kept_with_choices: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
 
 
@@ -242,7 +225,7 @@ def account(trace: Trace) -> Account:
 # -- by the op's definition ----------------------------------------------------
 
 
-@_once
+@once
 def _without_choices(trace: Trace) -> Account:
     """Return what the definitions of the ops say, one entry per pattern and op."""
     a = trace.accesses
@@ -417,7 +400,7 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
     return np.array(found, np.uint8)[place]
 
 
-@_once
+@once
 def _stacks(trace: Trace) -> Bools:
     """Tell which tensors stack experts, bool[n + 1]; the last one is none."""
     t = trace.tensors
@@ -617,7 +600,7 @@ def _more(n_more: Array | None, rows: I64, group: I64, n: int) -> I64:
     return found
 
 
-@_once
+@once
 def n_stacked(trace: Trace) -> I64:
     """Return how many experts each tensor stacks, int64[n + 1]; 0 unknown or none.
 

@@ -14,6 +14,7 @@ from ggscope.analysis.completeness.coverage import TraceCoverage
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.heat.touches import Touches, maybe_units, span_variants
 from ggscope.analysis.reads.account import Account, Direction, account, counts_once
+from ggscope.analysis.reads.record_limits import cut_sources
 from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
@@ -44,6 +45,7 @@ class Heat:
     unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
         of experts only what was chosen, where that is known.
     unit_unrecorded : bool[n_units], read without a record, as the graphs tell.
+    unit_cut : bool[n_units], perhaps read as a source that its record leaves out.
     unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
         that no list names.
     places : map of the model file.
@@ -68,6 +70,7 @@ class Heat:
     unit_bytes: I64
     unit_maybe: I64
     unit_unrecorded: npt.NDArray[np.bool_]
+    unit_cut: npt.NDArray[np.bool_]
     places: FileMap
     n_tokens: int
     n_lost: int
@@ -134,6 +137,7 @@ def heat(
         unit_bytes=touched[1],
         unit_maybe=maybe_units(places, variants.touches, times),
         unit_unrecorded=unrecorded_tensors(trace)[places.tensor],
+        unit_cut=cut_sources(trace)[places.tensor],
         places=places,
         n_tokens=n_tokens,
         n_lost=touched[2],
@@ -266,6 +270,8 @@ class Cold:
         experts that no list names. They are not among the cold ones.
     n_unrecorded, unrecorded_size : likewise, those that are read without a record, as
         the graphs tell.
+    n_cut, cut_size : likewise, those that an op may read as a source for which its
+        record has no room.
     is_listed : whether a model file or a map lists what there is; else a tensor
         that is never touched is never heard of.
     coverage : what the trace leaves out. Where that may hide reads, `n_cold` units
@@ -280,6 +286,8 @@ class Cold:
     unknown_size: int
     n_unrecorded: int
     unrecorded_size: int
+    n_cut: int
+    cut_size: int
     is_listed: bool
     coverage: TraceCoverage
 
@@ -310,7 +318,8 @@ def cold(found: Heat, coverage: TraceCoverage | None = None) -> Cold:
     never = found.unit_accesses == 0
     unrecorded = never & found.unit_unrecorded
     unknown = never & ~unrecorded & (found.unit_maybe > 0)
-    never &= ~unknown & ~unrecorded
+    cut = never & ~unrecorded & ~unknown & found.unit_cut
+    never &= ~unknown & ~unrecorded & ~cut
     return Cold(
         n_units=len(places),
         n_cold=int(np.count_nonzero(never)),
@@ -320,6 +329,8 @@ def cold(found: Heat, coverage: TraceCoverage | None = None) -> Cold:
         unknown_size=int(places.size[unknown].sum()),
         n_unrecorded=int(np.count_nonzero(unrecorded)),
         unrecorded_size=int(places.size[unrecorded].sum()),
+        n_cut=int(np.count_nonzero(cut)),
+        cut_size=int(places.size[cut].sum()),
         is_listed=places.is_complete,
         coverage=coverage or TraceCoverage(),
     )
@@ -337,6 +348,7 @@ class Ranking:
     maybe : int64[n], accesses that may be to members besides, see `Heat.unit_maybe`.
     unknown : int64[n], bytes that may be read and written besides, at most.
     unrecorded : int64[n], members that are read without a record.
+    cut : int64[n], members that may be read as a source that its record leaves out.
     tensor : int64[n], row of ``Trace.tensors`` where the group is one, else -1.
     expert, layer : int64[n], -1 none or several.
     """
@@ -351,6 +363,7 @@ class Ranking:
     maybe: I64
     unknown: I64
     unrecorded: I64
+    cut: I64
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -389,9 +402,10 @@ def ranking(
         unknown = np.concatenate([unknown, open_[rest]])
     group, keys, first = _groups(trace, by, tensor, expert)
     n = len(keys)
-    silent = np.zeros(len(tensor), np.int64)
-    silent[: len(found.unit_unrecorded)] = found.unit_unrecorded
-    columns = (accesses, n_bytes, size, maybe, unknown, silent)
+    silent, cut = np.zeros((2, len(tensor)), np.int64)
+    silent[: len(units)] = found.unit_unrecorded
+    cut[: len(units)] = found.unit_cut
+    columns = (accesses, n_bytes, size, maybe, unknown, silent, cut)
     sums = np.zeros((len(columns), n), np.int64)
     for total, values in zip(sums, columns, strict=True):
         np.add.at(total, group, values)
@@ -411,6 +425,7 @@ def ranking(
         sums[3][order],
         sums[4][order],
         sums[5][order],
+        sums[6][order],
     )
 
 
@@ -552,10 +567,15 @@ class SpaceTotals:
         return others / weights if weights else None
 
 
-def space_totals(trace: Trace) -> SpaceTotals:
-    """Return what falls on weights, KV cache and intermediates."""
+def space_totals(trace: Trace, time: TimeRange | None = None) -> SpaceTotals:
+    """Return what falls on weights, KV cache and intermediates.
+
+    Parameters
+    ----------
+    time : only ops that start in it.
+    """
     found = account(trace)
-    what, times = found.what, found.row_times()
+    what, times = found.what, found.row_times(_starts_in(trace, time))
     weights = np.asarray(what.space) == Space.FILE
     cache = ~weights & is_cache(trace, found)
     others = ~weights & ~cache & (np.asarray(what.space) == Space.BUFFER)
@@ -573,6 +593,14 @@ def space_totals(trace: Trace) -> SpaceTotals:
     return SpaceTotals(
         sums(found.counts), sums(found.known), sums(found.unknown), counts_once(trace)
     )
+
+
+def _starts_in(trace: Trace, time: TimeRange | None) -> npt.NDArray[np.bool_] | None:
+    """Return which spans start in a range, bool[n_spans]; None for all of them."""
+    if time is None:
+        return None
+    start = trace.spans.start
+    return np.asarray((start >= time.start) & (start < time.end))
 
 
 def is_cache(trace: Trace, found: Account) -> npt.NDArray[np.bool_]:
@@ -701,14 +729,15 @@ class RowReads:
         return int(self.count.sum()) - len(self.count)
 
 
-def row_reads(trace: Trace, tensor: int) -> RowReads:
+def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowReads:
     """Return which rows of a tensor are read, where accesses tell.
 
     An access tells it by an offset of its own inside the tensor; most writers record
     the whole tensor, and then only the number of reads is known.
     """
     found = account(trace)
-    what, times = found.what, found.row_times() * found.counts
+    what = found.what
+    times = found.row_times(_starts_in(trace, time)) * found.counts
     mine = what.tensor == tensor
     base, size = int(trace.tensors.offset[tensor]), int(trace.tensors.size[tensor])
     shape = None if trace.tensors.shape is None else trace.tensors.shape[tensor]

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.completeness.coverage import TraceCoverage, shown_coverage
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.reads.units import ReadSequence, read_sequence
+from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
@@ -290,12 +292,23 @@ class WhatIf:
     curve : LRU at every size.
     working_set : bytes of all units that are read: a cache of that size reads each
         once.
+    coverage : what the trace leaves out.
+    n_unrecorded, unrecorded_size : units without a read in the sequence that are read
+        without a record, as the graphs tell, and their bytes.
     """
 
     places: FileMap
     sequence: ReadSequence
     curve: MissCurve
     working_set: int
+    coverage: TraceCoverage
+    n_unrecorded: int
+    unrecorded_size: int
+
+    @property
+    def has_all(self) -> bool:
+        """Whether no read of the run is known or likely to be without a record."""
+        return not (self.coverage.may_hide_reads or self.n_unrecorded)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -355,7 +368,17 @@ def what_if(
         trace, places, time=time, with_row_reads=with_row_reads, watcher=watcher
     )
     curve = miss_curve(sequence.unit, sequence.size, watcher)
-    return WhatIf(places, sequence, curve, curve.cold_bytes)
+    is_silent = unrecorded_tensors(trace)[places.tensor]
+    is_silent[sequence.unit] = False
+    return WhatIf(
+        places,
+        sequence,
+        curve,
+        curve.cold_bytes,
+        shown_coverage(trace, time),
+        int(np.count_nonzero(is_silent)),
+        int(places.size[is_silent].sum()),
+    )
 
 
 def best_possible(

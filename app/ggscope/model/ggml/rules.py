@@ -97,6 +97,17 @@ ARITY: dict[str, frozenset[int]] = {
 """Numbers of sources that an op takes, as recorded (never more than 4)."""
 MOST_SOURCES = 4
 """Sources that a record has room for; writers leave out the others."""
+OPS_OF_MORE_SOURCES = frozenset(
+    [
+        "FLASH_ATTN_EXT",
+        "SSM_SCAN",
+        "RWKV_WKV6",
+        "RWKV_WKV7",
+        "GATED_DELTA_NET",
+        "OPT_STEP_ADAMW",
+    ]
+)
+"""Ops that may take more than `MOST_SOURCES`."""
 _COMMON_TEXT = """
     ADD ADD_ID MUL MUL_MAT MUL_MAT_ID GET_ROWS SET_ROWS RMS_NORM NORM ROPE SOFT_MAX
     FLASH_ATTN_EXT GLU UNARY CPY CONT VIEW RESHAPE PERMUTE TRANSPOSE SCALE ARGSORT

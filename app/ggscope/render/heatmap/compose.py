@@ -309,21 +309,27 @@ def never_color(theme: Theme) -> int:
     return mix(theme.lane, theme.accent, 0.30)
 
 
+def untouched_meanings(scene: HeatScene) -> list[tuple[str, int, Pattern]]:
+    """Return what fields without an access mean: words, colour, pattern."""
+    base, theme = scene.base, scene.theme
+    if not base.files.is_complete:
+        return [("no data", theme.idle, Pattern.FAINT_HATCH)]
+    words = "not touched by what is shown" if base.is_part else "never touched"
+    found = []
+    if not base.is_open.all():
+        found.append((words, never_color(theme), Pattern.SOLID))
+    if base.open_words:
+        found.append((base.open_words, theme.idle, Pattern.FAINT_HATCH))
+    return found
+
+
 def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
     """Return what untouched fields mean, and where it ends."""
-    theme, is_complete = place.scene.theme, place.scene.base.files.is_complete
+    theme = place.scene.theme
     rects, texts = RectList(), TextList()
-    words = "never touched" if is_complete else "no data"
-    pattern = Pattern.SOLID if is_complete else Pattern.FAINT_HATCH
-    color = never_color(theme) if is_complete else theme.idle
-    rects.add(12, 24, y - 5, y + 5, color, pattern=int(pattern))
-    texts.append(Text(29, y, words, theme.dim, _SIZE))
-    end = 29 + text_width(words, Face.WORDS, _SIZE) + 18
-    base = place.scene.base
-    if is_complete and (base.maybe.any() or base.silent.any()):
-        words = "perhaps touched" if base.maybe.any() else "not recorded"
-        hatch = int(Pattern.FAINT_HATCH)
-        rects.add(end, end + 12, y - 5, y + 5, theme.idle, pattern=hatch)
+    end = 12.0
+    for words, color, pattern in untouched_meanings(place.scene):
+        rects.add(end, end + 12, y - 5, y + 5, color, pattern=int(pattern))
         texts.append(Text(end + 17, y, words, theme.dim, _SIZE))
         end += 17 + text_width(words, Face.WORDS, _SIZE) + 18
     found: list[Batch] = [*rects.batch()]
@@ -411,8 +417,11 @@ def _spots(place: HeatGeometry) -> Spots:
     def words(unit: int) -> str:
         offset, size = int(base.files.offset[unit]), int(base.files.size[unit])
         count, read = int(counts[unit]), int(n_bytes[unit])
-        is_open = base.maybe[unit] or base.silent[unit]
-        never = "not known whether accessed" if is_open else "never accessed"
+        never = "never accessed"
+        if base.is_open[unit]:
+            never = "not known whether accessed"
+        elif base.is_part:
+            never = "not accessed by what is shown"
         said = f"accesses {count:,}, bytes {read:,}" if count else never
         if base.maybe[unit]:
             said += f", perhaps {int(base.maybe[unit]):,} accesses more"
@@ -487,7 +496,7 @@ def _disk(place: HeatGeometry) -> list[Batch]:
     x0, x1 = place.x.xs(begin), place.x.xs(stop)
     visible = (x1 > place.x.x0) & (x0 < place.x.x1)
     untouched = visible & (_sums(scene) == 0)
-    is_open = (scene.base.maybe > 0) | scene.base.silent
+    is_open = scene.base.is_open
     for cold, color, pattern in (
         (files.is_complete & ~is_open, never_color(theme), Pattern.SOLID),
         (is_open, theme.idle, Pattern.FAINT_HATCH),
@@ -807,7 +816,7 @@ def _axis_title(place: HeatGeometry) -> list[Batch]:
 
 def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     """Return the legend of all fields that are no heat, and the scale of the heat."""
-    theme, base = scene.theme, scene.base
+    theme = scene.theme
     _, scale = _heat(HeatGeometry(scene))
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
     is_bytes = scene.metric == "bytes"
@@ -816,14 +825,10 @@ def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     )
     kind = scene.scale_kind.value
     title = f"{'bytes' if is_bytes else 'accesses'} per cell, {kind}"
-    entries = []
-    if base.files.is_complete:
-        entries.append(Entry("never touched", never_color(theme)))
-    else:
-        entries.append(Entry("no data", theme.idle, pattern=Pattern.FAINT_HATCH))
-    if base.files.is_complete and (base.maybe.any() or base.silent.any()):
-        words = "perhaps touched" if base.maybe.any() else "not recorded"
-        entries.append(Entry(words, theme.idle, pattern=Pattern.FAINT_HATCH))
+    entries = [
+        Entry(words, color, pattern=pattern)
+        for words, color, pattern in untouched_meanings(scene)
+    ]
     if scene.held is not None:
         shades = held_colors(theme)
         entries += [

@@ -193,8 +193,9 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
     for grid, words in parts:
         count = int(grid("count").between(begin, stop)[0, 0])
         size = int(grid("bytes").between(begin, stop)[0, 0])
-        is_open = base.maybe[unit] or base.silent[unit]
-        none = tr("not known") if is_open else tr("never")
+        none = "not by what is shown" if base.is_part else "never"
+        if base.is_open[unit]:
+            none = "not known"
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
         found.append((words, text))
     if base.silent[unit]:
