@@ -6,6 +6,9 @@ from collections import Counter
 import pytest
 
 from expert_traces import moe_file
+from ggscope.analysis.experts.experts import expert_choices, expert_grid
+from ggscope.opening import open_bundle
+from ggscope.readers.survey import survey
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "moe-experiment"
@@ -59,7 +62,17 @@ def test_a_table_of_choices_alone_tells_its_experts_and_no_times(run, tmp_path):
 
     assert facts["experts"] == {
         "layers": 2, "experts": 2, "accesses": 0, "choices": 3,
+        "ranked": 3, "implied": 0,
     }  # fmt: skip
     assert "2 in 2 layers, 3 choices listed" in text
     assert "duration" not in text
     assert "clock" not in text
+
+
+def test_choices_are_those_that_compute_in_info_as_in_the_grid(run):
+    facts = json.loads(run("info", SAMPLE, "--json").out)["experts"]
+
+    choices = expert_choices(open_bundle(survey([SAMPLE])))
+    shown = int(expert_grid(choices).count.sum())
+    assert (facts["choices"] + facts["implied"], facts["ranked"]) == (shown, 288)
+    assert shown == 72

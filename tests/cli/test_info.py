@@ -320,11 +320,25 @@ def test_system_report_asks_the_driver_where_there_is_a_display(run, monkeypatch
         ((), None),
         (
             ("blk.{}.ffn_up_exps.weight",),
-            {"layers": 3, "experts": None, "accesses": 6, "choices": 0},
+            {
+                "layers": 3,
+                "experts": None,
+                "accesses": 6,
+                "choices": 0,
+                "ranked": 0,
+                "implied": 0,
+            },
         ),
         (
             ("blk.{}.ffn_up.4.weight", "blk.{}.expert_7.w"),
-            {"layers": 3, "experts": 2, "accesses": 6, "choices": 0},
+            {
+                "layers": 3,
+                "experts": 2,
+                "accesses": 6,
+                "choices": 0,
+                "ranked": 0,
+                "implied": 0,
+            },
         ),
     ],
 )

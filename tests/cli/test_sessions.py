@@ -85,6 +85,22 @@ def test_check_lists_what_does_not_fit(run, folder, tmp_path):
     assert "other.json does not belong to this trace" in answer.out
 
 
+def test_hot_and_cache_say_why_a_model_is_refused(run, folder, tmp_path):
+    trace = folder / "traces" / "token-00000.json"
+    wrong = [(f"blk.{i}.ffn_up.weight", i * i * 77, 8) for i in range(6)]
+    other = write_map(tmp_path / "other.json", wrong)
+
+    hot = json.loads(run("hot", trace, "--with", other, "--json").out)
+    cache = json.loads(run("cache", trace, "--with", other, "--json").out)
+    fits = json.loads(run("hot", folder, "--json").out)
+
+    assert [one["file"] for one in hot["refused"]] == ["other.json"]
+    assert cache["refused"] == [one["why"] for one in hot["refused"]]
+    (never,) = (f for f in hot["facts"] if f["title"] == "Never touched")
+    assert hot["refused"][0]["why"] in never["remark"]
+    assert fits["refused"] == []
+
+
 def test_check_of_a_missing_part_is_an_error_and_the_rest_is_read(run, folder):
     answer = run("check", folder, "--json", "--with", folder / "gone.json")
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.reads.account import Account, account, loose_bytes
 from ggscope.analysis.workers import add_by_group, chunks
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Space
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.trace import Trace
 
@@ -192,17 +192,24 @@ class BufferUse:
     bytes : int64[n], known bytes of them.
     last_span : int64[n], the last span to access it by start; -1 none.
     n_lives : int64[n], buffers with the same address.
+    is_open : bool[n], buffers of weights where reads of weights name no buffer: some
+        of those may be of theirs.
     """
 
     count: I64
     bytes: I64
     last_span: I64
     n_lives: I64
+    is_open: npt.NDArray[np.bool_]
 
     @property
     def is_known(self) -> bool:
         """Whether any access names its buffer."""
         return bool(self.count.any())
+
+    def knows(self, row: int) -> bool:
+        """Tell whether the accesses of a buffer are known."""
+        return self.is_known and not self.is_open[row]
 
 
 def buffer_use(trace: Trace) -> BufferUse:
@@ -226,10 +233,19 @@ def buffer_use(trace: Trace) -> BufferUse:
     order = np.lexsort((last, start))
     shared[2][life[order]] = last[order]  # the last one written wins
     n_lives = np.bincount(life, minlength=n)
+    holds_weights = trace.buffers.usage == BufferUsage.WEIGHTS
     return BufferUse(
         shared[0][life], shared[1][life], shared[2][life],
-        n_lives[life].astype(np.int64),
+        n_lives[life].astype(np.int64), holds_weights & _has_unnamed_reads(trace),
     )  # fmt: skip
+
+
+def _has_unnamed_reads(trace: Trace) -> bool:
+    """Tell whether ops read the model file without naming the buffer that holds it."""
+    parts = (trace.accesses.patterns, trace.accesses.loose.what)
+    return any(
+        bool(((what.space == Space.FILE) & (what.buffer < 0)).any()) for what in parts
+    )
 
 
 def _starts(trace: Trace, spans: I64) -> I64:

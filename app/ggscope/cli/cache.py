@@ -105,6 +105,7 @@ def _json(path: Path, found: WhatIf, given: list[Answer]) -> dict[str, object]:
             "not_recorded_bytes": found.unrecorded_size,
         },
         "coverage": coverage_json(found.coverage),
+        "refused": list(found.refused),
         "answers": [_answer_json(found, one) for one in given],
     }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ggscope.analysis.filters.text import parse_range
 from ggscope.analysis.reads.hotness import Ranking, ranking
+from ggscope.analysis.sessions.join import refused_models
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
@@ -13,7 +14,12 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
 from ggscope.text import one_line
 from ggscope.words.coverage import coverage_json
-from ggscope.words.reads import HotCold, KvTraffic, hot_cold, hot_facts
+from ggscope.words.reads import (
+    HotCold,
+    KvTraffic,
+    hot_cold,
+    hot_facts,
+)
 
 
 def run(arguments: Namespace) -> int:
@@ -77,6 +83,9 @@ def _json(
         "path": str(path),
         "by": arguments.by,
         "coverage": coverage_json(found.coverage),
+        "refused": [
+            {"file": name, "why": why} for name, why in refused_models(trace).items()
+        ],
         "never_touched": {
             "known": part.is_known,
             "untouched_units": part.n_cold if part.is_listed else None,

@@ -36,6 +36,7 @@ from ggscope.analysis.reads.hotness import (
 from ggscope.analysis.reads.units import read_sequence
 from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.reads.what_if import Answer, WhatIf
+from ggscope.analysis.sessions.join import refused_models
 from ggscope.analysis.statistics.token_layers import TokenLayers, token_layers
 from ggscope.analysis.workers import Watcher
 from ggscope.model.ggml.rules import MOST_SOURCES
@@ -198,7 +199,7 @@ def kv_traffic(trace: Trace, time: TimeRange | None = None) -> KvTraffic:
 def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
     """Return everything there is to say, the most asked for first."""
     facts = [
-        _never_touched(found.cold, is_read=found.heat.places.is_read),
+        _never_touched(trace, found.cold, is_read=found.heat.places.is_read),
         _coverage(found.heat),
         _spaces(found.totals, part_words(found.coverage)),
         _of_file(found.heat),
@@ -206,12 +207,17 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
         *(_rows(trace, rows) for rows in found.rows),
         _order(found.order),
         _jumps(found.seeks),
-        _lost(found.heat),
+        _lost(trace, found.heat),
     ]
     return tuple(fact for fact in facts if fact is not None)
 
 
-def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
+def _advice(trace: Trace) -> str:
+    """Return what to do for a model file or map, or why those given are not used."""
+    return " ".join(refused_models(trace).values()) or "Add the GGUF or its memory map."
+
+
+def _never_touched(trace: Trace, part: Cold, *, is_read: bool) -> HotFact | None:
     if not part.n_units:
         return None
     if not is_read:
@@ -225,8 +231,8 @@ def _never_touched(part: Cold, *, is_read: bool) -> HotFact | None:
         return HotFact(
             "Never touched",
             "not known",
-            "No model file or map is open: a tensor that is never touched is never "
-            "heard of. Add the GGUF or its memory map.",
+            "No model file or map of this trace is open: a tensor that is never "
+            f"touched is never heard of. {_advice(trace)}",
         )
     remark = ""
     if part.n_unknown:
@@ -396,14 +402,14 @@ def _jumps(found: Seeks) -> HotFact | None:
     )
 
 
-def _lost(found: Heat) -> HotFact | None:
+def _lost(trace: Trace, found: Heat) -> HotFact | None:
     if not found.n_lost:
         return None
     return HotFact(
         "Without a place",
         f"{format_count(found.n_lost)} accesses to weights whose place in the file is "
         "not known",
-        "Add the GGUF or its memory map.",
+        _advice(trace),
     )
 
 
@@ -465,7 +471,7 @@ def _pin_words(given: Answer) -> list[str]:
 
 def rests_on(found: WhatIf) -> tuple[str, ...]:
     """Return what the answers rest on, where there are any, and what they leave out."""
-    lines = []
+    lines = list(found.refused)
     if left_out := coverage_words(found.coverage):
         lines.append(f"Left out of the trace: {left_out}.")
     if found.n_unrecorded:

@@ -1,7 +1,9 @@
 """Occupancy of memory against a simulation, its peak, and who uses a buffer."""
 
+from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +27,7 @@ from ggscope.analysis.buffers import (
     never_freed,
     occupancy,
 )
+from ggscope.model.tables import Space
 from ggscope.readers import registry
 from support import need_corpus
 
@@ -201,6 +204,20 @@ def test_lives_of_one_address_share_its_accesses() -> None:
 
 def test_use_of_a_trace_that_names_no_buffer_is_not_known() -> None:
     assert not buffer_use(reference_buffers()).is_known
+
+
+def test_use_of_weights_is_not_known_where_their_reads_name_no_buffer() -> None:
+    lives_ = [Life(1, usage=WEIGHTS), Life(1)]
+    trace = buffers_trace(lives_, accessed=[[0], [1]])
+    what = trace.accesses.patterns
+    unnamed = replace(what, space=np.full_like(what.space, Space.FILE))
+    unnamed = replace(unnamed, buffer=np.array([-1, 1], np.int32))
+    accesses = replace(trace.accesses, patterns=unnamed)
+
+    named, open_ = buffer_use(trace), buffer_use(replace(trace, accesses=accesses))
+
+    assert [named.knows(row) for row in (0, 1)] == [True, True]
+    assert [open_.knows(row) for row in (0, 1)] == [False, True]
 
 
 @pytest.mark.parametrize(

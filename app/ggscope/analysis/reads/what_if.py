@@ -17,6 +17,7 @@ from ggscope.analysis.completeness.coverage import TraceCoverage, shown_coverage
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.reads.units import ReadSequence, read_sequence
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
+from ggscope.analysis.sessions.join import refused_models
 from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Trace
@@ -295,6 +296,7 @@ class WhatIf:
     coverage : what the trace leaves out.
     n_unrecorded, unrecorded_size : units without a read in the sequence that are read
         without a record, as the graphs tell, and their bytes.
+    refused : why models and maps that were given are not used.
     """
 
     places: FileMap
@@ -304,6 +306,7 @@ class WhatIf:
     coverage: TraceCoverage
     n_unrecorded: int
     unrecorded_size: int
+    refused: tuple[str, ...]
 
     @property
     def has_all(self) -> bool:
@@ -378,6 +381,7 @@ def what_if(
         shown_coverage(trace, time),
         int(np.count_nonzero(is_silent)),
         int(places.size[is_silent].sum()),
+        tuple(refused_models(trace).values()),
     )
 
 

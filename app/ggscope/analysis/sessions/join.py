@@ -38,6 +38,8 @@ from ggscope.model.tensors import Place, SizeSource, Tensors
 from ggscope.model.trace import Join, Part, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 
+MISFIT = "part_does_not_fit"
+"""Code of the problem that a model or map was refused."""
 _PADDING = 4096
 """No model file pads a tensor by more."""
 _WRAPS = 1 << 32
@@ -439,10 +441,15 @@ def _join_of(mapping: Mapping, side: SideFile) -> Join:
     )
 
 
+def refused_models(trace: Trace) -> dict[str, str]:
+    """Return the model files and maps that were given and refused: why, by name."""
+    return {w.place: w.message for w in trace.warnings if w.code == MISFIT}
+
+
 def _misfit(side: SideFile, mapping: Mapping) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
-        "part_does_not_fit",
+        MISFIT,
         f"{side.name} does not belong to this trace: {mapping.fit.evidence}. "
         "Its tensors are not shown and no access is mapped to it.",
         place=side.name,

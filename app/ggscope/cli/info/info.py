@@ -807,7 +807,9 @@ def _counted(trace: Trace, ids: Array) -> dict[str, int]:
 def experts_json(trace: Trace) -> dict[str, object] | None:
     """Return layers with experts, experts, accesses to them and choices; or None.
 
-    None where nothing names an expert. ``choices`` counts rows of the router's lists.
+    None where nothing names an expert. ``choices`` counts the experts of the router's
+    lists that compute, ``ranked`` all that they name, ``implied`` those that compute
+    as sizes tell, and that no list names.
 
     Tensors of experts are those that name one (``blk.0.ffn_up.3.weight``) or hold
     all of a layer (``_exps``). The number of experts is None where only the latter
@@ -832,11 +834,14 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
         loose.layer[in_loose],
         trace.routing.layer,
     )
+    listed = trace.routing.listed()
     return {
         "layers": len(layers),
         "experts": _n_experts(trace, patterns.expert, loose.expert) or None,
         "accesses": int(per_row[in_pattern].sum()) + int(in_loose.sum()),
-        "choices": len(trace.routing.listed()),
+        "choices": int(np.count_nonzero(listed.is_used)),
+        "ranked": len(listed),
+        "implied": len(trace.routing) - len(listed),
     }
 
 
@@ -850,6 +855,10 @@ def experts_words(facts: dict[str, Any]) -> str:
     words = f"{n} in {format_count(found['layers'])} layer{plural}"
     if found["choices"]:
         words += f", {format_count(found['choices'])} choices listed"
+    if found["ranked"] > found["choices"]:
+        words += f" of {format_count(found['ranked'])} ranked"
+    if found["implied"]:
+        words += f", {format_count(found['implied'])} more implied by sizes"
     return words
 
 

@@ -228,7 +228,7 @@ class Definitions:
             space=np.where(is_weight, Space.FILE, Space.BUFFER).astype(np.uint8),
             offset=np.where(is_weight, offset[read], -1),
             size=size[read],
-            buffer=np.where(is_weight, -1, self._buffer_rows(tensors)[read]),
+            buffer=self._buffer_rows(tensors)[read].astype(np.int32),
             layer=structure.layer_read,
             expert=structure.expert,
             address=tensors["data"][read].astype(np.uint64),

@@ -196,7 +196,7 @@ def _cells(
         else _time(trace, int(buffers.freed[row]), absolute),
         Cell(NOT_AVAILABLE, None, "") if layer < 0 else Cell(str(layer), layer),
         Cell(NOT_AVAILABLE, None, "")
-        if use is None or not use.is_known
+        if use is None or not use.knows(row)
         else Cell(format_count(n), n, n),
     )
 

@@ -130,6 +130,8 @@ def _use_lines(trace: Trace, use: BufferUse | None, row: int) -> list[str]:
         if use is None or "accesses" in trace.pending:
             return [tr("accesses {0}").format(tr(PENDING))]
         return [tr("accesses {0}: none names a buffer").format(NOT_AVAILABLE)]
+    if use.is_open[row]:
+        return [f"accesses {NOT_AVAILABLE}: reads of weights name no buffer"]
     n = int(use.count[row])
     words = tr("1 access, {1}") if n == 1 else tr("{0} accesses, {1}")
     words = words.format(format_count(n), format_bytes(int(use.bytes[row])))

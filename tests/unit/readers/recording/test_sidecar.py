@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import recordings
+from ggscope.analysis.buffers import buffer_use
 from ggscope.cli import main
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.trace import LaneKind, Severity, Trace
@@ -75,6 +76,22 @@ def test_sidecar_beside_its_records_is_taken_with_them(is_packed, tmp_path):
     reads = trace.accesses.of_span(threads.index("Qcur-0"))
     assert reads.tensor.tolist()[0] == weight
     assert reads.offset.tolist() == [4096, -1]
+
+
+def test_reads_of_weights_are_those_of_the_buffer_that_holds_them(tmp_path):
+    facts = recordings.sidecar()
+    mapped = facts["buffers"][0] | {"buffer": 8, "name": "CPU_Mapped", "usage": 1}
+    build = facts["builds"][0]
+    tensors = build["tensors"] | {"buffer": [3, 3, 3, 8, 3]}
+    changes = {
+        "buffers": [*facts["buffers"], mapped | {"base": 0xF00D}],
+        "builds": [build | {"tensors": tensors}],
+    }
+
+    use = buffer_use(opened(recording(tmp_path, **changes)))
+
+    assert use.count.tolist() == [3 * N_GRAPHS, N_GRAPHS]
+    assert [use.knows(row) for row in (0, 1)] == [True, True]
 
 
 def test_whole_graph_of_a_backend_lies_on_its_thread(tmp_path):
