@@ -15,6 +15,7 @@ from ggscope.live.follow import follow
 from ggscope_capture.ring import Frame
 from ring_writer import Writer, frame
 from ring_writer import text as told_text
+from support import ROOT
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 WRITER = Path(__file__).parents[1] / "ring_writer.py"
 KEYS = {"records", "records_per_s", "lost", "lag_ms", "state", "fill", "restarts"}
 KEYS |= {"resident_bytes", "model_bytes", "read_bytes", "major_faults"}
-KEYS |= {"self_test", "backends"}
+KEYS |= {"self_test", "backends", "tokens_per_s", "lag_at_least_ms"}
 
 
 def lines(text: str) -> list[dict]:
@@ -189,3 +190,15 @@ def test_option_of_the_window_names_what_is_followed(words, wanted):
     assert arguments.command == "open"
     assert arguments.live == wanted
     assert (letter_of([], arguments) is None) == (wanted is not None)
+
+
+def test_first_line_of_a_file_has_no_rate_of_what_was_there(run, tmp_path):
+    """A file of 36 events that nobody writes: nothing came in that time."""
+    sample = ROOT / "resources" / "samples" / "llama-demo.ggmlviz"
+    path = tmp_path / "old.ggmlviz"
+    path.write_bytes(sample.read_bytes())
+
+    found = lines(run("live", str(path), "--json", "--seconds", "2").out)
+
+    assert {line["records"] for line in found[1:]} == {36}
+    assert {line["records_per_s"] for line in found} <= {0.0, None}

@@ -12,7 +12,9 @@ from PySide6.QtWidgets import QFileDialog
 
 from ggscope.gui.commands.table import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
+from ggscope.live.processes import Process
 from ggscope.live.source import Heard, State
+from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import TimeRange
@@ -445,7 +447,8 @@ def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
 def test_figures_that_are_not_known_stand_as_such():
     heard = Heard(State.RUNNING, 5, lost=-1)
     assert figures_text(Meters(Phase.LIVE, heard)) == (
-        "N/A tokens/s · N/A records/s · 5 records · ring N/A full · lag N/A · lost N/A"
+        "N/A tokens/s · N/A records/s · 5 records · buffer N/A full · lag N/A · "
+        "lost N/A"
     )
     known = Meters(
         Phase.LIVE,
@@ -455,9 +458,47 @@ def test_figures_that_are_not_known_stand_as_such():
         2_000_000,
     )
     assert figures_text(known) == (
-        "7.2 tokens/s · 1,234 records/s · 5,000 records · ring 25.0 % full · "
+        "7.2 tokens/s · 1,234 records/s · 5,000 records · buffer 25.0 % full · "
         "lag 2.000 ms · lost 3"
     )
+
+
+def test_name_of_a_file_keeps_its_letters(window, qtbot, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.ggmlviz").write_bytes(b"")
+    page = window.follow("empty.ggmlviz").waiting_page
+    qtbot.waitUntil(lambda: "no records yet" in page.words.text(), timeout=10_000)
+
+    assert page.words.text() == "The file empty.ggmlviz has no records yet."
+
+
+def test_lag_by_stamps_of_another_clock_is_a_least_one():
+    heard = Heard(State.RUNNING, 5, tokens=7, fill=0.5)
+    least = Meters(Phase.LIVE, heard, 1.0, 1.0, 2_000_000, True)
+
+    assert "lag ≥ 2.000 ms" in figures_text(least)
+
+
+def test_writer_that_is_gone_is_told_while_the_tab_follows_on(window, qtbot, tmp_path):
+    path = tmp_path / "trace_ü.ggmlviz"
+    path.write_bytes((SAMPLES / "llama-demo.ggmlviz").read_bytes())
+    document = window.follow(str(path))
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=10_000)
+    source = document.live._listener._source
+    watch = WriterWatch(path, lambda _: ())
+    watch.state, watch.writer = Writing.GONE, Process(4000000001, "llama-cli", None)
+    source.writers = watch
+    strip = document.findChild(LiveStrip)
+
+    qtbot.waitUntil(lambda: "writer gone" in strip.state.text(), timeout=10_000)
+
+    assert "llama-cli (process 4000000001)" in strip.figures.full_text
+    assert strip.state.property("level") == "error"
+    assert document.live.is_on
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        document.live.finish()
+    codes = {w.code for w in document.session.trace.warnings}
+    assert "live_stopped" not in codes  # there was nothing left to miss
 
 
 def test_rates_are_those_of_the_last_second():
@@ -501,7 +542,7 @@ def test_growing_stream_is_followed_and_stops_as_an_ordinary_trace(
     qtbot.waitUntil(lambda: n_spans(document) > n, timeout=10_000)
 
     strip = document.findChild(LiveStrip)
-    assert "ring N/A full" in strip.figures.full_text
+    assert "buffer N/A full" in strip.figures.full_text
     assert "lost N/A" in strip.figures.full_text
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         strip.stop.click()

@@ -2,6 +2,7 @@
 
 import time
 from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ggscope.cli import output
@@ -10,10 +11,31 @@ from ggscope.live.follow import follow, waiting_words, wanted_path
 from ggscope.live.keeping import write_kept
 from ggscope.live.options import OPTIONS
 from ggscope.live.source import Heard, LiveSource, State
-from ggscope.model.units import format_count
+from ggscope.model.units import format_count, format_share
 from ggscope.text import json_text, one_line
 
 _POLLS_PER_SECOND = 60
+_LEAST_S = 0.05
+"""Shorter times have no rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """What had come at a time, in seconds of the monotonic clock."""
+
+    time: float
+    records: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """Figures of a line; -1 = not known. The lag is the greatest since the last one."""
+
+    records_per_s: float = -1.0
+    tokens_per_s: float = -1.0
+    lag_ns: int = -1
+    is_least_lag: bool = False
 
 
 def run(arguments: Namespace) -> int:
@@ -65,7 +87,7 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
         is_over = until is not None and now >= until
         if arguments.json and (is_over or now - line_at >= 1):
             line_at += 1
-            output.emit(_line(Heard(), 0.0, -1, is_json=True))
+            output.emit(_line(Heard(), Meters(), is_json=True))
             output.flush()
         if is_over:
             return None
@@ -74,27 +96,29 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
 
 
 def _watch(source: LiveSource, until: float | None, arguments: Namespace) -> None:
-    line_at = told_at = time.monotonic()
-    told = 0
-    lag_ns, words = -1, ""
+    line_at = time.monotonic()
+    then: _Count | None = None
+    lag, words = (-1, False), ""
     while True:
-        now = time.monotonic()
         source.poll()
-        heard = source.heard()
-        lag_ns = max(lag_ns, heard.lag_ns)
+        now, heard = time.monotonic(), source.heard()
+        # What was there before has no rate.
+        if then is None or heard.backlog > then.records:
+            then = _Count(now, heard.records, heard.tokens)
+        lag = max(lag, (heard.lag_ns, heard.is_least_lag))
         if heard.words and heard.words != words:
             output.say(f"{heard.words}.")
         words = heard.words
-        is_over = heard.state in (State.ENDED, State.GONE)
+        is_over = heard.state in (State.ENDED, State.GONE, State.NO_WRITER)
         is_over = is_over or (until is not None and now >= until)
         if now - line_at >= 1 or is_over:
             line_at += 1
-            rate = (heard.records - told) / max(now - told_at, 1e-9)
-            output.emit(_line(heard, rate, lag_ns, is_json=arguments.json))
+            meters = _meters(then, now, heard, lag)
+            output.emit(_line(heard, meters, is_json=arguments.json))
             output.flush()
             if arguments.reload is not None:
                 arguments.reload()
-            told, told_at, lag_ns = heard.records, now, -1
+            then, lag = _Count(now, heard.records, heard.tokens), (-1, False)
         if is_over:
             return
         time.sleep(_rest(heard))
@@ -103,20 +127,33 @@ def _watch(source: LiveSource, until: float | None, arguments: Namespace) -> Non
 def _rest(heard: Heard) -> float:
     """Return the seconds until the next poll; a ring must not fill meanwhile."""
     usual = 1 / _POLLS_PER_SECOND
-    return usual if heard.fill >= 0 or not OPTIONS.poll_s else min(OPTIONS.poll_s, 1)
+    return usual if heard.lost >= 0 or not OPTIONS.poll_s else min(OPTIONS.poll_s, 1)
 
 
-def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:
-    lag = None if lag_ns < 0 else round(lag_ns / 1e6, 3)
+def _meters(then: _Count, now: float, heard: Heard, lag: tuple[int, bool]) -> Meters:
+    """Return the figures since `then`; a moment alone has no rate."""
+    took = now - then.time
+    rate = tokens = -1.0
+    if took >= _LEAST_S:
+        rate = (heard.records - then.records) / took
+        if heard.tokens >= 0:
+            tokens = (heard.tokens - max(then.tokens, 0)) / took
+    return Meters(rate, tokens, *lag)
+
+
+def _line(heard: Heard, meters: Meters, *, is_json: bool) -> str:
     if is_json:
+        lag = None if meters.lag_ns < 0 else round(meters.lag_ns / 1e6, 3)
         return json_text(
             {
                 "records": heard.records,
-                "records_per_s": round(rate, 1),
+                "records_per_s": _rounded(meters.records_per_s, 1),
+                "tokens_per_s": _rounded(meters.tokens_per_s, 1),
                 "lost": _known(heard.lost),
-                "lag_ms": lag,
+                "lag_ms": None if meters.is_least_lag else lag,
+                "lag_at_least_ms": lag if meters.is_least_lag else None,
                 "state": heard.state.value,
-                "fill": None if heard.fill < 0 else round(heard.fill, 4),
+                "fill": _rounded(heard.fill, 4),
                 "restarts": heard.restarts,
                 "resident_bytes": _known(heard.resident_bytes),
                 "model_bytes": _known(heard.model_bytes),
@@ -127,11 +164,26 @@ def _line(heard: Heard, rate: float, lag_ns: int, *, is_json: bool) -> str:
             }
         )
     lost = "not known" if heard.lost < 0 else format_count(heard.lost)
-    figures = (
-        f"{format_count(heard.records)} records, {format_count(round(rate))}/s, "
-        f"lost {lost}, lag {'N/A' if lag is None else f'{lag:.1f} ms'}"
-    )
-    return one_line(" · ".join((figures, *heard.run_words())))
+    lag_text = f"{meters.lag_ns / 1e6:.1f} ms"
+    if meters.is_least_lag:
+        lag_text = f"at least {lag_text}"
+    figures = [
+        f"{format_count(heard.records)} records",
+        f"{_rate(meters.records_per_s)}/s",
+        *([f"{meters.tokens_per_s:.1f} tokens/s"] if meters.tokens_per_s >= 0 else []),
+        f"lost {lost}",
+        f"lag {'N/A' if meters.lag_ns < 0 else lag_text}",
+        *([f"fill {format_share(heard.fill)}"] if heard.fill >= 0 else []),
+    ]
+    return one_line(" · ".join((", ".join(figures), *heard.run_words())))
+
+
+def _rate(rate: float) -> str:
+    return "N/A" if rate < 0 else format_count(round(rate))
+
+
+def _rounded(number: float, digits: int) -> float | None:
+    return None if number < 0 else round(number, digits)
 
 
 def _known(number: int) -> int | None:

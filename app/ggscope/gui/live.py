@@ -31,9 +31,11 @@ class LiveStrip(QFrame):
         set_tip(
             self.figures,
             self.tr(
-                "Tokens, prompt and generated, and records of the last second; how "
-                "full the fullest lane of the ring was; the greatest time from writing "
-                "to reading; records that were lost. N/A = not known."
+                "Tokens, prompt and generated (of a file: generated), and records of "
+                "the last second; how full the fullest lane of the ring was, or how "
+                "much of a file made beforehand is used; the greatest time from "
+                "writing to reading (≥ where the stamps are of no clock of this "
+                "machine); records that were lost. N/A = not known."
             ),
         )
         self.follow = button(
@@ -102,6 +104,8 @@ def _level(follower: Follower) -> str:
     phase = follower.meters.phase
     if phase in (Phase.KILLED, Phase.FULL, Phase.FAILED):
         return "error"
+    if phase is Phase.NO_WRITER:
+        return "error"
     if phase is Phase.LIVE:
         return "caution" if follower.is_paused else "good"
     return ""
@@ -117,12 +121,14 @@ def figures_text(meters: Meters) -> str:
     if meters.phase.is_over:
         return _joined(records, f"lost {lost}", one_line(heard.words))
     lag = UNKNOWN if meters.lag_ns < 0 else format_duration(meters.lag_ns, "ns")
+    if meters.is_least_lag and meters.lag_ns >= 0:
+        lag = f"≥ {lag}"
     fill = UNKNOWN if heard.fill < 0 else format_share(heard.fill)
     return _joined(
         f"{_rate(meters.tokens_per_s)} tokens/s",
         f"{_rate(meters.records_per_s)} records/s",
         records,
-        f"ring {fill} full",
+        f"buffer {fill} full",
         f"lag {lag}",
         f"lost {lost}",
         one_line(heard.words),

@@ -15,7 +15,8 @@ from typing import BinaryIO
 import numpy as np
 
 from ggscope.errors import LiveError
-from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
+from ggscope.live.source import NANO, Heard, Kept, Lag, State, now_ns, pending
+from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import Array, SpanFlag, Spans
@@ -47,13 +48,17 @@ _MOST_BYTES = 1 << 24
 _HEAD_BYTES = 1 << 16
 _QUIET_NS = NANO // 2
 """What does not change for so long stands as it is: a short file, a hole."""
-_SILENT_NS = 5 * NANO
-_SAME_CLOCK_NS = 60 * NANO
+_SILENCES_S = (3600, 600, 300, 120, 60, 30, 10, 5)
+"""Seconds without anything new that are told, the longest first."""
+_MOST_TOKENS = 1 << 20
+"""Generated tokens that are told apart."""
 _FEW_BYTES = 512
 _MOST_PATTERNS = 1 << 14
 _FAR = 1 << 61
 _ESTIMATED, _UNFINISHED = int(SpanFlag.ESTIMATED), int(SpanFlag.UNFINISHED)
 _DERIVED = int(SpanFlag.INFERRED_END)
+_GENERATE = 1
+"""Of the records' column `phase`; 0 is the prompt."""
 _USUAL_OPS = "ggml-2025-06-30-86"
 """The table of the ggml-viz builds that there are; their files do not name it."""
 
@@ -73,9 +78,10 @@ class GrowingFile(ABC):
         self._keeps_spans = keeps_spans
         self._file: BinaryIO | None = None
         self._inode = self._next_look = self._changed = 0
-        self._heard = Heard(words=f"{path} is not there yet")
+        self._heard = Heard(words=f"the file {path} is not there yet")
         self._before = 0
-        self._is_removed = False
+        self._is_removed = self._has_caught_up = False
+        self.writers = WriterWatch(path)
         self._forget()
 
     def _forget(self) -> None:
@@ -83,6 +89,9 @@ class GrowingFile(ABC):
         self._builder = TraceBuilder(grows=True)
         self._at = self._n_records = self._newest = 0
         self._origin: int | None = None
+        self._lag = Lag()
+        self._fill = -1.0
+        self._n_tokens = -1
 
     def poll(self) -> bool:
         """Take what is new; see `LiveSource.poll`."""
@@ -103,19 +112,31 @@ class GrowingFile(ABC):
         has_news = self._n_records > before
         if has_news:
             self._changed = now
-        lag = now_ns() - self._newest if has_news else -1
-        is_silent = self._n_records and now - self._changed > _SILENT_NS
+        self.writers.poll(now, is_wanted=not self._is_removed)
+        records = self._before + self._n_records
+        lag, is_least = self._lag.of(self._newest) if has_news else (-1, False)
         self._heard = replace(
             self._heard,
-            state=State.RUNNING if self._n_records else State.WAITING,
-            records=self._before + self._n_records,
-            # Stamps may be of another clock; what is old is no lag.
-            lag_ns=lag if 0 <= lag < _SAME_CLOCK_NS else -1,
+            state=self._state(now),
+            records=records,
+            backlog=self._heard.backlog if self._has_caught_up else records,
+            lag_ns=lag,
+            is_least_lag=is_least,
             lost=-1,
-            words="nothing was written for 5 s" if is_silent else self._words(),
+            fill=self._fill,
+            tokens=self._n_tokens,
+            words=self._words(now),
             kept=self._kept(),
         )
+        self._has_caught_up = self._has_caught_up or self._is_at_end()
         return has_news
+
+    def _state(self, now: int) -> State:
+        if not self._n_records:
+            return State.WAITING
+        is_quiet = now - self._changed > _QUIET_NS
+        is_left = is_quiet and self.writers.state is Writing.GONE
+        return State.NO_WRITER if is_left else State.RUNNING
 
     def heard(self) -> Heard:
         """Return what has been heard."""
@@ -135,6 +156,10 @@ class GrowingFile(ABC):
 
     def close(self) -> None:
         """Let go of the file."""
+        self._close_file()
+        self.writers.close()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -145,17 +170,31 @@ class GrowingFile(ABC):
     def _kept(self) -> Kept:
         """Return how much of the file can be copied, which is all that was read."""
         if self._is_removed:
-            return Kept(why=f"{self.path} was removed")
+            return Kept(why=f"the file {self.path} was removed")
         return Kept(self.path, self._at) if self._at else Kept()
 
     def _missing(self) -> tuple[str, ...]:
         """Return what of the spans is not known here, as in ``Trace.pending``."""
         return ()
 
-    def _words(self) -> str:
+    def _words(self, now: int) -> str:
         if self._is_removed:
-            return f"{self.path} was removed"
-        return "" if self._n_records else f"{self.path} has no records yet"
+            return f"the file {self.path} was removed"
+        if not self._n_records:
+            return f"the file {self.path} has no records yet"
+        writers, seconds = self.writers, (now - self._changed) // NANO
+        if self._state(now) is State.NO_WRITER:
+            return f"its writer is gone: {writers.writer} has ended"
+        silence = next((s for s in _SILENCES_S if seconds >= s), 0)
+        if not silence:
+            return ""
+        who = {
+            Writing.UNKNOWN: "its writer is not known",
+            Writing.OPEN: f"{writers.writer} has it open",
+            Writing.CLOSED: f"{writers.writer} runs, and has closed it",
+            Writing.GONE: f"{writers.writer} has ended",
+        }
+        return f"nothing was written for {silence} s; {who[writers.state]}"
 
     def _look(self) -> bool:
         """Open the file, anew where it is another one; tell whether it is there."""
@@ -164,7 +203,7 @@ class GrowingFile(ABC):
         except FileNotFoundError:
             self._is_removed = self._file is not None
             if not self._is_removed:
-                words = f"{self.path} is not there yet"
+                words = f"the file {self.path} is not there yet"
                 self._heard = replace(self._heard, words=words)
             return self._is_removed
         self._is_removed = False
@@ -179,9 +218,10 @@ class GrowingFile(ABC):
         return True
 
     def _begin_anew(self) -> None:
-        self.close()
+        self._close_file()
         self._before += self._n_records
         self._heard = replace(self._heard, restarts=self._heard.restarts + 1)
+        self.writers.forget()
         self._forget()
 
     def _take(self, file: BinaryIO, at: int, n: int) -> bytes:
@@ -199,6 +239,10 @@ class GrowingFile(ABC):
     @abstractmethod
     def _read(self, file: BinaryIO, now: int) -> None:
         """Take in what was written since the last time."""
+
+    @abstractmethod
+    def _is_at_end(self) -> bool:
+        """Tell whether all that was there has been read."""
 
     @abstractmethod
     def _open_spans(self, until: int) -> Spans:
@@ -237,6 +281,7 @@ class GgmlvizSource(GrowingFile):
     def _forget(self) -> None:
         super()._forget()
         self._layout: EventLayout | None = None
+        self._is_behind = False
         self._lanes: dict[int, int] = {}
         self._open: dict[int, list[_OpenGraph]] = {}
         self._rows: list[tuple[int, int, int, int, int, int]] = []
@@ -250,6 +295,7 @@ class GgmlvizSource(GrowingFile):
         layout = self._layout
         assert layout is not None
         data = self._take(file, self._at, _MOST_BYTES)
+        self._is_behind = len(data) == _MOST_BYTES
         end = 0
         for event in walk(data, 0, layout, len(data)):
             end = event.offset + event.size
@@ -270,6 +316,9 @@ class GgmlvizSource(GrowingFile):
                 op=op.astype(np.int16),
                 flags=flags.astype(np.uint16),
             )
+
+    def _is_at_end(self) -> bool:
+        return self._layout is not None and not self._is_behind
 
     def _begin(self, file: BinaryIO, now: int) -> bool:
         """Tell the layout once there are enough events; False: not yet."""
@@ -381,6 +430,7 @@ class RecordsSource(GrowingFile):
     def _forget(self) -> None:
         super()._forget()
         self._layout: RecordLayout | None = None
+        self._tokens: set[int] = set()
         self._lanes: dict[int, int] = {}
         self._names: dict[bytes, int] = {}
         self._last: dict[int, bytes] = {}
@@ -409,14 +459,37 @@ class RecordsSource(GrowingFile):
                 self._hole_since = 0
                 self._last_at = self._at - layout.size
                 self._add(records[:known], layout)
+                self._count_tokens(records[:known])
+            self._note_fill(file, is_made=known < n)
             if not n or (
                 known < n and not self._pass_hole(records[known:], layout, now)
             ):
                 return
 
+    def _is_at_end(self) -> bool:
+        return self._layout is not None
+
+    def _note_fill(self, file: BinaryIO, *, is_made: bool) -> None:
+        """Note how much of a file is used that was made before it is written.
+
+        Such a file has zeros behind its records, or had some.
+        """
+        if is_made or self._fill >= 0:
+            size = os.fstat(file.fileno()).st_size
+            self._fill = 1.0 if self._has_wrapped else self._at / max(size, 1)
+
+    def _count_tokens(self, records: Array) -> None:
+        """Count generated tokens; how many a prompt has is not in its records."""
+        found = np.unique(records["token_id"][records["phase"] == _GENERATE])
+        self._tokens.update(found.tolist())
+        is_known = 0 < len(self._tokens) < _MOST_TOKENS
+        self._n_tokens = len(self._tokens) if is_known else -1
+
     def _kept(self) -> Kept:
         if self._has_wrapped:
-            return Kept(why=f"{self.path} goes round: its first records are gone")
+            return Kept(
+                why=f"the file {self.path} goes round: its first records are gone"
+            )
         return super()._kept()
 
     def _take_last_again(self, file: BinaryIO, layout: RecordLayout) -> None:

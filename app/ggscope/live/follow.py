@@ -10,8 +10,9 @@ from pathlib import Path
 from ggscope.errors import LiveError
 from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
 from ggscope.live.options import OPTIONS
+from ggscope.live.processes import is_alive
 from ggscope.live.program import ProgramSource
-from ggscope.live.ring import MAGIC, is_alive, writer_of
+from ggscope.live.ring import MAGIC, writer_of
 from ggscope.live.source import LiveSource
 from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
 

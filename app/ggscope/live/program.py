@@ -89,7 +89,7 @@ class ProgramSource:
         self._why_not = "records are not kept"
         self._keeps_spans = keeps_spans
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
-        self._heard = Heard(words=f"{path} is not there yet")
+        self._heard = Heard(words=f"the ring {path} is not there yet")
         self._next_look = 0
         self._before = 0
 
@@ -209,7 +209,7 @@ class ProgramSource:
                 return False
             self._ring = Ring(self.path)
         except FileNotFoundError:
-            self._wait(f"{self.path} is not there yet")
+            self._wait(f"the ring {self.path} is not there yet")
             return False
         except OSError as error:
             raise LiveError(f"{self.path}: {error.strerror or error}.") from None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ggscope.errors import LiveError
+from ggscope.live.processes import is_alive, is_running
 from ggscope.live.source import now_ns
 from ggscope.model.tables import I64, Array
 
@@ -355,7 +356,7 @@ class Ring:
         """Tell whether the program still writes, as far as can be seen."""
         if self.value("state") != RUNS:
             return False
-        return _is_running(self.value("pid"), self.value("start_time"))
+        return is_running(self.value("pid"), self.value("start_time"))
 
     def take(self, keep: Callable[[Array, bytes], None] | None = None) -> Fresh:
         """Return what is new. Never waits.
@@ -502,42 +503,7 @@ def writer_of(path: Path) -> tuple[int, bool]:
         return 0, False
     head: Any = np.frombuffer(page, _HEAD, 1)[0]
     pid, began = int(head["pid"]), int(head["start_time"])
-    return pid, int(head["state"]) == RUNS and _is_running(pid, began)
-
-
-def _is_running(pid: int, began: int) -> bool:
-    """Tell whether a process is there, and no other one with its number."""
-    return is_alive(pid) and _start_time(pid) in (None, began)
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether there is such a process."""
-    if not 0 < pid < 1 << 31:
-        return False
-    if os.name == "nt":  # there the signal would end it
-        import psutil
-
-        return bool(psutil.pid_exists(pid))
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is somebody else's
-        return True
-    return True
-
-
-def _start_time(pid: int) -> int | None:
-    """Return when a process began, as the kernel counts; None where nobody tells.
-
-    One that has ended, and that nobody has asked about, began never: -1.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-        told = text.rpartition(")")[2].split()
-        return -1 if told[0] in {"Z", "X"} else int(told[19])
-    except (OSError, ValueError, IndexError):
-        return None
+    return pid, int(head["state"]) == RUNS and is_running(pid, began)
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -14,6 +14,8 @@ from typing import Protocol
 from ggscope.model.trace import RUNNING, Trace
 
 NANO = 1_000_000_000
+_SAME_CLOCK_NS = 60 * NANO
+"""A stamp that is older, or lies ahead, is of another clock."""
 
 
 class State(Enum):
@@ -26,6 +28,8 @@ class State(Enum):
     """It has ended, and told so."""
     GONE = "gone"
     """It is there no more, and told nothing."""
+    NO_WRITER = "writer gone"
+    """The process that wrote a file has ended; another one may go on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,15 @@ class Heard:
         read; -1 where the format does not tell.
     lag_ns : of the poll before: how old its newest record was when it was read; -1
         where there was none, or the writer's clock is not known.
-    fill : greatest share of the room for records that was full then, 0..1; -1 where
-        there is no such room.
+    is_least_lag : whether `lag_ns` is what the lag was at least: stamps are not of a
+        clock of this machine, and the least delay of all polls counts as none.
+    backlog : so many of the records were there when following began.
+    fill : greatest share of the room for records that was full then, 0..1; of a file
+        that was made beforehand how much of it is used; -1 where there is no such room.
     restarts : how often the program began anew, or the file was made again.
     words : what is waited for, or what became of the writer; "" while it runs.
-    tokens : tokens that were put into ubatches, of prompts and generated ones; -1 where
-        nobody tells.
+    tokens : tokens that were put into ubatches, of prompts and generated ones; of a
+        file of records the generated ones; -1 where nobody tells.
     resident_bytes, model_bytes : of the model's tensors, those in the page cache, and
         all; -1 not known.
     read_bytes, major_faults : of the program so far; -1 not known.
@@ -75,6 +82,8 @@ class Heard:
     records: int = 0
     lost: int = 0
     lag_ns: int = -1
+    is_least_lag: bool = False
+    backlog: int = 0
     fill: float = -1.0
     restarts: int = 0
     words: str = ""
@@ -134,6 +143,36 @@ def pending(heard: Heard, more: Iterable[str] = ()) -> frozenset[str]:
     """Return what a snapshot still waits for."""
     has_ended = heard.state in (State.ENDED, State.GONE)
     return frozenset(() if has_ended else (RUNNING, *more))
+
+
+class Lag:
+    """How old the newest record of a file is when it is read.
+
+    Writers stamp by the monotonic clock, by the wall clock, or from the start of
+    their trace: what fits the time of reading is taken.
+    """
+
+    def __init__(self) -> None:
+        self._least: int | None = None
+        self._n = 0
+
+    def of(self, stamp: int) -> tuple[int, bool]:
+        """Return the lag in ns and whether it was at least that; (-1, False): unknown.
+
+        To be called once per poll that brought something; what the first one brings
+        may be old.
+        """
+        self._n += 1
+        now = now_ns()
+        for clock in (now, time.time_ns()):
+            if 0 <= clock - stamp < _SAME_CLOCK_NS:
+                return clock - stamp, False
+        if self._n == 1:
+            return -1, False
+        delay = now - stamp
+        self._least = delay if self._least is None else min(self._least, delay)
+        lag = delay - self._least
+        return (lag, True) if lag < _SAME_CLOCK_NS else (-1, False)
 
 
 def now_ns() -> int:

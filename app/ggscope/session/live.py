@@ -57,13 +57,14 @@ class Phase(Enum):
     ENDED = "ended"
     KILLED = "killed"
     STOPPED = "stopped"
+    NO_WRITER = "writer gone"
     FULL = "stopped: memory limit"
     FAILED = "failed"
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self not in (Phase.WAITING, Phase.LIVE)
+        return self not in (Phase.WAITING, Phase.LIVE, Phase.NO_WRITER)
 
 
 _PHASES = {
@@ -71,6 +72,7 @@ _PHASES = {
     State.RUNNING: Phase.LIVE,
     State.ENDED: Phase.ENDED,
     State.GONE: Phase.KILLED,
+    State.NO_WRITER: Phase.NO_WRITER,
 }
 
 
@@ -81,7 +83,8 @@ class Meters:
     Attributes
     ----------
     records_per_s, tokens_per_s : over the last second.
-    lag_ns : the greatest in that time, from writing to reading.
+    lag_ns : the greatest in that time, from writing to reading; `is_least_lag` as in
+        `Heard`.
     """
 
     phase: Phase = Phase.WAITING
@@ -89,6 +92,7 @@ class Meters:
     records_per_s: float = -1.0
     tokens_per_s: float = -1.0
     lag_ns: int = -1
+    is_least_lag: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +133,7 @@ class Listener(threading.Thread):
         self._took = 0.0
         """From the snapshot before until it was on the screen."""
         self._n_known = 0
-        self._past: deque[tuple[float, int, int, int]] = deque()
+        self._past: deque[tuple[float, int, int, tuple[int, bool]]] = deque()
         self._told = Meters()
 
     def go_on(self) -> None:
@@ -194,6 +198,8 @@ class Listener(threading.Thread):
             meters = self._meters(now, source.heard())
             if meters.phase.is_over or self._end.is_set():
                 phase = meters.phase if meters.phase.is_over else Phase.STOPPED
+                if meters.phase is Phase.NO_WRITER:  # there was nothing left to stop
+                    phase = Phase.ENDED
                 self._last(source, phase)
                 return
             if self._is_due(now) and not self._show(source, meters, now):
@@ -206,7 +212,7 @@ class Listener(threading.Thread):
         if meters.phase is Phase.WAITING:
             return _LOOK_S
         if OPTIONS.poll_s:  # a ring loses records where it is not emptied
-            return min(OPTIONS.poll_s, _SLOW_S if meters.heard.fill >= 0 else 60.0)
+            return min(OPTIONS.poll_s, _SLOW_S if meters.heard.lost >= 0 else 60.0)
         if now - self._news_at >= _QUIET_S:
             return _SLOW_S
         n_new = meters.heard.records - self._n_known
@@ -285,7 +291,10 @@ class Listener(threading.Thread):
         past = self._past
         if past and (past[-1][1] > heard.records or past[-1][2] > heard.tokens):
             past.clear()  # another program
-        past.append((now, heard.records, heard.tokens, heard.lag_ns))
+        if past and heard.backlog > past[0][1]:
+            past.clear()  # what was there before has no rate
+        lag_now = heard.lag_ns, heard.is_least_lag
+        past.append((now, heard.records, heard.tokens, lag_now))
         while len(past) > 2 and now - past[1][0] >= _RATE_S:
             past.popleft()
         then, records, tokens, _ = past[0]
@@ -293,11 +302,11 @@ class Listener(threading.Thread):
         lag = max(lag for _, _, _, lag in past)
         phase = _PHASES[heard.state]
         if took < _RATE_S / 2:
-            return Meters(phase, heard, lag_ns=lag)
+            return Meters(phase, heard, -1.0, -1.0, *lag)
         rate = -1.0
         if heard.tokens >= 0:
             rate = (heard.tokens - max(tokens, 0)) / took
-        return Meters(phase, heard, (heard.records - records) / took, rate, lag)
+        return Meters(phase, heard, (heard.records - records) / took, rate, *lag)
 
 
 class Follower(QObject):

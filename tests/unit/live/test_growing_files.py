@@ -1,5 +1,9 @@
 """Trace files that are read while another program writes them."""
 
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +12,16 @@ import pytest
 import ggmlviz_files as viz
 import tensor_files as tensor
 from ggscope.errors import LiveError
+from ggscope.live import files
+from ggscope.live import source as live_source
 from ggscope.live.files import GgmlvizSource, RecordsSource
 from ggscope.live.follow import follow
 from ggscope.live.program import ProgramSource
-from ggscope.live.source import State
+from ggscope.live.source import NANO, Lag, State
+from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.trace import RUNNING, LaneKind
 from ggscope.readers.registry import open_trace
+from support import ROOT
 
 
 def rows(trace) -> list[tuple]:
@@ -252,3 +260,125 @@ def test_what_is_followed_is_told_by_content_else_by_name(tmp_path):
         source: Path | object = follow(path)
         assert type(source) is kind
         assert source.heard().state is State.WAITING
+
+
+def poll_until(source, condition):
+    until = time.monotonic() + 30
+    while not condition(source.heard()):
+        assert time.monotonic() < until, source.heard()
+        source.poll()
+        time.sleep(0.005)
+    return source.heard()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_killed_writer_of_a_buffer_is_told_and_another_one_is_followed(tmp_path):
+    path = tmp_path / "tensor_trace.bin"
+    data = tensor.encode(tensor.llama_trace(3), "256")
+    path.write_bytes(bytes(1 << 20))
+
+    def started():
+        made = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "writing_program.py"), "map", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert made.stdout.readline() == "ready\n"
+        return made
+
+    source = RecordsSource(path)
+    with started() as first:
+        first.stdin.write(f"0 {data[:7680].hex()}\n")
+        first.stdin.flush()
+        poll_until(source, lambda h: source.writers.state is Writing.OPEN)
+        before = poll_until(source, lambda h: h.records == 30)
+        first.kill()
+    gone = poll_until(source, lambda h: h.state is State.NO_WRITER)
+    with started() as second:
+        second.stdin.write(f"7680 {data[7680:].hex()}\n")
+        second.stdin.flush()
+        after = poll_until(source, lambda h: h.records == len(data) // 256)
+        second.kill()
+
+    assert before.state is State.RUNNING
+    assert str(first.pid) in gone.words
+    assert source.snapshot().is_running  # another one may go on with it
+    assert after.state is State.RUNNING
+    source.close()
+
+
+def test_fill_and_tokens_are_those_of_the_file(tmp_path):
+    path = tmp_path / "trace.bin"
+    records = tensor.llama_trace(5)
+    data = tensor.encode(records, "256")
+    path.write_bytes(data[: 256 * 20] + bytes(len(data)))
+    source = RecordsSource(path)
+    source.poll()
+    first = source.heard()
+    with path.open("r+b") as file:
+        file.write(data)
+
+    source.poll()
+
+    last = source.heard()
+    decoded = {r.token for r in records if r.phase == 1}
+    assert first.fill == 20 * 256 / (len(data) + 5120)
+    assert first.backlog == last.backlog == 20  # the rest came later
+    assert last.fill == len(data) / (len(data) + 5120)
+    assert last.tokens == len(decoded) > 1
+    source.close()
+
+
+def test_file_that_is_appended_to_has_no_fill_and_prompts_no_tokens(tmp_path):
+    path = tmp_path / "trace.bin"
+    records = [replace(r, phase=0) for r in tensor.llama_trace(2)]
+    source = RecordsSource(path)
+
+    told(source, tensor.encode(records, "256"), [5120])
+
+    assert source.heard().fill == -1
+    assert source.heard().tokens == -1
+    source.close()
+
+
+@pytest.mark.parametrize("clock", ["monotonic", "wall", "own"])
+def test_lag_is_that_of_the_clock_of_the_stamps(clock, monkeypatch):
+    monotonic, wall = 500 * NANO, 1_800_000_000 * NANO
+    monkeypatch.setattr(live_source, "now_ns", lambda: monotonic)
+    monkeypatch.setattr(live_source.time, "time_ns", lambda: wall)
+    begin = {"monotonic": monotonic, "wall": wall, "own": 90 * NANO}[clock]
+    lag = Lag()
+
+    first = lag.of(begin - 3_000_000)
+    monotonic, wall, begin = monotonic + NANO, wall + NANO, begin + NANO
+    second = lag.of(begin - 1_000_000)
+    third = lag.of(begin - 7_000_000)
+
+    if clock == "own":  # the delays of the second and third differ by 6 ms
+        assert [first, second, third] == [(-1, False), (0, True), (6_000_000, True)]
+    else:
+        assert [first[0], second[0], third[0]] == [3_000_000, 1_000_000, 7_000_000]
+        assert not any(is_least for _, is_least in (first, second, third))
+
+
+def test_silence_is_told_with_what_is_known_of_the_writer(tmp_path, monkeypatch):
+    path = tmp_path / "trace.bin"
+    path.write_bytes(tensor.encode(tensor.llama_trace(3), "256"))
+    now = NANO
+    monkeypatch.setattr(files, "now_ns", lambda: now)
+    source = RecordsSource(path)
+    source.writers = WriterWatch(path, lambda _: ())
+    source.poll()
+    words = []
+    for seconds in (1, 4, 5, 61):
+        now += seconds * NANO
+        source.poll()
+        words.append(source.heard().words)
+
+    assert words[0] == ""
+    assert [w.partition(" s;")[0].rpartition(" ")[2] for w in words[1:]] == [
+        "5", "10", "60",
+    ]  # fmt: skip
+    assert all("its writer is not known" in w for w in words[1:])
+    source.close()
