@@ -5,6 +5,7 @@ import sys
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
+from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
 from ggscope.model.routing import Routing
 from ggscope.model.tables import (
@@ -35,6 +36,8 @@ TABLES = {
     "tensors": Tensors,
     "buffers": Buffers,
     "routing": Routing,
+    "batch_tokens": BatchTokens,
+    "token_sequences": TokenSequences,
     "graphs": Graph,
     "claims": Claims,
 }

@@ -1,6 +1,7 @@
 """Recordings as our own tool writes them: records of 256 bytes, and their sidecar."""
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,53 @@ T0 = 5_000_000_000
 NODES = ("attn_norm-0-which-is-longer-than-its-field", "Qcur-0", "ffn_out-1")
 N_GRAPHS, N_THREADS = 4, 2
 NO_CORE = 0xFFF
+
+
+def _ubatch(number: int, rows: list[tuple[int, int, int, int, bool]]) -> dict[str, Any]:
+    """Return a ubatch of (token, position, sequence, phase, is output)."""
+    phases = [row[3] for row in rows]
+    return {
+        "ubatch": number, "time": T0 + 10_000 * number, "context": 1, "owner": 7,
+        "decode": number, "tokens": [row[0] for row in rows],
+        "positions": [row[1] for row in rows], "phases": phases,
+        "phase": phases[0] if len(set(phases)) == 1 else 3,
+        "outputs": [i for i, row in enumerate(rows) if row[4]],
+        "sequences": [row[2] for row in rows], "sequence_counts": None,
+        "sequences_from": "batch",
+    }  # fmt: skip
+
+
+def requests() -> dict[str, Any]:
+    """Return what a sidecar says of two requests of a server that are served at once.
+
+    A prompt of 3 tokens; the prompt of another request beside the first token that is
+    generated; a token of both; a draft of 3 tokens that is verified.
+    """
+    ubatches = [
+        _ubatch(0, [(10, 0, 0, 1, False), (11, 1, 0, 1, False), (12, 2, 0, 1, True)]),
+        _ubatch(1, [(13, 3, 0, 2, True), (20, 0, 1, 1, False), (12, 1, 1, 1, True)]),
+        _ubatch(2, [(14, 4, 0, 2, True), (22, 2, 1, 2, True)]),
+        _ubatch(3, [(15, 5, 0, 2, True), (16, 6, 0, 2, True), (17, 7, 0, 2, True)]),
+    ]
+    graphs = sidecar()["graph_list"]
+    for graph, ubatch in zip(graphs, ubatches, strict=True):
+        graph["phase"] = ubatch["phase"]
+    return {"ubatches": ubatches, "graph_list": graphs}
+
+
+def ubatch_event(ubatch: dict[str, Any]) -> bytes:
+    """Return the body of the event by which a ring tells a ubatch."""
+    n = len(ubatch["tokens"])
+    head = struct.pack(
+        "<IIIIQ", ubatch["ubatch"], n, n, ubatch["phase"], ubatch["context"]
+    )
+    inputs = struct.pack(f"<{2 * n}i", *ubatch["tokens"], *ubatch["positions"])
+    rows = struct.pack("<IIIIQ", n, ubatch["decode"], 3, n, ubatch["owner"])
+    bits = bytes(
+        phase | 4 * (i in ubatch["outputs"]) for i, phase in enumerate(ubatch["phases"])
+    )
+    lists = struct.pack(f"<{n}I{n}i", *[1] * n, *ubatch["sequences"])
+    return head + inputs + rows + bits + bytes(-n % 4) + lists
 
 
 def sidecar(**changes: Any) -> dict[str, Any]:

@@ -603,10 +603,7 @@ def _from_events(told: Told) -> dict[str, Any]:
 
 
 def _ubatch_facts(ubatch: Ubatch) -> dict[str, Any]:
-    """Return what a sidecar says of a ubatch.
-
-    A token of one sequence has its number, a token of several a list of them.
-    """
+    """Return what a sidecar says of a ubatch."""
     facts = {
         "ubatch": int(ubatch.head["ubatch"]),
         "time": ubatch.time,
@@ -622,14 +619,14 @@ def _ubatch_facts(ubatch: Ubatch) -> dict[str, Any]:
         int(rows["knowledge"]) & (Knowledge.SEQUENCES | Knowledge.OUTPUTS)
     )
     outputs = [row for row, is_output in enumerate(ubatch.outputs) if is_output]
+    counts = [len(numbers) for numbers in ubatch.sequences]
     return facts | {
         "decode": _known(rows["decode"]),
         "owner": int(rows["owner"]) or None,
         "phases": ubatch.phases,
         "outputs": outputs if Knowledge.OUTPUTS in knows else None,
-        "sequences": [
-            numbers[0] if len(numbers) == 1 else numbers for numbers in ubatch.sequences
-        ],
+        "sequences": [number for numbers in ubatch.sequences for number in numbers],
+        "sequence_counts": None if set(counts) <= {1} else counts,
         "sequences_from": "batch" if Knowledge.SEQUENCES in knows else "positions",
     }
 

@@ -53,8 +53,11 @@ def test_trace_has_every_op_of_every_thread(
     assert n % (TOKENS * threads) == 0
     assert [lane["spans"] for lane in lanes] == [n // threads] * threads
     assert told["spans_by_quality"]["measured"] == told["counts"]["spans"] > n
-    assert told["counts"]["tokens"] == told["counts"]["passes"] == TOKENS
-    assert len(json.loads(facts.read_bytes())["steps"][0]) == TOKENS
+    steps = json.loads(facts.read_bytes())["steps"][0]
+    assert len(steps) == told["counts"]["passes"] == TOKENS
+    assert told["counts"]["tokens"] == sum(map(len, steps))
+    assert told["counts"]["prompt_tokens"] == len(steps[0]) > 1
+    assert told["counts"]["generated_tokens"] == TOKENS - 1
     assert (sidecar["lost"], sidecar["mode"]) == (0, "threads")
     (backend,) = sidecar["backends"]
     assert backend["name"] == "CPU"
@@ -80,7 +83,8 @@ def test_demo_leaves_a_session_of_trace_and_model(
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().strip().isprintable()
     told = info(tmp_path)
-    assert told["counts"]["tokens"] == 4
+    assert told["counts"]["passes"] == 4
+    assert told["counts"]["generated_tokens"] == 3
     assert told["counts"]["records"] > 0
 
 

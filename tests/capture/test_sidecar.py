@@ -135,6 +135,12 @@ def tables_of(trace: Trace) -> dict[str, object]:
                 strict=True,
             )
         ),
+        "tokens": sorted(
+            listed(
+                trace.batch_tokens, "ubatch", "row", "id", "position", "phase",
+                "is_output", "context", "decode",
+            )
+        ),
         "choices": sorted(
             zip(
                 ticks(routing.time),

@@ -50,6 +50,10 @@ COUNTS = {
     "graph_leaves",
     "graph_dangling",
     "tensor_slices",
+    "prompt_tokens",
+    "generated_tokens",
+    "decodes",
+    "sequences",
 }
 
 
@@ -155,6 +159,8 @@ def test_info_says_where_the_first_event_is(first, words):
 def test_info_json_of_an_empty_trace_is_zeros(run, built):
     facts = json.loads(run("info", built("empty_trace"), "--json").out)
 
+    of_batches = ("prompt_tokens", "generated_tokens", "decodes", "sequences")
+    assert [facts["counts"].pop(name) for name in of_batches] == [None] * 4
     assert set(facts["counts"].values()) == {0}
     assert facts["extent"] == {"start": 0, "end": 0, "duration": 0}
     assert (facts["lanes"], facts["ops"]) == ([], {})

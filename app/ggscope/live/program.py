@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,14 +42,17 @@ from ggscope.readers.common.run_events import (
     RunEvents,
     RunGraph,
 )
+from ggscope.readers.common.ubatches import MOST_SEQUENCES, ubatch_tokens
 from ggscope.readers.tensor.routing import CHOOSING_OPS
 from ggscope.text import one_line
 
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
 _MOST_OPS = 1 << 10
-_UBATCH_BYTES = 24
-"""Of its event before the tokens."""
+_UBATCH, _ROWS = struct.Struct("<IIIIQ"), struct.Struct("<IIIIQ")
+"""Of an event before the tokens, and behind them before what is told of each."""
+_PHASE_BITS, _OUTPUT_BIT, _KNOWS_OUTPUTS = 3, 4, 2
+_MOST_COUNTED = 1 << 10
 _BUILD_BYTES = 32
 _TOLD = (4, 5, 9, 12, 13, 33)
 """What counts even where no spans are kept: models, weights, mappings, backends and
@@ -313,6 +317,7 @@ class _ProgramTrace:
         # The last one stands for what is no op: -1.
         self._is_choosing = np.zeros(_MOST_OPS + 1, np.bool_)
         self._builds: dict[int, tuple[int, int]] = {}
+        self._counted: dict[int, int] = {}  # tokens of the newest ubatches
         self._told = RunEvents(self._builder)
         # When the last record of each lane of the ring ended, and losses behind it.
         self._ends: dict[int, int] = {}
@@ -404,6 +409,7 @@ class _ProgramTrace:
                 **({"program": self._program} if self._program else {}),
                 **self._told.facts(),
             },
+            n_passes=self._told.n_ubatches,
         )  # fmt: skip
         return self._builder.snapshot(info, waits, read_until=until if waits else None)
 
@@ -576,13 +582,20 @@ class _ProgramTrace:
         self._told.add_self_test(graph, found, expected)
 
     def _ubatch(self, body: bytes) -> None:
-        number, n, n_positions = struct.unpack_from("<III", body)
-        if n == UNKNOWN:
-            return
-        self.n_tokens = max(self.n_tokens, 0) + n
-        if _UBATCH_BYTES + 4 * (n + n_positions) <= len(body):
-            listed = np.frombuffer(body, "<i4", n + n_positions, _UBATCH_BYTES).tolist()
-            self._told.add_ubatch(number, listed[:n], listed[n:])
+        number, n, n_positions, phase, context = _UBATCH.unpack_from(body)
+        at = _UBATCH.size + 4 * (n + n_positions)
+        if at > len(body):
+            raise LiveError(f"ubatch {number} ends within its tokens")
+        listed = np.frombuffer(body, "<i4", n + n_positions, _UBATCH.size).tolist()
+        told = _rows_of_ubatch(body, at, context)
+        tokens = ubatch_tokens(listed[:n], listed[n:], phase, **told)
+        # It may be told again, when more of it is known.
+        before = self._counted.pop(number, 0)
+        self._counted[number] = len(tokens)
+        if len(self._counted) > _MOST_COUNTED:
+            self._counted.pop(next(iter(self._counted)))
+        self.n_tokens = max(self.n_tokens, 0) + len(tokens) - before
+        self._told.add_ubatch(number, tokens)
 
     def _ticks(self, *times: int) -> list[int]:
         return [min(time, FAR) - self._origin for time in times]
@@ -631,6 +644,38 @@ class _ProgramTrace:
         rows = [body[place : place + TENSOR.itemsize] for place in places]
         tensors = np.frombuffer(b"".join(rows), TENSOR)
         self._builds[build] = self._nodes.add_build(n_nodes, tensors, names)
+
+
+def _rows_of_ubatch(body: bytes, at: int, context: int) -> dict[str, Any]:
+    """Return what is told of each token of a ubatch behind its inputs.
+
+    Raises
+    ------
+    LiveError
+        If that cannot be.
+    """
+    if len(body) - at < _ROWS.size:
+        return {"context": context}  # by an older tracer
+    n, decode, knowledge, n_sequences, owner = _ROWS.unpack_from(body, at)
+    at += _ROWS.size
+    counts_at = at + n + -n % 4
+    if counts_at + 4 * (n + n_sequences) > len(body):
+        raise LiveError("what is told of the tokens of a ubatch is cut")
+    bits = np.frombuffer(body, "u1", n, at)
+    counts = np.frombuffer(body, "<u4", n, counts_at).astype(np.int64)
+    sequences = np.frombuffer(body, "<i4", n_sequences, counts_at + 4 * n)
+    is_far = (sequences < 0) | (sequences >= MOST_SEQUENCES)
+    if counts.sum() != n_sequences or is_far.any():
+        raise LiveError("the sequences of a ubatch are not those of its tokens")
+    knows_outputs = knowledge & _KNOWS_OUTPUTS
+    return {
+        "phases": bits & _PHASE_BITS,
+        "outputs": (bits & _OUTPUT_BIT) != 0 if knows_outputs else None,
+        "counts": counts,
+        "sequences": sequences,
+        "context": owner or context,
+        "decode": -1 if decode == UNKNOWN else decode,
+    }
 
 
 def _segments(fresh: Fresh) -> Iterator[tuple[int, int, int]]:

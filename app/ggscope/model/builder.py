@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.residency import Residency
@@ -82,6 +83,8 @@ class TraceBuilder:
         self._markers: list[Markers] = []
         self._counters: list[CounterSeries] = []
         self._graphs: list[Graph] = []
+        self._tokens = GrowingTable(BatchTokens)
+        self._sequences = GrowingTable(TokenSequences)
         self._warnings: dict[str, ReadWarning] = {}
         self._generation = 0
         self._open = Spans.blank()
@@ -208,6 +211,19 @@ class TraceBuilder:
             value=np.ascontiguousarray(value, np.float64),
         )
 
+    def add_tokens(self, tokens: BatchTokens, counts: Array, sequences: Array) -> None:
+        """Add tokens of a ubatch, each of `counts` of the `sequences`."""
+        first = len(self._tokens)
+        self._tokens.append(tokens)
+        rows = np.repeat(np.arange(first, first + len(tokens)), counts)
+        if len(rows):
+            self._sequences.append(TokenSequences(rows.astype(np.int64), sequences))
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens of ubatches so far."""
+        return len(self._tokens)
+
     def add_graph(self, graph: Graph) -> None:
         """Add a computation graph."""
         self._graphs.append(graph)
@@ -314,6 +330,8 @@ class TraceBuilder:
             claims=self.claims,
             residency=self.residency,
             open_spans=self._open,
+            batch_tokens=self._tokens.table(),
+            token_sequences=self._sequences.table(),
         )
         trace.freeze()
         return trace

@@ -298,6 +298,8 @@ class Phase(IntEnum):
 
     PROMPT = 0
     GENERATE = 1
+    MIXED = 2
+    """Of a ubatch: some tokens are of prompts, others are generated."""
 
 
 class AccessKind(IntEnum):
@@ -428,7 +430,7 @@ class Spans(Table):
     ] = None
     phase: Annotated[
         Array | None,
-        Column("int8", "phase of inference", -1, code=Phase, high=2, label="phase"),
+        Column("int8", "phase of inference", -1, code=Phase, high=3, label="phase"),
     ] = None
     core: Annotated[
         Array | None,

@@ -37,6 +37,23 @@ class Tokens:
         return f"{_PHASES[phase]} {mark}{number}".lstrip()
 
 
+def has_ubatches(trace: Trace) -> bool:
+    """Tell whether the token numbers of spans are those of ubatches."""
+    return len(trace.batch_tokens) > 0
+
+
+def token_noun(trace: Trace) -> str:
+    """Return what the token number of a span counts: "ubatch" or "token"."""
+    return "ubatch" if has_ubatches(trace) else "token"
+
+
+def token_nouns(trace: Trace, n: int) -> str:
+    """Return the same of several: "1 ubatch", "3 tokens"."""
+    noun = token_noun(trace)
+    more = "es" if noun == "ubatch" else "s"
+    return f"{n:,} {noun}{'' if n == 1 else more}"
+
+
 def numbers_per_phase(trace: Trace) -> bool:
     """Tell whether a token is known by its phase and number together.
 
@@ -45,7 +62,7 @@ def numbers_per_phase(trace: Trace) -> bool:
     """
     spans = trace.spans
     has_both = spans.token is not None and spans.phase is not None
-    return has_both and not trace.info.n_passes
+    return has_both and not trace.info.n_passes and not has_ubatches(trace)
 
 
 def tokens_of(trace: Trace) -> Tokens:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Protocol, overload
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
@@ -55,7 +56,7 @@ class LaneKind(IntEnum):
     """What a lane stands for; decides its group, order and drawing."""
 
     TOKEN = 0
-    """Tokens or passes; one span each."""
+    """Tokens, ubatches or passes; one span each."""
     PHASE = 1
     """Prompt / generate (prefill / decode) bands."""
     THREAD = 2
@@ -71,6 +72,8 @@ class LaneKind(IntEnum):
     MEMORY = 7
     COUNTER = 8
     MARKER = 9
+    SEQUENCE = 10
+    """What a sequence (a request of a server) computes; one span per ubatch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,6 +681,9 @@ class Trace:
     parts : the files that were joined into this trace; empty for a single file.
     joins : how well they fitted.
     claims : the file's own words for each access pattern, or None.
+    batch_tokens : what each ubatch of a recording computes; without rows elsewhere.
+        Where it has some, `token` of spans is the number of a ubatch.
+    token_sequences : of which sequences these tokens are.
     residency : what of the model files was in the page cache meanwhile, or None.
     run : of a sidecar alone: what the records of its recording are understood by.
     open_spans : spans of a running program that have begun and not ended; they have
@@ -711,6 +717,8 @@ class Trace:
     residency: Residency | None = None
     open_spans: Spans = field(default_factory=Spans.blank)
     run: Run | None = None
+    batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
+    token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)
 
     def __post_init__(self) -> None:
         if not isinstance(self.lanes, Lanes):  # a plug-in's own tuple
@@ -797,8 +805,9 @@ class Trace:
         tables += (self.accesses, self.flows, self.tensors)
         may_lack = (self.claims, self.residency, self.run)
         there = tuple(table for table in may_lack if table is not None)
+        tokens = (self.batch_tokens, self.token_sequences)
         others = (self.buffers, self.routing, *self.counters, *self.graphs, *there)
-        for table in (*tables, *others):
+        for table in (*tables, *tokens, *others):
             freeze(table)
 
     def check(self) -> list[str]:
@@ -817,6 +826,7 @@ def _check(trace: Trace) -> list[str]:
         "models": len(trace.models),
         "spans": len(spans),
         "patterns": n_patterns,
+        "batch_tokens": len(trace.batch_tokens),
     }
     rows = {"spans": len(spans), "patterns and one more": n_patterns + 1}
     broken: list[str] = []
@@ -831,6 +841,8 @@ def _check(trace: Trace) -> list[str]:
         ("tensors", trace.tensors),
         ("buffers", trace.buffers),
         ("routing", trace.routing),
+        ("batch_tokens", trace.batch_tokens),
+        ("token_sequences", trace.token_sequences),
     ):
         broken += broken_columns(name, table, {"": len(table)}, known)
     broken += broken_columns("accesses", accesses, rows, known)

@@ -166,6 +166,8 @@ def phase_word(trace: Trace, phase: int) -> str:
     """Return the phase as the trace's own people call it; "N/A" where unknown."""
     if phase < 0:
         return NOT_AVAILABLE
+    if phase == Phase.MIXED:
+        return "mixed"
     npu = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
     words = ("prefill", "decode") if npu else ("prompt", "generate")
     return words[Phase(phase)]

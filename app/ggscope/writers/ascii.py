@@ -38,6 +38,7 @@ _MAX_LANES, _MAX_OF_GROUP = 400, 64
 _SHARE_WIDTH = 8
 _TICK_COLUMNS = 16
 _LEFT_OUT = ("Layers", "Ops")
+_OF_PHASES = (LaneKind.PHASE, LaneKind.SEQUENCE)
 _DIGITS = dict(enumerate(string.digits + string.ascii_uppercase))
 _NUMBERED = re.compile(r"(?:layer|token|thread):(\d+)")
 
@@ -190,7 +191,7 @@ def _own_letters(trace: Trace, lane: TimelineLane, columns: Columns) -> list[str
     if lane.kind == LaneKind.TOKEN and s.token is not None:
         tokens = [int(s.token[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
         return [str(token % 10) if token >= 0 else "" for token in tokens]
-    if lane.kind == LaneKind.PHASE and s.phase is not None:
+    if lane.kind in _OF_PHASES and s.phase is not None:
         phases = [int(s.phase[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
         return [Phase(p).name[0] if p >= 0 else "" for p in phases]
     return [""] * len(columns.busy)
@@ -218,7 +219,7 @@ def _shown(
     """Return the categories that occur in any column of a lane that shows them."""
     found: set[int] = set()
     for lane, rows in zip(lanes, pictures, strict=True):
-        if lane.kind in (LaneKind.TOKEN, LaneKind.PHASE):
+        if lane.kind in (LaneKind.TOKEN, *_OF_PHASES):
             continue
         for columns in rows:
             found.update(np.unique(columns.category[columns.busy > 0]).tolist())
@@ -267,8 +268,9 @@ def _legend(
     if any(OTHER in line for line in lines[1:]):
         parts.append(f"{OTHER} others")
     kinds = {lane.kind for lane in lanes}
-    if LaneKind.PHASE in kinds:
-        parts += [f"{phase.name[0]} {phase.name.lower()}" for phase in Phase]
+    if kinds & set(_OF_PHASES):
+        shown_phases = (Phase.PROMPT, Phase.GENERATE)  # no lane of these is mixed
+        parts += [f"{phase.name[0]} {phase.name.lower()}" for phase in shown_phases]
     if LaneKind.TOKEN in kinds:
         parts.append("0-9 last digit of the token")
     parts.append(f"{IDLE} idle")

@@ -21,6 +21,7 @@ from ggscope.model.units import TimeRange, format_count
 _TITLES = {
     LaneKind.TOKEN: "Tokens",
     LaneKind.PHASE: "Tokens",
+    LaneKind.SEQUENCE: "Sequences",
     LaneKind.THREAD: "Threads",
     LaneKind.ENGINE: "Engines",
     LaneKind.GRAPH: "Graphs",

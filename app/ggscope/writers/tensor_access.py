@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ggscope.errors import ExportError
 from ggscope.model.ggml.ops import mark_of
-from ggscope.model.tables import I64, AccessKind, Quality, Space, quality_of
+from ggscope.model.tables import I64, AccessKind, Phase, Quality, Space, quality_of
 from ggscope.model.units import format_count
 from ggscope.readers.tensor.layouts import LAYOUT_256, TensorRecords
 from ggscope.writers.events import Events, ggml_numbers, threads_of_work
@@ -199,7 +199,9 @@ class _Work:
             records["thread"] = self._thread[s.lane[ids]] & 0xFFFF
             records["op"] = np.maximum(self._number[s.op[ids]], 0)
             phase = -1 if s.phase is None else s.phase[ids].astype(np.int64)
-            records["phase"] = np.where(np.asarray(phase) < 0, _NO_PHASE, phase)
+            # The format knows two: what is not all generated is of a prompt.
+            is_generated = np.asarray(phase) == Phase.GENERATE
+            records["phase"] = np.where(np.asarray(phase) < 0, _NO_PHASE, is_generated)
             if self._has_times:
                 length = np.clip(s.end[ids] - s.start[ids], 0, _LONGEST)
                 length[quality_of(s.flags[ids]) == Quality.UNFINISHED] = 0

@@ -23,7 +23,8 @@ _LONGEST_256 = (23, 19)
 _BLOCK = 4096
 _NS_PER_MS = 1_000_000
 _NO_EXPERTS = ',\n      "expert_ids": [],\n      "num_experts": 0'
-_PHASES: Mapping[int, str] = {-1: "null", 0: '"PROMPT"', 1: '"GENERATE"'}
+_PHASES: Mapping[int, str] = {-1: "null", 0: '"PROMPT"', 1: '"GENERATE"', 2: "null"}
+"""Their exporter knows no ubatch with tokens of both."""
 
 
 @dataclass(frozen=True, slots=True)

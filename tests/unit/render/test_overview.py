@@ -65,12 +65,12 @@ def test_one_short_span_is_still_one_row_high() -> None:
     assert (bar_heights(compose_overview(make_overview(trace))) > 0).sum() == 3
 
 
-def test_phases_are_bands_with_names_and_token_counts() -> None:
+def test_phases_are_bands_with_names_and_counts() -> None:
     scene = make_overview(llama_like_trace(tokens=5))
 
     picture = compose_overview(scene)
 
-    assert texts_of(picture) == ["prompt, 1 token", "generate, 4 tokens"]
+    assert texts_of(picture) == ["prompt, 1 pass", "generate, 4 passes"]
     assert len(filled(picture, phase_color(0, scene.theme))) == 1
     assert len(filled(picture, phase_color(1, scene.theme))) == 1
 

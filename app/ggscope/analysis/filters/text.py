@@ -51,6 +51,7 @@ _WORDS: dict[str, dict[str, int]] = {
         "prefill": Phase.PROMPT,
         "generate": Phase.GENERATE,
         "decode": Phase.GENERATE,
+        "mixed": Phase.MIXED,
         "none": -1,
     },
     "spaces": {
@@ -65,7 +66,12 @@ _WORDS: dict[str, dict[str, int]] = {
     "qualities": {quality.word: quality for quality in Quality},
 }
 _SHOWN: dict[str, dict[int, str]] = {
-    "phases": {Phase.PROMPT: "prompt", Phase.GENERATE: "generate", -1: "none"},
+    "phases": {
+        Phase.PROMPT: "prompt",
+        Phase.GENERATE: "generate",
+        Phase.MIXED: "mixed",
+        -1: "none",
+    },
     "spaces": {space: space.word for space in Space},
     "qualities": {quality: quality.word for quality in Quality},
 }

@@ -38,7 +38,7 @@ _CODED_BITS = 10
 """Of the mantissa; with the 63 powers of two just fewer than 2^16 codes."""
 U16 = npt.NDArray[np.uint16]
 _LAST = np.iinfo(np.int64).max
-_BANDS = (LaneKind.TOKEN, LaneKind.PHASE)
+_BANDS = (LaneKind.TOKEN, LaneKind.PHASE, LaneKind.SEQUENCE)
 _BLOCK_ROWS = 1 << 10
 _KEPT_BLOCKS = 32
 

@@ -184,7 +184,7 @@ def _by_phase(trace: Trace) -> Categories:
 
 def phase_names(trace: Trace) -> dict[Phase, str]:
     """Return what the trace calls its phases (prompt/generate, prefill/decode)."""
-    names = {Phase.PROMPT: "prompt", Phase.GENERATE: "generate"}
+    names = {phase: phase.name.lower() for phase in Phase}
     spans = trace.spans
     lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.PHASE))
     if spans.phase is None or not len(lanes):

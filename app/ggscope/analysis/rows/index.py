@@ -23,6 +23,13 @@ from ggscope.analysis.rows.lanes import (
     work_column,
     work_parts,
 )
+from ggscope.analysis.rows.phases import (
+    PhaseBands,
+    bands_of_lane,
+    bands_of_times,
+    bands_of_tokens,
+    tells_ubatches,
+)
 from ggscope.analysis.rows.rows import (
     MAX_ROWS,
     Ids,
@@ -305,11 +312,11 @@ class TraceIndex:
         """Return the ids of the spans of token lanes in time order."""
         return self._cache.get("tokens", lambda: self._ids_of_kind(LaneKind.TOKEN))
 
-    def phase_bands(self) -> tuple[tuple[str, int, TimeRange], ...]:
-        """Return (name, `Phase` or -1, time) of each phase band in time order.
+    def phase_bands(self) -> PhaseBands:
+        """Return the bands of phases in order of time.
 
-        Where no lane shows phases, one band per phase from the first to the last
-        span that is in it; () where the trace knows no phases.
+        Those of a lane of phases; else neighbouring ubatches of one phase; else one
+        band per phase, from the first to the last span that is in it.
         """
         return self._cache.get("phases", self._make_phases)
 
@@ -590,31 +597,24 @@ class TraceIndex:
         ids = np.concatenate([np.zeros(0, _id_dtype(len(trace.spans))), *found])
         return ids[np.lexsort((ids, trace.spans.start[ids]))]
 
-    def _make_phases(self) -> tuple[tuple[str, int, TimeRange], ...]:
+    def _make_phases(self) -> PhaseBands:
         trace, spans = self._trace, self._trace.spans
-        ids = self._ids_of_kind(LaneKind.PHASE).tolist()
-        if ids:
-            return tuple(
-                (
-                    trace.span_name(i),
-                    -1 if spans.phase is None else int(spans.phase[i]),
-                    TimeRange(int(spans.start[i]), int(spans.end[i])),
-                )
-                for i in ids
-            )
-        bands: list[tuple[str, int, TimeRange]] = []
-        grown = self._grown(lambda g: g.phases(trace))
-        if grown is not None:
-            bands += [(p.name.lower(), int(p), time) for p, time in grown.items()]
-            return tuple(sorted(bands, key=lambda band: band[2]))
-        for phase in Phase if spans.phase is not None else ():
-            inside = np.flatnonzero(spans.phase == phase)
-            if len(inside):
-                time = TimeRange(
-                    int(spans.start[inside].min()), int(spans.end[inside].max())
-                )
-                bands.append((phase.name.lower(), int(phase), time))
-        return tuple(sorted(bands, key=lambda band: band[2]))
+        tokens = self.token_spans()
+        ids = self._ids_of_kind(LaneKind.PHASE)
+        if len(ids):
+            return bands_of_lane(trace, ids, tokens)
+        if tells_ubatches(trace):
+            return bands_of_tokens(trace, tokens)
+        times = self._grown(lambda g: g.phases(trace))
+        if times is None:
+            times = {}
+            for phase in Phase if spans.phase is not None else ():
+                inside = np.flatnonzero(spans.phase == phase)
+                if len(inside):
+                    times[phase] = TimeRange(
+                        int(spans.start[inside].min()), int(spans.end[inside].max())
+                    )
+        return bands_of_times(trace, times, tokens)
 
     def _make_places(self) -> I64:
         """Return which of `lanes` shows each lane of the trace, -1 for none."""

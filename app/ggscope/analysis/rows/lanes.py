@@ -25,6 +25,7 @@ COUNTER_HEIGHT = 44
 HEIGHT_FACTORS = (0.5, 8.0)
 """Least and greatest height factor of a lane."""
 PINNED, TOKENS, LAYERS, OPS = "Pinned", "Tokens", "Layers", "Ops"
+SEQUENCES = "Sequences"
 MAX_OPEN_LANES, MAX_OPEN_LAYERS, MAX_OPEN_SPANS = 64, 48, 4_000_000
 FEW_LANES = 256
 """With more open lanes, only those that come into view are made ready."""
@@ -38,6 +39,7 @@ _FAR = 1 << 20
 _KINDS: dict[LaneKind, tuple[int, str, str]] = {
     LaneKind.TOKEN: (0, TOKENS, "token"),
     LaneKind.PHASE: (1, TOKENS, "phase"),
+    LaneKind.SEQUENCE: (1, SEQUENCES, "sequence"),
     LaneKind.THREAD: (2, THREADS, "thread"),
     LaneKind.ENGINE: (3, ENGINES, "engine"),
     LaneKind.GRAPH: (4, GRAPHS, "graph"),

@@ -243,6 +243,14 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
         graphs=(*whole.graphs, *map(move_graph.of, other.graphs)),
         models=(*whole.models, *other.models),
         routing=renumber.joined_routing(whole.routing, move.of(other.routing)),
+        batch_tokens=stacked(whole.batch_tokens, other.batch_tokens),
+        token_sequences=stacked(
+            whole.token_sequences,
+            replace(
+                other.token_sequences,
+                token=other.token_sequences.token + len(whole.batch_tokens),
+            ),
+        ),
         records=_joined_records(whole, other, n_records),
         joins=(*whole.joins, *other.joins),
         claims=_joined_claims(whole, other, move, first_pattern),

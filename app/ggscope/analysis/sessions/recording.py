@@ -163,8 +163,11 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         ),
         models=side.models,
         routing=_routing(trace, spans, rows),
+        batch_tokens=side.batch_tokens,
+        token_sequences=side.token_sequences,
         info=replace(
             trace.info,
+            n_passes=side.info.n_passes or trace.info.n_passes,
             paths=(*trace.info.paths, *side.info.paths),
             producer={**trace.info.producer, **side.info.producer},
         ),

@@ -16,9 +16,10 @@ from ggscope.analysis.workers import chunks, count_values
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, styled, table
 from ggscope.cli.reading import for_each_file, load
+from ggscope.model.batches import token_counts
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.tables import I64, AccessColumns, Array, Space, distinct
-from ggscope.model.tokens import numbers_per_phase
+from ggscope.model.tokens import has_ubatches, numbers_per_phase
 from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace, figure_text
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -148,15 +149,27 @@ def warning_json(warning: ReadWarning) -> dict[str, object]:
     }
 
 
-def _counts(trace: Trace, n_accesses: int) -> dict[str, int]:
+def _counts(trace: Trace, n_accesses: int) -> dict[str, int | None]:
+    """Return how many of everything there are.
+
+    ``tokens`` of a recording are those of its ubatches, which are its ``passes``; what
+    nothing tells of them is None.
+    """
     n_slices = int(np.count_nonzero(trace.tensors.expert >= 0))
+    found = None
+    if has_ubatches(trace):
+        found = token_counts(trace.batch_tokens, trace.token_sequences)
     return {
         "records": trace.info.n_records,
         "spans": len(trace.spans),
         "markers": len(trace.markers),
         "accesses": n_accesses,
         "counters": len(trace.counters),
-        "tokens": _n_tokens(trace),
+        "tokens": _n_tokens(trace) if found is None else found.tokens,
+        "prompt_tokens": None if found is None else found.prompt,
+        "generated_tokens": None if found is None else found.generated,
+        "decodes": None if found is None or found.decodes < 0 else found.decodes,
+        "sequences": None if found is None or found.sequences < 0 else found.sequences,
         "passes": trace.info.n_passes,
         "tensors": _n_tensors(trace) if n_slices else len(trace.tensors),
         "tensor_slices": n_slices,
@@ -407,6 +420,8 @@ def _counts_text(facts: dict[str, Any]) -> str:
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}
         ),
         "buffers": buffers_words(facts),
+        "tokens": _token_words(counts),
+        "passes": _pass_words(counts),
     }
     shown = [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
     if counts["spans"]:
@@ -420,6 +435,29 @@ def _counts_text(facts: dict[str, Any]) -> str:
     experts = experts_words(facts)
     shown += [("experts", experts)] if experts else []
     return _pairs([*shown, *_memory_words(facts)])
+
+
+def _token_words(counts: dict[str, int | None]) -> str:
+    """Return "21 prompt, 7 generated, 2 sequences"; "" where it is not known."""
+    if counts["prompt_tokens"] is None:
+        return ""
+    words = _by_word(
+        {
+            "prompt": counts["prompt_tokens"],
+            "generated": counts["generated_tokens"] or 0,
+        }
+    )
+    n = counts["sequences"] or 0
+    return words + (f", {format_count(n)} sequences" if n > 1 else "")
+
+
+def _pass_words(counts: dict[str, int | None]) -> str:
+    """Return "ubatches of 7 decodes"; "" where these are not known."""
+    if counts["prompt_tokens"] is None:
+        return ""
+    n = counts["decodes"]
+    calls = "" if n is None else f" of {format_count(n)} decode{'s' * (n != 1)}"
+    return f"ubatches{calls}"
 
 
 def _by_word(counts: dict[str, int]) -> str:

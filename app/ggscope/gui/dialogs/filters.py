@@ -89,7 +89,7 @@ MOST_TENSORS = 5_000
 """More names than this are for typing, not for picking."""
 MOST_LISTED = 2_000
 """So many values are listed: a row each of 100,000 stops the window for seconds."""
-_PHASES = {int(Phase.PROMPT): "PROMPT", int(Phase.GENERATE): "GENERATE"}
+_PHASES = {int(phase): phase.name for phase in Phase}
 _SPACES = {
     int(Space.FILE): "DISK (weights)",
     int(Space.BUFFER): "BUFFER (runtime)",

@@ -4,8 +4,7 @@ While it runs its ring tells this, afterwards the sidecar of its recording; both
 the same spans.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import SpanFlag, Spans
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import format_count
+from ggscope.readers.common.ubatches import UbatchTokens, phase_of
 
 FAR = 1 << 61
 """Later times are damage."""
@@ -22,8 +22,8 @@ _MOST_BACKENDS = 1 << 8
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 _MOST_OPEN = 1 << 8
 """Ubatches that are computed at once."""
-_LISTED = 6
-"""So many tokens or positions of a ubatch are in its name."""
+_MOST_HELD = 1 << 16
+"""Spans of the only sequence of a context that wait for another sequence."""
 _KEPT_GRAPHS = 1 << 12
 """Records come soon after their graph began: older graphs are forgotten."""
 
@@ -52,12 +52,24 @@ class _Ubatch:
     n_open: int = 0
 
 
+@dataclass(slots=True)
+class _Sequences:
+    """The sequences of a context: which there are, and spans until there are two.
+
+    A context with one sequence needs no lane for it: its ubatches are all there is.
+    """
+
+    known: set[int] = field(default_factory=set)
+    held: list[tuple[int, int, int, str, int, int]] | None = field(default_factory=list)
+
+
 class RunEvents:
     """Lanes and spans of a run, added to a builder. Times are ticks of its clock.
 
     Attributes
     ----------
     graphs : those that records may name, by their number.
+    n_ubatches : that have begun.
     """
 
     def __init__(self, builder: TraceBuilder) -> None:
@@ -65,7 +77,10 @@ class RunEvents:
         self.graphs: dict[int, RunGraph] = {}
         self._open: dict[int, RunGraph] = {}
         self._ubatches: dict[int, _Ubatch] = {}
-        self._inputs: dict[int, str] = {}
+        self._inputs: dict[int, UbatchTokens] = {}
+        self._contexts: dict[int, int] = {}
+        self._sequences: dict[int, _Sequences] = {}
+        self.n_ubatches = 0
         self._backends: dict[int, str] = {}
         self._n_graphs: dict[int, int] = {}
         self._self_test = ""
@@ -99,8 +114,14 @@ class RunEvents:
         group = _group(slot)
         return self.lane("thread", number, f"thread {index}", LaneKind.THREAD, group)
 
-    def _tokens(self) -> int:
-        return self.lane("tokens", 0, "tokens", LaneKind.TOKEN)
+    def _of_ubatches(self) -> int:
+        return self.lane("ubatches", 0, "ubatches", LaneKind.TOKEN)
+
+    def _of_sequence(self, context: int, sequence: int) -> int:
+        group = (f"Sequences of context {context}",) if context else ("Sequences",)
+        number = context << 16 | sequence
+        name = f"sequence {sequence}"
+        return self.lane("sequence", number, name, LaneKind.SEQUENCE, group)
 
     # -- what happened -----------------------------------------------------
 
@@ -122,13 +143,14 @@ class RunEvents:
         ----------
         nodes : first row of its nodes, and how many they are.
         token : number of its ubatch; -1 where that is not known.
-        phase : 1 = prompt, 2 = generate; others = not known.
+        phase : as a tracer numbers it; that of its ubatch goes before.
         split : number within a computation that is split between backends.
         backend : number of the one that computes it; 0 = not told.
         """
         self.count_graph(backend)
         lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
-        phase = phase - 1 if phase in (1, 2) else -1
+        inputs = self._inputs.get(token)
+        phase = phase_of(phase) if inputs is None else inputs.phase
         name = f"graph · split {split}" if split else "graph"
         graph = RunGraph(*nodes, tick, token, phase, lane, name)
         self._open[number] = graph
@@ -140,7 +162,10 @@ class RunEvents:
             for other, known in list(self._ubatches.items()):
                 if other != token and not known.n_open and known.lane == lane:
                     self._end_ubatch(other)
-            found = self._ubatches.setdefault(token, _Ubatch(tick, tick, phase, lane))
+            found = self._ubatches.get(token)
+            if found is None:
+                found = self._ubatches[token] = _Ubatch(tick, tick, phase, lane)
+                self.n_ubatches += 1
             found.n_open += 1
             if len(self._ubatches) > _MOST_OPEN:  # ends were lost
                 self._end_ubatch(next(iter(self._ubatches)))
@@ -165,40 +190,84 @@ class RunEvents:
             ubatch.n_open -= 1
             ubatch.end = max(ubatch.end, end)
 
-    def add_ubatch(
-        self, number: int, tokens: Sequence[int], positions: Sequence[int]
-    ) -> None:
-        """Note what is put into a ubatch, before its graphs begin.
+    def add_ubatch(self, number: int, tokens: UbatchTokens) -> None:
+        """Note what a ubatch computes, before its graphs begin.
 
-        Parameters
-        ----------
-        tokens : their ids in the model's vocabulary; () where they are not told.
-        positions : of each in its sequence; others than one each are left out.
+        It may be told again while it is computed: the last word counts.
         """
-        if not tokens:
+        if not len(tokens):
             return
-        if len(self._inputs) > _KEPT_GRAPHS:
+        if len(self._inputs) > _KEPT_GRAPHS:  # graphs of the oldest were lost
             for old in list(self._inputs)[: _KEPT_GRAPHS // 2]:
-                del self._inputs[old]
-        n = len(tokens)
-        at = f" at {_listed(positions)}" if len(positions) == n else ""
-        if n == 1:
-            words = f"token {tokens[0]}{at}"
-        else:
-            words = f"{n:,} tokens{at}: {_listed(tokens, has_runs=False)}"
-        self._inputs[number] = words
+                self._put_tokens(old)
+        self._inputs[number] = tokens
 
-    def _name_of(self, number: int) -> str:
-        words = self._inputs.get(number, "")
+    def _name_of(self, number: int, inputs: UbatchTokens | None) -> str:
+        words = "" if inputs is None else inputs.words()
         return f"ubatch {number} · {words}" if words else f"ubatch {number}"
 
     def _end_ubatch(self, number: int) -> None:
         found = self._ubatches.pop(number)
-        name = self._name_of(number)
+        inputs = self._put_tokens(number)
+        phase = found.phase if inputs is None else inputs.phase
+        name = self._name_of(number, inputs)
         self.add(
-            found.begin, found.end, self._tokens(), name, token=number,
-            phase=found.phase,
-        )  # fmt: skip
+            found.begin, found.end, self._of_ubatches(), name, token=number, phase=phase
+        )
+        if inputs is not None:
+            self._add_sequences(number, found, inputs)
+
+    def _put_tokens(self, number: int) -> UbatchTokens | None:
+        """Give the builder the tokens of a ubatch; return them where they are known."""
+        inputs = self._inputs.pop(number, None)
+        if inputs is not None:
+            context = self._context(inputs)
+            table = inputs.table(number, context)
+            self._builder.add_tokens(table, inputs.counts, inputs.sequences)
+        return inputs
+
+    def _context(self, inputs: UbatchTokens) -> int:
+        return self._contexts.setdefault(inputs.context, len(self._contexts))
+
+    def _add_sequences(
+        self, number: int, ubatch: _Ubatch, inputs: UbatchTokens
+    ) -> None:
+        """Add a span for each sequence of a ubatch, on a lane of its own."""
+        context = self._context(inputs)
+        of_context = self._sequences.setdefault(context, _Sequences())
+        rows = np.repeat(np.arange(len(inputs)), inputs.counts)
+        for sequence in np.unique(inputs.sequences).tolist():
+            mine = rows[inputs.sequences == sequence]
+            phases = np.unique(inputs.phases[mine])
+            phase = int(phases[0]) if len(phases) == 1 else -1
+            span = (
+                ubatch.begin, ubatch.end, sequence, inputs.words(mine), number, phase
+            )  # fmt: skip
+            of_context.known.add(sequence)
+            if of_context.held is None:
+                self._add_sequence(context, *span)
+            else:
+                of_context.held.append(span)
+        if of_context.held is None or len(of_context.known) < 2:
+            if of_context.held is not None:
+                del of_context.held[:-_MOST_HELD]
+            return
+        held, of_context.held = of_context.held, None
+        for span in held:
+            self._add_sequence(context, *span)
+
+    def _add_sequence(
+        self,
+        context: int,
+        begin: int,
+        end: int,
+        sequence: int,
+        name: str,
+        token: int,
+        phase: int,
+    ) -> None:
+        lane = self._of_sequence(context, sequence)
+        self.add(begin, end, lane, name, token=token, phase=phase)
 
     def count_graph(self, backend: int) -> None:
         """Count a graph for the one that computes it; 0 = not told."""
@@ -252,6 +321,8 @@ class RunEvents:
         self._open.clear()
         for number in list(self._ubatches):
             self._end_ubatch(number)
+        for number in list(self._inputs):
+            self._put_tokens(number)
         self.put()
 
     # -- spans one by one --------------------------------------------------
@@ -295,9 +366,9 @@ class RunEvents:
             (g.begin, g.lane, g.name, g.token, g.phase) for g in self._open.values()
         ]
         if self._ubatches:
-            lane = self._tokens()
+            lane = self._of_ubatches()
             found += [
-                (u.begin, lane, self._name_of(i), i, u.phase)
+                (u.begin, lane, self._name_of(i, self._inputs.get(i)), i, u.phase)
                 for i, u in self._ubatches.items()
             ]
         if not found:
@@ -318,12 +389,3 @@ class RunEvents:
 
 def _group(slot: int) -> tuple[str, ...]:
     return (f"Context {slot}",) if slot else ()
-
-
-def _listed(numbers: Sequence[int], *, has_runs: bool = True) -> str:
-    """Return the first of some numbers, or all of those that follow each other."""
-    first, n = numbers[0], len(numbers)
-    if has_runs and n > 2 and list(numbers) == list(range(first, first + n)):
-        return f"{first}–{first + n - 1}"
-    more = ", …" if n > _LISTED else ""
-    return ", ".join(map(str, numbers[:_LISTED])) + more

@@ -29,6 +29,7 @@ from ggscope.readers.common.run_definitions import (
     Definitions,
 )
 from ggscope.readers.common.run_events import FAR, HOST_NAMES, RunEvents, RunGraph
+from ggscope.readers.common.ubatches import MOST_SEQUENCES, N_PHASES, ubatch_tokens
 from ggscope.readers.recording import INFO
 from ggscope.readers.recording.columns import (
     Budget,
@@ -187,7 +188,8 @@ class _Sidecar:
         found = builder.snapshot(
             _with_facts(info, self._facts, told, len(self._graphs))
         )
-        return replace(found, run=run)
+        passes = replace(found.info, n_passes=self._events.n_ubatches)
+        return replace(found, run=run, info=passes)
 
     # -- values that may be anything ---------------------------------------
 
@@ -450,21 +452,18 @@ class _Sidecar:
             end = self._tick(item.get("end"))
             if end is not None:
                 moments.append((max(end, begin), number, 1, item))
+        ubatches: dict[int, dict[str, Any]] = {}
         for item in self._items("ubatches"):
-            tick = self._tick(item.get("time"))
             number = _whole(item.get("ubatch"), 1 << 31)
-            if tick is None or number is None:
+            if number is None:
                 self._doubt("ubatches")
             else:
-                moments.append((tick, number, 2, item))
+                ubatches[number] = item
         moments.sort(key=lambda moment: moment[:3])
         last = 0
         for i, (tick, number, kind, item) in enumerate(moments):
             if not i % _LOOK_EVERY:
                 self._check()
-            if kind == 2:
-                self._ubatch(number, item)
-                continue
             last = max(last, tick)
             if kind == 1:
                 self._events.end_graph(number, tick)
@@ -473,7 +472,9 @@ class _Sidecar:
                     self._graphs[number] = (begun[0], tick)
                 continue
             ubatch = _whole(item.get("ubatch"), 1 << 31)
-            phase = _whole(item.get("phase"), 3)
+            if ubatch in ubatches:  # before its first graph
+                self._ubatch(ubatch, ubatches.pop(ubatch))
+            phase = _whole(item.get("phase"), N_PHASES)
             slot = _whole(item.get("slot"), _MOST_SLOTS)
             build = _or(_whole(item.get("build"), _U32), -1)
             graph = self._events.begin_graph(
@@ -487,6 +488,8 @@ class _Sidecar:
                 backend=_whole(item.get("backend_number"), _U32) or 0,
             )
             self._graphs[number] = (graph, FAR)
+        for number, item in ubatches.items():  # their graphs are not told
+            self._ubatch(number, item)
         self._events.finish(last)
 
     def _backends(self) -> None:
@@ -526,15 +529,21 @@ class _Sidecar:
         )
 
     def _ubatch(self, number: int, item: dict[str, Any]) -> None:
-        listed = [item.get("tokens", []), item.get("positions", [])]
-        if all(
-            isinstance(part, list)
-            and all(type(x) is int and abs(x) < 1 << 31 for x in part)
-            for part in listed
-        ):
-            self._events.add_ubatch(number, *listed)
-        else:
+        tokens, positions = (item.get(key, []) for key in ("tokens", "positions"))
+        phase = _whole(item.get("phase", 0), N_PHASES)
+        if phase is None or not (_are_numbers(tokens) and _are_numbers(positions)):
             self._doubt("ubatches")
+            return
+        if item.get("phases") is None:
+            self._events.add_ubatch(number, ubatch_tokens(tokens, positions, phase))
+            return
+        found = _rows_of_ubatch(item)
+        if found is None:
+            self._doubt("ubatches")
+            return
+        self._events.add_ubatch(
+            number, ubatch_tokens(tokens, positions, phase, **found)
+        )
 
     def _run(self, n_records: int, lane_of: Mapping[int, int]) -> Run:
         numbers = sorted(self._graphs)
@@ -602,6 +611,47 @@ def _with_facts(
         begun = datetime.fromtimestamp(real // 10**9, UTC)
         producer["began"] = begun.isoformat(" ", "seconds")
     return replace(info, producer=producer, n_records=n)
+
+
+def _rows_of_ubatch(item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what is told of each token of a ubatch; None where that cannot be."""
+    phases, outputs = item["phases"], item.get("outputs")
+    sequences, counts = item.get("sequences", []), item.get("sequence_counts")
+    if not _are_numbers(phases, N_PHASES - 1):
+        return None
+    if not _are_numbers(sequences, MOST_SEQUENCES - 1):
+        return None
+    n = len(phases)
+    if counts is None:
+        counts = [1] * n if sequences else [0] * n
+    if not _are_numbers(counts, _U16) or (len(counts), sum(counts)) != (
+        n,
+        len(sequences),
+    ):
+        return None
+    is_output = None
+    if outputs is not None:
+        if not _are_numbers(outputs, n - 1):
+            return None
+        is_output = np.zeros(n, np.bool_)
+        is_output[outputs] = True
+    owner = _whole(item.get("owner"), _U64) or _whole(item.get("context"), _U64) or 0
+    return {
+        "phases": phases,
+        "outputs": is_output,
+        "counts": counts,
+        "sequences": sequences,
+        "context": owner,
+        "decode": _or(_whole(item.get("decode"), _U32), -1),
+    }
+
+
+def _are_numbers(value: object, most: int | None = None) -> bool:
+    """Tell whether it is a list of numbers of 32 bits, of 0 to `most` where given."""
+    if not isinstance(value, list) or not all(type(x) is int for x in value):
+        return False
+    low, high = (-(1 << 31), (1 << 31) - 1) if most is None else (0, most)
+    return not value or (low <= min(value) and max(value) <= high)
 
 
 def _whole(value: object, limit: int) -> int | None:

@@ -47,6 +47,7 @@ _STYLES = {
     LaneKind.GRAPH: RowStyle.NEUTRAL,
     LaneKind.TOKEN: RowStyle.TOKEN,
     LaneKind.PHASE: RowStyle.PHASE,
+    LaneKind.SEQUENCE: RowStyle.PHASE,
     LaneKind.STALL: RowStyle.STALL,
 }
 WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)

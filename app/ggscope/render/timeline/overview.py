@@ -210,10 +210,9 @@ def _bars(
 def _phases(scene: OverviewScene, time: TimeScale) -> list[Batch]:
     """Return the band at the top that says prompt or generate."""
     bands = scene.index.phase_bands()
-    start = np.array([span.start for _, _, span in bands], np.int64)
-    end = np.array([span.end for _, _, span in bands], np.int64)
-    fill = np.array([phase_color(p, scene.theme) for _, p, _ in bands], np.uint32)
-    x0, x1 = time.xs(start), time.xs(end)
+    codes, which = np.unique(bands.phase, return_inverse=True)
+    fills = np.array([phase_color(p, scene.theme) for p in codes.tolist()], np.uint32)
+    x0, x1, fill = time.xs(bands.start), time.xs(bands.end), fills[which]
     rects = RectList()
     rects.add(x0, np.maximum(x1, x0 + 1), 0.0, BAND_PX, fill)
     return rects.batch()
@@ -225,17 +224,11 @@ def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
         return []
     theme, y = scene.theme, BAND_PX + 9
     plates, texts = RectList(), TextList()
-    tokens = np.sort(scene.index.trace.spans.start[scene.index.token_spans()])
     bands = scene.index.phase_bands()
-    places = time.xs(np.array([(span.start, span.end) for _, _, span in bands]))
-    for (name, _, span), (x0, x1) in zip(
-        bands, places.reshape(-1, 2).tolist(), strict=True
-    ):
-        if x1 - x0 < _NAME_PX or len(texts) == _MAX_NAMES:
-            continue
-        low, high = np.searchsorted(tokens, [span.start, span.end], "left").tolist()
-        n = high - low
-        words = f"{name}, {n:,} token" + ("" if n == 1 else "s") if n else name
+    left, right = time.xs(bands.start), time.xs(bands.end)
+    roomy = np.flatnonzero(right - left >= _NAME_PX)[:_MAX_NAMES]
+    for i in roomy.tolist():
+        x0, x1, words = float(left[i]), float(right[i]), bands.words(i)
         plates.add(
             x0,
             x0 + min(len(words) * 6.0 + 8, x1 - x0),

@@ -48,6 +48,7 @@ _SCAN = 1 << 20
 _NOT_LISTED = (
     LaneKind.TOKEN,
     LaneKind.PHASE,
+    LaneKind.SEQUENCE,
     LaneKind.MARKER,
     LaneKind.COUNTER,
     LaneKind.MEMORY,
