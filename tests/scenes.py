@@ -14,6 +14,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, TextBatch
 from ggscope.render.theme import theme
 from ggscope.render.timeline.scene import OverviewScene, TimelineScene
+from wait_traces import random_waits
 
 
 def make_scene(
@@ -61,6 +62,14 @@ def npu_scene(look: str = "light", scale: float = 1.0) -> TimelineScene:
     return make_scene(
         npu_like_trace(), look=look, scale=scale, width=900, height=560,
         visible=TimeRange(1_900, 7_300), absolute=True,
+    )  # fmt: skip
+
+
+def wait_scene(look: str = "dark", scale: float = 1.0) -> TimelineScene:
+    """Return threads that work, wait and idle."""
+    return make_scene(
+        random_waits(3, 900), look=look, scale=scale, width=900, height=300,
+        visible=TimeRange(2_000, 14_000),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from ggscope.render.gl.base import current_renderer, is_software
 from ggscope.render.gl.painter import GlPainter
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
-from scenes import busy_scene, npu_scene, overview_scene, without_texts
+from scenes import busy_scene, npu_scene, overview_scene, wait_scene, without_texts
 
 pytestmark = pytest.mark.gl
 
@@ -129,7 +129,8 @@ def test_timeline_gl_and_qpainter_agree(
     painter = GlPainter()
     painter.initialize()
 
-    for scene in (busy_scene(look, scale), npu_scene(look, scale)):
+    for make in (busy_scene, npu_scene, wait_scene):
+        scene = make(look, scale)
         picture = without_texts(compose_timeline(scene))
         by_gl = drawn_by_gl(painter, picture)
         by_qpainter = render_image(picture)

@@ -287,6 +287,7 @@ class Document(QWidget):
         self._waiting_page: WaitingPage | None = None
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
+        self.session.set_shows_waits(settings.drawing.shows_waits)
         self.session.set_only_range(settings.tables.only_range)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
@@ -832,6 +833,7 @@ class Document(QWidget):
         if topic == "drawing":
             self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
             self.session.set_shows_stalls(self._settings.drawing.shows_stalls)
+            self.session.set_shows_waits(self._settings.drawing.shows_waits)
 
     def _on_only_range(self, only: bool) -> None:
         self._settings.change("tables", only_range=only)

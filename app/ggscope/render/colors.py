@@ -295,6 +295,8 @@ class Sign(Enum):
     LINE = 1
     DASHES = 2
     FRAME = 3
+    BAND = 4
+    """A field that is lower than others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,6 +209,10 @@ def _sign(entry: Entry, x: float, y: float, theme: Theme) -> list[Batch]:
         lines.add(x, y, x + _SWATCH, y, entry.color)
         return lines.batch()
     rects = RectList()
+    if entry.sign is Sign.BAND:
+        low = half * 0.4
+        rects.add(x, x + _SWATCH, y - low, y + low, entry.color)
+        return rects.batch()
     if entry.sign is Sign.FRAME:
         rects.add(x, x + _SWATCH, y - half, y + half, theme.pane, entry.color)
         return rects.batch()

@@ -77,6 +77,7 @@ class Session(QObject):
     said = Signal(object)  # str: what a command did, for the status strip
     absolute_time_changed = Signal(object)  # bool
     stalls_shown_changed = Signal(object)  # bool
+    waits_shown_changed = Signal(object)  # bool
     cursor_changed = Signal(object)  # tick under the mouse | None
     reveal_requested = Signal(object)  # span id: scroll it into view
     lane_reveal_requested = Signal(object)  # lane key: scroll it into view
@@ -117,6 +118,7 @@ class Session(QObject):
         self._marked_last = False
         self._absolute = False
         self._shows_stalls = True
+        self._shows_waits = True
         self._cursor: int | None = None
         self._tokens: TokenTimes | None = None
         self._queries = Queries(self)
@@ -619,6 +621,17 @@ class Session(QObject):
         if shows != self._shows_stalls:
             self._shows_stalls = shows
             self.stalls_shown_changed.emit(shows)
+
+    @property
+    def shows_waits(self) -> bool:
+        """Whether the waits behind ops are drawn."""
+        return self._shows_waits
+
+    def set_shows_waits(self, shows: bool) -> None:
+        """Draw the waits behind ops, or leave them out."""
+        if shows != self._shows_waits:
+            self._shows_waits = shows
+            self.waits_shown_changed.emit(shows)
 
     # -- bookmarks ---------------------------------------------------------
 

@@ -73,6 +73,7 @@ class Drawing:
     renderer: Renderer = "auto"
     wheel: WheelMode = "scroll"
     shows_stalls: bool = True
+    shows_waits: bool = True
     keys_by_place: bool = False
     gpu_mib: int = 1536
 

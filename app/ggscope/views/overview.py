@@ -65,6 +65,7 @@ class OverviewView(PaintedView):
             (session.search_changed, self.repaint_picture),
             (session.bookmarks_changed, self.repaint_picture),
             (session.color_by_changed, self.invalidate),
+            (session.waits_shown_changed, self.invalidate),
             (session.mask_changed, self._on_mask_changed),
         )
 
@@ -130,6 +131,7 @@ class OverviewView(PaintedView):
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
             mask=session.mask,
             mask_token=None if session.mask is None else self._n_masks,
+            show_waits=session.shows_waits,
         )
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:

@@ -41,7 +41,7 @@ from ggscope.analysis.rows.rows import (
     merged_order,
     stack,
 )
-from ggscope.analysis.rows.waits import Waits
+from ggscope.analysis.rows.waits import Gap, Waits, gap_at
 from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Array, Phase, SpanFlag
@@ -424,6 +424,20 @@ class TraceIndex:
         """Return the span that covers `tick` in a row, or None."""
         rows = self.rows(key)
         return rows[row].at(tick) if 0 <= row < len(rows) else None
+
+    def wait_at(self, key: str, row: int, tick: int) -> int | None:
+        """Return the span of a row whose wait covers `tick`, or None."""
+        waits = self.waits(key)
+        if not 0 <= row < len(waits):
+            return None
+        return waits[row].at(self.rows(key)[row], tick)
+
+    def gap_at(self, key: str, row: int, tick: int) -> Gap | None:
+        """Return the idle time between two spans of a row that holds `tick`."""
+        rows, waits = self.rows(key), self.waits(key)
+        if not 0 <= row < len(rows):
+            return None
+        return gap_at(rows[row], waits[row] if waits else None, tick)
 
     def nearest_span(
         self, key: str, row: int, tick: int, max_distance_ticks: int

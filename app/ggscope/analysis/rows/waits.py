@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.rows.rows import Row
 from ggscope.model.tables import I64, NO_WAIT
+from ggscope.model.units import TimeRange
 
 WAIT_STEP = 64
 """Waits are summed up before every so many spans: an eighth of a byte per span."""
@@ -48,5 +49,35 @@ class Waits:
         i = int(np.searchsorted(row.start, tick, "right")) - 1
         if i < 0 or tick < int(row.end[i]):
             return None
-        wait = int(self.behind(row, np.array([i]))[0])
-        return int(row.id[i]) if tick < int(row.end[i]) + wait else None
+        end = int(row.end[i]) + self.behind_one(row, i)
+        return int(row.id[i]) if tick < end else None
+
+    def behind_one(self, row: Row, position: int) -> int:
+        """Return how long is waited behind the span at a position."""
+        return int(self.behind(row, np.array([position]))[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Idle time in a row: neither a span nor the wait behind one.
+
+    Attributes
+    ----------
+    before, after : ids of the spans around it.
+    """
+
+    time: TimeRange
+    before: int
+    after: int
+
+
+def gap_at(row: Row, waits: Waits | None, tick: int) -> Gap | None:
+    """Return the gap between two spans of a row that holds `tick`, or None."""
+    i = int(np.searchsorted(row.start, tick, "right")) - 1
+    if not 0 <= i < len(row) - 1:
+        return None
+    begin = int(row.end[i]) + (0 if waits is None else waits.behind_one(row, i))
+    stop = int(row.start[i + 1])
+    if not begin <= tick < stop:
+        return None
+    return Gap(TimeRange(begin, stop), int(row.id[i]), int(row.id[i + 1]))

@@ -385,6 +385,7 @@ _VIEW = (
         Command("view.detailed", "Detailed rows", "T", TRACE, lambda w: w.toggle_detailed()),
         _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
         _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
+        _switch("view.waits", "Show waits", "Shift+W", "drawing", "shows_waits"),
     ),
     *_menu(
         "View/Zoom",

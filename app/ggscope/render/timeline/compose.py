@@ -61,6 +61,7 @@ from ggscope.render.timeline.scene import (
     TimeScale,
     spans_on,
 )
+from ggscope.render.timeline.waits import wait_color
 
 HEAD_PAD = 10.0
 _TRIANGLE_PX = 7.0
@@ -680,6 +681,8 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     has_stalls = scene.show_stalls and any(lane.overlay for lane in lanes)
     if has_stalls or RowStyle.STALL in styles:
         entries.append(Entry("stalls", stall_color(theme), pattern=Pattern.HATCH))
+    if scene.show_waits and any(scene.index.waits(lane.key) for lane in lanes):
+        entries.append(Entry("waiting", wait_color(theme), Sign.BAND))
     if any(lane.kind in WORK_KINDS and not lane.thin for lane in lanes):
         entries.append(Entry("idle", theme.idle, pattern=Pattern.FAINT_HATCH))
     entries += _doubt_entries(scene, lanes)

@@ -71,6 +71,7 @@ def timeline_figure(
     marked: MarkedRange | None = None,
     notes: Notes = (),
     stalls: bool = True,
+    waits: bool = True,
     absolute: bool = False,
     look: Look = Look(),  # noqa: B008 - frozen
 ) -> Figure:
@@ -89,6 +90,7 @@ def timeline_figure(
     selection, marked : drawn where the figure is to be as seen.
     notes : name and range of bookmarks; drawn where the figure is to be as seen.
     stalls : whether stalls are hatched over the lanes.
+    waits : whether the waits behind ops are drawn.
 
     Notes
     -----
@@ -116,6 +118,7 @@ def timeline_figure(
             mask_token=id(mask),
             absolute=absolute,
             show_stalls=stalls,
+            show_waits=waits,
             is_figure=True,
         )
         if look.seen:
@@ -160,6 +163,8 @@ def timeline_figure(
         options["absolute"] = True
     if not stalls:
         options["stalls"] = False
+    if not waits:
+        options["waits"] = False
     if lanes is not None:
         options["lanes"] = list(lanes)
     seen: dict[str, object] = {}

@@ -30,11 +30,12 @@ from ggscope.render.theme import mix, with_alpha
 from ggscope.render.timeline.compose import cover, pending_strip
 from ggscope.render.timeline.marks import hit_columns
 from ggscope.render.timeline.scene import OverviewScene, TimeScale
+from ggscope.render.timeline.waits import wait_color, waiting_share
 
 BAND_PX = 4.0
 _HIT_PX = 6.0
 _TEXT_SIZE = 9.5
-_BAR_STRENGTH = 0.8
+_BAR_STRENGTH, _WAIT_STRENGTH = 0.8, 0.5
 _MAX_KEPT = 8
 _MAX_NAMES = 40
 _NAME_PX = 44.0
@@ -49,10 +50,13 @@ class Skyline:
     busy : float64[px], mean over all working lanes (threads, engines), 0..1.
     category : int32[px], that of the busiest lane, -1 = idle. Of very many lanes
         that which takes most of the time in all of them.
+    waiting : float64[px], mean share of waiting over the same lanes; of very many
+        lanes 0.
     """
 
     busy: npt.NDArray[np.float64]
     category: npt.NDArray[np.int32]
+    waiting: npt.NDArray[np.float64]
 
 
 _kept: WeakKeyDictionary[TraceIndex, dict[Any, Any]] = WeakKeyDictionary()
@@ -71,7 +75,7 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
     """
     time = TimeScale(scene.index.trace.extent, 0, scene.width, scene.scale)
     look = (scene.width, scene.height, scene.scale, scene.theme)
-    key = ("still", look, scene.color_by, scene.mask_token)
+    key = ("still", look, scene.color_by, scene.mask_token, scene.show_waits)
     still = _remembered(scene, key, lambda: tuple(_still(scene, time)))
     bottom = time.snap(scene.height - 1)
     batches = (*still, *_marks(scene, time, bottom), *_window(scene, time))
@@ -141,7 +145,7 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         return _skyline_of_many(scene, time, index.lanes.lane_id[chosen])
     lanes = [index.lanes[i] for i in chosen.tolist()]
     n = time.n_columns
-    total, most = np.zeros(n), np.zeros(n)
+    total, most, waiting = np.zeros((3, n))
     category = np.full(n, -1, np.int32)
     rows: list[RowColumns] = []
     for lane in lanes:
@@ -153,10 +157,12 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
         rows += [columns[index.work_row(lane.key)]] if columns else []
     for picture in query_many(rows, time.edges):
         total += picture.busy
+        waiting += waiting_share(picture, time.edges)
         better = picture.busy > most
         most[better] = picture.busy[better]
         category[better] = picture.category[better]
-    return Skyline(total / max(len(lanes), 1), category)
+    n_lanes = max(len(lanes), 1)
+    return Skyline(total / n_lanes, category, waiting / n_lanes)
 
 
 def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Skyline:
@@ -186,7 +192,8 @@ def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Sky
     ticks = (ticks + np.cumsum(steps, axis=1) * width)[:, :n]
     busy = ticks.sum(axis=0)
     category = np.where(busy > 0, ticks.argmax(axis=0), -1).astype(np.int32)
-    return Skyline(busy / np.maximum(width[:n], 1) / len(lanes), category)
+    busy = busy / np.maximum(width[:n], 1) / len(lanes)
+    return Skyline(busy, category, np.zeros(n))
 
 
 def _bars(
@@ -202,6 +209,10 @@ def _bars(
     solid = rgb | np.uint32(round(255 * _BAR_STRENGTH) << 24)
     level = np.arange(n_rows, 0, -1)[:, None]
     pixels = np.where(level <= height, solid, np.uint32(0))
+    if scene.show_waits and sky.waiting.any():
+        both = np.ceil((sky.busy + sky.waiting) * n_rows).astype(np.int64)
+        pale = np.uint32(with_alpha(wait_color(theme), _WAIT_STRENGTH))
+        pixels = np.where((level > height) & (level <= both), pale, pixels)
     y0 = (top + np.arange(n_rows) / scene.scale).astype(np.float32)
     y1 = (top + np.arange(1, n_rows + 1) / scene.scale).astype(np.float32)
     return [ImageBatch(pixels, time.x0, time.x1, y0, y1)]

@@ -46,6 +46,12 @@ from ggscope.render.timeline.scene import (
     TimelineScene,
     TimeScale,
 )
+from ggscope.render.timeline.waits import (
+    wait_band,
+    wait_color,
+    wait_pixels,
+    waiting_share,
+)
 
 LABEL_SIZE = 11.5
 """Of the names of spans, pixels per em."""
@@ -259,10 +265,23 @@ def filled_runs(columns: list[Columns], numbers: I64) -> Runs:
 
 
 def empty_runs(columns: list[Columns], numbers: I64) -> Runs:
-    """Return the runs of columns that hold nothing."""
-    n = len(columns[0].count)
-    idle = np.zeros((len(columns), n + 1), np.bool_)
-    idle[:, 1:] = np.stack([found.count for found in columns]) == 0
+    """Return the runs of columns that hold nothing: neither spans nor waits."""
+    return marked_runs(np.stack([_is_empty(found) for found in columns]), numbers)
+
+
+def _is_empty(columns: Columns) -> npt.NDArray[np.bool_]:
+    """Tell which columns hold neither work nor waits."""
+    empty: npt.NDArray[np.bool_] = columns.count == 0
+    if columns.waited_ticks is not None:
+        empty &= columns.waited_ticks == 0
+    return empty
+
+
+def marked_runs(marks: npt.NDArray[np.bool_], numbers: I64) -> Runs:
+    """Return the runs of marked columns, bool[rows, columns], of rows `numbers`."""
+    n_rows, n = marks.shape
+    idle = np.zeros((n_rows, n + 1), np.bool_)
+    idle[:, 1:] = marks
     # The False column at the left of each row ends the last gap of the row
     # before, so begins and ends alternate over the whole picture.
     flat = np.append(idle.ravel(), False)
@@ -341,6 +360,8 @@ class RowsDraft:
         scene = self._scene
         if scene.holder is None or style is RowStyle.PHASE:
             return None
+        if columns.waits is not None:
+            return None  # which no shader finds
         if "spans" in self._trace.pending:
             return None  # the next snapshot brings other rows
         in_hues = style is RowStyle.CATEGORY and not ghost
@@ -370,6 +391,7 @@ class RowsDraft:
         return [
             *self._idle(y0, y1),
             *self._ghosts(y0, y1),
+            *self._waits(y0, y1),
             *self._image(y0, y1, self._edge_columns(plain, fill)),
             *self._boxes(plain, fill),
             *self._doubts(plain),
@@ -399,6 +421,41 @@ class RowsDraft:
         ghosts = [row.ghost for row in self._rows if row.ghost]
         one_hue: list[int | None] = [self._neutral] * len(ghosts)
         return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, GHOST)
+
+    def _waits(self, y0: Array, y1: Array) -> list[Batch]:
+        """Return the waits behind the spans, under their columns.
+
+        Where figures keep shapes, waits that are wide are shapes there.
+        """
+        rows = [
+            (i, row.shown)
+            for i, row in enumerate(self._rows)
+            if isinstance(row.shown, Columns) and row.shown.waited_ticks is not None
+        ]
+        if not self._scene.show_waits or not rows:
+            return []
+        numbers = np.array([i for i, _ in rows])
+        waiting = np.stack(
+            [waiting_share(found, self._time.edges) for _, found in rows]
+        )
+        busy = np.stack([found.busy for _, found in rows])
+        color = wait_color(self._theme)
+        top, bottom = wait_band(y0, y1, self._time.scale)
+        place = self._place(numbers, top, bottom)
+        batches: list[Batch] = [ImageBatch(wait_pixels(waiting, busy, color), *place)]
+        if self._scene.holder is not None:
+            return batches  # a screen, which has no use for shapes
+        runs = marked_runs(waiting >= 1.0, numbers)
+        wide = runs.take(runs.stop - runs.first >= BOX_PX * self._time.scale)
+        shapes = RectList()
+        shapes.add(
+            self._time.column_x(wide.first),
+            self._time.column_x(wide.stop),
+            top[wide.row],
+            bottom[wide.row],
+            color,
+        )
+        return [*batches, *shapes.batch(clip=self._clip, echo=True)]
 
     def _one_hue(self, style: RowStyle) -> int | None:
         """Return the colour of all folded columns of a row, None if they differ."""

@@ -117,6 +117,7 @@ class TimelineScene:
     bookmarks: tuple[tuple[str, TimeRange], ...] = ()
     absolute: bool = False
     show_stalls: bool = True
+    show_waits: bool = True
     flash_lane: str = ""
     is_figure: bool = False
     lit: LitSpans | None = None
@@ -141,6 +142,7 @@ class OverviewScene:
     bookmarks: tuple[tuple[str, TimeRange], ...] = ()
     mask: npt.NDArray[np.bool_] | None = None
     mask_token: object = None
+    show_waits: bool = True
 
 
 class TimeScale:

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneState
+from ggscope.analysis.rows.waits import Gap
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
@@ -25,12 +26,20 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.render.timeline.compose import unknown_range
-from ggscope.render.timeline.lanes import BYTE_UNITS, format_value
+from ggscope.render.timeline.lanes import BYTE_UNITS, WORK_KINDS, format_value
 from ggscope.session.session import Session
 from ggscope.text import Html, html, join_html, markdown_row, tsv_text
 from ggscope.views.base.gestures import CanvasGestures, Turn
 from ggscope.views.base.plain import add_action, copy_name, copy_text
-from ggscope.words.spans import Fact, span_facts, time_text, tooltip_text
+from ggscope.words.spans import (
+    Fact,
+    gap_text,
+    span_facts,
+    time_text,
+    tooltip_text,
+    wait_of,
+    wait_text,
+)
 
 if TYPE_CHECKING:
     from ggscope.views.timeline.view import Prepared, TimelineView
@@ -38,6 +47,10 @@ if TYPE_CHECKING:
 
 _REACH_PX = 3.0
 """So far away a span is still found: most are narrower than a mouse can point."""
+_WIDE_PX, _NEAR_PX = 6.0, 1.0
+"""Beside a wait that is wider than the first, only spans so near are."""
+_LEAST_GAP_PX = 8.0
+"""Narrower gaps are not hatched: a click there is one beside everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,8 @@ class Hit:
     row : row number inside the lane, -1 between rows.
     span : id of the span there, -1 for none.
     in_header : whether the point is over the lane headers.
+    is_wait : whether it is the wait behind `span` that lies there.
+    gap : the idle time there, of lanes that work.
     """
 
     tick: int
@@ -59,14 +74,23 @@ class Hit:
     span: int = -1
     in_header: bool = False
     on_axis: bool = False
+    is_wait: bool = False
+    gap: Gap | None = None
 
 
 def hit_in_lane(
-    index: TraceIndex, box: LaneBox, y: float, tick: int, ticks_per_px: float
+    index: TraceIndex,
+    box: LaneBox,
+    y: float,
+    tick: int,
+    ticks_per_px: float,
+    *,
+    has_waits: bool = True,
 ) -> Hit:
     """Return what lies at (tick, y) of a lane's box, `y` in the lane area.
 
-    No span is found where spans are still to be read: they are covered.
+    No span is found where spans are still to be read: they are covered. `has_waits` :
+    whether waits are shown.
     """
     row, lane = row_at(box, y - box.y), box.lane
     unknown = unknown_range(index.trace)
@@ -74,10 +98,23 @@ def hit_in_lane(
     if lane is None or row < 0 or lane.counter >= 0 or is_covered:
         return Hit(tick, box, row)
     found = index.span_at(lane.key, row, tick)
-    if found is None:
-        reach = int(_REACH_PX * ticks_per_px) + 1
-        found = index.nearest_span(lane.key, row, tick, reach)
-    return Hit(tick, box, row, -1 if found is None else int(found))
+    if found is not None:
+        return Hit(tick, box, row, found)
+    waiting = index.wait_at(lane.key, row, tick)
+    reach_px = _REACH_PX
+    if waiting is not None and has_waits:
+        wait = wait_of(index.trace, waiting)
+        reach_px = _NEAR_PX if wait > _WIDE_PX * ticks_per_px else _REACH_PX
+    reach = int(reach_px * ticks_per_px) + 1
+    found = index.nearest_span(lane.key, row, tick, reach)
+    if found is not None:
+        return Hit(tick, box, row, found)
+    if waiting is not None:
+        span = waiting if has_waits else -1
+        return Hit(tick, box, row, span, is_wait=has_waits)
+    is_work = lane.kind in WORK_KINDS and not lane.thin
+    gap = index.gap_at(lane.key, row, tick) if is_work else None
+    return Hit(tick, box, row, gap=gap)
 
 
 def row_at(box: LaneBox, y: float) -> int:
@@ -100,6 +137,10 @@ def tooltip_for(
     unknown = unknown_range(prepared.index.trace)
     if unknown is not None and unknown.contains(hit.tick):
         return _unknown_text(trace)
+    if hit.span >= 0 and hit.is_wait:
+        return wait_tip(trace, hit.span, absolute=session.absolute_time)
+    if hit.gap is not None:
+        return gap_tip(trace, hit.gap, absolute=session.absolute_time)
     if hit.span >= 0:
         head = _folded_text(prepared, session, hit, ticks_per_px)
         first, *lines = tooltip_text(
@@ -137,11 +178,29 @@ def _folded_text(
     count = int(columns.count[0])
     if count <= 1:
         return Html()
+    told = f"busy {format_share(float(columns.busy[0]))}"
+    if columns.waited_ticks is not None and session.shows_waits:
+        share = int(columns.waited_ticks[0]) / width
+        told += f", waiting {format_share(share)}"
     return html(
-        "{} spans in this pixel, busy {}; the longest is:<br>",
-        format_count(count),
-        format_share(float(columns.busy[0])),
+        "{} spans in this pixel, {}; the longest is:<br>", format_count(count), told
     )
+
+
+def wait_tip(trace: Trace, span: int, *, absolute: bool) -> Html:
+    """Return what is told of the wait behind a span."""
+    first, *lines = wait_text(trace, span, absolute=absolute).split("\n")
+    body = join_html([html("{}", line) for line in lines], html("<br>"))
+    return html("<b>{}</b><br>{}", first, body)
+
+
+def gap_tip(trace: Trace, gap: Gap, *, absolute: bool) -> Html:
+    """Return what is told of idle time between two spans."""
+    first, *lines = gap_text(
+        trace, gap.time, gap.before, gap.after, absolute=absolute
+    ).split("\n")
+    body = join_html([html("{}", line) for line in lines], html("<br>"))
+    return html("<b>{}</b><br>{}<br>Click to mark it.", first, body)
 
 
 def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
@@ -161,8 +220,7 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
     parts = [html("<b>{}</b>", lane.title)]
     if lane.n_spans:
         parts.append(html("{} spans", format_count(lane.n_spans)))
-        share = prepared.index.busy_share(lane.key)
-        parts.append(html("busy {} of the trace", format_share(share)))
+        parts.append(html("{} of the trace", _use_words(prepared.index, lane.key)))
         if prepared.index.has_derived_ends(lane.key):
             parts.append(html("derived: not every end was recorded"))
     stalled = prepared.index.stalled_share(lane.key)
@@ -177,6 +235,16 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
         html("Drag to move, drag the lower edge to resize, right-click for more.")
     )
     return join_html(parts, html("<br>"))
+
+
+def _use_words(index: TraceIndex, key: str) -> str:
+    """Return "busy 45.0 %", with the shares of waiting and idle time if recorded."""
+    busy, waiting = index.busy_share(key), index.wait_share(key)
+    words = f"busy {format_share(busy)}"
+    if waiting is None:
+        return words
+    idle = max(1.0 - busy - waiting, 0.0)
+    return f"{words}, waiting {format_share(waiting)}, idle {format_share(idle)}"
 
 
 def _counter_text(session: Session, hit: "Hit") -> Html:
@@ -382,13 +450,20 @@ class Gestures(CanvasGestures):
 
     def _click(self, at: QPointF, mods: Qt.KeyboardModifier) -> None:
         session = self._view.session
-        span = self._view.hit(at.x(), at.y()).span
+        hit = self._view.hit(at.x(), at.y())
+        span = hit.span
         add = bool(mods & Qt.KeyboardModifier.ControlModifier)
         if span >= 0:
             session.select_span(span, reveal=False, add=add)
         elif not add:
             session.select(Selection())
-            session.set_marked(None)
+            marked = session.marked_range
+            gap = None if hit.gap is None else MarkedRange(hit.gap.time)
+            is_wide = hit.gap is not None and (
+                hit.gap.time.duration >= _LEAST_GAP_PX * self._view.ticks_per_px()
+            )
+            # What all lanes did meanwhile; a second click takes the mark away.
+            session.set_marked(gap if is_wide and gap != marked else None)
 
     def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
         session = self._view.session

@@ -32,11 +32,13 @@ from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.analysis.workers import chunks, count_values
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.selection import ColorBy, Filter
+from ggscope.model.tables import NO_WAIT
 from ggscope.model.tokens import numbers_per_phase
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme
+from ggscope.render.timeline.waits import wait_color
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.text import caption, one_line
@@ -54,6 +56,10 @@ _DESIGN_PX = 12
 _KEY = "legend"
 
 Values = frozenset[str] | frozenset[int]
+
+
+WAITS = "waits"
+"""Key of the entry that stands for no category but for the waits behind ops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ class LegendRequest:
 
     index: TraceIndex
     by: ColorBy
+    has_waits: bool = True
 
     def __call__(self, context: TaskContext | None = None) -> tuple[LegendEntry, ...]:
         """Return the categories in legend order; Cancelled passes through."""
@@ -102,7 +109,8 @@ class LegendRequest:
         n_lanes = np.count_nonzero(
             count_values(spans.lane, len(self.index.trace.lanes))
         )
-        return tuple(
+        waits = [_waits(self.index.trace)] if self.has_waits else []
+        entries = [
             _entry(
                 self.index.trace,
                 categories,
@@ -113,7 +121,21 @@ class LegendRequest:
                 is_shared=bool(n_lanes > MAX_TOKENS),
             )
             for i in np.flatnonzero(counts).tolist()
-        )
+        ]
+        return (*entries, *(entry for entry in waits if entry.n_spans))
+
+
+def _waits(trace: Trace) -> LegendEntry:
+    """Return the entry of waits: how many ops were followed by one, and how long."""
+    n = ticks = 0
+    wait = trace.spans.wait
+    for rows in chunks(0 if wait is None else len(trace.spans), _AT_ONCE):
+        assert wait is not None
+        part = wait[rows]
+        part = part[(part > 0) & (part != NO_WAIT)]
+        n += len(part)
+        ticks += int(part.astype(np.int64).sum())
+    return LegendEntry(WAITS, "waiting", n, ticks, None)
 
 
 def _entry(
@@ -213,6 +235,7 @@ class Legend(QWidget):
         session.trace_changed.connect(self._prepare)
         session.color_by_changed.connect(self._prepare)
         session.filter_changed.connect(self._show_filter)
+        session.waits_shown_changed.connect(self._prepare)
         self._prepare()
 
     def release(self) -> None:
@@ -223,6 +246,7 @@ class Legend(QWidget):
         session.trace_changed.disconnect(self._prepare)
         session.color_by_changed.disconnect(self._prepare)
         session.filter_changed.disconnect(self._show_filter)
+        session.waits_shown_changed.disconnect(self._prepare)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -270,7 +294,10 @@ class Legend(QWidget):
         """Return what a tooltip says about a category."""
         trace = self._session.trace
         unit = "ns" if trace is None else trace.clock.unit
-        text = self.tr("{0}: {1} spans, {2}").format(
+        words = self.tr("{0}: {1} spans, {2}")
+        if entry.key == WAITS:
+            words = self.tr("{0} at a barrier: behind {1} ops, {2}")
+        text = words.format(
             entry.label, format_count(entry.n_spans), format_duration(entry.ticks, unit)
         )
         if entry.share is not None:
@@ -289,8 +316,12 @@ class Legend(QWidget):
         painter = QPainter(pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor.fromRgba(category_color(entry.key, self._theme)))
-        painter.drawRoundedRect(QRectF(0, 0, size, size), 2, 2)
+        if entry.key == WAITS:
+            painter.setBrush(QColor.fromRgba(wait_color(self._theme)))
+            painter.drawRect(QRectF(0, 0.3 * size, size, 0.4 * size))
+        else:
+            painter.setBrush(QColor.fromRgba(category_color(entry.key, self._theme)))
+            painter.drawRoundedRect(QRectF(0, 0, size, size), 2, 2)
         painter.end()
         # A disabled entry must keep its colour: it is what the legend is about.
         icon = QIcon(pixmap)
@@ -317,7 +348,7 @@ class Legend(QWidget):
         if session.index is None or session.trace is None:
             self._show(())
             return
-        request = LegendRequest(session.index, session.color_by)
+        request = LegendRequest(session.index, session.color_by, session.shows_waits)
         trace = session.trace
         if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
             session.tasks.cancel(_KEY)

@@ -252,6 +252,7 @@ class TimelineView(PaintedView):
             (session.reveal_requested, self._on_reveal),
             (session.lane_reveal_requested, self._on_reveal_lane),
             (session.stalls_shown_changed, self.repaint_picture),
+            (session.waits_shown_changed, self.repaint_picture),
         )
         self._on_linked_changed(None)
         self._refresh_stale()
@@ -439,6 +440,7 @@ class TimelineView(PaintedView):
             bookmarks=self._bookmarks(),
             absolute=session.absolute_time,
             show_stalls=session.shows_stalls,
+            show_waits=session.shows_waits,
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
             holder=self._canvas.holder(),
@@ -603,7 +605,14 @@ class TimelineView(PaintedView):
         # Its ids are not those of the session any more, or its rows not made yet.
         if self._is_behind or box.lane.key in prepared.waiting:
             return Hit(tick, box, row_at(box, lane_y - box.y))
-        return hit_in_lane(prepared.index, box, lane_y, tick, self.ticks_per_px())
+        return hit_in_lane(
+            prepared.index,
+            box,
+            lane_y,
+            tick,
+            self.ticks_per_px(),
+            has_waits=self.session.shows_waits,
+        )
 
     def lanes_between(self, y0: float, y1: float) -> frozenset[str]:
         """Return the keys of the lanes between two heights of the picture."""
@@ -762,6 +771,7 @@ def session_figure(session: Session, look: Look) -> Figure | None:
         marked=session.marked_range,
         notes=tuple((mark.name, mark.time) for mark in session.bookmarks),
         stalls=session.shows_stalls,
+        waits=session.shows_waits,
         absolute=session.absolute_time,
         look=look,
     )

@@ -1,0 +1,232 @@
+"""Waits and idle time in the window: pointing, clicking, leaving out."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import builders
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange, format_duration, format_exact, format_share
+from ggscope.render.theme import theme
+from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
+from ggscope.session.session import Session
+from ggscope.views.base.painted import RasterCanvas
+from ggscope.views.statistics import StatisticsView
+from ggscope.views.timeline.gestures import Hit, tooltip_for
+from ggscope.views.timeline.legend import WAITS, Legend, LegendRequest
+from ggscope.views.timeline.view import TimelineView
+from wait_traces import with_waits
+
+LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+DURATION, WAIT = 100_000, 300_000
+STARTS = [0, 1_000_000, 2_000_000]
+
+
+def waiting() -> Trace:
+    """Return three ops of a thread, each with a wait and idle time behind it."""
+    ends = [t + DURATION for t in STARTS]
+    trace = builders.spans_trace(STARTS, ends, op=[1, 2, 1])
+    return with_waits(trace, [WAIT] * 3)
+
+
+@pytest.fixture
+def session(qapp: QApplication) -> Iterator[Session]:
+    session = Session()
+    session.set_trace(waiting())
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> TimelineView:
+    view = TimelineView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.resize(1000, 300)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def canvas(view: TimelineView) -> RasterCanvas:
+    found = view.findChild(RasterCanvas)
+    assert found is not None
+    return found
+
+
+def place(view: TimelineView, tick: int) -> QPoint:
+    """Return the point of the thread's lane at a time."""
+    prepared = view.prepared()
+    assert prepared is not None
+    box = prepared.layout.box_of(prepared.index.lane_of_span(0))
+    scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
+    assert scene is not None
+    assert box is not None
+    y = AXIS_HEIGHT + box.y + box.row_y[0] + box.row_height / 2
+    return QPoint(round(TimelineGeometry(scene).time.x(tick)), round(y))
+
+
+def hit(view: TimelineView, tick: int) -> Hit:
+    at = place(view, tick)
+    return view.hit(at.x(), at.y())
+
+
+def tip(view: TimelineView, tick: int) -> str:
+    prepared = view.prepared()
+    assert prepared is not None
+    per_px = view.ticks_per_px()
+    return str(tooltip_for(prepared, view.session, hit(view, tick), per_px))
+
+
+def click(view: TimelineView, tick: int) -> None:
+    QTest.mouseClick(canvas(view), LEFT, PLAIN, place(view, tick))
+
+
+def test_work_wait_and_idle_time_are_told_apart(view):
+    work, wait, gap = hit(view, 50_000), hit(view, 250_000), hit(view, 700_000)
+
+    assert (work.span, work.is_wait, work.gap) == (0, False, None)
+    assert (wait.span, wait.is_wait, wait.gap) == (0, True, None)
+    assert (gap.span, gap.is_wait) == (-1, False)
+    assert gap.gap.time == TimeRange(400_000, 1_000_000)
+    assert (gap.gap.before, gap.gap.after) == (0, 1)
+
+
+def test_nothing_is_idle_before_the_first_and_behind_the_last_span(view):
+    view.session.set_visible(TimeRange(-1_000_000, 4_000_000))
+
+    assert hit(view, -500_000).gap is None
+    assert hit(view, 3_500_000).gap is None
+
+
+def test_tooltip_of_a_wait_names_its_op_thread_length_and_share(view):
+    text = tip(view, 250_000)
+
+    assert "MUL_MAT" in text or view.session.trace.op_name(1) in text
+    for words in ("thread 0", format_exact(WAIT, "ns"), format_share(0.75)):
+        assert words in text
+
+
+def test_tooltip_of_idle_time_tells_what_ended_and_what_begins(view):
+    text, trace = tip(view, 700_000), view.session.trace
+
+    assert format_exact(600_000, "ns") in text
+    assert text.index(trace.op_name(1)) < text.index(trace.op_name(2))
+
+
+def test_header_tells_work_wait_and_idle_time(view):
+    prepared = view.prepared()
+    at = place(view, 0)
+    text = str(
+        tooltip_for(prepared, view.session, view.hit(20, at.y()), view.ticks_per_px())
+    )
+
+    extent = view.session.trace.extent.duration
+    busy, waits = 3 * DURATION / extent, 3 * WAIT / extent
+    for share in (busy, waits, 1 - busy - waits):
+        assert format_share(share) in text
+
+
+def test_click_on_a_wait_selects_its_op(view, session):
+    click(view, 1_250_000)
+
+    assert session.selection == Selection("spans", (1,))
+    assert session.marked_range is None
+
+
+def test_click_on_idle_time_marks_it_and_a_second_one_ends_that(view, session):
+    session.select_span(0)
+
+    click(view, 700_000)
+    marked, selected = session.marked_range, session.selection
+    click(view, 800_000)
+
+    assert marked == MarkedRange(TimeRange(400_000, 1_000_000))
+    assert not selected
+    assert session.marked_range is None
+
+
+def test_narrow_idle_time_is_not_marked_by_a_click(view, session):
+    session.set_visible(TimeRange(-200_000_000, 200_000_000))
+
+    click(view, 100_000_000)
+
+    assert session.marked_range is None
+
+
+def test_waits_that_are_left_out_are_neither_spans_nor_idle_time(view, session):
+    session.set_shows_waits(False)
+
+    found = hit(view, 250_000)
+
+    assert (found.span, found.is_wait, found.gap) == (-1, False, None)
+    assert hit(view, 700_000).gap is not None
+
+
+def test_narrow_span_beside_a_wide_wait_can_be_pointed_at(view, session):
+    trace = with_waits(
+        builders.spans_trace([0, 1_000_000], [500_000, 1_000_010], op=1),
+        [500_000, 0],
+    )
+    session.set_trace(trace)
+
+    per_px = view.ticks_per_px()
+    found = [hit(view, round(1_000_000 - px * per_px)) for px in (1, 4)]
+
+    assert [(one.span, one.is_wait) for one in found] == [(1, False), (0, True)]
+
+
+def test_spans_in_a_pixel_are_told_with_their_waiting(view, session):
+    n = 4_000
+    start = np.arange(n) * 1000
+    trace = builders.spans_trace(start, start + 200, op=1)
+    session.set_trace(with_waits(trace, np.full(n, 600)))
+    session.set_visible(session.trace.extent)
+
+    text = tip(view, 2_000_100)
+
+    assert "waiting" in text
+    session.set_shows_waits(False)
+    assert "waiting" not in tip(view, 2_000_100)
+
+
+def test_legend_tells_of_waits_that_are_shown(qtbot, session):
+    legend = Legend(session, theme("dark"))
+    qtbot.addWidget(legend)
+    assert session.index is not None
+
+    shown = {entry.key: entry for entry in legend.entries}
+    session.set_shows_waits(False)
+    hidden = {entry.key for entry in legend.entries}
+
+    assert (shown[WAITS].n_spans, shown[WAITS].ticks) == (3, 3 * WAIT)
+    assert WAITS not in hidden
+    assert set(shown) - {WAITS} == hidden
+    plain = builders.spans_trace([0], [1], op=1)
+    session.set_trace(plain)
+    assert WAITS not in {e.key for e in LegendRequest(session.index, "family")()}
+    legend.release()
+
+
+def test_statistics_have_columns_of_waits_where_they_are_recorded(qtbot, session):
+    view = StatisticsView(session, theme("dark"))
+    qtbot.addWidget(view)
+    view.resize(900, 300)
+    view.show()
+    qtbot.waitUntil(lambda: view.model.rowCount() > 0)
+
+    titles = [
+        view.model.headerData(i, Qt.Orientation.Horizontal)
+        for i in range(view.model.columnCount())
+    ]
+    at = titles.index("wait")
+    sums = [view.model.index(i, at).data() for i in range(2)]
+
+    assert titles[at : at + 3] == ["wait", "mean wait", "waiting"]
+    assert sorted(sums) == sorted(format_duration(n * WAIT, "ns") for n in (1, 2))
+    view.release()
