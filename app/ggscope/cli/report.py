@@ -15,7 +15,6 @@ import numpy as np
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.reads.hotness import ranking
-from ggscope.analysis.reads.unrecorded import time_words
 from ggscope.analysis.statistics.table import (
     RULES,
     TWICE,
@@ -48,6 +47,7 @@ from ggscope.views.registry import BUILTIN
 from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.reads import hot_cold, hot_facts
 from ggscope.words.spans import quality_word
+from ggscope.words.times import time_notes
 from ggscope.writers.report import (
     MAX_BYTES,
     Bar,
@@ -271,7 +271,7 @@ def _statistics(trace: Trace) -> Section | None:
         return None
     unit = trace.clock.unit
     tables, bars = [], tuple[Bar, ...]()
-    notes = [time_words(trace)] if time_words(trace) else []
+    notes = list(time_notes(trace))
     for by, title in _TITLES.items():
         found = stat_table(trace, by, limit=_MAX_ROWS)
         if not found.rows or (by in ("layer", "token") and len(found.rows) < 2):

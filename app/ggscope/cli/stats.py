@@ -37,6 +37,7 @@ from ggscope.model.units import (
 )
 from ggscope.text import csv_text, one_line
 from ggscope.words.spans import summed_wait_text
+from ggscope.words.times import fused_ops, time_notes
 
 _HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
 
@@ -66,6 +67,8 @@ class _Result:
     n_spans: int = 0
     is_once: bool = True
     silent: str = ""
+    fused: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     unrecorded: Mapping[str, int] = field(default_factory=dict)
     stalls: list[dict[str, Any]] = field(default_factory=list)
 
@@ -117,6 +120,7 @@ def to_json(result: _Result) -> dict[str, object]:
         "by": result.by,
         "rows": [_row_json(row, result) for row in result.rows],
         "not_recorded": result.silent,
+        "fused": result.fused,
         "rows_not_recorded": [
             {"key": op, "ops": count} for op, count in result.unrecorded.items()
         ],
@@ -153,6 +157,8 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         n_spans=len(trace.spans),
         is_once=counts_once(trace),
         silent=time_words(trace),
+        fused=fused_ops(trace),
+        notes=time_notes(trace),
         unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if arguments.by in _OF_LANES else [],
     )
@@ -224,7 +230,7 @@ def _shares_ops(result: _Result) -> bool:
 
 def _notes(result: _Result) -> list[str]:
     """Return what the columns of the table count."""
-    lines = [result.silent] if result.silent else []
+    lines = list(result.notes)
     told = [
         f"{one_line(stall['lane'])} {format_share(stall['share'])}"
         for stall in result.stalls[:_MAX_STALLS]

@@ -29,7 +29,7 @@ from ggscope.live.ring import (
 )
 from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH, cores_of
+from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH, cores_of, fused_of
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, SpanFlag
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
 from ggscope.model.units import Clock
@@ -454,6 +454,7 @@ class _ProgramTrace:
             del columns["wait"]  # the tracer's mode may be one without
         lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
         core, numa = cores_of(records["extra"])
+        columns["flags"] |= fused_of(records["extra"])
         first_id = self._builder.add_spans(lane=lane, core=core, numa=numa, **columns)
         if self._is_choosing.any():
             rows = np.flatnonzero(self._is_choosing[columns["op"]])

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, LONGEST_WAIT, NO_WAIT, Array
+from ggscope.model.tables import I64, LONGEST_WAIT, NO_WAIT, Array, SpanFlag
 
 BEGIN_ONLY, WHOLE_GRAPH = 1 << 29, 1 << 30
 """In the extra number of a record: its end is not known; it is no op but a graph."""
+_FUSED = 1 << 28
+"""Likewise: the next computed node ran within this one."""
 _CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
 
 
@@ -53,6 +55,17 @@ def waits_of(wait: Array, extra: Array) -> npt.NDArray[np.uint32]:
     has_none = (extra & (BEGIN_ONLY | WHOLE_GRAPH)) != 0
     cut = np.minimum(wait, np.uint32(LONGEST_WAIT))
     return np.where(has_none, np.uint32(NO_WAIT), cut).astype(np.uint32)
+
+
+def fused_of(extra: Array) -> npt.NDArray[np.uint16]:
+    """Return `SpanFlag.FUSED` for each record that holds the next node, else 0.
+
+    Parameters
+    ----------
+    extra : uint32[n], as ``resources/docs/ring-format.md`` says.
+    """
+    is_fused = (extra & _FUSED) != 0
+    return np.where(is_fused, np.uint16(SpanFlag.FUSED), np.uint16(0))
 
 
 def cores_of(extra: Array) -> tuple[Array, Array]:

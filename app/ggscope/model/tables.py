@@ -277,6 +277,9 @@ class SpanFlag(IntFlag):
     REPEATED = 128
     """Another span, of another thread, tells of the same op: what the op reads and
     writes is counted there."""
+    FUSED = 256
+    """The next node of the graph ran within it and has no span: ggml multiplies by the
+    weight of a norm while it normalises. The times are those of both."""
 
 
 class Quality(IntEnum):

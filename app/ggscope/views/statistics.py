@@ -63,6 +63,7 @@ from ggscope.views.base.widgets import (
     words_font,
 )
 from ggscope.words.spans import PENDING
+from ggscope.words.times import time_notes
 
 _MOST_NESTED = 1 << 20
 """Of more spans self and wall time would keep people waiting while they pan."""
@@ -113,6 +114,7 @@ class StatisticsResult:
     Attributes
     ----------
     knows_bytes : whether the accesses had been read.
+    notes : what the times hold besides.
     """
 
     scope: Scope
@@ -120,6 +122,7 @@ class StatisticsResult:
     table: StatTable
     unit: Unit
     knows_bytes: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[StatRow, ...]:
@@ -167,7 +170,8 @@ def figures_of(
         watcher=context,
     )  # fmt: skip
     knows_bytes = "accesses" not in trace.pending
-    return StatisticsResult(scope, by, table, trace.clock.unit, knows_bytes)
+    notes = () if trace.is_partial else time_notes(trace)
+    return StatisticsResult(scope, by, table, trace.clock.unit, knows_bytes, notes)
 
 
 @guarded
@@ -301,6 +305,7 @@ class StatisticsView(View):
         self._result: StatisticsResult | None = None
         self._blocks: SpanBlocks | None = None
         self._twice = (False, False)
+        self._shares_ops = False
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.recount)
         self._stale_timer = QTimer(self, singleShot=True, interval=_STALE_MS)
@@ -393,6 +398,7 @@ class StatisticsView(View):
         trace = self.session.trace
         self._blocks = None if trace is None else SpanBlocks(trace)
         self._twice = (False, False)
+        self._shares_ops = False
         # Figures of an older snapshot are of no use any more.
         self.session.tasks.cancel(_KEY)
         if trace is None or trace.is_partial:
@@ -499,7 +505,9 @@ class StatisticsView(View):
         self._stale_timer.stop()
         self.model.set_stale(False)
         if self._result is not None:
-            self.about.setText(self.about_text(self._result))
+            about, notes = self.about_text(self._result), self._result.notes
+            self.about.tip = "\n".join((about, *notes)) if notes else ""
+            self.about.setText(f"{about} ⓘ" if notes else about)
 
     # -- showing -----------------------------------------------------------
 
@@ -513,6 +521,7 @@ class StatisticsView(View):
         # A column that is there stays, so that it does not come and go with a range.
         nests, lies_beside = result.table.counts_twice
         self._twice = (self._twice[0] or nests, self._twice[1] or lies_beside)
+        self._shares_ops |= result.table.all.ops != result.table.all.count
         self.model.set_headings(self._headings(result.by, result.unit))
         rows = [self._cells(row, result) for row in result.rows]
         rows += [
@@ -545,10 +554,15 @@ class StatisticsView(View):
             parts.append(
                 self.tr("1 lane") if n == 1 else self.tr("{0} lanes").format(n)
             )
-        what = self.tr("ops") if result.by in _WITH_OPS else self.tr("spans")
-        if result.n_spans == 1:
-            what = self.tr("op") if result.by in _WITH_OPS else self.tr("span")
-        parts.append(f"{format_count(result.n_spans)} {what}")
+        n_ops = result.table.all.ops
+        if result.by in _WITH_OPS and n_ops != result.n_spans:
+            spans = f"{format_count(result.n_spans)} spans of threads"
+            parts.append(f"{format_count(n_ops)} op{'s' * (n_ops != 1)} in {spans}")
+        else:
+            what = self.tr("ops") if result.by in _WITH_OPS else self.tr("spans")
+            if result.n_spans == 1:
+                what = self.tr("op") if result.by in _WITH_OPS else self.tr("span")
+            parts.append(f"{format_count(result.n_spans)} {what}")
         n_groups = result.table.n_groups
         if n_groups > len(result.rows):
             largest = self.tr("the {0} largest of {1} groups")
@@ -591,6 +605,7 @@ class StatisticsView(View):
         return (
             Heading(_TITLES.get(by, by), group, 160, stretch=True),
             Heading(tr("count"), tr("Number of spans"), 80, right=True),
+            *self._ops_headings(),
             times(
                 tr("sum"),
                 tr(
@@ -633,6 +648,15 @@ class StatisticsView(View):
             "Known bytes of all accesses of these spans, each op's once; + where there "
             "may be more"
         )
+
+    def _ops_headings(self) -> list[Heading]:
+        """Return the column of ops, of a trace in which threads share them."""
+        tip = "Ops, each counted once however many threads compute it"
+        return [Heading("ops", tip, 70, right=True)] if self._shares_ops else []
+
+    def _ops_cells(self, row: StatRow) -> list[Cell]:
+        cell = Cell(format_count(row.ops), row.ops, row.ops)
+        return [cell] if self._shares_ops else []
 
     def _twice_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
         """Return columns of times that count nothing twice, where there is need."""
@@ -697,6 +721,7 @@ class StatisticsView(View):
         return (
             Cell(row.key, number, color=color),
             Cell(format_count(row.count), row.count, row.count, timed),
+            *self._ops_cells(row),
             _ticks(row.total if row.timed else None, unit),
             *self._twice_cells(row, unit),
             _inside(row, result),
@@ -728,6 +753,7 @@ class StatisticsView(View):
         return (
             Cell(self.tr("all")),
             Cell(format_count(result.n_spans), raw=result.n_spans),
+            *self._ops_cells(total),
             _ticks(total.total if total.timed else None, unit),
             *self._twice_cells(total, unit),
             _inside(total, result),

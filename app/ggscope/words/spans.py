@@ -16,6 +16,7 @@ from ggscope.analysis.reads.account import (
     account_of,
     directions_of,
 )
+from ggscope.analysis.reads.shared import spans_of_op
 from ggscope.model.tables import (
     NO_WAIT,
     AccessColumns,
@@ -58,6 +59,7 @@ _ODDITIES = (
     (SpanFlag.OUT_OF_ORDER, "out of order in the file"),
     (SpanFlag.TRUNCATED_NAME, "the file cut the name short"),
     (SpanFlag.REPEATED, "another thread tells of the same op; it is counted there"),
+    (SpanFlag.FUSED, "the node behind it ran within it: its time is part of this one"),
 )
 
 
@@ -320,7 +322,7 @@ def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
     rest += [facts["phase"]] if "phase" in facts else []
     for label, word in (("bytes read", "read"), ("bytes written", "written")):
         rest += [f"{facts[label]} {word}"] if label in facts else []
-    rest += [facts["rate"]] if "rate" in facts else []
+    rest += [facts[label] for label in ("rate", "op of") if label in facts]
     what = [facts[label] for label in ("op", "lane") if label in facts]
     lines = [one_line(facts["name"]), " · ".join(map(one_line, what)), when]
     return "\n".join([*lines, " · ".join(rest)] if rest else lines)
@@ -487,10 +489,12 @@ def _byte_facts(trace: Trace, span: int) -> list[Fact]:
     ):
         facts += _moved_facts(found, direction, label)
     is_known = bool((found.knowledge == Knowledge.KNOWN)[found.is_access].any())
+    # What is known of an op that moves more is no measure of its rate.
+    is_known &= not found.unknown[found.is_access].any()
     n_bytes = int(found.known.sum()) if is_known else None
     events = _event_facts(trace, span)
     # They may be a part of what the op moves.
-    return [*facts, *events, _rate_fact(trace, span, None if events else n_bytes)]
+    return [*facts, *events, *_rate_facts(trace, span, None if events else n_bytes)]
 
 
 def _event_facts(trace: Trace, span: int) -> list[Fact]:
@@ -524,11 +528,25 @@ def _moved_facts(found: Account, direction: Direction, label: str) -> list[Fact]
     return facts
 
 
-def _rate_fact(trace: Trace, span: int, n_bytes: int | None) -> Fact:
-    """Return bytes per time: only where the duration is one of this span alone."""
-    ticks = duration_of(trace, span)
-    known = _quality(trace, span) in (Quality.MEASURED, Quality.DERIVED)
-    if n_bytes is None or ticks <= 0 or not known:
+def _rate_facts(trace: Trace, span: int, n_bytes: int | None) -> list[Fact]:
+    """Return bytes per time of the op, and how many threads compute it if several."""
+    ids = spans_of_op(trace, span)
+    if ids is None:
+        all_of_it = "perhaps several threads: the bytes are those of the whole op"
+        return [Fact("rate", NOT_AVAILABLE), Fact("op of", all_of_it)]
+    ticks = int(trace.spans.end[ids].max() - trace.spans.start[ids].min())
+    qualities = set(quality_of(trace.spans.flags[ids]).tolist())
+    is_timed = qualities <= {Quality.MEASURED, Quality.DERIVED}
+    rate = _rate_fact(trace, ticks if is_timed else 0, n_bytes)
+    if len(ids) == 1:
+        return [rate]
+    words = f"{len(ids)} threads, {format_duration(ticks, trace.clock.unit)} in all"
+    return [rate, Fact("op of", words, "bytes and rate are those of the whole op")]
+
+
+def _rate_fact(trace: Trace, ticks: int, n_bytes: int | None) -> Fact:
+    """Return bytes per time; N/A where either is not known, or no time passes."""
+    if n_bytes is None or ticks <= 0:
         return Fact("rate", NOT_AVAILABLE)
     exact = f"{format_count(n_bytes)} bytes in {format_exact(ticks, trace.clock.unit)}"
     if trace.clock.unit == "cycle" and not trace.clock.hz:

@@ -13,7 +13,7 @@ from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.model.names import normalise
 from ggscope.model.routing import Routing
-from ggscope.model.run import Run, cores_of, waits_of
+from ggscope.model.run import Run, cores_of, fused_of, waits_of
 from ggscope.model.tables import (
     NO_WAIT,
     Accesses,
@@ -262,6 +262,7 @@ def _spans(trace: Trace, run: Run, rows: _Rows, lane_of: Array) -> Spans:
         phase=phase,
         core=core,
         numa=numa,
+        flags=kept.flags | fused_of(rows.extra),
         wait=wait if (wait != NO_WAIT).any() else None,
         record=renumber.record_numbers(trace.spans)[rows.at],
     )

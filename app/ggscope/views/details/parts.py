@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from ggscope.analysis.graph.search import leaf_words
 from ggscope.analysis.links import Linked
+from ggscope.analysis.reads.account import is_repeated
 from ggscope.analysis.reads.usage import Usage, usage_of
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.statistics.table import histogram
@@ -560,6 +561,7 @@ class OpTimes:
     Attributes
     ----------
     n : all of them; `timed` of them have a duration of their own.
+    n_ops : ops that they tell of, each counted once however many threads compute it.
     counts, edges : histogram, int64[bins] and float64[bins + 1], ticks.
     low, high : shortest and longest.
     """
@@ -572,6 +574,7 @@ class OpTimes:
     p99: float
     low: int
     high: int
+    n_ops: int
 
 
 def op_times(trace: Trace, span: int, context: TaskContext | None = None) -> OpTimes:
@@ -582,18 +585,19 @@ def op_times(trace: Trace, span: int, context: TaskContext | None = None) -> OpT
     ids = alike(trace, span)
     if context is not None:
         context.check_cancelled()
+    n_ops = int(np.count_nonzero(~is_repeated(trace.spans.flags[ids])))
     quality = quality_of(trace.spans.flags[ids])
     timed = ids[quality <= Quality.DERIVED]
     if not len(timed):
         none = np.zeros(0, np.int64)
-        return OpTimes(len(ids), 0, none, none, np.nan, np.nan, 0, 0)
+        return OpTimes(len(ids), 0, none, none, np.nan, np.nan, 0, 0, n_ops)
     ticks = trace.spans.end[timed] - trace.spans.start[timed]
     if context is not None:
         context.check_cancelled()
     p50, p99 = map(float, np.percentile(ticks, [50, 99]))
     counts, edges = histogram(trace, timed, BINS)
     low, high = int(ticks.min()), int(ticks.max())
-    return OpTimes(len(ids), len(timed), counts, edges, p50, p99, low, high)
+    return OpTimes(len(ids), len(timed), counts, edges, p50, p99, low, high, n_ops)
 
 
 def alike(trace: Trace, span: int) -> Array:

@@ -667,8 +667,10 @@ class DetailsView(View):
         if times is None:
             self._times_head.setText(what)
         else:
-            count = format_count(times.n)
-            self._times_head.setText(self.tr("{0}, {1} times").format(what, count))
+            words = f"{what}, {format_count(times.n_ops)} times"
+            if times.n > times.n_ops:
+                words += f", {format_count(times.n)} spans of threads"
+            self._times_head.setText(words)
         is_one = times is not None and times.n < 2
         self._times_head.setVisible(not is_one)
         self.histogram.setVisible(not is_one)

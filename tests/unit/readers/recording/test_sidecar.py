@@ -5,18 +5,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import recordings
 from ggscope.analysis.buffers import buffer_use
 from ggscope.cli import main
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
+from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, Severity, Trace
 from ggscope.opening import open_bundle, open_parts, without
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.survey import beside, sidecar_of, survey
 from ggscope.words.files import join_words
+from ggscope.words.times import fused_ops
 from recordings import N_GRAPHS, N_THREADS, NODES, recording
 from sentences import assert_sides
 from tensor_files import encode, llama_pass
@@ -92,6 +95,21 @@ def test_reads_of_weights_are_those_of_the_buffer_that_holds_them(tmp_path):
 
     assert use.count.tolist() == [3 * N_GRAPHS, N_GRAPHS]
     assert [use.knows(row) for row in (0, 1)] == [True, True]
+
+
+def test_ops_that_ran_with_the_next_node_say_so(tmp_path):
+    path = recording(tmp_path)
+    records = np.frombuffer(path.read_bytes(), recordings.TRACE).copy()
+    of_node = records["sources"]["more"][:, 1]
+    records["sources"]["more"][:, 3] |= np.where(of_node == 0, np.uint32(1 << 28), 0)
+    path.write_bytes(records.tobytes())
+
+    trace = opened(path)
+
+    fused = (trace.spans.flags & np.uint16(SpanFlag.FUSED)) != 0
+    first = [row for row in range(len(trace.spans)) if trace.span_name(row) == NODES[0]]
+    assert fused.nonzero()[0].tolist() == first
+    assert sum(fused_ops(trace).values()) == N_GRAPHS
 
 
 def test_whole_graph_of_a_backend_lies_on_its_thread(tmp_path):
