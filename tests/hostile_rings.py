@@ -193,3 +193,53 @@ CASES_OF_ROOT: tuple[Case, ...] = (
     note_of_another_user,
 )
 """Likewise, of several users."""
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    """To a file that is sound, or what was there."""
+    target = path.with_name(f"{path.name}-elsewhere")
+    target.touch()
+    path.symlink_to(target)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def hollow(path: Path) -> None:
+    """A terabyte that takes no room."""
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def nested(path: Path) -> None:
+    path.write_bytes(b"[" * 4000)
+
+
+def nothing(path: Path) -> None:
+    path.touch()
+
+
+def noise(path: Path) -> None:
+    path.write_bytes(bytes(range(256)) * 64)
+
+
+Harm = Callable[[Path], None]
+HARMS: tuple[Harm, ...] = (pipe, link, device, folder, hollow, nested, nothing, noise)
+"""Put something else in the place of a file; nothing is there."""
+FOLDER_FILES = (
+    "records", "events", "facts", "ring", "identity", "control", "lanes", "definitions",
+)  # fmt: skip
+
+
+def replaced(path: Path, harm: Harm) -> None:
+    path.unlink(missing_ok=True)
+    harm(path)

@@ -455,7 +455,7 @@ def _recover(options: argparse.Namespace) -> int:
             recorder.finish()
         written = _writer(settings, command)(place.path, settings, 0)
     except (OSError, RingError) as error:
-        raise _CommandError(f"{path}: {error}") from error
+        raise _CommandError(_failure(path, error)) from error
     for each in written:
         say(str(each))
     if not place.remove(identity):
@@ -483,7 +483,11 @@ def _save(options: argparse.Namespace) -> int:
             f"{path}: nobody keeps what is taken out of it; `ggscope-capture recover` "
             f"{does}"
         )
-    if not (folder / "facts").exists():
+    try:
+        has_facts = recording.has_facts(folder)
+    except OSError as error:
+        raise _CommandError(_failure(folder, error)) from error
+    if not has_facts:
         raise _CommandError(f"{folder}: there is no recording in it")
 
     def tell(done: int, of: int) -> None:
@@ -497,11 +501,8 @@ def _save(options: argparse.Namespace) -> int:
         written = recording.write(
             taken, records=target, ggmlviz=None, settings=settings, tell=tell
         )
-    except (OSError, RingError, ValueError, KeyError) as error:
-        if isinstance(error, OSError):
-            place = error.filename or target
-            raise _CommandError(f"{place}: {error.strerror or error}") from error
-        raise _CommandError(f"{folder}: {error}") from error
+    except (OSError, RingError) as error:
+        raise _CommandError(_failure(folder, error)) from error
     told = taken.told.records["extra"] & RECORD_GRAPH == 0
     n = int(told.sum())
     if options.json:
@@ -511,6 +512,17 @@ def _save(options: argparse.Namespace) -> int:
         lost = f"{taken.lost} lost" if taken.lost else "none lost"
         say(f"{' and '.join(map(str, written))}: {n} records, {lost}")
     return 0
+
+
+def _failure(path: Path, error: Exception) -> str:
+    """Return what failed where, of an error that `path` led to."""
+    if not isinstance(error, OSError):
+        return f"{path}: {error}"
+    reason, name = error.strerror or str(error), error.filename
+    if name is None or str(name) == str(path):
+        return f"{path}: {reason}"
+    # A file of a folder that is open has a name without the folder's.
+    return f"{name}: {reason}" if os.path.isabs(name) else f"{path}: {name}: {reason}"
 
 
 def _follow(recorder: "Recorder", settings: Settings) -> None:
@@ -563,7 +575,7 @@ def _set(options: argparse.Namespace) -> int:
             ops = recording.known_ops(ring.definitions())
             recording.apply(ring, configuration.settings, ops, names)
     except (OSError, RingError) as error:
-        raise _CommandError(f"{path}: {error}") from error
+        raise _CommandError(_failure(path, error)) from error
     return 0
 
 

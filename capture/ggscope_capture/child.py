@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ggscope_capture.regular_file import open_for_reading
+
 FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 """Exit codes of the launcher itself, as `env` and `nohup` have them."""
 _PASSED = {
@@ -100,7 +102,7 @@ def is_bare_script(path: Path) -> bool:
     `nohup` and `timeout` do it too.
     """
     try:
-        with path.open("rb") as handle:
+        with open_for_reading(path, follows_links=True) as handle:
             head = handle.read(256)
     except OSError:
         return False

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ggscope_capture import files
+from ggscope_capture.regular_file import read_regular
 
 REQUIRED = (
     "ggml_graph_compute",
@@ -199,7 +200,7 @@ def _sources(checkout: Path) -> Iterator[tuple[Path, str]]:
     for folder in (ggml, ggml / "ggml-cpu", checkout / "src"):
         for path in sorted([*folder.glob("*.c"), *folder.glob("*.cpp")]):
             if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-                content = path.read_bytes()
+                content = read_regular(path, follows_links=True)
                 yield path, content.decode("utf-8", "surrogateescape")
 
 
@@ -295,7 +296,8 @@ def _registration(checkout: Path) -> str:
         if (include / name).is_file()
     ]
     declared = "".join(
-        (include / name).read_text("utf-8", "replace") for name in headers
+        read_regular(include / name, follows_links=True).decode("utf-8", "replace")
+        for name in headers
     )
     known = [name for name in _CALLED if re.search(rf"\b{name}\s*\(", declared)]
     includes = "".join(f'#include "{name}"\n' for name in headers)

@@ -36,6 +36,7 @@ from elftools.elf.segments import InterpSegment
 
 from ggscope_capture import macho
 from ggscope_capture.child import is_bare_script
+from ggscope_capture.regular_file import open_for_reading
 
 BACKEND_PATH, PRELOAD, DYLD = (
     "GGML_BACKEND_PATH",
@@ -129,7 +130,7 @@ def examine(program: str | Path) -> Report:
             raise DoctorError(f"{path} is a folder; name the program in it")
         path = library
     try:
-        with path.open("rb") as handle:
+        with open_for_reading(path, follows_links=True) as handle:
             head = handle.read(256)
     except OSError as error:
         raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
@@ -152,7 +153,7 @@ def examine(program: str | Path) -> Report:
 def _binary(path: Path) -> Report:
     """Report on a program or library that is there; raises DoctorError."""
     try:
-        with path.open("rb") as handle:
+        with open_for_reading(path, follows_links=True) as handle:
             is_elf = handle.read(4) == b"\x7fELF"
     except OSError as error:
         raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
@@ -194,7 +195,7 @@ class _Object:
 def _read(path: Path) -> _Object:
     """Read an ELF file; raises DoctorError where it is damaged or cannot be read."""
     try:
-        with path.open("rb") as handle:
+        with open_for_reading(path, follows_links=True) as handle:
             return _read_open(path, handle)
     except OSError as error:
         raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
@@ -754,7 +755,7 @@ def _mentions(path: Path, word: bytes) -> bool:
     """Tell whether a file's bytes hold a word: ggml complains by GGML_ASSERT."""
     with (
         contextlib.suppress(ValueError, OSError),  # an empty file has no map
-        path.open("rb") as handle,
+        open_for_reading(path, follows_links=True) as handle,
         mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
         return content.find(word) >= 0

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
+from ggscope_capture.regular_file import open_for_reading
+
 MAGIC, MAGIC_FAT, MAGIC_FAT_64 = 0xFEEDFACF, 0xCAFEBABE, 0xCAFEBABF
 MACHINES = {0x01000007: "x86_64", 0x0100000C: "arm64"}
 EXECUTABLE, LIBRARY, BUNDLE = 2, 6, 8
@@ -80,7 +82,7 @@ def read(path: Path, machines: Iterable[str], names: Iterable[str]) -> Macho:
     OSError
         If it cannot be read.
     """
-    with path.open("rb") as handle:
+    with open_for_reading(path, follows_links=True) as handle:
         try:
             with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 return _read(path, content, list(machines), set(names))

@@ -376,7 +376,10 @@ def load(folder: Path, settings: Settings) -> Recording:
     content = b""
     if place.has("control"):
         page = place.read("control", RING_PAGE)
-        lanes = np.frombuffer(place.read("lanes", _MAX_LANES_BYTES), LANE)
+        heads = place.read("lanes", _MAX_LANES_BYTES)
+        if len(heads) % LANE.itemsize:
+            raise RingError("the lanes are not complete")
+        lanes = np.frombuffer(heads, LANE)
         with contextlib.suppress(FileNotFoundError):
             content = place.read("definitions", _MAX_DEFINITIONS_BYTES)
     else:
@@ -677,6 +680,8 @@ def is_running(ring: Ring) -> bool:
 
 def _is_alive(pid: int, start_time: int) -> bool:
     """Tell whether a process is there, and not another one with its number."""
+    if not 0 < pid < 1 << 31:
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -730,6 +735,12 @@ def finished(path: Path) -> RecordingFolder:
     if ring is not None and ring.exists():
         raise RingError(f"it goes on in {ring}: name that")
     raise RingError("it lacks its last part, and its ring is gone")
+
+
+def has_facts(path: Path) -> bool:
+    """Tell whether there is the begin of a recording in a folder; raises OSError."""
+    with contextlib.closing(RecordingFolder(path)) as place:
+        return place.has("facts")
 
 
 def ring_identity(place: RecordingFolder) -> str:
@@ -825,8 +836,7 @@ def look(path: Path) -> Listed:
         state = "running" if is_running(ring) else "dead"
         if state == "dead" and ring.value("state") != State.RUNS:
             state = "ended"
-        capacity = ring.value("lane_capacity")
-        waiting = np.minimum(ring.lanes["head"] - ring.lanes["tail"], capacity).sum()
+        waiting = ring.waiting().sum()
         reader = ring.value("reader_pid")
         return Listed(
             path=path, state=state, pid=pid, waiting=int(waiting),

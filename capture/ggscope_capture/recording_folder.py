@@ -60,7 +60,13 @@ class RecordingFolder:
         self.path = path
         self._is_new = is_new
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags)
+        try:
+            self._descriptor = os.open(path, flags)
+        except OSError:
+            if os.path.islink(path):
+                words = "a link, which is not followed"
+                raise NotADirectoryError(errno.ENOTDIR, words, str(path)) from None
+            raise
         self._close = weakref.finalize(self, os.close, self._descriptor)
         if is_new and (not self._is_own() or os.listdir(self._descriptor)):
             raise FileExistsError(errno.EEXIST, "it was just replaced", str(path))

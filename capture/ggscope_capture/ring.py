@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ggscope_capture.regular_file import open_regular
+from ggscope_capture.regular_file import check_written, open_regular
 
 RING_MAGIC = b"GGSRING1"
 DEFS_MAGIC = b"GGSDEFS1"
@@ -253,6 +253,8 @@ CONTROL = STRUCTS["ring_control"]
 LANE = STRUCTS["ring_lane"]
 
 _DEFS_HEAD_BYTES = STRUCTS["defs_header"].itemsize
+_MAX_RING_BYTES = 8 << 30
+"""The tracer makes no longer ones."""
 _MAX_DEFS_BYTES = 1 << 28
 """So much of the definitions is read at a time."""
 _FRAME = struct.Struct("<IHHQ")
@@ -330,8 +332,8 @@ def frames(data: bytes) -> Iterator[tuple[Event, int]]:
         place += size
 
 
-def check_control(page: bytes, n_bytes: int) -> Any:
-    """Return the control page of a ring of `n_bytes`.
+def check_control(page: bytes, n_bytes: int) -> dict[str, int]:
+    """Return where what is in a ring of `n_bytes`, by its control page.
 
     Raises
     ------
@@ -365,9 +367,10 @@ def check_control(page: bytes, n_bytes: int) -> Any:
         or not _is_power_of_two(number["events_capacity"])
         or number["lanes_offset"] < RING_PAGE
         or max(lanes_end, records_end, events_end) > n_bytes
+        or n_bytes > _MAX_RING_BYTES
     ):
         raise RingError("the numbers of its first page do not fit the file")
-    return control
+    return number
 
 
 _NUMBERS = ("header_size", "record_size", "lane_size", "n_lanes", "lanes_offset",
@@ -408,28 +411,26 @@ class Ring:
         try:
             self._status = os.fstat(descriptor)
             size = self._status.st_size
-            if size < RING_PAGE:
-                check_control(os.pread(descriptor, size, 0), size)
+            number = check_control(os.pread(descriptor, RING_PAGE, 0), size)
             access = mmap.ACCESS_WRITE if is_owner else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, size, access=access)
-        finally:
-            os.close(descriptor)
-        try:
-            check_control(self._map[:RING_PAGE], size)
             self.control: Array = np.frombuffer(self._map, CONTROL, 1)
             self.identity = bytes(self.control["identity"][0]).hex()
-            number = {name: int(self.control[name][0]) for name in _NUMBERS}
-            n = number["n_lanes"]
+            n, capacity = number["n_lanes"], number["lane_capacity"]
             self.lanes: Array = np.frombuffer(
                 self._map, LANE, n, number["lanes_offset"]
             )
-            capacity = number["lane_capacity"]
             self._records: Array = np.frombuffer(
                 self._map, RECORD, n * capacity, number["records_offset"]
             ).reshape(n, capacity)
-        except RingError:
-            self._map.close()
-            raise
+            try:
+                n_waiting = int(self.waiting().sum())
+                check_written(descriptor, path, n_waiting * RECORD.itemsize)
+            except OSError:
+                self.close()
+                raise
+        finally:
+            os.close(descriptor)
         self._events_at = number["events_offset"]
         self._events_capacity = number["events_capacity"]
         self._tail = self.lanes["tail"].astype(np.int64)
@@ -452,6 +453,11 @@ class Ring:
     def value(self, name: str) -> int:
         """Return one number of the control page as it is now."""
         return int(self.control[name][0])
+
+    def waiting(self) -> npt.NDArray[np.int64]:
+        """Return how many records of each lane nobody took yet; int64[n_lanes]."""
+        n = self.lanes["head"].astype(np.int64) - self.lanes["tail"].astype(np.int64)
+        return np.clip(n, 0, self._records.shape[1])
 
     def dropped(self) -> int:
         """Return how many records the writer could not place, for want of room."""

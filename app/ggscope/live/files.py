@@ -15,6 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ggscope.errors import LiveError
+from ggscope.live.regular_file import open_regular
 from ggscope.live.source import NANO, Heard, Kept, Lag, State, now_ns, pending
 from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.builder import TraceBuilder
@@ -212,7 +213,8 @@ class GrowingFile(ABC):
         ):
             self._begin_anew()
         if self._file is None:
-            self._file = self.path.open("rb", buffering=0)
+            descriptor = open_regular(self.path, follows_links=True)
+            self._file = os.fdopen(descriptor, "rb", buffering=0)
             self._inode = os.fstat(self._file.fileno()).st_ino
             self._changed = now_ns()
         return True

@@ -12,6 +12,7 @@ from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.program import ProgramSource
+from ggscope.live.regular_file import open_for_reading
 from ggscope.live.ring import MAGIC, writer_of
 from ggscope.live.source import LiveSource
 from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
@@ -42,7 +43,7 @@ def follow(
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise LiveError(f"{path}: this is no ring of ggscope-capture.")
     try:
-        with path.open("rb") as file:
+        with open_for_reading(path, follows_links=True) as file:
             head = file.read(len(MAGIC))
     except OSError:
         head = b""
@@ -80,7 +81,7 @@ def rings() -> list[Path]:
         if path.name.endswith(_DEFS):
             continue
         try:
-            with path.open("rb") as file:
+            with open_for_reading(path) as file:
                 if file.read(len(MAGIC)) == MAGIC:
                     found.append((path.stat().st_mtime_ns, path))
         except OSError:  # gone meanwhile, or somebody else's

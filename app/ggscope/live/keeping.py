@@ -30,7 +30,7 @@ from ggscope.live.recording_folder import (
     remove_note,
     write_note,
 )
-from ggscope.live.regular_file import open_regular
+from ggscope.live.regular_file import open_for_reading, open_regular
 from ggscope.live.ring import RECORD, Ring, defs_of, frames
 from ggscope.live.source import Kept
 from ggscope.model.tables import Array
@@ -157,8 +157,7 @@ class Keeper:
         records.truncate(size)
         records.seek(-min(size, most), os.SEEK_END)
         waiting = np.frombuffer(records.read(), RECORD)
-        events.seek(0)
-        data = events.read()
+        data = place.read("events")
         end = max((at for _, at in frames(data)), default=0)
         events.truncate(end)
         for file in (records, events):
@@ -508,7 +507,7 @@ def _pieces(
     check: Callable[[], None],
 ) -> Iterator[bytes]:
     done = 0
-    with path.open("rb") as file:
+    with open_for_reading(path, follows_links=True) as file:
         while piece := file.read(min(_COPY_BYTES, n_bytes - done)):
             check()
             done += len(piece)

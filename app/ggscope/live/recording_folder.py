@@ -57,7 +57,13 @@ class RecordingFolder:
         self.path = path
         self._is_new = is_new
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags)
+        try:
+            self._descriptor = os.open(path, flags)
+        except OSError:
+            if os.path.islink(path):
+                words = "a link, which is not followed"
+                raise NotADirectoryError(errno.ENOTDIR, words, str(path)) from None
+            raise
         self._close = weakref.finalize(self, os.close, self._descriptor)
         if is_new and (not self._is_own() or os.listdir(self._descriptor)):
             raise FileExistsError(errno.EEXIST, "it was just replaced", str(path))
@@ -126,8 +132,8 @@ class RecordingFolder:
         writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
         return open_regular(name, flags, folder=self._descriptor, is_own=writes)
 
-    def read(self, name: str, max_bytes: int) -> bytes:
-        """Return the content of a file; raises OSError where it is longer."""
+    def read(self, name: str, max_bytes: int | None = None) -> bytes:
+        """Return the content of a file; see `regular_file.read_regular`."""
         return read_regular(name, max_bytes, folder=self._descriptor)
 
     def ring(self) -> Path | None:

@@ -10,7 +10,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _FLAGS = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _SPARSE_BYTES = 1 << 26
@@ -54,6 +54,11 @@ def open_regular(
         os.close(descriptor)
         raise
     return descriptor
+
+
+def open_for_reading(path: Path | str, *, follows_links: bool = False) -> BinaryIO:
+    """Return a regular file, open; raises OSError."""
+    return os.fdopen(open_regular(path, follows_links=follows_links), "rb")
 
 
 def read_regular(
@@ -111,14 +116,23 @@ def read_json(
     raise ValueError("not an object")
 
 
-def is_hollow(descriptor: int, size: int) -> bool:
-    """Tell whether hardly anything of a long file was ever written.
+def check_written(descriptor: int, path: Path | str, n_bytes: int) -> None:
+    """Refuse to read so many bytes of an open file that hardly has any.
 
     A file of terabytes may take no room on the disk, and would take it in memory.
+
+    Raises
+    ------
+    OSError
+        If less than a sixteenth of that was ever written.
     """
-    if size <= _SPARSE_BYTES:
-        return False
-    return written_bytes(descriptor, size) < size // _SPARSE_RATIO
+    if n_bytes <= _SPARSE_BYTES:
+        return
+    size = os.fstat(descriptor).st_size
+    if written_bytes(descriptor, size) < n_bytes // _SPARSE_RATIO:
+        raise OSError(
+            errno.EFBIG, f"{n_bytes} bytes long, but hardly any were written", str(path)
+        )
 
 
 def written_bytes(descriptor: int, size: int) -> int:
@@ -143,10 +157,8 @@ def _content(descriptor: int, path: Path | str, max_bytes: int | None) -> bytes:
     size = os.fstat(descriptor).st_size
     if max_bytes is not None and size > max_bytes:
         raise OSError(errno.EFBIG, f"longer than {max_bytes} bytes", str(path))
-    if max_bytes is None and is_hollow(descriptor, size):
-        raise OSError(
-            errno.EFBIG, f"{size} bytes long, but hardly any were written", str(path)
-        )
+    if max_bytes is None:
+        check_written(descriptor, path, size)
     parts, at = [], 0
     while at < size and (part := os.pread(descriptor, min(size - at, 1 << 30), at)):
         parts.append(part)

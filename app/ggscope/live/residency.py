@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.live.regular_file import open_regular
 from ggscope.live.source import NANO
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.growing import Growing
@@ -69,7 +70,7 @@ class CachedFile:
         if _mincore() is None:
             return "this system does not tell what of a file is in memory"
         try:
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = open_regular(self.path, follows_links=True)
             status = os.fstat(self._descriptor)
             self.size = status.st_size
             if size not in (-1, self.size):

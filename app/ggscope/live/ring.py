@@ -18,6 +18,12 @@ import numpy as np
 
 from ggscope.errors import LiveError
 from ggscope.live.processes import is_alive, is_running
+from ggscope.live.regular_file import (
+    check_written,
+    open_for_reading,
+    open_regular,
+    read_regular,
+)
 from ggscope.live.source import now_ns
 from ggscope.model.tables import I64, Array
 
@@ -29,6 +35,8 @@ RUNS, ENDED, REPLACED = 1, 2, 3
 
 _VERSION, _BYTE_ORDER = 1, 0x0102_0304
 _LANE_BYTES, _MOST_LANES = 256, 1 << 16
+_MAX_RING_BYTES = 8 << 30
+"""The tracer makes no longer ones."""
 _MOST_BYTES = 1 << 28
 """Longer frames, and more definitions at a time, are damage."""
 
@@ -162,11 +170,10 @@ class Ring:
             If it cannot be opened.
         """
         self.path = path
-        flags = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
-            descriptor, may_write = os.open(path, os.O_RDWR | flags), True
+            descriptor, may_write = open_regular(path, os.O_RDWR), True
         except PermissionError:
-            descriptor, may_write = os.open(path, os.O_RDONLY | flags), False
+            descriptor, may_write = open_regular(path), False
         try:
             status = os.fstat(descriptor)
             self.inode = status.st_ino
@@ -174,13 +181,14 @@ class Ring:
                 raise LiveError(f"{path}: shorter than the first page of a ring")
             access = mmap.ACCESS_WRITE if may_write else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, status.st_size, access=access)
+            try:
+                self._open(status.st_size)
+                check_written(descriptor, path, self._waiting_bytes())
+            except (LiveError, OSError):
+                self.close()
+                raise
         finally:
             os.close(descriptor)
-        try:
-            self._open(status.st_size)
-        except LiveError:
-            self.close()
-            raise
         self._may_write = may_write
         self.is_owner = may_write and self._is_free()
         self._makes_room = self.is_owner and self.is_running()
@@ -265,6 +273,12 @@ class Ring:
         pid = int(named[1]) if named else 0
         return pid not in (0, os.getpid(), self.value("pid")) and is_alive(pid)
 
+    def _waiting_bytes(self) -> int:
+        """Return how many bytes of records nobody took yet."""
+        n = self._lanes["head"].astype(np.int64) - self._lanes["tail"].astype(np.int64)
+        n_waiting = np.clip(n, 0, self._records.shape[1]).sum()
+        return int(n_waiting) * RECORD.itemsize
+
     def _open(self, size: int) -> None:
         head = np.frombuffer(self._map[:PAGE], _HEAD, 1)
         self._head: Any = np.frombuffer(self._map, _HEAD, 1)
@@ -290,6 +304,7 @@ class Ring:
             or not _is_power_of_two(number["events_capacity"])
             or min(number["lanes_offset"], number["records_offset"]) < PAGE
             or max(ends) > size
+            or size > _MAX_RING_BYTES
         ):
             raise LiveError(f"{self.path}: the first page of this ring is damaged")
         at = number["lanes_offset"]
@@ -424,7 +439,7 @@ class Ring:
         lanes = self._map[at : at + len(self._lanes) * _LANE_BYTES]
         found = {"lanes": lanes}
         with contextlib.suppress(OSError):
-            data = defs_of(self.path).read_bytes()
+            data = read_regular(defs_of(self.path), _MOST_BYTES)
             if data[16:32] == self.identity:
                 found["definitions"] = data
         found["control"] = self._map[:PAGE]  # last: where it is, the others are
@@ -464,7 +479,7 @@ class Ring:
 
     def _definitions(self) -> list[Frame]:
         try:
-            with self.path.with_name(self.path.name + ".defs").open("rb") as file:
+            with open_for_reading(defs_of(self.path)) as file:
                 head = file.read(32)
                 if head[:8] != DEFS_MAGIC or head[16:32] != self.identity:
                     return []  # not written yet, or another ring's
@@ -485,7 +500,7 @@ def defs_of(ring: Path) -> Path:
 
 def first_bytes(path: Path) -> bytes:
     """Return the first bytes of a file; those of a ring are `MAGIC`, written last."""
-    with path.open("rb") as file:
+    with open_for_reading(path) as file:
         return file.read(len(MAGIC))
 
 
@@ -495,7 +510,7 @@ def writer_of(path: Path) -> tuple[int, bool]:
     (0, False) where that cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_for_reading(path) as file:
             page = file.read(PAGE)
     except OSError:
         return 0, False
