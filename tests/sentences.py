@@ -45,6 +45,7 @@ CONDITIONS = {
     "began; the count is theirs",
     "live_lost": "a running program wrote records that nobody read in time; the count "
     "is what it and the reader counted, and a gap lies where its thread was silent",
+    "live_foreign": "a ring that a person named in full belongs to another user",
     "live_damaged": "a definition or event of a running program does not fit its form",
     "live_hole": "records of a running program stay zero while others came behind them",
     "live_full": "a running program was followed until its trace took the memory that "

@@ -538,17 +538,24 @@ def _follow(recorder: "Recorder", settings: Settings) -> None:
 
 
 def _ring(name: str) -> Path:
-    """Return the ring of a program or its launcher, or the path that was given."""
+    """Return the ring of a program or its launcher, or the path that was given.
+
+    Only this user's are looked for; of one that is given it is said whose it is.
+    """
     from ggscope_capture import recording
     from ggscope_capture.launcher import ring_folder
+    from ggscope_capture.regular_file import other_owner
 
     if not name.isdigit():
+        owner = other_owner(Path(name))
+        if owner:
+            complain(f"{name} belongs to {owner}, and stays")
         return Path(name)
     found = recording.listed(ring_folder())
     mine = [r.path for r in found if r.path.name.startswith(f"ggscope-{name}-")]
     mine += [r.path for r in found if r.pid == int(name)]
     if not mine:
-        raise _CommandError(f"process {name} has no ring")
+        raise _CommandError(f"process {name} has no ring of yours")
     return mine[-1]
 
 

@@ -39,7 +39,7 @@ from ggscope_capture.recording_folder import (
     read_note,
     write_note,
 )
-from ggscope_capture.regular_file import read_regular
+from ggscope_capture.regular_file import is_own_file, read_regular
 from ggscope_capture.ring import (
     CONTROL,
     DEFS_SUFFIX,
@@ -805,14 +805,13 @@ class Listed:
 
 
 def listed(folder: Path) -> list[Listed]:
-    """Return the rings in a folder, the oldest first."""
-    found = []
-    for path in sorted(folder.glob("ggscope-*"), key=_age):
-        if path.name.endswith((DEFS_SUFFIX, NOTE_SUFFIX, ".tmp")) or path.is_symlink():
-            continue
-        if path.is_file():
-            found.append(look(path))
-    return found
+    """Return this user's rings in a folder, the oldest first."""
+    return [
+        look(path)
+        for path in sorted(folder.glob("ggscope-*"), key=_age)
+        if not path.name.endswith((DEFS_SUFFIX, NOTE_SUFFIX, ".tmp"))
+        and is_own_file(path)
+    ]
 
 
 def _age(path: Path) -> float:

@@ -8,6 +8,7 @@ link unless asked to, and reads no more than the caller allows.
 import errno
 import json
 import os
+import pwd
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -123,6 +124,20 @@ def is_own_file(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def other_owner(path: Path) -> str:
+    """Return the name of another user that a file is of; "" where it is one's own."""
+    try:
+        uid = os.lstat(path).st_uid
+    except OSError:
+        return ""
+    if uid == os.geteuid():
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def check_written(descriptor: int, path: Path | str, n_bytes: int) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 WRITER = Path(__file__).parents[1] / "ring_writer.py"
 KEYS = {"records", "records_per_s", "lost", "lag_ms", "state", "fill", "restarts"}
 KEYS |= {"resident_bytes", "model_bytes", "read_bytes", "major_faults"}
-KEYS |= {"self_test", "backends", "tokens_per_s", "lag_at_least_ms"}
+KEYS |= {"self_test", "backends", "tokens_per_s", "lag_at_least_ms", "owner"}
 
 
 def lines(text: str) -> list[dict]:

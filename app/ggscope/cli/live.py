@@ -160,6 +160,7 @@ def _line(heard: Heard, meters: Meters, *, is_json: bool) -> str:
                 "read_bytes": _known(heard.read_bytes),
                 "major_faults": _known(heard.major_faults),
                 "self_test": heard.run.get("self-test"),
+                "owner": heard.run.get("owner"),
                 "backends": heard.run.get("backends"),
             }
         )

@@ -12,7 +12,7 @@ from ggscope.live.files import GgmlvizSource, GrowingFile, RecordsSource
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.program import ProgramSource
-from ggscope.live.regular_file import open_for_reading
+from ggscope.live.regular_file import is_own_file, open_for_reading
 from ggscope.live.ring import MAGIC, writer_of
 from ggscope.live.source import LiveSource
 from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
@@ -70,7 +70,7 @@ def ring_folder() -> Path:
 
 
 def rings() -> list[Path]:
-    """Return the rings of this machine that are ready, the newest first.
+    """Return the rings of this user that are ready, the newest first.
 
     They may lie in any of three folders: a program that loads the library by itself
     knows only the usual one, and the launcher passes that by where it has no room.
@@ -78,13 +78,13 @@ def rings() -> list[Path]:
     found: list[tuple[int, Path]] = []
     folders = dict.fromkeys((ring_folder(), _SHARED, Path(tempfile.gettempdir())))
     for path in chain.from_iterable(f.glob(_PREFIX + "*") for f in folders):
-        if path.name.endswith(_DEFS):
+        if path.name.endswith(_DEFS) or not is_own_file(path):
             continue
         try:
             with open_for_reading(path) as file:
                 if file.read(len(MAGIC)) == MAGIC:
                     found.append((path.stat().st_mtime_ns, path))
-        except OSError:  # gone meanwhile, or somebody else's
+        except OSError:  # gone meanwhile
             continue
     return [path for _, path in sorted(found, reverse=True)]
 

@@ -14,6 +14,7 @@ from ggscope.errors import LiveError
 from ggscope.live.choices import Choices
 from ggscope.live.keeping import Keeper, Witness, kept_elsewhere
 from ggscope.live.recording_folder import RecordingFolder, folder_of
+from ggscope.live.regular_file import owner_name
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
     ENDED,
@@ -309,7 +310,7 @@ class _ProgramTrace:
         self._origin = 0
         self.n_records = self.n_lost = self.newest = 0
         self.n_tokens = -1
-        self._program = ""
+        self._program = self._owner = ""
         self._ops: dict[int, str] = {}
         self.residency = ProgramResidency(self._builder)
         self._nodes = Definitions(self._builder, self.residency)
@@ -331,6 +332,14 @@ class _ProgramTrace:
         self._origin = ring.value("t0_mono")
         self._builder.clock = Clock("ns", self._origin)
         self._program = ring.program
+        if ring.owner != os.geteuid():
+            self._owner = owner_name(ring.owner)
+            self._builder.warn(
+                Severity.NOTICE,
+                "live_foreign",
+                f"the ring belongs to another user, {one_line(self._owner)}: what is "
+                "shown is what that user's program says.",
+            )
         if not ring.n_before:
             return
         remedy = "Follow a program from its start to see all of it."
@@ -393,8 +402,9 @@ class _ProgramTrace:
         return self.residency.poll(ring.value("pid"), self._origin, self.n_records)
 
     def facts(self) -> dict[str, str]:
-        """Return what the program tells of itself and its graphs."""
-        return self._told.facts()
+        """Return what is told of the program, whose it is if not this user's."""
+        owner = {"owner": self._owner} if self._owner else {}
+        return {**self._told.facts(), **owner}
 
     def snapshot(self, heard: Heard) -> Trace:
         """Return the trace as it stands."""

@@ -5,6 +5,7 @@ a link, a device or a file of any length. Opening one here never waits, follows 
 link unless asked to, and reads no more than the caller allows.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -114,6 +115,24 @@ def read_json(
     if isinstance(value, dict):
         return value
     raise ValueError("not an object")
+
+
+def is_own_file(path: Path) -> bool:
+    """Tell whether a path is that of a regular file of this user, and of no link."""
+    try:
+        _check(os.lstat(path), path, is_own=True)
+    except OSError:
+        return False
+    return True
+
+
+def owner_name(uid: int) -> str:
+    """Return the name of a user, or the number of one without a name."""
+    with contextlib.suppress(ImportError, KeyError):
+        import pwd  # not on every system
+
+        return pwd.getpwuid(uid).pw_name
+    return f"user {uid}"
 
 
 def check_written(descriptor: int, path: Path | str, n_bytes: int) -> None:

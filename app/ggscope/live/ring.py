@@ -155,6 +155,7 @@ class Ring:
     Attributes
     ----------
     is_owner : whether this reader empties it.
+    owner : number of the user that the file is of.
     n_before : so many records had left the ring when this reader came; no more are in
         what it takes.
     """
@@ -176,7 +177,7 @@ class Ring:
             descriptor, may_write = open_regular(path), False
         try:
             status = os.fstat(descriptor)
-            self.inode = status.st_ino
+            self.inode, self.owner = status.st_ino, status.st_uid
             if status.st_size < PAGE:
                 raise LiveError(f"{path}: shorter than the first page of a ring")
             access = mmap.ACCESS_WRITE if may_write else mmap.ACCESS_READ

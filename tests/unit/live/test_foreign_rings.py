@@ -1,0 +1,74 @@
+"""Rings of other users are followed only where a person names one in full."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ggscope.cli import main
+from ggscope.live.follow import follow, rings, wanted_path
+from ggscope.live.ring import defs_of
+from hostile_rings import GONE_USER
+from ring_writer import Writer
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate") or os.geteuid() != 0,
+    reason="only root gives files away",
+)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ring of another user, whose program runs, in a folder for all."""
+    monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
+    monkeypatch.delenv("GGSCOPE_RING", raising=False)
+    tmp_path.chmod(0o1777)
+    writer = Writer(tmp_path / "ggscope-4000000001-abc")
+    writer.graph(10)
+    for path in (writer.path, defs_of(writer.path)):
+        os.chown(path, GONE_USER, GONE_USER)
+    return writer.path
+
+
+def test_ring_of_another_user_is_not_found(theirs: Path) -> None:
+    mine = Writer(theirs.with_name("ggscope-4000000002-abc"))
+    os.utime(mine.path, (1, 1))  # theirs is the newer one
+
+    assert set(rings()) & {theirs, mine.path} == {mine.path}
+    assert wanted_path("4000000001") is None
+    assert wanted_path("4000000002") == mine.path
+    assert wanted_path(None) == mine.path
+    mine.close()
+
+
+def test_ring_of_another_user_that_is_named_says_whose_it_is(
+    theirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = follow(wanted_path(str(theirs)) or Path())
+    source.poll()
+    heard, trace = source.heard(), source.snapshot()
+    source.close()
+    source.forget()
+
+    assert heard.records == 40
+    assert heard.run["owner"] == f"user {GONE_USER}"
+    assert [w.severity.name for w in trace.warnings if w.code == "live_foreign"] == [
+        "NOTICE"
+    ]
+    assert main(["live", str(theirs), "--json", "--seconds", "0.1"]) == 0
+    assert json.loads(capsys.readouterr().out)["owner"] == f"user {GONE_USER}"
+
+
+def test_own_ring_is_nobody_elses(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "ring")
+    writer.graph(10)
+    source = follow(writer.path)
+    source.poll()
+    codes = {w.code for w in source.snapshot().warnings}
+    source.close()
+    source.forget()
+
+    assert "live_foreign" not in codes
+    assert "owner" not in source.heard().run
+    writer.close()
