@@ -50,7 +50,7 @@ def test_show_json_holds_the_lines(run, built):
 def test_show_with_a_wrong_range_is_an_error(run, built):
     answer = run("show", built(), "--range", "5")
 
-    assert answer.code == 1
+    assert answer.code == 2
     assert "has no colon" in answer.err
 
 
@@ -159,14 +159,14 @@ def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--range", "5:1"), 1, "ends before it starts"),
-        (("--range", "1us"), 1, "has no colon"),
+        (("--range", "5:1"), 2, "ends before it starts"),
+        (("--range", "1us"), 2, "has no colon"),
         (("--view", "pie"), 2, "invalid choice: 'pie'"),
         (("--size", "0x0"), 2, "sides must be from 64"),
         (("--size", "big"), 2, "is not like 1920x1080"),
         (("--dpi", "-1"), 2, "is no number from 24 to 2400"),
         (("--color-by", "mood"), 2, "invalid choice: 'mood'"),
-        (("--where", "mood=1"), 1, "filter"),
+        (("--where", "mood=1"), 2, "filter"),
     ],
 )
 def test_export_with_a_wrong_option_says_which(
@@ -214,10 +214,10 @@ def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
 def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
     answer = run("export", built(), "--color-by", "expert", "-o", tmp_path / "x.svg")
 
-    assert answer.code == 1
+    assert answer.code == 2
     assert "names no experts" in answer.err
     assert not (tmp_path / "x.svg").exists()
-    assert run("show", built(), "--color-by", "backend").code == 1
+    assert run("show", built(), "--color-by", "backend").code == 2
 
 
 def test_export_by_preset_has_its_width_and_tells_its_caption(run, built, tmp_path):

@@ -192,4 +192,4 @@ def test_shift_moves_the_times_of_one_file_and_no_others(run):
     alone = run("info", sample / "model.gguf", "--shift", "model.gguf=1ms")
     assert (alone.code, "model.gguf is alone" in alone.err) == (1, True)
     odd = run("info", sample, "--shift", "buffer-timeline.json=soon")
-    assert (odd.code, "'soon' is not understood" in odd.err) == (1, True)
+    assert (odd.code, "'soon' is not understood" in odd.err) == (2, True)

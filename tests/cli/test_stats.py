@@ -221,7 +221,7 @@ def test_stats_format_takes_a_readers_name_too(run, built):
 def test_stats_with_a_wrong_question_is_an_error(run, built, options, message):
     answer = run("stats", built(), *options)
 
-    assert answer.code == 1
+    assert answer.code == 2
     assert message in answer.err
 
 
