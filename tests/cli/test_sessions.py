@@ -188,8 +188,8 @@ def test_shift_moves_the_times_of_one_file_and_no_others(run):
     assert moved["extent"]["start"] == plain["extent"]["start"] - 2_500_000
     assert moved["counts"]["spans"] == plain["counts"]["spans"]
     wrong = run("info", sample, "--shift", "nothing.json=1ms")
-    assert (wrong.code, "no file is called nothing.json" in wrong.err) == (1, True)
+    assert (wrong.code, "no file is called nothing.json" in wrong.err) == (2, True)
     alone = run("info", sample / "model.gguf", "--shift", "model.gguf=1ms")
-    assert (alone.code, "model.gguf is alone" in alone.err) == (1, True)
+    assert (alone.code, "model.gguf is alone" in alone.err) == (2, True)
     odd = run("info", sample, "--shift", "buffer-timeline.json=soon")
     assert (odd.code, "'soon' is not understood" in odd.err) == (2, True)
