@@ -208,6 +208,8 @@ def paint(
     """
     painter.save()
     still = None if kept is None else picture.still
+    if still is not None and still.first == still.stop:
+        still = None  # nothing that stands: no image brings the background
     # An image that lies between pixels would not be the same to the pixel.
     if not (painter.transform().isIdentity() and float(picture.scale).is_integer()):
         still = None

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage, QPainter
 
+import builders
 import pictures
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.model.selection import Selection
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
@@ -16,7 +19,7 @@ from ggscope.render.batch import (
     RectBatch,
 )
 from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.painter import StillPart, paint
+from ggscope.render.painter import StillPart, color_of, paint
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
@@ -165,6 +168,17 @@ def test_picture_on_its_kept_part_is_the_same_to_the_pixel(scale: float) -> None
     )
 
 
+def test_overview_of_a_trace_without_spans_is_painted_over_what_was_there() -> None:
+    busy = overview_scene()
+    empty = replace(busy, index=TraceIndex(builders.empty_trace()), hits=None)
+    empty = replace(empty, selection=Selection(), marked=None, bookmarks=())
+    composed = [compose_overview(scene) for scene in (empty, busy, empty)]
+
+    assert_same_on_kept(composed)
+
+    assert render_image(composed[0]).pixelColor(450, 24) == color_of(busy.theme.pane)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])
 def test_timeline_on_its_kept_headers_is_the_same_to_the_pixel(scale: float) -> None:
     first = busy_scene(scale=scale)
@@ -198,6 +212,7 @@ def assert_same_on_kept(composed: list[DisplayList]) -> None:
                 QImage.Format.Format_RGB32,
             )
             image.setDevicePixelRatio(scale)
+            image.fill(0xFFFF0000)  # what was there before
             painter = QPainter(image)
             paint(picture, painter, kept=part)
             painter.end()

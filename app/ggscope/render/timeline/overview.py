@@ -295,7 +295,12 @@ def _marks(scene: OverviewScene, time: TimeScale, bottom: float) -> list[Batch]:
 
 
 def _window(scene: OverviewScene, time: TimeScale) -> list[Batch]:
-    """Return the frame around the shown range, at least 6 px wide."""
+    """Return the frame around the shown range, at least 6 px wide.
+
+    A trace without a duration has no range that could be shown.
+    """
+    if not scene.index.trace.extent.duration:
+        return []
     theme = scene.theme
     x0, x1 = time.xs(np.array([scene.visible.start, scene.visible.end])).tolist()
     lack = max(6.0 - (x1 - x0), 0) / 2
