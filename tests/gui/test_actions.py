@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QKeySequence
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QTabBar
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
@@ -30,6 +30,7 @@ from sentences import assert_sides
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 CTRL = Qt.KeyboardModifier.ControlModifier
 ALT = Qt.KeyboardModifier.AltModifier
+NONE = Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
@@ -208,6 +209,57 @@ def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
     assert session.visible_range == before
     assert document.workspace.layout_name == layout
     assert session.bookmarks == ()
+
+
+def test_letters_and_moves_choose_while_a_list_of_choices_has_the_focus(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    before = session.visible_range
+    layout = document.workspace.layout_name
+    combo = document.toolbar.color
+    combo.setFocus()
+
+    for letter in "wasdgqt0r":
+        QTest.keyClick(combo, letter)
+    QTest.keyClick(combo, Qt.Key.Key_Home)
+    first = combo.currentIndex()
+    QTest.qWait(QApplication.keyboardInputInterval() + 50)  # else letters add up
+    QTest.keyClick(combo, "l")
+
+    assert (first, combo.currentData()) == (0, "layer")
+    assert session.visible_range == before
+    assert session.color_by == "layer"
+    assert document.workspace.layout_name == layout
+    assert document.workspace.shows_details
+
+
+def test_places_of_letters_choose_too_while_a_list_has_the_focus(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    before = session.visible_range
+    document.toolbar.color.setFocus()
+    window.settings.change("drawing", keys_by_place=True)
+
+    for kind in (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress):
+        event = QKeyEvent(kind, Qt.Key.Key_Z, NONE, 25, 25, 0, "z")
+        QApplication.sendEvent(window.windowHandle(), event)
+
+    assert session.visible_range == before
+
+
+def test_arrows_walk_along_tabs_that_have_the_focus(
+    window: MainWindow, document: Document, session: Session
+) -> None:
+    session.zoom(0.5)
+    before, drawer = session.visible_range, document.workspace.drawer
+    bar = drawer.findChild(QTabBar)
+    assert bar is not None
+    bar.setFocus()
+
+    QTest.keyClick(bar, Qt.Key.Key_Right)
+
+    assert drawer.tab == "hot_cold"
+    assert session.visible_range == before
 
 
 def test_enter_steps_through_hits_only_where_there_are_some(

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.errors import TraceError
-from ggscope.gui.commands.keyboard import PositionKeys, TextFieldGuard
+from ggscope.gui.commands.keyboard import KeyGuard, PositionKeys
 from ggscope.gui.commands.table import Actions, Menus
 from ggscope.gui.drops import Drops, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
@@ -106,7 +106,7 @@ class MainWindow(QMainWindow):
         themes.changed.connect(self._on_theme)
         settings.changed.connect(self._on_settings_changed)
         settings.store_failed.connect(self.report)
-        self._guard = TextFieldGuard(self)
+        self._guard = KeyGuard(self)
         self._places = PositionKeys(self._run_command, self)
         self._places.set_on(settings.drawing.keys_by_place)
         self._restore_geometry()

@@ -1,7 +1,7 @@
-"""Who gets a key: a field that is typed in, or a command.
+"""Who gets a key: the widget with the focus, or a command.
 
-Commands do not act while somebody types. W, A, S and D may go by where they lie, for
-keyboards that put other letters there.
+Commands do not act while somebody types, or chooses from a list by letters and arrows.
+W, A, S and D may go by where they lie, for keyboards that put other letters there.
 """
 
 import sys
@@ -20,7 +20,9 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPlainTextEdit,
+    QTabBar,
     QTextEdit,
+    QTreeView,
     QWidget,
 )
 
@@ -28,12 +30,13 @@ from ggscope.views.base.view import guarded
 
 
 @guarded
-class TextFieldGuard(QObject):
-    """Gives a text field with the focus all keys that mean something to it.
+class KeyGuard(QObject):
+    """Gives the widget with the focus all keys that mean something to it.
 
     A shortcut is first offered to the widget with the focus; accepting that offer
-    makes W type a w. Only the field that is typed in is filtered: a filter on the
-    application would run Python code for every event of every widget.
+    makes W type a w, and choose what begins with w from a list. Only the widget with
+    the focus is filtered: a filter on the application would run Python code for every
+    event of every widget.
 
     A press on text that is selected begins a new selection, and drags no text away;
     nor are files dragged within a dialog. Nobody drops them anywhere, and where several
@@ -48,12 +51,11 @@ class TextFieldGuard(QObject):
             app.focusChanged.connect(self._on_focus_changed)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Accept the offer of keys that are text or edit text."""
+        """Accept the offer of keys that the widget itself acts on."""
         if (
             isinstance(event, QKeyEvent)
             and event.type() == QEvent.Type.ShortcutOverride
-            and is_text_field(watched)
-            and means_text(event)
+            and uses_key(watched, event)
         ):
             event.accept()
             return True
@@ -67,21 +69,22 @@ class TextFieldGuard(QObject):
         return super().eventFilter(watched, event)
 
     def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
-        for part in _parts_with_text(old):
+        for part in _filtered(old):
             part.removeEventFilter(self)
-        for part in _parts_with_text(now):
+        for part in _filtered(now):
             part.installEventFilter(self)
         if isinstance(now, QAbstractItemView) and isinstance(now.window(), QFileDialog):
             now.setDragEnabled(False)
 
 
-def _parts_with_text(widget: QWidget | None) -> tuple[QWidget, ...]:
-    """Return what of a widget gets the keys of its text, and presses on it."""
+def _filtered(widget: QWidget | None) -> tuple[QWidget, ...]:
+    """Return what of a widget gets the keys that it uses, and presses on its text."""
     if isinstance(widget, _TEXT_AREAS):
         return widget, widget.viewport()
-    if widget is not None and (is_text_field(widget) or isinstance(widget, QLabel)):
-        return (widget,)
-    return ()
+    if widget is None:
+        return ()
+    is_filtered = isinstance(widget, (QLabel, *_CHOICES)) or is_text_field(widget)
+    return (widget,) if is_filtered else ()
 
 
 def _deselect(pressed: QObject) -> None:
@@ -98,6 +101,20 @@ def _deselect(pressed: QObject) -> None:
             area.setTextCursor(cursor)
 
 
+def uses_key(widget: QObject, event: QKeyEvent) -> bool:
+    """Tell whether a widget acts on a key by itself, typed or chosen by it."""
+    if is_text_field(widget):
+        return means_text(event)
+    if event.modifiers() & ~_WITHOUT_MEANING:
+        return False
+    key = event.key()
+    if isinstance(widget, QComboBox):
+        return key in _MOVES or key == Qt.Key.Key_Space or event.text().isalnum()
+    if isinstance(widget, (QTabBar, QTreeView)):
+        return key in _ENDS or key in _SIDEWAYS
+    return isinstance(widget, QAbstractItemView) and key in _ENDS
+
+
 def is_text_field(widget: QObject) -> bool:
     """Tell whether one can type text into a widget."""
     if isinstance(widget, QLineEdit):
@@ -111,9 +128,7 @@ def is_text_field(widget: QObject) -> bool:
 
 def means_text(event: QKeyEvent) -> bool:
     """Tell whether a key means something to a text field."""
-    modifiers = event.modifiers() & ~(
-        Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier
-    )
+    modifiers = event.modifiers() & ~_WITHOUT_MEANING
     if not modifiers:
         return (event.text().isprintable() and bool(event.text())) or (
             event.key() in _EDITING
@@ -124,6 +139,20 @@ def means_text(event: QKeyEvent) -> bool:
 
 
 _TEXT_AREAS = (QTextEdit, QPlainTextEdit)
+_CHOICES = (QComboBox, QTabBar, QAbstractItemView)
+"""Widgets in which one chooses by keys."""
+_WITHOUT_MEANING = (
+    Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier
+)
+_ENDS = {Qt.Key.Key_Home, Qt.Key.Key_End}
+_SIDEWAYS = {Qt.Key.Key_Left, Qt.Key.Key_Right}
+_MOVES = {
+    *_ENDS,
+    Qt.Key.Key_Up,
+    Qt.Key.Key_Down,
+    Qt.Key.Key_PageUp,
+    Qt.Key.Key_PageDown,
+}
 _EDITING = {
     Qt.Key.Key_Left,
     Qt.Key.Key_Right,
@@ -236,11 +265,13 @@ class PositionKeys(QObject):
 
 
 def _is_busy() -> bool:
-    """Tell whether somebody types, or works in a menu or a dialog."""
+    """Tell whether somebody types or chooses, or works in a menu or a dialog."""
     focus = QApplication.focusWidget()
-    is_typing = focus is not None and is_text_field(focus)
+    takes_letters = focus is not None and (
+        is_text_field(focus) or isinstance(focus, QComboBox)
+    )
     return (
-        is_typing
+        takes_letters
         or QApplication.activePopupWidget() is not None
         or isinstance(QApplication.activeWindow(), QDialog)
     )
