@@ -51,6 +51,31 @@ def drop(window: MainWindow, *paths: Path, shift: bool = False) -> None:
     window.dropEvent(QDropEvent(QPointF(300, 300), copy, data, left, keys))
 
 
+def test_file_that_may_be_moved_is_copied_by_a_drop(
+    window: MainWindow, qtbot: QtBot, folder: Path
+) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(folder))])
+    move, left = Qt.DropAction.MoveAction, Qt.MouseButton.LeftButton
+    shift = Qt.KeyboardModifier.ShiftModifier  # asks for a move
+    both = move | Qt.DropAction.CopyAction
+    enter = QDragEnterEvent(QPoint(300, 300), both, data, left, shift)
+    drop = QDropEvent(QPointF(300, 300), both, data, left, shift)
+    only = QDropEvent(QPointF(300, 300), move, data, left, shift)
+    assert drop.proposedAction() == move
+    only.ignore()
+
+    window.dragEnterEvent(enter)
+    window.dropEvent(only)
+    assert window.documents == ()
+    window.dropEvent(drop)
+
+    assert enter.isAccepted()
+    assert enter.dropAction() == drop.dropAction() == Qt.DropAction.CopyAction
+    assert not only.isAccepted()
+    wait_for_tabs(qtbot, window, 1)
+
+
 def wait_for_tabs(qtbot: QtBot, window: MainWindow, n: int) -> None:
     done = (LoadState.READY, LoadState.FAILED)
     qtbot.waitUntil(

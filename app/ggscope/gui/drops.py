@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QDropEvent
 
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
@@ -91,6 +91,19 @@ def dropped_paths(event: QDropEvent) -> list[Path]:
     """Return the files and folders of this machine that a drop brings."""
     urls = event.mimeData().urls() if event.mimeData().hasUrls() else []
     return [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
+
+
+def accept_copy(event: QDropEvent) -> bool:
+    """Accept a drop in a way that leaves the files where they are; tell whether it is.
+
+    A file manager that is told *move*, which it may propose, deletes what it gave.
+    """
+    for action in (Qt.DropAction.CopyAction, Qt.DropAction.LinkAction):
+        if event.possibleActions() & action:
+            event.setDropAction(action)
+            event.accept()
+            return True
+    return False
 
 
 def _is_one_run(paths: Sequence[Path]) -> bool:

@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
 from ggscope.errors import TraceError
 from ggscope.gui.commands.keyboard import KeyGuard, PositionKeys
 from ggscope.gui.commands.table import Actions, Menus
-from ggscope.gui.drops import Drops, dropped_paths
+from ggscope.gui.drops import Drops, accept_copy, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
@@ -501,8 +501,7 @@ class MainWindow(QMainWindow):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Take files from anywhere over the window."""
-        if dropped_paths(event):
-            event.acceptProposedAction()
+        if dropped_paths(event) and accept_copy(event):
             self.start_page.set_hot(True)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
@@ -514,8 +513,7 @@ class MainWindow(QMainWindow):
         """Open what was dropped; see `Drops`."""
         self.start_page.set_hot(False)
         paths = dropped_paths(event)
-        if paths:
-            event.acceptProposedAction()
+        if paths and accept_copy(event):
             is_apart = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
             self._drops.take(paths, is_apart=is_apart)
 
