@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
+import ggmlviz_files
 import npu_files as npu
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
@@ -61,6 +62,27 @@ def test_a_trace_without_that_marker_sounds_no_alarm(
 ) -> None:
     document = opened(write(tmp_path, *EVENTS, npu.marker(150, "PREFILL_DONE")))
 
+    assert not document.alarm.isVisible()
+
+
+def test_unknown_version_is_said_in_a_banner_above_what_is_shown(
+    window: MainWindow, opened: Callable[[Path], Document], tmp_path: Path
+) -> None:
+    path = ggmlviz_files.write(tmp_path / "a.ggmlviz", ggmlviz_files.run())
+    data = bytearray(path.read_bytes())
+    data[8:12] = (2).to_bytes(4, "little")
+    path.write_bytes(data)
+
+    document = opened(path)
+
+    assert document.alarm.isVisible()
+    assert document.alarm.property("level") == "caution"
+    assert "version 2" in document.alarm.text.text()
+    assert document.session.trace is not None
+    assert len(document.session.trace.spans)
+    document.alarm.action_button.click()
+    assert document.workspace.drawer.tab == "problems"
+    document.alarm.close_button.click()
     assert not document.alarm.isVisible()
 
 

@@ -459,6 +459,31 @@ def test_status_names_file_range_and_problems(
     assert status.renderer.text()
 
 
+def test_status_counts_problems_of_each_severity_apart(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    document = opened(sample)
+    trace = document.session.trace
+    assert trace is not None
+    severities = [Severity.ERROR, *[Severity.NOTICE] * 2, Severity.INFO]
+    warnings = tuple(ReadWarning(s, f"w{n}", "") for n, s in enumerate(severities))
+    window.resize(1400, 800)
+
+    document.session.set_trace(replace(trace, warnings=warnings))
+    assert document.status.problems.text() == "▲ 1 error, 2 notices"
+    assert document.status.problems.property("level") == "error"
+    window.resize(900, 600)
+    problems = document.status.problems
+    assert problems.text() == "▲ 1 error +2"
+    assert problems.accessibleName() == "1 error, 2 notices"
+    document.session.set_trace(replace(trace, warnings=warnings[1:]))
+    assert document.status.problems.text() == "▲ 2 notices"
+    assert document.status.problems.property("level") == "caution"
+    document.session.set_trace(replace(trace, warnings=warnings[3:]))
+    assert document.status.problems.text() == "1 note"
+    assert document.status.problems.property("level") == ""
+
+
 def test_status_problems_open_the_drawer(
     window: MainWindow, opened: Opened, sample: Path
 ) -> None:

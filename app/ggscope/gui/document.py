@@ -24,7 +24,7 @@ from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.toolbar import Toolbar
 from ggscope.gui.widgets import Banner, GripSplitter
-from ggscope.model.trace import INVALID_CODE, RANGE_CODES, Trace
+from ggscope.model.trace import INVALID_CODE, RANGE_CODES, VERSION_CODES, Trace
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
 from ggscope.session.bookmarks.keeper import BookmarkKeeper
@@ -644,14 +644,19 @@ class Document(QWidget):
         self._alarm_box.hide()
 
     def _sound_alarm(self, trace: Trace) -> None:
-        """Say in red that the trace's own writer calls it invalid, until closed."""
-        told = [w.message for w in trace.warnings if w.code == INVALID_CODE]
-        is_wanted = bool(told) and not self._is_alarm_closed
-        self._alarm_box.setVisible(is_wanted)
-        if is_wanted:
-            text = told[0][:1].upper() + told[0][1:]
+        """Warn until it is closed of what puts the whole trace in doubt.
+
+        Its own writer calls it invalid, or its version is not known.
+        """
+        by_code = {w.code: w.message for w in trace.warnings}
+        alarms = [(c, "error") for c in (INVALID_CODE,) if c in by_code]
+        alarms += [(c, "caution") for c in VERSION_CODES if c in by_code]
+        self._alarm_box.setVisible(bool(alarms) and not self._is_alarm_closed)
+        if alarms and not self._is_alarm_closed:
+            code, level = alarms[0]
+            text = by_code[code][:1].upper() + by_code[code][1:]
             show = self._on_problems_clicked
-            self.alarm.say(text, self.tr("Problems"), show, level="error")
+            self.alarm.say(text, self.tr("Problems"), show, level=level)
 
     def _on_problem(self, text: str) -> None:
         self.problem_reported.emit(text)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QToolButton, QWidget
@@ -21,7 +22,8 @@ MEMORY_MS = 2000
 _RANGE_SHARE = 0.34
 """So much of the strip the range may take before it is cut."""
 _ROOM_FOR_MARGIN = 1100
-"""On a narrower strip the margin of the op table stands in its tooltip only."""
+"""On a narrower strip the margin of the op table, and the numbers of the lesser
+problems one by one, stand in tooltips only."""
 
 
 @guarded
@@ -42,9 +44,8 @@ class StatusStrip(QFrame):
         self.range.setProperty("mono", True)
         self._ops_tip = self.tr("Choose the op table")
         self.ops = self._button(self._ops_tip, self.ops_clicked)
-        self.problems = self._button(
-            self.tr("Show the Problems tab"), self.problems_clicked
-        )
+        self._problems_tip = self.tr("Show the Problems tab")
+        self.problems = self._button(self._problems_tip, self.problems_clicked)
         self.memory = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         set_tip(self.memory, self.tr("Memory that the program uses"))
         self.renderer = self._button(
@@ -113,6 +114,7 @@ class StatusStrip(QFrame):
         super().resizeEvent(event)  # type: ignore[arg-type]  # QResizeEvent
         trace = self._session.trace
         self._show_ops(None if trace is None else trace.ops)
+        self._show_problems(trace)
         self._fit_range()
 
     def hideEvent(self, event: object) -> None:
@@ -169,20 +171,26 @@ class StatusStrip(QFrame):
             set_tip(self.ops, f"{whole}\n{self._ops_tip}")
 
     def _show_problems(self, trace: Trace | None) -> None:
-        worst, n = problem_count(trace)
-        n_notes = 0 if trace is None else len(trace.warnings) - n
-        if n == 0 and n_notes:
-            words = self.tr("1 note") if n_notes == 1 else self.tr("{0} notes")
-            text = words.format(n_notes)
-        elif n == 0:
-            text = self.tr("no problems") if trace is not None else ""
-        else:
-            text = f"▲ {_problem_words(worst, n)}"
+        """Count the kinds of problems by severity; notes only where nothing is worse."""
+        counts = problem_counts(trace)
+        worst = max(counts, default=Severity.INFO)
+        whole = self.tr("no problems") if trace is not None else ""
+        if counts:
+            whole = ", ".join(_count_words(s, n) for s, n in counts.items())
+        text = whole
+        if worst > Severity.INFO:
+            text, *rest = (_count_words(s, n) for s, n in counts.items())
+            if rest and self.width() >= _ROOM_FOR_MARGIN:
+                text = whole
+            elif rest:
+                text += f" +{sum(counts.values()) - counts[worst]}"
+            text = f"▲ {text}"
         self.problems.setText(text)
-        self.problems.setAccessibleName(text)
+        self.problems.setAccessibleName(whole)
+        set_tip(self.problems, f"{whole}\n{self._problems_tip}")
         self.problems.setVisible(bool(text))
         level = ""
-        if n:
+        if worst > Severity.INFO:
             level = "error" if worst >= Severity.DATA_LOSS else "caution"
         set_property(self.problems, "level", level)
 
@@ -306,21 +314,26 @@ def _whole_seconds(seconds: float) -> str:
     return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02}"
 
 
-def problem_count(trace: Trace | None) -> tuple[Severity, int]:
-    """Return the worst severity and the number of kinds of problems above INFO."""
+def problem_counts(trace: Trace | None) -> dict[Severity, int]:
+    """Return the number of kinds of problems by severity, the worst first.
+
+    Notes are counted only where there is nothing worse.
+    """
     if trace is None:
-        return Severity.INFO, 0
-    real = [w.severity for w in trace.warnings if w.severity > Severity.INFO]
-    return max(real, default=Severity.INFO), len(real)
+        return {}
+    counts = Counter(warning.severity for warning in trace.warnings)
+    worse = {s: n for s, n in counts.items() if s > Severity.INFO}
+    return dict(sorted((worse or counts).items(), reverse=True))
 
 
-def _problem_words(worst: Severity, n: int) -> str:
-    word = {
-        Severity.NOTICE: "notice",
-        Severity.DATA_LOSS: "problem",
-        Severity.ERROR: "error",
-    }.get(worst, "notice")
-    return f"{n} {word}" + ("" if n == 1 else "s")
+def _count_words(severity: Severity, n: int) -> str:
+    one, many = {
+        Severity.INFO: ("note", "notes"),
+        Severity.NOTICE: ("notice", "notices"),
+        Severity.DATA_LOSS: ("data loss", "data losses"),
+        Severity.ERROR: ("error", "errors"),
+    }[severity]
+    return f"{n} {one if n == 1 else many}"
 
 
 def _file_text(name: str, trace: Trace) -> str:

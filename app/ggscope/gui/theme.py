@@ -288,7 +288,8 @@ QLabel a { color: $accent; }
   border-radius: 6px; padding: 4px 8px; min-height: 36px; max-height: 60px; }
 #fileRow:hover { background: $raised; }
 #fileRow:focus { border: 1px solid $accent; }
-#banner { background: $caution_tint; border-radius: 6px; }
+#banner { background: $raised; border-radius: 6px; }
+#banner[level="caution"] { background: $caution_tint; }
 #banner[level="error"] { background: $error_tint; }
 """
 

@@ -467,6 +467,8 @@ RANGE_CODES = frozenset({"range", "range_read"})
 """Problems that tell that a person wanted a part of the records only."""
 INVALID_CODE = "invalid_trace"
 """Code of the problem that tells of such markers."""
+VERSION_CODES = frozenset({"unknown_version", "gguf_new_version"})
+"""Problems that tell of a version that the reader does not know."""
 OTHER_FILES = "other files"
 """What is pending while further files of a session are still to be joined."""
 RUNNING = "running"

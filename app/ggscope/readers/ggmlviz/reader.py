@@ -112,8 +112,8 @@ def note_version(builder: TraceBuilder, version: int) -> None:
     builder.warn(
         Severity.NOTICE,
         "unknown_version",
-        f"the header says version {version}; the file was read like version 1, "
-        "so look twice at what is shown.",
+        f"format version {version} is not known; the file was read as version 1, "
+        "and what is shown may be wrong",
         offset=8,
     )
 

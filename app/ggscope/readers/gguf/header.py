@@ -360,7 +360,7 @@ class _Walk:
                 Severity.NOTICE,
                 "gguf_new_version",
                 f"GGUF version {header.version} is newer than 3; it was read as "
-                "version 3.",
+                "version 3, and what is shown may be wrong",
                 4,
             )
         cursor.is_v1 = header.version == 1
