@@ -11,6 +11,7 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
+from ggscope.gui.dialogs.dialogs import BookmarkDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
@@ -159,6 +160,63 @@ def test_keys_rename_note_move_delete_and_undo(
     for expected in (["first", "c", "b"], ["first", "b", "c"]):
         QTest.keyClick(view.table, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
         assert names(session) == expected
+
+
+def test_new_bookmark_is_asked_for_its_name_and_a_note(
+    window: MainWindow, document: Document, session: Session, qtbot: QtBot
+) -> None:
+    document.focus_views()
+    QTest.keyClick(window, Qt.Key.Key_M, Qt.KeyboardModifier.ShiftModifier)
+    (dialog,) = window.findChildren(BookmarkDialog)
+    assert dialog.width() >= 420  # else the window manager cuts its title
+
+    QTest.keyClicks(dialog.name, "slow token")
+    QTest.keyClicks(dialog.note, "waits for the disk")
+    QTest.keyClick(dialog.note, Qt.Key.Key_Return)
+
+    (made,) = session.bookmarks
+    assert (made.name, made.note) == ("slow token", "waits for the disk")
+    qtbot.waitUntil(lambda: not window.findChildren(BookmarkDialog))
+
+
+def test_note_is_offered_where_there_is_none(
+    view: BookmarksView, session: Session, qtbot: QtBot
+) -> None:
+    fill(session, "a", "b")
+    cell = view.model.index(1, NOTE)
+    assert view.model.data(cell) != ""
+    assert view.model.text(range(2), "tsv").splitlines()[1].endswith("\t")
+
+    place = view.table.visualRect(cell).center()
+    QTest.mouseClick(view.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    QTest.keyClicks(editor_of(view), "why")
+    QTest.keyClick(editor_of(view), Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: session.bookmarks[1].note == "why")
+
+    QTest.mouseClick(
+        view.table.viewport(),
+        Qt.MouseButton.LeftButton,
+        pos=view.table.visualRect(view.model.index(0, NAME)).center(),
+    )
+    view.note_button.click()
+    QTest.keyClicks(editor_of(view), "x")
+    QTest.keyClick(editor_of(view), Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: session.bookmarks[0].note == "x")
+
+
+def test_bookmark_in_view_stays_where_it_is(
+    view: BookmarksView, session: Session
+) -> None:
+    session.set_visible(TimeRange(1_000_000, 2_000_000))
+    session.add_bookmark("in view", TimeRange(1_100_000, 1_200_000))
+    session.add_bookmark("outside", TimeRange(3_000_000, 3_000_000))
+
+    session.go_to_bookmark(0)
+    assert session.visible_range == TimeRange(1_000_000, 2_000_000)
+    assert session.marked_range is not None
+    assert session.marked_range.time == TimeRange(1_100_000, 1_200_000)
+    session.go_to_bookmark(1)
+    assert session.visible_range == TimeRange(2_500_000, 3_500_000)
 
 
 def test_row_is_dragged_between_others(view: BookmarksView, session: Session) -> None:

@@ -645,6 +645,7 @@ class Session(QObject):
         name: str = "",
         time: TimeRange | Subject | None = None,
         permanent: bool = True,
+        note: str = "",
     ) -> Bookmark | None:
         """Bookmark a range or a subject, and say so; without one what was made last.
 
@@ -662,6 +663,7 @@ class Session(QObject):
             name or bookmarks.free_name(now),
             subject.time,
             permanent,
+            note=bookmarks.clean_line(note, bookmarks.MAX_NOTE),
             what=subject.what,
             lane=subject.lane,
         )
@@ -702,14 +704,16 @@ class Session(QObject):
     def go_to_bookmark(self, position: int) -> None:
         """Show the bookmark at `position`; nothing happens where there is none.
 
-        A range is marked, so that one sees where it ends.
+        One that is in view stays where it is. A range is marked, so that one sees where
+        it ends.
         """
         if not 0 <= position < len(self.bookmarks):
             return
         found = self.bookmarks[position]
-        if found.time.duration > self._visible.duration:
+        shown = self._visible
+        if found.time.duration > shown.duration:
             self.set_visible(view_range.with_air(found.time))
-        else:
+        elif not shown.start <= found.time.start <= found.time.end <= shown.end:
             self.set_visible(view_range.centred(self._visible, found.time))
         if found.time.duration:
             self.set_marked(MarkedRange(found.time))

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QMimeData, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QApplication,
     QHBoxLayout,
     QMenu,
     QStackedLayout,
@@ -34,6 +35,7 @@ from ggscope.views.base.widgets import (
     keeps_key,
     lay_out,
     pop_up,
+    qcolor,
     set_label_color,
     tool_button,
     tool_button_style,
@@ -65,11 +67,19 @@ class BookmarkModel(TextTableModel):
         return flags
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Return what an editor begins with, or what is shown."""
-        if role == Qt.ItemDataRole.EditRole and index.isValid():
-            mark = self.payload(index.row())
-            if isinstance(mark, Bookmark):
+        """Return what an editor begins with, or what is shown.
+
+        Where a note is empty, that one can be added.
+        """
+        mark = self.payload(index.row()) if index.isValid() else None
+        if isinstance(mark, Bookmark):
+            if role == Qt.ItemDataRole.EditRole:
                 return mark.note if index.column() == NOTE else mark.name
+            if index.column() == NOTE and not mark.note:
+                if role == Qt.ItemDataRole.DisplayRole:
+                    return self.tr("Add a note…")
+                if role == Qt.ItemDataRole.ForegroundRole:
+                    return qcolor(self.theme.dim)
         return super().data(index, role)
 
     def setData(
@@ -220,6 +230,7 @@ class BookmarksView(View):
         self.model.edited.connect(self._on_edited)
         self.model.moved.connect(self._on_moved)
         self.table.row_opened.connect(session.go_to_bookmark)
+        self.table.clicked.connect(self._on_clicked)
         self.table.delete_requested.connect(self._on_delete)
         self.table.undo_requested.connect(session.undo_bookmarks)
         self.table.redo_requested.connect(session.redo_bookmarks)
@@ -254,6 +265,12 @@ class BookmarksView(View):
             self.tr("Delete the chosen bookmarks (Del)"),
             self._on_delete,
         )
+        self.note_button = tool_button(
+            head,
+            self.tr("Note…"),
+            self.tr("Write a note about the chosen bookmark"),
+            partial(self.table.edit_column, NOTE),
+        )
         undo = self.tr("Undo")
         self.undo_button = tool_button(head, undo, undo, self.table.undo_requested)
         self.kept = ElidedLabel(head)
@@ -270,6 +287,7 @@ class BookmarksView(View):
             QHBoxLayout(head),
             self.add_button,
             self.delete_button,
+            self.note_button,
             self.undo_button,
             8,
             self.kept,
@@ -303,7 +321,7 @@ class BookmarksView(View):
             ),
             Heading(tr("set on"), tr("The span or lane that was meant"), 160),
             Heading(
-                tr("note"), tr("F2 in this column changes it"), 200, words=True,
+                tr("note"), tr("A click or F2 in this column changes it"), 200, words=True,
                 stretch=True,
             ),
         )  # fmt: skip
@@ -320,7 +338,8 @@ class BookmarksView(View):
             f" QToolButton:disabled {{ color: {css(theme.faint)}; }}"
         )
         for made in (
-            self.add_button, self.delete_button, self.undo_button, self._copy,
+            self.add_button, self.delete_button, self.note_button, self.undo_button,
+            self._copy,
         ):  # fmt: skip
             made.setStyleSheet(style)
         self._show()
@@ -344,7 +363,7 @@ class BookmarksView(View):
         session = self.session
         has_trace = session.trace is not None
         self.add_button.setEnabled(has_trace)
-        self.delete_button.setEnabled(bool(self._chosen()))
+        self._on_selection()
         undo = session.bookmark_undo
         self.undo_button.setEnabled(bool(undo))
         tip = self.tr("Undo: {0} (Ctrl+Z)").format(undo) if undo else self.tr("Undo")
@@ -404,7 +423,17 @@ class BookmarksView(View):
     # -- reactions ---------------------------------------------------------
 
     def _on_selection(self, *_: object) -> None:
-        self.delete_button.setEnabled(bool(self._chosen()))
+        chosen = self._chosen()
+        self.delete_button.setEnabled(bool(chosen))
+        self.note_button.setEnabled(len(chosen) == 1)
+
+    def _on_clicked(self, index: Index) -> None:
+        """Begin to write a note where a click is on the words that offer one."""
+        mark = self.model.payload(index.row())
+        is_free = isinstance(mark, Bookmark) and not mark.note
+        held = QApplication.keyboardModifiers()
+        if index.column() == NOTE and is_free and not held:
+            self.table.edit_column(NOTE)
 
     def _on_add(self) -> None:
         if self.session.trace is not None:

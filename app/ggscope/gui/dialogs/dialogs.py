@@ -42,11 +42,14 @@ from ggscope.assets import PACKAGES
 from ggscope.gui.dialogs.find import FindLine
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
+from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE
 from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
 from ggscope.text import one_line
 from ggscope.views.base.plain import set_tip, set_title
 from ggscope.views.base.view import guarded
 
+_TITLE_PX = 420
+"""A narrower dialog has a title that the window manager cuts."""
 _LONG_TEXT = 10_000
 """Letters; in longer texts one looks for words."""
 _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -269,6 +272,40 @@ class SettingsDialog(QDialog):
     def _on_reset(self) -> None:
         self._settings.reset()
         self.close()
+
+
+class BookmarkDialog(QDialog):
+    """Asks for the name of a bookmark and a note; both may stay empty."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        set_title(self, self.tr("New bookmark"))
+        self.setAccessibleName(self.windowTitle())
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setMinimumWidth(_TITLE_PX)
+        self.name, self.note = QLineEdit(self), QLineEdit(self)
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(10)
+        for text, field, most, hint in (
+            (self.tr("Name"), self.name, MAX_NAME, self.tr("numbered if empty")),
+            (self.tr("Note"), self.note, MAX_NOTE, ""),
+        ):
+            field.setMaxLength(most)
+            field.setPlaceholderText(hint)
+            field.setAccessibleName(text)
+            form.addRow(text, field)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel,
+            self,
+        )
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(20, 20, 20, 16)
+        box.setSpacing(12)
+        box.addLayout(form)
+        box.addWidget(buttons)
 
 
 def choose_one(

@@ -24,7 +24,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
 from ggscope.views.base.cells import TableFile
-from ggscope.views.base.plain import ask_text_then, ask_yes, copy_image, copy_text
+from ggscope.views.base.plain import ask_yes, copy_image, copy_text
 from ggscope.views.registry import BUILTIN, ViewEntry, entry
 
 if TYPE_CHECKING:
@@ -576,16 +576,19 @@ class WindowDialogs(QObject):
         session = self._window.session
         if session is None or session.trace is None:
             return
+        from ggscope.gui.dialogs.dialogs import BookmarkDialog
+
         # Now: the mouse leaves the timeline for the dialog.
         subject = session.bookmark_subject()
+        dialog = BookmarkDialog(self._window)
 
-        def make(name: str) -> None:
+        def make() -> None:
             if session.trace is not None:
-                session.add_bookmark(name, subject)
+                name, note = dialog.name.text(), dialog.note.text()
+                session.add_bookmark(name, subject, note=note)
 
-        ask_text_then(
-            self._window, self.tr("Bookmark"), self.tr("Name of the bookmark"), make
-        )
+        dialog.accepted.connect(make)
+        dialog.open()
 
     def save_filter(self) -> None:
         """Ask for a name and keep the present filter."""

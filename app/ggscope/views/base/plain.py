@@ -182,21 +182,6 @@ def ask_yes(parent: QWidget, words: str) -> bool:
     return box.exec() == QMessageBox.StandardButton.Yes
 
 
-def ask_text_then(
-    parent: QWidget, title: str, words: str, then: Callable[[str], object]
-) -> None:
-    """Ask for a line of text over `parent`, and hand it to `then` if it is given.
-
-    Returns at once: the rest of the program goes on meanwhile.
-    """
-    dialog = QInputDialog(parent)
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.setWindowTitle(one_line(title))
-    dialog.setLabelText(tooltip(words))
-    dialog.textValueSelected.connect(then)
-    dialog.open()
-
-
 def copy_text(text: str) -> None:
     """Put `text` on the clipboard, where a terminal may be the next to read it."""
     QGuiApplication.clipboard().setText(plain(text))
