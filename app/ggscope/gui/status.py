@@ -171,7 +171,7 @@ class StatusStrip(QFrame):
             set_tip(self.ops, f"{whole}\n{self._ops_tip}")
 
     def _show_problems(self, trace: Trace | None) -> None:
-        """Count the kinds of problems by severity; notes only where nothing is worse."""
+        """Count kinds of problems by severity; notes where nothing is worse."""
         counts = problem_counts(trace)
         worst = max(counts, default=Severity.INFO)
         whole = self.tr("no problems") if trace is not None else ""

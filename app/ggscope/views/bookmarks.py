@@ -321,8 +321,8 @@ class BookmarksView(View):
             ),
             Heading(tr("set on"), tr("The span or lane that was meant"), 160),
             Heading(
-                tr("note"), tr("A click or F2 in this column changes it"), 200, words=True,
-                stretch=True,
+                tr("note"), tr("A click or F2 in this column changes it"), 200,
+                words=True, stretch=True,
             ),
         )  # fmt: skip
 
