@@ -263,6 +263,8 @@ CONDITIONS = {
     # -- completeness ---------------------------------------------------------
     "records_missing": "passes or layers that are alike, or the graph, have records "
     "that others lack",
+    "records_altered": "records have another op or name than the same op in others",
+    "tokens_missing": "token numbers go up by one, but for some that are skipped",
 }
 
 

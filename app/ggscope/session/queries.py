@@ -29,7 +29,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import view as view_range
 from ggscope.session.tasks import Request, TaskContext, TaskFailure
-from ggscope.words.completeness import CODE, with_completeness
+from ggscope.words.completeness import is_told, with_completeness
 
 if TYPE_CHECKING:
     from ggscope.session.session import Session
@@ -386,7 +386,7 @@ class Linking:
             return
         if known is not None:
             found = known[1]
-            if found.n_missing and all(w.code != CODE for w in trace.warnings):
+            if not is_told(trace, found):
                 # Files came or went: the same spans, other problems.
                 session.tasks.run(_COMPLETENESS, lambda _: found, self._on_completeness)
             return

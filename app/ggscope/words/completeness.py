@@ -3,19 +3,25 @@
 from dataclasses import replace
 
 from ggscope.analysis.completeness.expected import Completeness, Gap
+from ggscope.analysis.completeness.skipped import SkippedTokens
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
 CODE = "records_missing"
+TOKENS_CODE = "tokens_missing"
+ALTERED_CODE = "records_altered"
+_CODES = frozenset({CODE, TOKENS_CODE, ALTERED_CODE})
 _HOLDS = "The times derived for the ops before them hold theirs. "
 
 
 def completeness_words(found: Completeness) -> str:
     """Return "99.1 % of what was expected: 217 of 23,280 records are missing …"."""
     share, n = found.share, found.n_missing
+    skipped = f"; {_tokens_words(found.tokens)}" if found.tokens.gaps else ""
     if share is None:
-        return f"not known: {found.why or 'nothing tells what was to be expected'}"
+        why = found.why or "nothing tells what was to be expected"
+        return f"not known: {why}{skipped}"
     is_one = found.rests_on in (("the graph",), ("what later records read",))
     rests = f"{' and '.join(found.rests_on)} tell{'s' if is_one else ''}"
     if not n:
@@ -32,11 +38,17 @@ def completeness_words(found: Completeness) -> str:
                 f"; {format_count(low)} to {format_count(high)} are likely, with those "
                 "that every pass or an end of the recording may lack"
             )
+    text += skipped
     if unseen := found.n_unseen:
         text += (
             f"; {format_count(unseen)} op{'' if unseen == 1 else 's'} of the graph "
             "that no pass records, as if unseen by the tracer, "
             f"{'is' if unseen == 1 else 'are'} not counted"
+        )
+    if n := found.n_altered:
+        text += (
+            f"; {format_count(n)} record{' has' if n == 1 else 's have'} another op or "
+            "name than in the other passes"
         )
     if varying := found.n_varying:
         text += (
@@ -45,6 +57,13 @@ def completeness_words(found: Completeness) -> str:
             "another graph"
         )
     return text
+
+
+def _tokens_words(tokens: SkippedTokens) -> str:
+    """Return "token 10 is missing" or "3 tokens are missing: 10, 14–15"."""
+    if tokens.n_tokens == 1:
+        return f"token {tokens.numbers()} is missing"
+    return f"{format_count(tokens.n_tokens)} tokens are missing: {tokens.numbers()}"
 
 
 def format_percent(share: float) -> str:
@@ -57,24 +76,71 @@ def format_percent(share: float) -> str:
 
 
 def with_completeness(trace: Trace, found: Completeness) -> Trace:
-    """Return the trace with a problem where records are missing."""
-    kept = tuple(w for w in trace.warnings if w.code != CODE)
-    if found.n_missing:
-        kept = (*kept, _warning(trace, found))
+    """Return the trace with a problem where records or whole tokens are missing."""
+    kept = tuple(w for w in trace.warnings if w.code not in _CODES)
+    if found.n_missing > found.n_token_records:
+        kept = (*kept, _records_problem(trace, found))
+    if found.tokens.gaps:
+        kept = (*kept, _tokens_problem(found.tokens))
+    if found.n_altered:
+        kept = (*kept, _altered_problem(trace, found))
     if kept == trace.warnings:
         return trace
     return replace(trace, warnings=tuple(sorted(kept, key=lambda w: -w.severity)))
 
 
-def _warning(trace: Trace, found: Completeness) -> ReadWarning:
+def is_told(trace: Trace, found: Completeness) -> bool:
+    """Tell whether the problems of a trace say all of what is missing."""
+    codes = {warning.code for warning in trace.warnings}
+    has_records = CODE in codes or found.n_missing <= found.n_token_records
+    has_altered = ALTERED_CODE in codes or not found.n_altered
+    has_tokens = TOKENS_CODE in codes or not found.tokens.gaps
+    return has_records and has_altered and has_tokens
+
+
+def _records_problem(trace: Trace, found: Completeness) -> ReadWarning:
     is_derived = bool((trace.spans.flags & int(SpanFlag.INFERRED_END)).any())
     return ReadWarning(
         Severity.DATA_LOSS,
         CODE,
         f"{completeness_words(found)}.",
-        found.n_missing,
+        found.n_missing - found.n_token_records,
         place=gap_words(trace, found.gaps[0]) if found.gaps else "",
         remedy=(_HOLDS if is_derived else "") + "Record again if they matter.",
+    )
+
+
+def _tokens_problem(tokens: SkippedTokens) -> ReadWarning:
+    first = tokens.gaps[0]
+    before, after = format_count(first.first - 1), format_count(first.last + 1)
+    text = _tokens_words(tokens)
+    return ReadWarning(
+        Severity.DATA_LOSS,
+        TOKENS_CODE,
+        f"{text[0].upper()}{text[1:]}: the token numbers in the file skip.",
+        tokens.n_tokens,
+        place=f"tokens {before} to {after}",
+        remedy="Record again if they matter; figures per token count those that are "
+        "there.",
+    )
+
+
+def _altered_problem(trace: Trace, found: Completeness) -> ReadWarning:
+    n, place = found.n_altered, ""
+    for first in found.altered[:1]:
+        op = trace.op_name(int(trace.spans.op[first]))
+        name = trace.span_name(first)
+        what = f"{name} ({op})" if op and op != name else name
+        place = f"record {format_count(trace.record_of(first))}: {what}"
+    return ReadWarning(
+        Severity.NOTICE,
+        ALTERED_CODE,
+        f"{format_count(n)} record{' has' if n == 1 else 's have'} another op number "
+        "or name than the same op in other passes: damaged bytes, or another graph. "
+        "No record is missing for that.",
+        n,
+        place=place,
+        remedy="Their sources and times are shown; their op or name may be wrong.",
     )
 
 

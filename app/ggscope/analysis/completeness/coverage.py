@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from ggscope.analysis.completeness.skipped import skipped_tokens
 from ggscope.analysis.reads.record_limits import (
     cut_sources,
     has_graph,
@@ -180,6 +181,9 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
     ]
     if trace.is_running:
         found.append(Omission(Cause.STILL_RUNNING))
+    if (skipped := skipped_tokens(trace)).gaps:
+        numbers = f"token{'' if skipped.n_tokens == 1 else 's'} {skipped.numbers()}"
+        found.append(Omission(Cause.RECORDS_LOST, detail=numbers))
     found += _of_records(trace)
     found.sort(key=lambda omission: _ORDER[omission.cause])
     return TraceCoverage(tuple(found))

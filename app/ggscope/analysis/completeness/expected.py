@@ -16,6 +16,13 @@ from math import comb, lgamma
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.completeness.altered import AlteredKeys, replaced
+from ggscope.analysis.completeness.skipped import (
+    NO_SKIPS,
+    SkippedTokens,
+    TokenGap,
+    skipped_tokens,
+)
 from ggscope.analysis.sessions.runs import (
     ALIKE,
     FEW_SHORT,
@@ -33,7 +40,7 @@ from ggscope.analysis.sessions.runs import (
     spans_of,
     without_repeats,
 )
-from ggscope.analysis.workers import Watcher
+from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import locate_node
 from ggscope.model.names import normalise, shape_of
 from ggscope.model.tables import I64, Quality, alike, distinct, quality_of
@@ -62,6 +69,8 @@ _DOUBT = 1e-2
 """What is less likely than this is left out of the range that is told."""
 _OF_LAYERS = 0.75
 """Ops of so many layers are expected in the others, where something reads them."""
+_SOME = 16
+"""Of so many gaps of token numbers the neighbours are counted."""
 _MOST_SETS = 256
 """Each op's layers are held against so many others, and not against all."""
 
@@ -77,6 +86,7 @@ class Losses:
         passes alone, on layers.
     n_varying : ops that are left out.
     n_fewer, n_more : so many less and more may be missing.
+    n_altered : records that are there with an unknown op, besides altered keys.
     n_ops : ops of a pass; 0 where their numbers follow no rule.
     extra : names of ops that no pass of the kind has, one per missing record, and the
         piece that it is missing from.
@@ -92,6 +102,7 @@ class Losses:
     n_fewer: int = 0
     n_more: int = 0
     n_ops: int = 0
+    n_altered: int = 0
     extra: list[tuple[int, str, int]] = field(default_factory=list)
 
 
@@ -236,11 +247,14 @@ def _lacks(kind: Kind, expected: I64) -> tuple[I64, list[I64]]:
     return lacks, [cut for cut in cuts if len(cut)]
 
 
-def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
+def losses(
+    trace: Trace, kind: Kind, keys: Keys, readers: "Readers", altered: AlteredKeys
+) -> Losses:
     """Return which of the ops that a pass lacks are lost records."""
     classes = _Classes(trace, kind, keys)
     expected, n_fewer, n_more = _expected(kind, classes)
     lacks, cuts = _lacks(kind, expected)
+    n_altered = altered.explain(kind, lacks)
     weight = kind.weight
     piece, key = np.nonzero(lacks)
     count = lacks[piece, key]
@@ -278,6 +292,7 @@ def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
         np.append(key[lost], ends[:, 1]),
         np.append(count[lost], ends[:, 2]),
     )
+    found.n_altered = n_altered
     n_ends = int((weight[ends[:, 0]] * ends[:, 2]).sum())
     found.n_fewer = int(times[doubtful].sum()) + n_ends
     found.n_read = int(times[lost & is_read].sum())
@@ -289,7 +304,8 @@ def losses(trace: Trace, kind: Kind, keys: Keys, readers: "Readers") -> Losses:
     # A graph tells of ops that no pass has better than other layers do.
     has_graph = any(join.n_nodes for join in trace.joins)
     if int(weight.sum()) <= _FEW and not has_graph:
-        _of_layers(kind, classes, readers, found, rate)
+        there = altered.names_of_unknown(kind)
+        _of_layers(kind, classes, readers, found, rate, there)
     found.n_more = int(n_more.sum() * weight.sum())
     found.n_more += n_cut
     _add_unseen(kind, expected, found)
@@ -479,20 +495,13 @@ def _odd(n: int, weight: I64, told: Bools, piece: I64) -> Bools:
 class Readers:
     """Which ops read what which other op computes, by names."""
 
-    def __init__(self, trace: Trace, keys: Keys, rows: PassRows, runs: Runs) -> None:
+    def __init__(self, trace: Trace, keys: Keys, spans: I64) -> None:
         self._keys, self._trace = keys, trace
         self._known: dict[int, I64] = {}
         self.by_base: dict[str, I64] = {}
         if keys.of_tensor or not len(trace.accesses.first) - 1:
             return
         lists: dict[str, set[int]] = {}
-        at = np.unique(rows.key, return_index=True)[1]
-        piece = np.searchsorted(rows.first, at, "right") - 1
-        spans = np.full(len(at), -1, np.int64)
-        for some in alike(piece):
-            number = int(piece[some[0]])
-            ids = runs.of_run(int(rows.run[number]))
-            spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
         for key, span in enumerate(spans.tolist()):
             for tensor in trace.accesses.of_span(span).tensor.tolist():
                 if tensor >= 0:
@@ -512,13 +521,18 @@ class Readers:
 
 
 def _of_layers(
-    kind: Kind, classes: _Classes, readers: Readers, found: Losses, rate: float
+    kind: Kind,
+    classes: _Classes,
+    readers: Readers,
+    found: Losses,
+    rate: float,
+    there: set[str],
 ) -> None:
     """Add ops that no pass has, but nearly all other layers.
 
     Where a record reads what they compute, or no more lack than chance would take; the
     latter too for ops of nearly the same layers as another op, as what is quantised
-    alike is.
+    alike is. Names `there` have a record with an unknown op.
     """
     unread: list[tuple[str, int]] = []
     n_cells = 0
@@ -530,6 +544,8 @@ def _of_layers(
         n_cells += len(layers)
         for layer in sorted(layers - set(of)):
             name = shape.replace("\0", str(layer))
+            if name in there:
+                continue
             column = of[min(of, key=lambda known: abs(known - layer))]
             reading = readers.by_base.get(normalise(name))
             at = np.flatnonzero(np.isin(kind.keys, [] if reading is None else reading))
@@ -592,6 +608,10 @@ class Completeness:
     n_varying : ops that come and go from pass to pass, and are left out.
     rests_on : what tells what was to be expected, in words.
     gaps : the first `MOST_PLACES` of the missing ones, in the order of time.
+    tokens : token numbers that are skipped, also where nothing else is known;
+        `n_token_records` of the missing records are theirs.
+    n_altered : records that are there, under another op or name than in other passes;
+        altered : the spans of up to `MOST_PLACES` of them.
     """
 
     is_known: bool
@@ -605,6 +625,10 @@ class Completeness:
     rests_on: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
     n_unseen: int = 0
+    tokens: SkippedTokens = NO_SKIPS
+    n_token_records: int = 0
+    n_altered: int = 0
+    altered: tuple[int, ...] = ()
 
     @property
     def n_expected(self) -> int:
@@ -634,8 +658,14 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     may have begun or ended inside a pass.
     """
     why = _why_not(trace)
+    tokens = skipped_tokens(trace)
     if why:
-        return Completeness(False, why)
+        return Completeness(False, why, tokens=tokens)
+    return _with_tokens(trace, _of_passes(trace, watcher), tokens)
+
+
+def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
+    """Return what passes, layers and graphs say of a trace that records ops."""
     runs = runs_of(trace)
     by_access = trace.claims is not None and not trace.claims.has_results
     leaders, weight = distinct_runs(trace, runs, watcher, by_access=by_access)
@@ -644,16 +674,82 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     if not len(rows.key):
         return Completeness(False, "it records no ops")
     rows = rows.part(rows.length > 0)
-    readers = Readers(trace, keys, rows, runs)
+    spans = _spans_of_keys(trace, rows, runs, by_access=by_access)
+    readers = Readers(trace, keys, spans)
     # A graph begins that the trace shows as a span.
     is_graph = keys.op[rows.key] < 0
     rows = rows.cut(np.flatnonzero(is_graph & ~np.append(False, is_graph[:-1])))
     rows = without_repeats(rows, len(keys.op))
+    look = AlteredKeys(trace, keys, spans)
+    altered: dict[int, int] = {}
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in kinds(rows, len(keys.op), watcher):
-        result.add(kind, losses(trace, kind, keys, readers))
+        altered.update(look.of(kind))
+        result.add(kind, losses(trace, kind, keys, readers, look))
+    if altered:
+        at = np.flatnonzero(np.isin(rows.key, list(altered)))
+        result = _Sum(trace, runs, keys, by_access=by_access, every=every)
+        result.altered = _spans_at(trace, rows, runs, at, by_access=by_access)
+        piece = np.searchsorted(rows.first, at, "right") - 1
+        result.n_altered = int(rows.weight[piece].sum())
+        rows = replaced(rows, altered)
+        for kind in kinds(rows, len(keys.op), watcher):
+            result.add(kind, losses(trace, kind, keys, readers, look))
     n_rows = int((rows.length * rows.weight).sum())
     return _with_graphs(trace, result.finished(n_rows, int(rows.weight.sum())))
+
+
+def _spans_of_keys(trace: Trace, rows: PassRows, runs: Runs, *, by_access: bool) -> I64:
+    """Return the first span of each key, int64[n_keys]."""
+    at = np.unique(rows.key, return_index=True)[1]
+    return _spans_at(trace, rows, runs, at, by_access=by_access)
+
+
+def _spans_at(
+    trace: Trace, rows: PassRows, runs: Runs, at: I64, *, by_access: bool
+) -> I64:
+    """Return the spans of some rows, int64[len(at)]."""
+    piece = np.searchsorted(rows.first, at, "right") - 1
+    spans = np.full(len(at), -1, np.int64)
+    for some in alike(piece):
+        number = int(piece[some[0]])
+        ids = spans_of(trace, runs, int(rows.run[number]), by_access=by_access)
+        spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
+    return spans
+
+
+def _with_tokens(
+    trace: Trace, found: Completeness, tokens: SkippedTokens
+) -> Completeness:
+    """Return the result with the records of tokens whose numbers are skipped."""
+    if not tokens.gaps or not found.is_known:
+        return replace(found, tokens=tokens)
+    # Those before the gaps tell how many records a token has.
+    usual = int(np.median([_n_records(trace, gap) for gap in tokens.gaps[:_SOME]]))
+    n_records = tokens.n_tokens * usual
+    return replace(
+        found,
+        n_missing=found.n_missing + n_records,
+        n_token_records=n_records,
+        tokens=tokens,
+        rests_on=(*found.rests_on, "token numbers"),
+    )
+
+
+def _n_records(trace: Trace, gap: TokenGap) -> int:
+    """Return the number of records of the token before a gap."""
+    spans, accesses = trace.spans, trace.accesses
+    assert spans.token is not None
+    by_access = trace.claims is not None and not trace.claims.has_results
+    per_pattern = np.append(np.diff(accesses.first), 0)
+    n = 0
+    for rows in chunks(len(spans)):
+        chosen = (spans.token[rows] == gap.first - 1) & (spans.op[rows] >= 0)
+        if gap.phase >= 0 and spans.phase is not None:
+            chosen &= spans.phase[rows] == gap.phase
+        pattern = accesses.pattern[rows][chosen]
+        n += int(per_pattern[pattern].sum()) if by_access else len(pattern)
+    return n
 
 
 def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
@@ -742,6 +838,7 @@ class _Sum:
         self._trace, self._runs, self._keys = trace, runs, keys
         self._by_access = by_access
         self._gaps: list[_Noted] = []
+        self.n_altered, self.altered = 0, np.zeros(0, np.int64)
         self._n_covered = self._n_missing = self._n_passes = self._n_varying = 0
         self._n_read = self._n_layers = self._n_fewer = self._n_more = 0
 
@@ -763,6 +860,7 @@ class _Sum:
         self._n_layers += found.n_layers
         self._n_fewer += found.n_fewer
         self._n_more += found.n_more
+        self.n_altered += found.n_altered
         number = self._runs.number[kind.rows.run[found.piece]]
         for i in np.argsort(number, kind="stable")[:MOST_PLACES].tolist():
             piece, column = int(found.piece[i]), int(found.key[i])
@@ -809,6 +907,8 @@ class _Sum:
             self._n_varying,
             tuple(rests),
             tuple(gaps),
+            n_altered=self.n_altered,
+            altered=tuple(np.sort(self.altered)[:MOST_PLACES].tolist()),
         )
 
     def _gap(self, noted: "_Noted") -> Gap:

@@ -18,7 +18,7 @@ from ggscope.cli.output import GOOD, USAGE, styled, table
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.batches import token_counts
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
-from ggscope.model.tables import I64, AccessColumns, Array, Space, distinct
+from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, distinct
 from ggscope.model.tokens import has_ubatches, numbers_per_phase
 from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace, figure_text
 from ggscope.model.units import (
@@ -267,8 +267,9 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
 
     ``share`` is None where nothing tells what was to be expected; ``why`` says so.
     ``missing_range`` is what is likely, where much is lost and some leaves no trace.
-    ``gaps`` lists the first missing records between the numbers of their neighbours,
-    None = none; ``time`` is in ticks.
+    ``missing_tokens`` lists token numbers that are skipped, first to last; ``missing``
+    counts their records too. ``gaps`` lists the first missing records between the
+    numbers of their neighbours, None = none; ``time`` is in ticks.
     """
     return {
         "known": found.is_known,
@@ -283,7 +284,17 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
         "expected": found.n_expected,
         "passes": found.n_passes,
         "varying_ops": found.n_varying,
+        "altered": found.n_altered,
         "rests_on": list(found.rests_on),
+        "missing_tokens": [
+            {
+                "first": gap.first,
+                "last": gap.last,
+                "phase": None if gap.phase < 0 else Phase(gap.phase).name.lower(),
+                "time": gap.time,
+            }
+            for gap in found.tokens.gaps
+        ],
         "words": completeness_words(found),
         "gaps": [
             {

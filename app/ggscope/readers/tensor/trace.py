@@ -763,7 +763,8 @@ def note_op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
             "unknown_op",
             f"op numbers that table {ops.id} does not know: {listed}.",
             count=int(counts[unknown].sum()),
-            remedy="Choose a newer table with the option ops=<id>.",
+            remedy="Name the table of a newer ggml with the option ops=<id>; where "
+            "few records have such a number, it is damaged.",
         )
 
 
