@@ -30,7 +30,13 @@ from ggscope.live.ring import (
 )
 from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH, cores_of, fused_of
+from ggscope.model.run import (
+    BEGIN_ONLY,
+    WHOLE_GRAPH,
+    RecordCount,
+    cores_of,
+    fused_of,
+)
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, SpanFlag
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
 from ggscope.model.units import Clock
@@ -309,6 +315,7 @@ class _ProgramTrace:
         self._builder = TraceBuilder(grows=True)
         self._origin = 0
         self.n_records = self.n_lost = self.newest = 0
+        self._n_ops = 0  # records of ops
         self.n_tokens = -1
         self._program = self._owner = ""
         self._ops: dict[int, str] = {}
@@ -413,6 +420,7 @@ class _ProgramTrace:
         self.residency.put()
         self._builder.set_open(self._told.open_spans(until))
         self._nodes.put()
+        self._builder.record_count = RecordCount(self._n_ops, self.n_lost)
         info = TraceInfo(
             (self._path,), "live-ring", "live ring", "1", 0, self.n_records,
             producer={
@@ -462,6 +470,7 @@ class _ProgramTrace:
         )
         if not (columns["wait"] != NO_WAIT).any():
             del columns["wait"]  # the tracer's mode may be one without
+        self._n_ops += int(np.count_nonzero(records["extra"] & WHOLE_GRAPH == 0))
         lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
         core, numa = cores_of(records["extra"])
         columns["flags"] |= fused_of(records["extra"])

@@ -11,6 +11,7 @@ from ggscope.model.graph import Graph
 from ggscope.model.growing import Growing, GrowingTable
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
+from ggscope.model.run import RecordCount
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -76,6 +77,7 @@ class TraceBuilder:
         self.routing = Routing.blank()
         self.claims: Claims | None = None
         self.residency: Residency | None = None
+        self.record_count: RecordCount | None = None
         self.flows = Flows.blank()
         self._lanes = LaneColumns()
         self._grown = _Grown() if grows else None
@@ -329,6 +331,7 @@ class TraceBuilder:
             routing=self.routing,
             claims=self.claims,
             residency=self.residency,
+            record_count=self.record_count,
             open_spans=self._open,
             batch_tokens=self._tokens.table(),
             token_sequences=self._sequences.table(),

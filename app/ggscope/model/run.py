@@ -45,6 +45,18 @@ class Run:
     lane_of: Mapping[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class RecordCount:
+    """How many records of ops there are and were lost, as the tracer itself counts.
+
+    Nothing of it is an estimate: a graph that was not over when the trace ended lacks
+    none.
+    """
+
+    n_there: int
+    n_lost: int
+
+
 def waits_of(wait: Array, extra: Array) -> npt.NDArray[np.uint32]:
     """Return the waits of records, uint32[n] as of spans.
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ggscope.analysis.completeness.expected import Completeness, Gap
+from ggscope.analysis.completeness.expected import COUNTED, Completeness, Gap
 from ggscope.analysis.completeness.skipped import SkippedTokens
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import ReadWarning, Severity, Trace
@@ -12,6 +12,7 @@ CODE = "records_missing"
 TOKENS_CODE = "tokens_missing"
 ALTERED_CODE = "records_altered"
 _CODES = frozenset({CODE, TOKENS_CODE, ALTERED_CODE})
+_SINGULAR = (("the graph",), ("what later records read",), (COUNTED,))
 _HOLDS = "The times derived for the ops before them hold theirs. "
 
 
@@ -22,7 +23,7 @@ def completeness_words(found: Completeness) -> str:
     if share is None:
         why = found.why or "nothing tells what was to be expected"
         return f"not known: {why}{skipped}"
-    is_one = found.rests_on in (("the graph",), ("what later records read",))
+    is_one = found.rests_on in _SINGULAR
     rests = f"{' and '.join(found.rests_on)} tell{'s' if is_one else ''}"
     if not n:
         text = f"nothing that was to be expected is missing, as far as {rests}"
@@ -76,9 +77,12 @@ def format_percent(share: float) -> str:
 
 
 def with_completeness(trace: Trace, found: Completeness) -> Trace:
-    """Return the trace with a problem where records or whole tokens are missing."""
+    """Return the trace with a problem where records or whole tokens are missing.
+
+    What the tracer counted as lost is a problem already.
+    """
     kept = tuple(w for w in trace.warnings if w.code not in _CODES)
-    if found.n_missing > found.n_token_records:
+    if found.n_missing > found.n_token_records and found.rests_on != (COUNTED,):
         kept = (*kept, _records_problem(trace, found))
     if found.tokens.gaps:
         kept = (*kept, _tokens_problem(found.tokens))
@@ -93,6 +97,7 @@ def is_told(trace: Trace, found: Completeness) -> bool:
     """Tell whether the problems of a trace say all of what is missing."""
     codes = {warning.code for warning in trace.warnings}
     has_records = CODE in codes or found.n_missing <= found.n_token_records
+    has_records = has_records or found.rests_on == (COUNTED,)
     has_altered = ALTERED_CODE in codes or not found.n_altered
     has_tokens = TOKENS_CODE in codes or not found.tokens.gaps
     return has_records and has_altered and has_tokens

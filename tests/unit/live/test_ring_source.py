@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggscope.analysis.completeness.expected import COUNTED, completeness
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics.table import stat_table
@@ -22,7 +23,9 @@ from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.tensors import Place
 from ggscope.model.trace import LaneKind
+from ggscope.session.live import Phase, ended
 from ggscope.views.base.cells import columns_of
+from ggscope.words.completeness import with_completeness
 from ggscope.words.spans import span_facts
 from ggscope_capture.ring import RECORD, Frame
 from ring_writer import N_NODES, Writer, frame, text
@@ -789,3 +792,44 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
         f"self-test: {told['self-test']}",
         f"backends: {told['backends']}",
     )
+
+
+def test_graph_that_is_not_over_when_following_stops_lacks_nothing(source, path):
+    writer = Writer(path, n_lanes=2)
+    for _ in range(6):
+        writer.graph()
+    begin = time.monotonic_ns()
+    head = struct.pack("<IIIHHHHIQQQ", 6, 0, 3, 0, 2, 2, 0, N_NODES, 0, 0, 0)
+    writer.event(Frame.GRAPH_BEGIN, head, begin)
+    for lane, nodes in enumerate((range(60), [*range(40), 59])):
+        made = np.zeros(len(nodes), RECORD)
+        made["node"], made["graph"], made["lane"] = list(nodes), 6, lane
+        made["t0"], made["op_ns"] = begin + np.array(nodes) * 1000, 700
+        made["op"] = made["node"] % 5 + 1
+        writer.put(lane, made)
+    source.poll()
+
+    stopped = ended(source.snapshot(), Phase.STOPPED)
+    found = completeness(stopped)
+
+    assert (found.n_there, found.n_missing) == (6 * 2 * N_NODES + 101, 0)
+    assert [w.code for w in with_completeness(stopped, found).warnings] == [
+        "live_stopped"
+    ]
+
+
+def test_missing_records_are_those_that_the_ring_lost(source, path):
+    writer = Writer(path, n_lanes=2, capacity=64)
+    writer.graph()
+    source.poll()
+    writer.end()
+    polled(polled(source))
+
+    trace = source.snapshot()
+    found = completeness(trace)
+
+    assert writer.dropped == 2 * 36
+    assert (found.n_there, found.n_missing) == (2 * 64, 2 * 36)
+    assert found.rests_on == (COUNTED,)
+    codes = [w.code for w in with_completeness(trace, found).warnings]
+    assert codes == ["live_lost"]

@@ -47,6 +47,8 @@ from ggscope.model.tables import I64, Quality, alike, distinct, quality_of
 from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
 
+COUNTED = "what the tracer counts"
+"""In `Completeness.rests_on`: the numbers are exact."""
 _ODD = 0.05
 _LEAST_RATE = 2e-3
 _SURPLUS = 1e-4
@@ -655,9 +657,15 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     -----
     Where all passes are alike, one look at names and ops; what differs is compared
     op by op. What a recording lacks at its very beginning and end is not missed: it
-    may have begun or ended inside a pass.
+    may have begun or ended inside a pass. Where the tracer itself counts, nothing is
+    compared.
     """
     why = _why_not(trace)
+    count = trace.record_count
+    if count is not None and not why:
+        return Completeness(
+            True, n_there=count.n_there, n_missing=count.n_lost, rests_on=(COUNTED,)
+        )
     tokens = skipped_tokens(trace)
     if why:
         return Completeness(False, why, tokens=tokens)
