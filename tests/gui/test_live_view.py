@@ -7,8 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication, QFileDialog
 
 from ggscope.gui.commands.table import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
@@ -775,3 +776,96 @@ def test_token_strip_tells_ids_and_positions_where_there_is_room(
     assert any(t.endswith("· token 450 at 17") for t in said)
     said = texts_of(timeline.picture(260, 400, 1))
     assert not any("token 450" in t for t in said)
+
+
+def test_range_that_is_dragged_while_following_is_the_one_under_the_mouse(
+    followed, writer, qtbot
+):
+    document = followed(writer, 3)
+    session, live = document.session, document.live
+    end = session.trace.extent.end
+    session.set_visible(TimeRange(end - 100_000, end + 2_000))
+    (timeline,) = document.workspace.views("timeline")
+    qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
+    canvas = timeline.canvas
+    y = canvas.height() - 20
+    first, last = QPoint(canvas.width() // 2, y), QPoint(canvas.width() * 3 // 4, y)
+    held = session.visible_range
+    ticks = [timeline.tick_at(p.x()) for p in (first, last)]
+
+    qtbot.mousePress(canvas, Qt.MouseButton.LeftButton, pos=first)
+    grow(document, writer, qtbot)
+    assert session.visible_range == held
+    move(canvas, (first + last) / 2)
+    grow(document, writer, qtbot)
+    move(canvas, last)
+    grow(document, writer, qtbot)
+    assert session.visible_range == held
+    qtbot.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=last)
+
+    assert session.marked_range.time == TimeRange(*ticks)
+    assert not live.follows  # what was marked stays in view
+    assert session.visible_range == held
+    live.jump()
+    assert session.visible_range.end >= session.trace.extent.end
+
+
+@pytest.mark.parametrize(
+    "button", [Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton]
+)
+def test_view_goes_on_with_now_when_a_click_is_over(followed, writer, qtbot, button):
+    document = followed(writer, 3)
+    session, live = document.session, document.live
+    end = session.trace.extent.end
+    session.set_visible(TimeRange(end - 100_000, end + 2_000))
+    (timeline,) = document.workspace.views("timeline")
+    qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
+    at = QPoint(timeline.canvas.width() // 2, timeline.canvas.height() - 20)
+    before = session.visible_range
+
+    qtbot.mousePress(timeline.canvas, button, pos=at)
+    grow(document, writer, qtbot)
+    stood = session.visible_range == before
+    qtbot.mouseRelease(timeline.canvas, button, pos=at)
+
+    assert stood == (button == Qt.MouseButton.LeftButton)
+    assert live.follows
+    assert session.visible_range.end >= session.trace.extent.end
+
+
+def test_region_that_is_zoomed_to_while_following_is_the_one_under_the_mouse(
+    followed, writer, qtbot
+):
+    document = followed(writer, 3)
+    session = document.session
+    end = session.trace.extent.end
+    session.set_visible(TimeRange(end - 100_000, end + 2_000))
+    (timeline,) = document.workspace.views("timeline")
+    qtbot.waitUntil(lambda: timeline.prepared() is not None, timeout=10_000)
+    canvas = timeline.canvas
+    y = canvas.height() - 20
+    first, last = QPoint(canvas.width() // 3, y), QPoint(canvas.width() // 2, y)
+    wanted = TimeRange(*(timeline.tick_at(p.x()) for p in (first, last)))
+    control = Qt.KeyboardModifier.ControlModifier
+
+    qtbot.mousePress(canvas, Qt.MouseButton.LeftButton, control, first)
+    move(canvas, (first + last) / 2)
+    move(canvas, last)
+    grow(document, writer, qtbot)
+    qtbot.mouseRelease(canvas, Qt.MouseButton.LeftButton, control, last)
+
+    assert session.visible_range == wanted
+    assert not document.live.follows
+
+
+def move(canvas, at):
+    """Move the mouse with the left button down."""
+    event = QMouseEvent(
+        QEvent.Type.MouseMove,
+        QPointF(at),
+        QPointF(canvas.mapToGlobal(at)),
+        Qt.MouseButton.NoButton,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    QApplication.sendEvent(canvas, event)

@@ -20,6 +20,7 @@ from ggscope.errors import LiveError
 from ggscope.live.follow import follow, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
 from ggscope.live.source import NANO, Heard, Kept, LiveSource, State
+from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes, format_count
 from ggscope.readers.memory import asked_limit, available_bytes
@@ -344,11 +345,13 @@ class Follower(QObject):
         self._has_width = False
         """Whether a person has chosen how much is shown; `_width` None = everything."""
         self._is_own = False
+        self._marked_before: MarkedRange | None = None
         self._told_at = 0.0
         self._breath = QTimer(self, singleShot=True, interval=0)
         self._breath.timeout.connect(self._on_breath)
         self._came.connect(self._on_news, Qt.ConnectionType.QueuedConnection)
         session.visible_range_changed.connect(self._on_moved)
+        session.held_changed.connect(self._on_held)
         session.tasks.urgent_done.connect(self._breath.start)
 
     @property
@@ -465,7 +468,8 @@ class Follower(QObject):
         self._restarts = restarts
         change = TraceChange.REPLACED if is_new else TraceChange.APPENDED
         wanted = self._range_of(trace)
-        if not self.follows and not is_new:
+        stands = not self.follows or self._session.is_held
+        if stands and not is_new:
             wanted = self._session.visible_range
         self._is_own = True
         try:
@@ -504,6 +508,21 @@ class Follower(QObject):
         else:
             self._note_width(trace, visible)
 
+    def _on_held(self, is_held: bool) -> None:
+        """Stand while a mouse button is down; a range that it marked stays in view."""
+        session, trace = self._session, self._session.trace
+        self._note_anchor()
+        if is_held or trace is None or not (self.is_on and self.follows):
+            self._marked_before = session.marked_range
+            return
+        marked = session.marked_range
+        if marked not in (None, self._marked_before):
+            self._set_follows(False)
+            return
+        wanted = self._range_of(trace)
+        if wanted is not None and not self.is_paused:
+            self._move(wanted)
+
     def _note_width(self, trace: Trace, visible: TimeRange) -> None:
         is_all = visible.start <= trace.extent.start and visible.end >= trace.extent.end
         self._has_width, self._width = True, None if is_all else visible.duration
@@ -526,7 +545,8 @@ class Follower(QObject):
         if trace is None or not (self.follows and self.is_on):
             return
         session.anchor = trace.extent.end - 1
-        if not self.is_paused and self._range_of(trace) is not None:
+        stands = self.is_paused or session.is_held
+        if not stands and self._range_of(trace) is not None:
             session.moves_by = NANO if trace.clock.unit == "ns" else 0
 
 

@@ -79,6 +79,7 @@ class Session(QObject):
     stalls_shown_changed = Signal(object)  # bool
     waits_shown_changed = Signal(object)  # bool
     cursor_changed = Signal(object)  # tick under the mouse | None
+    held_changed = Signal(object)  # bool: whether the mouse holds the picture
     reveal_requested = Signal(object)  # span id: scroll it into view
     lane_reveal_requested = Signal(object)  # lane key: scroll it into view
     reload_requested = Signal(object)  # dict of reader options, or None
@@ -120,6 +121,7 @@ class Session(QObject):
         self._shows_stalls = True
         self._shows_waits = True
         self._cursor: int | None = None
+        self._is_held = False
         self._tokens: TokenTimes | None = None
         self._queries = Queries(self)
         self.tasks.failed.connect(self.report)
@@ -457,6 +459,17 @@ class Session(QObject):
         if tick != self._cursor:
             self._cursor = tick
             self.cursor_changed.emit(tick)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a mouse button is down in a picture: what is in view stands."""
+        return self._is_held
+
+    def hold(self, is_held: bool) -> None:
+        """Let what is in view stand while a mouse button is down, or no more."""
+        if is_held != self._is_held:
+            self._is_held = is_held
+            self.held_changed.emit(is_held)
 
     def _fit_range(self) -> TimeRange:
         extent = TimeRange(0, 0) if self._trace is None else self._trace.extent

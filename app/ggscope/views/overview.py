@@ -15,6 +15,7 @@ from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.base.gestures import hold
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import bookmark_tip, show_tip
 from ggscope.views.base.view import later
@@ -209,6 +210,7 @@ class OverviewView(PaintedView):
                 self._move(session, x)
         elif kind == QEvent.Type.MouseButtonRelease:
             self._finish(session, x)
+        hold(session, event)
         return True
 
     def _part_at(self, session: Session, x: float) -> _Drag:

@@ -65,6 +65,16 @@ class Turn:
         return self.x if self.is_precise else self.x * _WHEEL_PAN
 
 
+def hold(session: Session, event: QMouseEvent) -> None:
+    """Let the view of a program that is followed stand while a button is down.
+
+    To be called when the event has been handled: what a release means is about the
+    picture as it was. The right button opens a menu, which takes its release.
+    """
+    held = Qt.MouseButton.LeftButton | Qt.MouseButton.MiddleButton
+    session.hold(bool(event.buttons() & held))
+
+
 class CanvasGestures:
     """Hands each event of a canvas to the one method that is about it."""
 
@@ -89,6 +99,12 @@ class CanvasGestures:
             return self._pinch(max(0.1, 1.0 + event.value()), at)
         if not isinstance(event, QMouseEvent):
             return False
+        is_done = self._mouse(event, at)
+        hold(self._pointed.session, event)
+        return is_done
+
+    def _mouse(self, event: QMouseEvent, at: QPointF) -> bool:
+        kind = event.type()
         if kind == QEvent.Type.MouseButtonPress:
             return self._press(event, at)
         if kind == QEvent.Type.MouseMove:
