@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication, QFileDialog, QMenu, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.model.selection import MarkedRange
+from ggscope.model.units import TimeRange
 from ggscope.views import statistics as statistics_module
 from ggscope.views.base import cells
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import Copies
-from panes import experiment, pane, settle
+from ggscope.views.table.view import TableView
+from panes import LEFT, click_row, experiment, pane, settle
 from sentences import assert_sides
 from support import ROOT
 
@@ -83,7 +87,24 @@ def test_every_form_holds_the_figures_of_the_statistics(
     assert said.startswith(f"{n} rows written to ")
 
 
-def test_selected_rows_only(
+def answering(qtbot: QtBot, role_text: str) -> list[str]:
+    """Press a button of the next question; return what will be asked."""
+    asked: list[str] = []
+
+    def answer() -> None:
+        box = QApplication.activeModalWidget()
+        if not isinstance(box, QMessageBox):
+            QTimer.singleShot(5, answer)
+            return
+        asked.extend([box.text(), box.informativeText()])
+        (found,) = [b for b in box.buttons() if role_text in b.text()]
+        qtbot.mouseClick(found, LEFT)
+
+    QTimer.singleShot(0, answer)
+    return asked
+
+
+def test_one_selected_row_is_no_choice_and_all_rows_are_saved(
     opened: Callable[[Path], Document], qtbot: QtBot, saved: Saved
 ) -> None:
     document = opened(SAMPLE)
@@ -92,12 +113,86 @@ def test_selected_rows_only(
     settle(qtbot, document)
     table.selectRow(1)
 
-    text, said = saved(table.save, "a.csv")
+    text, _ = saved(table.save, "a.csv")
 
-    assert [line.split(",")[0] for line in text.splitlines()[1:]] == [
-        table.rows.row(1)[0].text
-    ]
-    assert said.startswith("1 row written to ")
+    assert len(text.splitlines()) == table.rows.rowCount() + 1
+
+
+@pytest.mark.parametrize(("button", "n"), [("selected", 2), ("all", 0)])
+def test_of_several_selected_rows_it_is_asked_which_are_meant(
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    saved: Saved,
+    button: str,
+    n: int,
+) -> None:
+    document = opened(SAMPLE)
+    table = table_of(document, "statistics")
+    qtbot.waitUntil(lambda: table.rows.rowCount() > 3, timeout=20_000)
+    settle(qtbot, document)
+    table.selectRow(0)
+    down = table.selectionModel().SelectionFlag
+    table.selectionModel().select(
+        table.rows.index(2, 0), down.Select | down.Rows
+    )  # as Ctrl+click does
+    asked = answering(qtbot, button)
+
+    text, _ = saved(table.save, "a.csv")
+
+    keys = [line.split(",")[0] for line in text.splitlines()[1:]]
+    wanted = [table.rows.row(r)[0].text for r in range(table.rows.rowCount())]
+    assert keys == ([wanted[0], wanted[2]] if n else wanted)
+    assert asked[0] == f"{table.rows.rowCount()} rows · 2 selected"
+
+
+def test_cancelled_question_saves_nothing(
+    opened: Callable[[Path], Document],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = opened(SAMPLE)
+    table = table_of(document, "statistics")
+    qtbot.waitUntil(lambda: table.rows.rowCount() > 3, timeout=20_000)
+    settle(qtbot, document)
+    table.selectAll()
+    flags = table.selectionModel().SelectionFlag
+    table.selectionModel().select(table.rows.index(0, 0), flags.Deselect | flags.Rows)
+    asked_for: list[object] = []
+    monkeypatch.setattr(
+        QFileDialog,
+        "getSaveFileName",
+        lambda *_: asked_for.append(_) or ("", ""),
+    )
+    answering(qtbot, "Cancel")
+
+    table.save()
+
+    assert not asked_for
+
+
+def test_row_of_the_trace_that_was_clicked_does_not_shrink_the_file(
+    opened: Callable[[Path], Document], qtbot: QtBot, saved: Saved
+) -> None:
+    document = opened(SAMPLE)
+    session = document.session
+    document.workspace.show_view("table")
+    view = pane(document, "table")
+    assert isinstance(view, TableView)
+    qtbot.waitUntil(lambda: view.table_file() is not None)
+    settle(qtbot, document)
+    marked = TimeRange(0, session.visible_range.duration // 4)
+    session.set_marked(MarkedRange(marked))
+    qtbot.waitUntil(lambda: view.model.rowCount() < len(session.trace.spans) // 2)
+    click_row(view, view.model.span_at(2))
+    n = view.model.rowCount()
+
+    menu = view.menu_for(2)
+    text, said = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+
+    assert session.selection.table == "spans"
+    assert n > 2
+    assert len(text.splitlines()) == n + 1
+    assert said.startswith(f"{n} rows written to ")
 
 
 def test_what_the_pane_leaves_out_is_told(
@@ -114,8 +209,13 @@ def test_what_the_pane_leaves_out_is_told(
     settle(qtbot, document)
 
     few, said = saved(table.save, "few.csv")
-    table.selectRow(0)
-    _, chosen = saved(table.save, "one.csv")
+    flags = table.selectionModel().SelectionFlag
+    for row in (0, 1):
+        table.selectionModel().select(
+            table.rows.index(row, 0), flags.Select | flags.Rows
+        )
+    answering(qtbot, "selected")
+    _, chosen = saved(table.save, "two.csv")
 
     assert len(few.splitlines()) == 4
     assert_sides("{0} of {1} rows written to {2}.", said, chosen)
@@ -134,16 +234,20 @@ def test_command_saves_what_holds_the_focus(
     document.workspace.show_view("table")
     qtbot.waitUntil(lambda: pane(document, "table").table_file() is not None)
     session.select_span(3)
+    session.select_span(5, add=True)
     settle(qtbot, document)
     pane(document, "table").setFocus()
     command = window.actions_["file.save_table"].trigger
+    answering(qtbot, "selected")
 
     text, said = saved(command, "rows.json")
-    (row,) = json.loads(text)
+    rows = json.loads(text)
 
     spans = session.trace.spans
-    assert int(spans.end[3] - spans.start[3]) in row.values()
-    assert said.startswith("1 row written to ")
+    assert len(rows) == 2
+    for row, span in zip(rows, (3, 5), strict=True):
+        assert int(spans.end[span] - spans.start[span]) in row.values()
+    assert said.startswith("2 rows written to ")
 
 
 def test_records_beyond_what_is_written_at_once_are_told(
@@ -165,6 +269,8 @@ def test_records_beyond_what_is_written_at_once_are_told(
 
     text, said = saved(action_of(menu, "Save as…").trigger, "rows.csv")
     document.session.select_span(0)
+    document.session.select_span(1, add=True)
+    answering(qtbot, "selected")
     _, one = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
     assert len(text.splitlines()) == 8

@@ -528,6 +528,7 @@ class StatisticsView(View):
             self._unrecorded(op, count, len(rows[0]))
             for op, count in result.table.unrecorded.items()
         ]
+        self.table.what = self.about_text(result)
         n_left_out = result.table.n_groups - len(result.rows)
         self.model.set_rows(rows, self._totals(result), n_left_out=n_left_out)
         self.table.fit_columns()

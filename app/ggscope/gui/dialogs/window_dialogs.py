@@ -17,6 +17,7 @@ from ggscope.gui.commands.table import COMMANDS, Command, tr
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
+from ggscope.model.units import format_count
 from ggscope.render.export import SUFFIXES, Figure
 from ggscope.render.look import Look, css_px
 from ggscope.session.session import Session
@@ -24,7 +25,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import file_name
 from ggscope.views.base.cells import TableFile
-from ggscope.views.base.plain import ask_yes, copy_image, copy_text
+from ggscope.views.base.plain import ask_choice, ask_yes, copy_image, copy_text
 from ggscope.views.registry import BUILTIN, ViewEntry, entry
 
 if TYPE_CHECKING:
@@ -312,6 +313,10 @@ class WindowDialogs(QObject):
         if not table.n:
             window.report(self.tr("This table is empty: there is nothing to save."))
             return
+        meant = self._rows_meant(table)
+        if meant is None:
+            return
+        table = meant
         from ggscope.gui.dialogs.data import TABLE_FORMS, TableRequest
 
         folder = window.settings.files.folder or str(document.path.parent)
@@ -333,6 +338,20 @@ class WindowDialogs(QObject):
             on_error=lambda failure: window.report(failure.message),
             title=self.tr("Writing {0}").format(path.name),
         )
+
+    def _rows_meant(self, table: TableFile) -> TableFile | None:
+        """Return all rows, or the selected ones if the person wants those alone."""
+        if table.selected is None:
+            return table
+        n, n_selected = format_count(table.n), format_count(table.selected.n)
+        words = self.tr("{0} rows · {1} selected").format(n, n_selected)
+        choices = (
+            self.tr("Save all {0} rows").format(n),
+            self.tr("Save {0} selected").format(n_selected),
+        )
+        title = self.tr("Save table")
+        answer = ask_choice(self._window, title, words, choices, table.what)
+        return None if answer is None else (table, table.selected)[answer]
 
     def save_report(self) -> None:
         """Ask for a name and write a page that tells of the files that are open."""

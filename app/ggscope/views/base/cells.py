@@ -407,6 +407,9 @@ class TableFile:
     text : makes the rows in a form, on a worker.
     n, n_wanted : rows in it, and rows that there are.
     rest : what to say of the others, a sentence; "" where there are none.
+    what : what the rows are of, such as "936 rows in the marked range".
+    selected : the selected rows alone, where two or more are: which ones are meant is
+        asked then. One row is selected by any click into the table.
     """
 
     name: str
@@ -414,6 +417,8 @@ class TableFile:
     n: int
     n_wanted: int
     rest: str = ""
+    what: str = ""
+    selected: "TableFile | None" = None
 
 
 def rows_text(

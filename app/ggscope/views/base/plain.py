@@ -182,6 +182,30 @@ def ask_yes(parent: QWidget, words: str) -> bool:
     return box.exec() == QMessageBox.StandardButton.Yes
 
 
+def ask_choice(
+    parent: QWidget, title: str, words: str, choices: Sequence[str], more: str = ""
+) -> int | None:
+    """Ask which of some commands is meant, the first by Enter; None = none of them.
+
+    `more` stands below `words`.
+    """
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Question)
+    set_title(box, title)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(plain(words))
+    box.setInformativeText(plain(more))
+    buttons = [
+        box.addButton(caption(text), QMessageBox.ButtonRole.AcceptRole)
+        for text in choices
+    ]
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(buttons[0])
+    box.exec()
+    chosen = box.clickedButton()
+    return next((i for i, one in enumerate(buttons) if one is chosen), None)
+
+
 def copy_text(text: str) -> None:
     """Put `text` on the clipboard, where a terminal may be the next to read it."""
     QGuiApplication.clipboard().setText(plain(text))

@@ -1,7 +1,7 @@
 """TextTable: a small sortable table of texts that copies as TSV or Markdown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from PySide6.QtCore import (
@@ -283,6 +283,10 @@ class TextTable(QTableView):
     ----------
     parent : its view, or something in it.
     name : of the files that its rows are saved to.
+
+    Attributes
+    ----------
+    what : what its rows are of, to be told where they are saved; "" = nothing more.
     """
 
     row_opened = Signal(int)
@@ -290,6 +294,7 @@ class TextTable(QTableView):
     def __init__(self, model: TextTableModel, parent: QWidget, name: str) -> None:
         super().__init__(parent)
         self._name = name
+        self.what = ""
         self._least: dict[int, int] = {}
         self.elide_mode = Qt.TextElideMode.ElideMiddle
         self.rows = model
@@ -387,10 +392,13 @@ class TextTable(QTableView):
         super().initViewItemOption(option)
         option.textElideMode = self.elide_mode
 
+    def selected_rows(self) -> list[int]:
+        """Return the selected rows, ascending."""
+        return sorted({i.row() for i in self.selectionModel().selectedRows()})
+
     def chosen_rows(self) -> list[int]:
         """Return the selected rows, or all where none is."""
-        found = sorted({i.row() for i in self.selectionModel().selectedRows()})
-        return found or list(range(self.rows.rowCount()))
+        return self.selected_rows() or list(range(self.rows.rowCount()))
 
     def copy_tsv(self) -> None:
         """Copy the selected rows (or all) for a spreadsheet."""
@@ -401,8 +409,12 @@ class TextTable(QTableView):
         copy_text(self.rows.text(self.chosen_rows(), "markdown"))
 
     def table_file(self) -> TableFile:
-        """Return the selected rows (or all) for a file."""
-        return self.rows.file(self._name, self.chosen_rows())
+        """Return all rows for a file, and the selected ones where there are several."""
+        n, chosen = self.rows.rowCount(), self.selected_rows()
+        table = replace(self.rows.file(self._name, range(n)), what=self.what)
+        if not 2 <= len(chosen) < n:
+            return table
+        return replace(table, selected=self.rows.file(self._name, chosen))
 
     def fill_menu(self, menu: QMenu) -> None:
         """Add the commands that copy and save to `menu`."""
@@ -411,7 +423,7 @@ class TextTable(QTableView):
         menu.addAction(tr("Save as…"), self.save)
 
     def save(self) -> None:
-        """Ask for a file and write the selected rows (or all) to it."""
+        """Ask for a file and write the rows to it."""
         widget: QWidget | None = self
         while widget is not None and not isinstance(widget, View):
             widget = widget.parentWidget()

@@ -628,7 +628,8 @@ class TableView(View):
 
     def copy_selection(self, form: CopyForm) -> None:
         """Copy the selected records; without a selection all listed ones."""
-        found = self._request(form)
+        selection = self.session.selection
+        found = self._request(form, selection if selection.table == "spans" else None)
         if found is None:
             return
         request, n_wanted = found
@@ -643,8 +644,15 @@ class TableView(View):
             self.session.tasks.run(_COPY, request, on_copied, title=self.tr("Copying"))
 
     def table_file(self) -> TableFile | None:
-        """Return the selected records for a file; without a selection all listed."""
-        found = self._request("csv")
+        """Return all listed records for a file; also the selected, if several are."""
+        table, chosen = self._file(None), self.session.selection
+        if table is None or chosen.table != "spans" or len(chosen.ids) < 2:
+            return table
+        return replace(table, selected=self._file(chosen))
+
+    def _file(self, selection: Selection | None) -> TableFile | None:
+        """Return the selected records for a file, None = all listed."""
+        found = self._request("csv", selection)
         if found is None:
             return None
         request, n_wanted = found
@@ -653,20 +661,26 @@ class TableView(View):
             return replace(request, form=form)(context)
 
         rest = self.tr("That is the most at once; Export data… writes all spans.")
-        return TableFile("table", text, len(request.spans), n_wanted, rest)
+        n, what = len(request.spans), self._count.full_text
+        return TableFile("table", text, n, n_wanted, rest, what)
 
     def _save(self) -> None:
         table = self.table_file()
         if table is not None:
             self.table_wanted.emit(table)
 
-    def _request(self, form: CopyForm) -> tuple[CopyRequest, int] | None:
-        """Return what makes the text of the records meant, and how many those are."""
-        session, order, texts = self.session, self.model.order, self.model.texts
+    def _request(
+        self, form: CopyForm, selection: Selection | None
+    ) -> tuple[CopyRequest, int] | None:
+        """Return what makes the text of the selected records, and how many those are.
+
+        Without a selection it is that of all listed ones.
+        """
+        order, texts = self.model.order, self.model.texts
         if order is None or texts is None:
             return None
-        if session.selection.table == "spans" and session.selection:
-            spans = order.arranged(np.array(session.selection.ids, np.int64))
+        if selection:
+            spans = order.arranged(np.array(selection.ids, np.int64))
             n_wanted = len(spans)
             spans = spans[:MAX_COPIED_ROWS]
         else:
