@@ -12,9 +12,11 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.routing import expert_key
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Filter, Selection, SpanGroup
 from ggscope.model.trace import Trace
+from ggscope.model.units import format_count, format_duration
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.details.parts import MAX_RELATED
@@ -310,3 +312,38 @@ def test_things_are_drawn_in_both_themes(
     picture = view.grab().toImage()
 
     assert picture.pixelColor(2, 2).rgb() == theme(name).pane
+
+
+def test_row_of_statistics_shows_its_figures_and_steps_through_its_spans(
+    view: DetailsView, session: Session
+) -> None:
+    trace = trace_of(session)
+    row = max(stat_table(trace, "layer").rows, key=lambda row: row.count)
+    group = SpanGroup("layer", row.key, Filter(layers=frozenset({int(row.key)})))
+
+    session.select_group(group)
+
+    assert view._title.text() == row.key
+    assert facts(view)["spans"] == format_count(row.count)
+    assert facts(view)["sum"] == format_duration(row.total, trace.clock.unit)
+    assert facts(view)["longest"] == format_duration(row.max or 0, trace.clock.unit)
+    assert facts(view)["filter"] == f"layer={row.key}"
+    assert view.histogram.isVisible()
+    assert view.steps.text.startswith(format_count(row.count))
+
+    view.steps.next.click()
+    assert session.selection.group == group
+    assert session.linked_span is not None
+    view.isolate_link.click()
+    assert session.filter == Filter(layers=frozenset({int(row.key)}))
+
+
+def test_span_after_a_row_of_statistics_shows_its_own_parts(
+    view: DetailsView, session: Session
+) -> None:
+    session.select_group(SpanGroup("op", stat_table(trace_of(session)).rows[0].key))
+
+    session.select_span(int(session.linked.spans[0]))
+
+    assert not view.steps.isVisible()
+    assert view.target.isVisible()

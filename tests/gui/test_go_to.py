@@ -14,6 +14,7 @@ from ggscope.gui.commands.palette import (
     Places,
     PlacesRequest,
 )
+from ggscope.session.session import Session
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +56,44 @@ def test_letters_that_stand_apart_are_found_among_very_many(qapp, places):
 
     assert "thread 17" in [entry.text for entry in found]
     assert places.candidates("no such lane") == []
+
+
+def test_number_brings_the_tokens_that_are_called_so(qapp):
+    trace = builders.llama_like_trace(tokens=30, layers=1, threads=1)
+    gone: list[int] = []
+    request = PlacesRequest(
+        TraceIndex(trace), lambda key: key, lambda name: name, gone.append
+    )
+    model = EntryModel()
+    model.set_entries(request())
+
+    for typed, number in (("token 28", 28), ("Token #3", 3), ("tok 12", 12)):
+        model.set_pattern(typed)
+        assert model.entry(0).text == f"token {number}"
+        model.entry(0).run()
+    model.set_pattern("token 99")
+    names = [model.entry(row).text for row in range(model.rowCount())]
+
+    tokens = request().tokens
+    assert [int(tokens.number[place]) for place in gone] == [28, 3, 12]
+    assert "token 99" not in names
+
+
+def test_token_of_the_palette_is_shown_and_selected(qtbot):
+    session = Session()
+    session.set_trace(builders.llama_like_trace(tokens=30, layers=1, threads=1))
+    request = PlacesRequest(
+        session.index, session.reveal_lane, lambda name: name, session.go_to_token
+    )
+
+    (entry,) = request().candidates("token 28")[:1]
+    entry.run()
+
+    span = session.selection.active
+    assert span is not None
+    assert int(session.trace.spans.token[span]) == 28
+    shown = session.visible_range
+    assert shown.start <= session.trace.spans.start[span]
+    assert session.trace.spans.end[span] <= shown.end
+    assert shown.duration < session.trace.extent.duration / 10
+    session.close()

@@ -96,7 +96,7 @@ def answering(qtbot: QtBot, role_text: str) -> list[str]:
         if not isinstance(box, QMessageBox):
             QTimer.singleShot(5, answer)
             return
-        asked.extend([box.text(), box.informativeText()])
+        asked.extend(box.text().split("\n\n"))
         (found,) = [b for b in box.buttons() if role_text in b.text()]
         qtbot.mouseClick(found, LEFT)
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -63,7 +63,9 @@ def counted(qtbot: QtBot, view: StatisticsView) -> None:
     )
 
 
-def column(view: StatisticsView, key: int) -> list[str]:
+def column(view: StatisticsView, key: int | str) -> list[str]:
+    if isinstance(key, str):
+        key = [heading.title for heading in view.model.headings].index(key)
     return [view.model.row(row)[key].text for row in range(view.model.rowCount())]
 
 
@@ -118,7 +120,7 @@ def test_marked_range_is_what_the_figures_are_about(
     assert view._result is not None
     assert list(view._result.rows) == expected
     n = sum(row.count for row in expected)
-    assert view.about.full_text == f"marked range 448.6 µs · {n} ops"
+    assert view.about.full_text.startswith(f"marked range 448.6 µs · {n} ops")
 
 
 def test_marked_lanes_restrict_the_figures(
@@ -294,12 +296,34 @@ def test_spans_at_the_edges_count_whole_and_the_part_inside_apart(
     session.set_marked(MarkedRange(TimeRange(15, 30)))
     counted(qtbot, view)
 
-    cells = [cell.text for cell in view.model.row(0)]
-    assert cells[1:7] == ["2", "20 ns", "15 ns", "10 ns", "10 ns", "10 ns"]
-    assert [heading.title for heading in view.model.headings][2:4] == [
-        "sum",
-        "in range",
-    ]
+    shown = {
+        title: column(view, title)[0]
+        for title in ("count", "sum", "share", "in range", "mean", "min", "max")
+    }
+    assert list(shown.values()) == [
+        "2", "20 ns", "100.0 %", "15 ns", "10 ns", "10 ns", "10 ns",
+    ]  # fmt: skip
+    assert "cut spans count whole" in view.about.full_text
+
+
+def test_whole_trace_has_no_column_for_what_lies_in_a_range(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    whole = [heading.title for heading in view.model.headings]
+
+    view.table.sortByColumn(whole.index("mean"), Qt.SortOrder.AscendingOrder)
+    session.set_marked(MarkedRange(TimeRange(0, 448_600)))
+    counted(qtbot, view)
+
+    part = [heading.title for heading in view.model.headings]
+    assert "in range" not in whole
+    assert [title for title in part if title != "in range"] == whole
+    # The rows stay sorted by the same column, which is another one by its number.
+    header = view.table.horizontalHeader()
+    assert header.sortIndicatorSection() == part.index("mean")
+    means = [view.model.row(r)[part.index("mean")].sort for r in range(2)]
+    assert means == sorted(means)
 
 
 def test_switch_counts_the_whole_trace(
@@ -557,14 +581,13 @@ def test_self_and_wall_time_stand_where_times_are_counted_twice(
     session.set_trace(builders.spans_trace([0, 10], [100, 30], op=1))
     counted(qtbot, view)
 
-    assert titles()[2:5] == ["sum", "self", "wall"]
-    sums = [cell.text for cell in view.model.row(0)[2:5]]
+    sums = [column(view, title)[0] for title in ("sum", "self", "wall")]
     assert sums == ["120 ns", "100 ns", "100 ns"]
 
     session.set_trace(builders.spans_trace([0, 100], [100, 130], op=1))
     counted(qtbot, view)
 
-    assert titles()[2:4] == ["sum", "in range"]
+    assert not {"self", "wall"} & set(titles())
 
 
 def test_ops_that_no_record_tells_of_are_rows_of_their_own(
@@ -640,3 +663,180 @@ def test_no_figure_before_anything_is_counted(qtbot: QtBot, qapp: QApplication) 
 
     assert view.figure() is None
     session.close()
+
+
+# -- rows that can be gone to ------------------------------------------------------
+
+
+def row_place(view: StatisticsView, row: int) -> QPoint:
+    return view.table.visualRect(view.model.index(row, 0)).center()
+
+
+def click_row(view: StatisticsView, row: int, double: bool = False) -> None:
+    viewport, left = view.table.viewport(), Qt.MouseButton.LeftButton
+    QTest.mouseClick(viewport, left, pos=row_place(view, row))
+    if double:
+        QTest.mouseDClick(viewport, left, pos=row_place(view, row))
+
+
+def test_click_lights_the_spans_of_a_row(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
+    counted(qtbot, view)
+    assert view._result is not None
+    row = view._result.rows[1]
+
+    click_row(view, 1)
+
+    assert session.selection.group is not None
+    assert session.selection.group.key == row.key
+    assert session.linked.n_spans == row.count == len(session.linked.spans)
+    trace = session.trace
+    assert trace is not None
+    ops = {trace.op_name(int(i)) for i in trace.spans.op[session.linked.spans]}
+    assert ops == {row.key}
+    assert view.table.selected_rows() == [1]
+
+
+def test_rows_stay_what_they_are_while_one_walks_through_them(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_visible(TimeRange(0, 2_000_000))
+    counted(qtbot, view)
+    result = view._result
+    keys = column(view, 0)
+    view.table.setFocus()
+    click_row(view, 0)
+
+    for row in range(1, 4):
+        QTest.keyClick(view.table, Qt.Key.Key_Down)
+        QTest.keyClick(view.table, Qt.Key.Key_Return)
+        qtbot.wait(150)  # longer than the rest before figures are counted anew
+
+        assert session.selection.group is not None
+        assert session.selection.group.key == keys[row]
+        assert column(view, 0) == keys
+    assert view._result is result
+
+
+def test_double_click_goes_to_the_longest_span(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    assert view._result is not None
+    row = view._result.rows[0]
+
+    click_row(view, 0, double=True)
+
+    span, trace = session.linked_span, session.trace
+    assert span is not None
+    assert trace is not None
+    assert trace.spans.end[span] - trace.spans.start[span] == row.max
+    assert session.visible_range.duration < 2 * row.max
+
+
+def test_row_of_the_group_is_marked_wherever_sorting_puts_it(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    click_row(view, 0)
+    key = column(view, 0)[0]
+
+    view.table.sortByColumn(0, Qt.SortOrder.DescendingOrder)
+
+    (row,) = view.table.selected_rows()
+    assert column(view, 0)[row] == key
+    session.select_span(1)
+    assert view.table.selected_rows() == []
+
+
+def test_figures_of_selected_spans_stay_when_a_row_is_clicked(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.select(Selection("spans", (1, 2, 3, 4, 5)))
+    counted(qtbot, view)
+    keys = column(view, 0)
+
+    click_row(view, 0)
+    qtbot.wait(150)
+
+    assert column(view, 0) == keys
+    assert session.linked.n_spans == int(column(view, 1)[0])
+
+
+def menu_of(view: StatisticsView, row: int) -> dict[str, QAction]:
+    menu = QMenu(view)
+    view.table.menu_requested.emit(menu, row)
+    found = {a.text(): a for a in menu.actions() if a.text()}
+    for action in list(found.values()):
+        inner = action.menu()
+        if isinstance(inner, QMenu):
+            found |= {f"{action.text()} {a.text()}": a for a in inner.actions()}
+    return found
+
+
+def test_menu_filters_lists_and_drills_down(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    key = column(view, 0)[0]
+    shown: list[object] = []
+    session.view_requested.connect(shown.append)
+
+    menu = menu_of(view, 0)
+    menu[f"Statistics of {key} by layer"].trigger()
+    counted(qtbot, view)
+
+    assert session.filter == Filter(ops=frozenset({key}))
+    assert view.by.currentData() == "layer"
+    assert f"Add {key} to the filter" not in menu
+
+    menu = menu_of(view, 1)
+    layer = int(column(view, 0)[1])
+    menu["List in the table"].trigger()
+    assert session.filter == Filter(ops=frozenset({key}), layers=frozenset({layer}))
+    assert shown == ["table"]
+
+    counted(qtbot, view)
+    menu = menu_of(view, 0)
+    menu[f"Show only {layer}"].trigger()
+    assert session.filter == Filter(layers=frozenset({layer}))
+
+
+def test_rows_that_are_no_spans_cannot_be_gone_to(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    last = view.model.rowCount() - 1
+
+    click_row(view, last)
+
+    assert not session.selection
+    assert menu_of(view, last) == {}
+
+
+def test_first_column_stays_in_sight_and_sorts(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    view.resize(500, 300)
+    counted(qtbot, view)
+    bar = view.table.horizontalScrollBar()
+    assert bar.maximum() > 0
+    before = view.table.viewport().grab().toImage()
+    width = view.table.columnWidth(0)
+
+    bar.setValue(bar.maximum())
+    after = view.table.viewport().grab().toImage()
+
+    assert view.table.kept_width() == width
+    same = [
+        before.pixel(x, y) == after.pixel(x, y)
+        for x in range(0, width - 2, 3)
+        for y in range(0, 120, 3)
+    ]
+    assert all(same)
+    header = view.table.horizontalHeader()
+    at = QPoint(20, header.height() // 2)
+    QTest.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert column(view, 0)[:-1] == sorted(column(view, 0)[:-1], key=str.casefold)

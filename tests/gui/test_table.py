@@ -607,6 +607,84 @@ def test_double_click_fits_the_span(view: TableView, session: Session) -> None:
     assert session.visible_range.duration < before / 10
 
 
+def slowest(view: TableView, session: Session, qtbot: QtBot) -> list[int]:
+    """Zoom to the first half and sort by duration; return the rows' spans."""
+    extent = session.visible_range
+    half = TimeRange(extent.start, extent.start + extent.duration // 2)
+    session.set_visible(half)
+    view.sort_by(Sorting("duration", True))
+    qtbot.waitUntil(lambda: not view._quiet.isActive())
+    return [view.model.span_at(row) for row in range(view.model.rowCount())]
+
+
+def test_double_click_keeps_the_list_and_the_row_under_the_mouse(
+    view: TableView, session: Session, qtbot: QtBot
+) -> None:
+    spans = slowest(view, session, qtbot)
+    box = view.grid.row_box(1)
+
+    for row in (1, 2, 3):
+        place = QPoint(300, view.grid.row_box(row).center().y())
+        QTest.mouseDClick(view.grid.viewport(), LEFT, PLAIN, place)
+        qtbot.wait(150)  # longer than the rest before rows are listed anew
+
+        assert session.selection.active == spans[row]
+        assert view.model.rowCount() == len(spans)
+        assert view.grid.row_box(1) == box
+        span = spans[row]
+        assert session.trace is not None
+        start, end = session.trace.spans.start[span], session.trace.spans.end[span]
+        visible = session.visible_range
+        assert visible.start <= start < end <= visible.end
+
+
+def test_keys_walk_through_the_slowest_rows(
+    view: TableView, session: Session, qtbot: QtBot
+) -> None:
+    spans = slowest(view, session, qtbot)
+    click(view, 0)
+    QTest.keyClick(view.grid, Qt.Key.Key_Return)
+
+    for row in range(1, 6):
+        QTest.keyClick(view.grid, Qt.Key.Key_Down)
+        QTest.keyClick(view.grid, Qt.Key.Key_Return)
+        qtbot.wait(100)
+
+        assert session.selection.active == spans[row]
+        assert view.model.rowCount() == len(spans)
+
+
+def test_list_follows_the_timeline_again_when_that_is_moved(
+    view: TableView, session: Session, qtbot: QtBot
+) -> None:
+    spans = slowest(view, session, qtbot)
+    click(view, 1)
+    session.fit_selection()
+    qtbot.wait(100)
+    kept = view._count.full_text
+
+    session.zoom(1.5)
+    qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
+
+    assert view._count.full_text != kept
+    assert "this range" in view._count.full_text
+    assert "this range" not in kept
+
+
+def test_switch_lists_what_is_visible_also_where_it_is_on(
+    view: TableView, session: Session, qtbot: QtBot
+) -> None:
+    spans = slowest(view, session, qtbot)
+    click(view, 1)
+    session.fit_selection()
+    qtbot.wait(100)
+
+    QTest.mouseClick(view._footer.switch.this_range, LEFT)
+
+    qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
+    assert session.range_shown == MarkedRange(session.visible_range)
+
+
 # -- keyboard and wheel ------------------------------------------------------
 
 

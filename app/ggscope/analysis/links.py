@@ -300,6 +300,7 @@ class Linked:
     layers : transformer layers.
     ranges : int64[k, 2], bytes [first, stop) of the model file that it touches.
     rules : how spans and nodes were matched, in words; "" where nothing was.
+    longest : of a selected group: its longest span; -1 none.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -313,6 +314,7 @@ class Linked:
     layers: I64 = field(default_factory=_none)
     ranges: I64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     rules: str = ""
+    longest: int = -1
 
 
 NOTHING = Linked()

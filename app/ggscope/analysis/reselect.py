@@ -47,7 +47,7 @@ def reselected(selection: Selection, old: Trace, new: Trace) -> Selection:
 def _reselected_thing(selection: Selection, old: Trace, new: Trace) -> Selection:
     """Return tensors, buffers, nodes or experts by what they are called in `new`."""
     table, ids = selection.table, selection.ids[:MAX_SPANS]
-    if table == "experts":
+    if table in ("experts", "groups"):
         return selection
     if table == "tensors":
         kept = _same_names(old.tensors.name, new.tensors.name, ids)

@@ -6,11 +6,11 @@ from typing import Any, Literal, get_args
 from ggscope.model.units import TimeRange
 
 TableName = Literal[
-    "spans", "markers", "accesses", "tensors", "buffers", "nodes", "experts"
+    "spans", "markers", "accesses", "tensors", "buffers", "nodes", "experts", "groups"
 ]
 """What can be selected. Ids are rows of that table of the trace, except: "nodes"
 are ids over all graphs (``model.graph.first_node``), "experts" are
-``model.routing.expert_key``."""
+``model.routing.expert_key``, and of "groups" there is one, `Selection.group`."""
 ColorBy = Literal[
     "family",
     "op",
@@ -54,10 +54,13 @@ class Selection:
     ----------
     table : name of the table, or None for nothing.
     ids : row numbers; the first is the *active* one that Details shows.
+    group : of the table "groups": which spans it has. It may be millions, so they are
+        found when somebody asks for them (``analysis.statistics.members``).
     """
 
     table: TableName | None = None
     ids: tuple[int, ...] = ()
+    group: "SpanGroup | None" = None
 
     def __bool__(self) -> bool:
         return self.table is not None and bool(self.ids)
@@ -178,3 +181,24 @@ class Filter:
             return replace(self, clauses=tuple(kept))
         changes: dict[str, Any] = {f.name: f.default for f in fields(Filter)}
         return replace(self, **{part: changes[part]})
+
+
+@dataclass(frozen=True, slots=True)
+class SpanGroup:
+    """The spans of a row of statistics.
+
+    Attributes
+    ----------
+    by, key : what spans are grouped by, and the label of the group.
+    where : the filter that they pass.
+    time : range that they touch; None = all of the trace.
+    lanes : timeline lane keys; None = all.
+    ids : the spans that are grouped; empty = all.
+    """
+
+    by: By
+    key: str
+    where: Filter = Filter()
+    time: TimeRange | None = None
+    lanes: frozenset[str] | None = None
+    ids: tuple[int, ...] = ()

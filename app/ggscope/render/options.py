@@ -63,8 +63,11 @@ def _selection(value: Any) -> Selection:
 
 
 def selection_option(selection: Selection) -> dict[str, object] | None:
-    """Return a selection as JSON takes it; None where it is empty or too long."""
-    if not selection or len(selection.ids) > _LONGEST // 10:
+    """Return a selection as JSON takes it.
+
+    None where it is empty or too long, or a row of statistics.
+    """
+    if not selection or selection.group or len(selection.ids) > _LONGEST // 10:
         return None
     return {"table": selection.table, "ids": list(selection.ids)}
 

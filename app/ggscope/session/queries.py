@@ -353,6 +353,7 @@ class Linking:
         self.correlation: Correlation | None = None
         self.position = -1
         self._in_time: I64 | None = None
+        self._longest_wanted = Selection()
         self._complete: tuple[Trace, Completeness] | None = None
 
     def on_trace(self) -> None:
@@ -416,7 +417,15 @@ class Linking:
         if trace is None or not selection:
             self._publish(Linked(selection) if selection else NOTHING)
             return
-        request = partial(linked, trace, selection, self.correlation)
+        request: Request[Linked] | Callable[[], Linked]
+        if selection.group is not None and session.index is not None:
+            # Later than the window: statistics bring much along.
+            from ggscope.analysis.statistics.members import linked_group
+
+            index = session.index
+            request = partial(linked_group, index, selection, self.correlation)
+        else:
+            request = partial(linked, trace, selection, self.correlation)
         if is_quick(trace, selection):
             self._publish(request())
             return
@@ -442,6 +451,23 @@ class Linking:
         self.position = (self.position + by) % len(ids)
         session.reveal_span(int(ids[self.position]))
         session.linked_position_changed.emit(self.position)
+
+    def show_longest(self) -> None:
+        """Zoom to the longest span of the selected group, now or once it is found."""
+        self._longest_wanted = self._session.selection
+        if self.found.selection == self._longest_wanted:
+            self._go_to_longest()
+
+    def _go_to_longest(self) -> None:
+        session, trace, found = self._session, self._session.trace, self.found
+        self._longest_wanted = Selection()
+        if trace is None or found.longest < 0:
+            return
+        place = np.flatnonzero(self._by_time(trace) == found.longest)
+        self.position = int(place[0]) if len(place) else -1
+        session.linked_position_changed.emit(self.position)
+        session.fit_selection()
+        session.reveal_requested.emit(found.longest)
 
     def looked_at(self) -> int | None:
         """Return the linked span that `step` went to last, if any."""
@@ -480,3 +506,5 @@ class Linking:
             self.position = -1
         self.found, self._in_time = found, None
         self._session.linked_changed.emit(found)
+        if found.selection and found.selection == self._longest_wanted:
+            self._go_to_longest()

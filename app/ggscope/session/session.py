@@ -12,7 +12,13 @@ from ggscope.analysis.rows.categories import PLAIN_COLORINGS, colorings
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.model.selection import ColorBy, Filter, MarkedRange, Selection
+from ggscope.model.selection import (
+    ColorBy,
+    Filter,
+    MarkedRange,
+    Selection,
+    SpanGroup,
+)
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import view as view_range
@@ -28,7 +34,13 @@ from ggscope.session.bookmarks.bookmarks import (
 from ggscope.session.freeing import free_in_steps
 from ggscope.session.queries import Linking, Mask, Queries
 from ggscope.session.tasks import TaskFailure, Tasks
-from ggscope.session.view import History, TokenTimes, ViewPoint, token_times
+from ggscope.session.view import (
+    NO_TOKENS,
+    History,
+    TokenTimes,
+    ViewPoint,
+    token_times,
+)
 
 
 class TraceChange(Enum):
@@ -66,6 +78,7 @@ class Session(QObject):
     visible_range_changed = Signal(object)  # TimeRange
     marked_range_changed = Signal(object)  # MarkedRange | None
     only_range_changed = Signal(object)  # bool
+    list_kept_changed = Signal(object)  # bool: see Session.keeps_list
     filter_changed = Signal(object)  # Filter; the mask follows with mask_changed
     mask_changed = Signal(object)  # None; read Session.mask
     search_changed = Signal(object)  # SearchHits | None
@@ -111,6 +124,8 @@ class Session(QObject):
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
         self._only_range = True
+        self._listed = Selection()
+        self._kept_range: tuple[MarkedRange | None] | None = None
         self._color_by: ColorBy = "family"
         self._colorings: tuple[ColorBy, ...] = PLAIN_COLORINGS
         self._lane_state = LaneState()
@@ -186,6 +201,8 @@ class Session(QObject):
             keeps_rows=change is TraceChange.GREW, is_appended=is_appended
         )
         if is_new or old is None:
+            self.stop_keeping_list()
+            self._listed = Selection()
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
             self.select(reselected(self._selection, old, trace))
@@ -235,8 +252,16 @@ class Session(QObject):
         """What is selected."""
         return self._selection
 
-    def select(self, selection: Selection) -> None:
-        """Select exactly this."""
+    def select(self, selection: Selection, *, is_listed: bool = False) -> None:
+        """Select exactly this.
+
+        Parameters
+        ----------
+        is_listed : whether it was chosen in a list of the range shown; see
+            `keeps_list`.
+        """
+        if is_listed:
+            self._listed = selection
         if selection == self._selection:
             return
         self._selection = selection
@@ -283,24 +308,42 @@ class Session(QObject):
         """Select an expert by its ``model.routing.expert_key``."""
         self.select(Selection("experts", (key,)))
 
+    def select_group(self, group: SpanGroup) -> None:
+        """Select a row of statistics: its spans are lit, and one can step through."""
+        self.select(Selection("groups", (0,), group), is_listed=True)
+
+    def show_longest(self) -> None:
+        """Zoom to the longest span of the selected group, once it is found."""
+        if self._selection.group is not None:
+            self._linking.show_longest()
+
     def clear_selection(self) -> None:
         """Select nothing and mark nothing."""
         self.select(Selection())
         self.set_marked(None)
 
-    def select_span(self, span: int, reveal: bool = True, add: bool = False) -> None:
+    def select_span(
+        self,
+        span: int,
+        reveal: bool = True,
+        add: bool = False,
+        *,
+        is_listed: bool = False,
+    ) -> None:
         """Select a span.
 
         Parameters
         ----------
         reveal : also scroll time and lanes so that it can be seen.
         add : add it to the selected spans, or take it out where it is one.
+        is_listed : as in `select`.
         """
         ids: tuple[int, ...] = (span,)
         if add and self._selection.table == "spans":
             others = tuple(i for i in self._selection.ids if i != span)
             ids = others if span in self._selection.ids else (span, *others)
-        self.select(Selection("spans", ids) if ids else Selection())
+        chosen = Selection("spans", ids) if ids else Selection()
+        self.select(chosen, is_listed=is_listed)
         if reveal and span in ids:
             self.reveal_span(span)
 
@@ -383,7 +426,8 @@ class Session(QObject):
         """Show the selected things, or else the marked range, with some air."""
         target = self._target_range()
         if target is not None:
-            self.set_visible(view_range.with_air(target))
+            is_listed = self._is_listed
+            self._set_visible(view_range.with_air(target), keeps_list=is_listed)
 
     def focus_selection(self) -> None:
         """Bring the selection to the middle; where it is there already, fit it."""
@@ -395,7 +439,7 @@ class Session(QObject):
         if centred == self._visible:
             self.fit_selection()
         else:
-            self._set_visible(centred)
+            self._set_visible(centred, keeps_list=self._is_listed)
 
     def show_end(self) -> None:
         """Pan to the end of the trace."""
@@ -414,6 +458,7 @@ class Session(QObject):
             return
         self._marked = marked
         self._marked_last = marked is not None
+        self.stop_keeping_list()
         self.marked_range_changed.emit(marked)
 
     @property
@@ -425,18 +470,42 @@ class Session(QObject):
         """List and count what lies in the range that is shown, or everything."""
         if only != self._only_range:
             self._only_range = only
+            self.stop_keeping_list()
             self.only_range_changed.emit(only)
+
+    @property
+    def keeps_list(self) -> bool:
+        """Whether `range_shown` stays though something else is visible.
+
+        So it does once the view has moved to what was chosen in a list, until it is
+        moved to anything else: else going to a row would take the other rows away.
+        """
+        return self._kept_range is not None
+
+    def stop_keeping_list(self) -> None:
+        """Let `range_shown` be what is visible again."""
+        if self._kept_range is not None:
+            self._kept_range = None
+            self.list_kept_changed.emit(False)
+
+    @property
+    def _is_listed(self) -> bool:
+        """Whether what is selected was chosen in a list of the range shown."""
+        return bool(self._selection) and self._selection == self._listed
 
     @property
     def range_shown(self) -> MarkedRange | None:
         """What table and statistics are about: the marked range, else the visible one.
 
-        None = all of the trace: because that is asked for, or is what is visible.
+        None = all of the trace: because that is asked for, or is what is visible. For
+        what was visible before, see `keeps_list`.
         """
         if self._trace is None or not self._only_range:
             return None
         if self._marked is not None:
             return self._marked
+        if self._kept_range is not None:
+            return self._kept_range[0]
         extent, visible = self._trace.extent, self._visible
         # An instant at the very end is in sight too.
         if visible.start <= extent.start and extent.end <= visible.end:
@@ -481,18 +550,26 @@ class Session(QObject):
             return self._marked.time
         return chosen
 
-    def _set_visible(self, visible: TimeRange) -> None:
+    def _set_visible(self, visible: TimeRange, *, keeps_list: bool = False) -> None:
+        """Show a range; `keeps_list`: on account of the selection, see `keeps_list`."""
         visible = view_range.clamped(visible, self.bounds)
         if visible == self._visible:
             return
-        self._visible = visible
+        kept, was_kept = self._kept_range, self._kept_range is not None
+        if not keeps_list:
+            kept = None
+        elif self._is_listed and kept is None and self._marked is None:
+            kept = (self.range_shown,)
+        self._kept_range, self._visible = kept, visible
         self.visible_range_changed.emit(visible)
+        if was_kept != (kept is not None):
+            self.list_kept_changed.emit(not was_kept)
         self._note()
 
     def bring_into_view(self, time: TimeRange) -> None:
         """Pan so that `time` can be seen, where it cannot be seen yet."""
-        if not view_range.shows(self._visible, time):
-            self.set_visible(view_range.centred(self._visible, time))
+        if self._trace is not None and not view_range.shows(self._visible, time):
+            self._set_visible(view_range.centred(self._visible, time), keeps_list=True)
 
     # -- filter ------------------------------------------------------------
 
@@ -558,18 +635,30 @@ class Session(QObject):
 
     def step_token(self, by: int) -> None:
         """Go to the next (+1) or previous (-1) token and select its span."""
-        if self._trace is None:
-            return
-        if self._tokens is None:
-            self._tokens = token_times(self._trace)
+        tokens = self.tokens
         chosen = self.selected_range()
         middle = self._visible.start + self._visible.duration // 2
-        position = self._tokens.step(middle if chosen is None else chosen.start, by)
-        if position is None:
-            self.noted.emit(_no_token(len(self._tokens), by))
+        position = tokens.step(middle if chosen is None else chosen.start, by)
+        if position is not None:
+            self.go_to_token(position)
+        elif self._trace is not None:
+            self.noted.emit(_no_token(len(tokens), by))
+
+    @property
+    def tokens(self) -> TokenTimes:
+        """The tokens of the trace in time order; found when first asked for."""
+        if self._trace is None:
+            return NO_TOKENS
+        if self._tokens is None:
+            self._tokens = token_times(self._trace)
+        return self._tokens
+
+    def go_to_token(self, position: int) -> None:
+        """Show the token at a place of `tokens`, and select its span."""
+        tokens = self.tokens
+        if not 0 <= position < len(tokens):
             return
-        span = int(self._tokens.span[position])
-        time = self._tokens.range_of(position)
+        span, time = int(tokens.span[position]), tokens.range_of(position)
         if span >= 0:
             self.select_span(span, reveal=False)
         else:

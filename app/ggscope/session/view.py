@@ -227,11 +227,14 @@ class TokenTimes:
     ----------
     start, end : int64[n], ticks.
     span : int64[n], id of the token's own span; -1 where it has none.
+    number : int64[n], as the file numbers them, perhaps anew in each phase; -1 where
+        it does not.
     """
 
     start: I64
     end: I64
     span: I64
+    number: I64
 
     def __len__(self) -> int:
         return len(self.start)
@@ -250,6 +253,9 @@ class TokenTimes:
         return position if 0 <= position < len(self) else None
 
 
+NO_TOKENS = TokenTimes(*(np.zeros(0, np.int64),) * 4)
+
+
 def token_times(trace: Trace) -> TokenTimes:
     """Return the tokens of a trace, from its token lanes or else its token column.
 
@@ -263,22 +269,25 @@ def token_times(trace: Trace) -> TokenTimes:
         ids = np.flatnonzero(np.isin(spans.lane, lanes)).astype(np.int64)
         if len(ids):
             ids = ids[np.argsort(spans.start[ids], kind="stable")]
-            return TokenTimes(spans.start[ids], spans.end[ids], ids)
+            number = np.full(len(ids), -1, np.int64)
+            if spans.token is not None:
+                number = spans.token[ids].astype(np.int64)
+            return TokenTimes(spans.start[ids], spans.end[ids], ids, number)
     return _from_column(trace)
 
 
 def _from_column(trace: Trace) -> TokenTimes:
     spans = trace.spans
-    none = np.zeros(0, np.int64)
     if spans.token is None or not len(spans):
-        return TokenTimes(none, none, none)
+        return NO_TOKENS
     known = np.flatnonzero(spans.token >= 0)
     if not len(known):
-        return TokenTimes(none, none, none)
+        return NO_TOKENS
     names, which = np.unique(spans.token[known], return_inverse=True)
     start = np.full(len(names), np.iinfo(np.int64).max, np.int64)
     end = np.full(len(names), np.iinfo(np.int64).min, np.int64)
     np.minimum.at(start, which, spans.start[known])
     np.maximum.at(end, which, spans.end[known])
     order = np.argsort(start, kind="stable")
-    return TokenTimes(start[order], end[order], np.full(len(names), -1, np.int64))
+    alone = np.full(len(names), -1, np.int64)
+    return TokenTimes(start[order], end[order], alone, names[order].astype(np.int64))

@@ -8,7 +8,14 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QItemSelectionModel,
+    QModelIndex,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -23,10 +30,11 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
+from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
-from ggscope.model.selection import By
+from ggscope.model.selection import By, Filter, SpanGroup
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -46,7 +54,8 @@ from ggscope.render.statistics import MEASURES, statistics_figure
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
-from ggscope.views.base.plain import ElidedLabel, Label, set_tip
+from ggscope.text import one_line
+from ggscope.views.base.plain import ElidedLabel, Label, add_action, add_menu, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
@@ -62,6 +71,7 @@ from ggscope.views.base.widgets import (
     tr,
     words_font,
 )
+from ggscope.words.groupings import GROUPINGS
 from ggscope.words.spans import PENDING
 from ggscope.words.times import time_notes
 
@@ -82,8 +92,6 @@ _STALE_MS = 150
 _WITH_OPS: tuple[By, ...] = (
     "op", "family", "layer", "token", "thread", "phase", "tensor",
 )  # fmt: skip
-_TITLES = {"tensor": "weight"}
-"""What groupings are called here, where that is not their name."""
 _ENGINES: tuple[By, ...] = ("engine", "lane")
 _LANES: tuple[By, ...] = ("lane",)
 _CORES: tuple[By, ...] = ("core", "numa")
@@ -115,6 +123,7 @@ class StatisticsResult:
     ----------
     knows_bytes : whether the accesses had been read.
     notes : what the times hold besides.
+    where : the filter that the spans pass.
     """
 
     scope: Scope
@@ -123,6 +132,7 @@ class StatisticsResult:
     unit: Unit
     knows_bytes: bool = True
     notes: tuple[str, ...] = ()
+    where: Filter = Filter()  # noqa: RUF009 - frozen
 
     @property
     def rows(self) -> tuple[StatRow, ...]:
@@ -147,6 +157,7 @@ def figures_of(
     mask: Mask | None,
     with_estimated: bool,
     blocks: SpanBlocks | None,
+    where: Filter,
     context: Watcher,
 ) -> StatisticsResult:
     """Return the figures of a scope. Raises Cancelled from the context.
@@ -155,6 +166,7 @@ def figures_of(
     ----------
     mask : bool[n_spans] of the spans that pass the filter, None = all.
     blocks : of the trace; make short ranges quick where they are kept.
+    where : the filter that `mask` is of.
     """
     trace, ids = index.trace, None
     if mask is not None and len(mask) < len(trace.spans):
@@ -171,7 +183,8 @@ def figures_of(
     )  # fmt: skip
     knows_bytes = "accesses" not in trace.pending
     notes = () if trace.is_partial else time_notes(trace)
-    return StatisticsResult(scope, by, table, trace.clock.unit, knows_bytes, notes)
+    unit = trace.clock.unit
+    return StatisticsResult(scope, by, table, unit, knows_bytes, notes, where)
 
 
 @guarded
@@ -306,29 +319,38 @@ class StatisticsView(View):
         self._blocks: SpanBlocks | None = None
         self._twice = (False, False)
         self._shares_ops = False
+        self._has_range = False
+        self._counted: Scope | None = None
+        self._is_marking = False
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.recount)
         self._stale_timer = QTimer(self, singleShot=True, interval=_STALE_MS)
         self._stale_timer.timeout.connect(self._on_stale)
         self.setAccessibleName(self.tr("Selection statistics"))
         self.model = TextTableModel(self._headings("op", "ns"), self)
-        self.table = TextTable(self.model, self, "statistics")
+        self.table = TextTable(self.model, self, "statistics", keeps_first=True)
         self.table.setAccessibleName(self.tr("Figures of the selection"))
         self._empty = EmptyState(self)
         self._head = StatisticsHead(session, self)
         self.about, self.by = self._head.about, self._head.by
         self.estimated = self._head.estimated
         self.table.fill_menu(self._head.menu)
+        self.table.clicked.connect(self._on_row)
+        self.table.selectionModel().currentRowChanged.connect(self._on_row)
+        self.table.row_opened.connect(self._on_opened)
+        self.table.menu_requested.connect(self._on_menu)
+        self.model.layoutChanged.connect(self._mark_group)
         self._head.by_changed.connect(self.recount)
         self._head.estimated_toggled.connect(self.recount)
         self._lay_out()
         self.set_theme(theme)
         self.hear(
             (session.trace_changed, self._on_trace_changed),
-            (session.visible_range_changed, self._on_changed),
-            (session.marked_range_changed, self._on_changed),
-            (session.only_range_changed, self._on_changed),
-            (session.selection_changed, self._on_changed),
+            (session.visible_range_changed, self._on_scope_changed),
+            (session.marked_range_changed, self._on_scope_changed),
+            (session.only_range_changed, self._on_scope_changed),
+            (session.list_kept_changed, self._on_scope_changed),
+            (session.selection_changed, self._on_selection_changed),
             (session.mask_changed, self._on_changed),
         )
         self.hear((session.tasks.task_changed, self._on_task_changed), is_calm=False)
@@ -401,6 +423,7 @@ class StatisticsView(View):
         self._shares_ops = False
         # Figures of an older snapshot are of no use any more.
         self.session.tasks.cancel(_KEY)
+        self._counted = None
         if trace is None or trace.is_partial:
             self._timer.stop()
             self._end_waiting()
@@ -417,25 +440,23 @@ class StatisticsView(View):
         if self.isVisible():
             self._timer.start()
 
+    def _on_scope_changed(self, _: object) -> None:
+        """Count anew, unless it is about the same spans as before."""
+        if self.scope() != self._counted:
+            self._on_changed(None)
+        elif self._result is not None and not self.model.is_stale:
+            self._end_waiting()  # the range may be called something else now
+
+    def _on_selection_changed(self, _: object) -> None:
+        self._on_scope_changed(None)
+        self._mark_group()
+
     def showEvent(self, event: QShowEvent) -> None:
         """Count what was not counted while the pane was hidden."""
         super().showEvent(event)
         self._timer.start()
 
     def _offer_groupings(self, trace: Trace) -> None:
-        words = {
-            "op": self.tr("op"),
-            "family": self.tr("op family"),
-            "layer": self.tr("layer"),
-            "token": self.tr("token"),
-            "thread": self.tr("thread"),
-            "phase": self.tr("phase"),
-            "engine": self.tr("engine"),
-            "lane": self.tr("lane"),
-            "tensor": self.tr("weight"),
-            "core": self.tr("core"),
-            "numa": self.tr("NUMA node"),
-        }
         has_engines = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
         has_ops = bool((trace.spans.op[:100_000] >= 0).any()) or trace.ops is not None
         offered = _WITH_OPS if has_ops else _ENGINES if has_engines else _LANES
@@ -447,7 +468,7 @@ class StatisticsView(View):
         self.by.blockSignals(True)
         self.by.clear()
         for key in offered:
-            self.by.addItem(words[key], key)
+            self.by.addItem(GROUPINGS[key], key)
         self.by.blockSignals(False)
 
     # -- counting ----------------------------------------------------------
@@ -458,6 +479,8 @@ class StatisticsView(View):
         if session.trace is None:
             return None
         shown, selection = session.range_shown, session.selection
+        if selection.group is not None and selection.group.ids:
+            return Scope("selected", ids=selection.group.ids)
         if shown is not None and shown is session.marked_range:
             return Scope("marked", shown.time, shown.lanes)
         if selection.table == "spans" and len(selection.ids) > 1:
@@ -474,8 +497,9 @@ class StatisticsView(View):
         by: By = self.by.currentData() or "op"
         request = partial(
             figures_of, session.index, scope, by, session.mask,
-            self.estimated.isChecked(), self._blocks,
+            self.estimated.isChecked(), self._blocks, session.filter,
         )  # fmt: skip
+        self._counted = scope
         if not self._stale_timer.isActive() and not self.model.is_stale:
             self._stale_timer.start()
         session.tasks.run(
@@ -487,6 +511,7 @@ class StatisticsView(View):
         )
 
     def _on_failed(self, failure: TaskFailure) -> None:
+        self._counted = None
         self._end_waiting()
         self.session.problem_reported.emit(failure.message)
 
@@ -522,17 +547,104 @@ class StatisticsView(View):
         nests, lies_beside = result.table.counts_twice
         self._twice = (self._twice[0] or nests, self._twice[1] or lies_beside)
         self._shares_ops |= result.table.all.ops != result.table.all.count
+        self._has_range = result.scope.time is not None
         self.model.set_headings(self._headings(result.by, result.unit))
         rows = [self._cells(row, result) for row in result.rows]
         rows += [
             self._unrecorded(op, count, len(rows[0]))
             for op, count in result.table.unrecorded.items()
         ]
+        groups = [*result.rows, *[None] * (len(rows) - len(result.rows))]
         self.table.what = self.about_text(result)
         n_left_out = result.table.n_groups - len(result.rows)
-        self.model.set_rows(rows, self._totals(result), n_left_out=n_left_out)
+        totals = self._totals(result)
+        self.model.set_rows(rows, totals, payloads=groups, n_left_out=n_left_out)
         self.table.fit_columns()
+        self._mark_group()
         self._stack.setCurrentWidget(self.table)
+
+    # -- the rows ----------------------------------------------------------
+
+    def group_at(self, row: int) -> SpanGroup | None:
+        """Return the spans of a row; None where it is no group of spans."""
+        found, result = self.model.payload(row), self._result
+        if result is None or not isinstance(found, StatRow):
+            return None
+        scope = result.scope
+        return SpanGroup(
+            result.by, found.key, result.where, scope.time, scope.lanes, scope.ids
+        )
+
+    def _on_row(self, index: QModelIndex) -> None:
+        """Light the spans of the row that was gone to."""
+        group = self.group_at(index.row()) if index.isValid() else None
+        if group is not None and not self._is_marking:
+            self.session.select_group(group)
+
+    def _on_opened(self, row: int) -> None:
+        """Go to the longest span of a row."""
+        group = self.group_at(row)
+        if group is not None:
+            self.session.select_group(group)
+            self.session.show_longest()
+
+    def _mark_group(self) -> None:
+        """Select the row of the selected group, wherever it is now."""
+        group, table = self.session.selection.group, self.table
+        row = -1
+        if group is not None and self._result is not None:
+            same = group.by == self._result.by
+            keys = self._keys() if same else []
+            row = keys.index(group.key) if group.key in keys else -1
+        self._is_marking = True
+        if row < 0 and table.selected_rows() and group is None:
+            table.clearSelection()
+        elif row >= 0 and row not in table.selected_rows():
+            table.selectRow(row)
+        elif row >= 0 and table.currentIndex().row() != row:
+            flags = QItemSelectionModel.SelectionFlag.NoUpdate
+            table.selectionModel().setCurrentIndex(self.model.index(row, 0), flags)
+        self._is_marking = False
+
+    def _keys(self) -> list[str]:
+        """Return the key of each row's group, "" for what is none."""
+        payloads = map(self.model.payload, range(self.model.rowCount()))
+        return [p.key if isinstance(p, StatRow) else "" for p in payloads]
+
+    def _on_menu(self, menu: QMenu, row: int) -> None:
+        """Offer what can be done with the spans of a row."""
+        group = self.group_at(row)
+        if group is None:
+            return
+        session, key = self.session, one_line(group.key)
+        add = partial(add_action, menu)
+        add(self.tr("Go to the longest"), partial(self._on_opened, row))
+        add(self.tr("Next span"), partial(session.step_span, 1)).setShortcut(".")
+        add(self.tr("Previous span"), partial(session.step_span, -1)).setShortcut(",")
+        wanted = filter_of_group(group.by, group.key)
+        if wanted is None:
+            return
+        menu.addSeparator()
+        both = session.filter.merged(wanted)
+        add(self.tr("Show only {0}").format(key), partial(session.set_filter, wanted))
+        if session.filter:
+            words = self.tr("Add {0} to the filter").format(key)
+            add(words, partial(session.set_filter, both))
+        add(self.tr("List in the table"), partial(self._list_in_table, both))
+        inner = add_menu(menu, self.tr("Statistics of {0} by").format(key))
+        for i in range(self.by.count()):
+            if self.by.itemData(i) != group.by:
+                run = partial(self._drill_down, both, i)
+                add_action(inner, self.by.itemText(i), run)
+
+    def _list_in_table(self, wanted: Filter) -> None:
+        self.session.set_filter(wanted)
+        self.session.view_requested.emit("table")
+
+    def _drill_down(self, wanted: Filter, place: int) -> None:
+        """Count the spans of one group, grouped by something else."""
+        self.session.set_filter(wanted)
+        self.by.setCurrentIndex(place)
 
     def about_text(self, result: StatisticsResult) -> str:
         """Return what the figures are about: "marked range 448.6 µs · 2 lanes …"."""
@@ -544,11 +656,11 @@ class StatisticsView(View):
             parts.append(self.tr("whole trace"))
         else:
             length = format_duration(scope.time.duration, result.unit)
-            words = (
-                self.tr("marked range {0}")
-                if scope.kind == "marked"
-                else self.tr("visible range {0}")
-            )
+            words = self.tr("visible range {0}")
+            if scope.kind == "marked":
+                words = self.tr("marked range {0}")
+            elif self.session.keeps_list:
+                words = self.tr("range before the zoom {0}")
             parts.append(words.format(length))
         if scope.lanes is not None:
             n = len(scope.lanes)
@@ -564,6 +676,9 @@ class StatisticsView(View):
             if result.n_spans == 1:
                 what = self.tr("op") if result.by in _WITH_OPS else self.tr("span")
             parts.append(f"{format_count(result.n_spans)} {what}")
+        total = result.table.all
+        if total.in_range is not None and total.in_range != total.total:
+            parts.append(self.tr("cut spans count whole"))
         n_groups = result.table.n_groups
         if n_groups > len(result.rows):
             largest = self.tr("the {0} largest of {1} groups")
@@ -597,14 +712,14 @@ class StatisticsView(View):
 
     def _headings(self, by: By, unit: Unit) -> tuple[Heading, ...]:
         tr = self.tr
-        group = tr("Group") if by not in RULES else RULES[by]
+        group = RULES.get(by, tr("Group"))
         suffix = "ns" if unit == "ns" else "cycles"
 
         def times(title: str, tip: str) -> Heading:
             return Heading(title, tip, 84, right=True, copied=f"{title} ({suffix})")
 
         return (
-            Heading(_TITLES.get(by, by), group, 160, stretch=True),
+            Heading(GROUPINGS[by], group, 160, stretch=True),
             Heading(tr("count"), tr("Number of spans"), 80, right=True),
             *self._ops_headings(),
             times(
@@ -614,11 +729,9 @@ class StatisticsView(View):
                     "several lanes work at once, some time is counted several times"
                 ),
             ),
+            Heading(tr("share"), tr("Part of the sum of all rows"), 66, right=True),
+            *self._in_range_headings(times),
             *self._twice_headings(times),
-            times(
-                tr("in range"),
-                tr("How much of the sum lies inside the range that is counted"),
-            ),
             *self._wait_headings(times),
             times(tr("mean"), tr("Mean duration")),
             times(tr("min"), tr("Shortest")),
@@ -632,7 +745,6 @@ class StatisticsView(View):
                 84,
                 right=True,
             ),
-            Heading(tr("share"), tr("Part of the sum of all rows"), 66, right=True),
             Heading(
                 tr("quality"), tr("The least certain of its times"), 90, True, True
             ),
@@ -659,11 +771,21 @@ class StatisticsView(View):
         cell = Cell(format_count(row.ops), row.ops, row.ops)
         return [cell] if self._shares_ops else []
 
+    def _in_range_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
+        """Return the column of what lies in the range, where there is one."""
+        tip = self.tr("How much of the sum lies inside the range that is counted")
+        return [times(self.tr("in range"), tip)] if self._has_range else []
+
+    def _in_range_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
+        return [_ticks(row.in_range, unit)] if self._has_range else []
+
     def _twice_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
         """Return columns of times that count nothing twice, where there is need."""
         tr, (nests, lies_beside) = self.tr, self._twice
         own = times(tr("self"), tr("The sum without what lies within other spans"))
         words = tr("What passed on the clock while any of the spans was open")
+        if self._has_range:
+            words += tr("; of whole spans, so it may be longer than the range")
         wall = times(tr("wall"), words)
         return [*([own] if nests else []), *([wall] if lies_beside else [])]
 
@@ -724,8 +846,9 @@ class StatisticsView(View):
             Cell(format_count(row.count), row.count, row.count, timed),
             *self._ops_cells(row),
             _ticks(row.total if row.timed else None, unit),
+            _share(row),
+            *self._in_range_cells(row, unit),
             *self._twice_cells(row, unit),
-            _inside(row, result),
             *self._wait_cells(row, unit),
             _ticks(row.mean, unit),
             _ticks(row.min, unit),
@@ -734,7 +857,6 @@ class StatisticsView(View):
             _ticks(row.p90, unit),
             _ticks(row.p99, unit),
             _bytes(row, result.knows_bytes),
-            Cell(format_share(row.share), row.share, round(row.share, 6)),
             Cell(self.tr(row.quality), row.quality, caution=not is_certain),
         )
 
@@ -756,8 +878,9 @@ class StatisticsView(View):
             Cell(format_count(result.n_spans), raw=result.n_spans),
             *self._ops_cells(total),
             _ticks(total.total if total.timed else None, unit),
+            Cell(format_share(1.0) if total.total else NOT_AVAILABLE, raw=""),
+            *self._in_range_cells(total, unit),
             *self._twice_cells(total, unit),
-            _inside(total, result),
             *self._wait_cells(total, unit),
             _ticks(total.mean, unit),
             _ticks(total.min, unit),
@@ -766,7 +889,6 @@ class StatisticsView(View):
             none,
             none,
             _bytes(total, result.knows_bytes),
-            Cell(format_share(1.0) if total.total else NOT_AVAILABLE, raw=""),
             none,
         )
 
@@ -781,11 +903,11 @@ def _ticks(value: float | None, unit: Unit) -> Cell:
     return Cell(format_duration(value, unit), float(value), raw, tip)
 
 
-def _inside(row: StatRow, result: StatisticsResult) -> Cell:
-    """Return how much of a row lies in the range; all of it where there is none."""
-    if result.scope.time is None:
-        return _ticks(row.total if row.timed else None, result.unit)
-    return _ticks(row.in_range, result.unit)
+def _share(row: StatRow) -> Cell:
+    """Return the part of the sum of all rows; not known where no time is."""
+    if not row.timed:
+        return Cell(NOT_AVAILABLE, None, "")
+    return Cell(format_share(row.share), row.share, round(row.share, 6))
 
 
 def _bytes(row: StatRow, is_known: bool) -> Cell:

@@ -8,7 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from builders import empty_trace, llama_like_trace, spans_trace
-from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.selection import Filter, MarkedRange, Selection, SpanGroup
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import queries
@@ -450,3 +450,125 @@ def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
     assert session.mask is not None
     assert session.hits is not None
     session.close()
+
+
+# -- lists that stay while one goes through their rows ----------------------------
+
+
+def zoomed(session: Session) -> MarkedRange:
+    """Show the first half; return what lists are about then."""
+    extent = session.visible_range
+    session.set_visible(TimeRange(extent.start, extent.start + extent.duration // 2))
+    assert session.range_shown is not None
+    return session.range_shown
+
+
+def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) -> None:
+    before = zoomed(session)
+
+    session.select_span(1, is_listed=True)
+    session.fit_selection()
+    first = session.visible_range
+    session.select_span(40, is_listed=True)
+    session.focus_selection()
+
+    assert session.range_shown == before
+    assert session.keeps_list
+    assert session.visible_range != first != before.time
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda s: s.pan(0.1),
+        lambda s: s.zoom(2),
+        lambda s: s.fit(),
+        lambda s: s.set_visible(TimeRange(0, 1000)),
+        lambda s: s.step_token(1),
+        lambda s: s.show_end(),
+        lambda s: s.set_only_range(False),
+        lambda s: s.set_marked(MarkedRange(TimeRange(0, 500))),
+        lambda s: s.stop_keeping_list(),
+        lambda s: s.back(),
+    ],
+)
+def test_list_follows_again_once_the_view_is_moved_by_hand(
+    session: Session, move
+) -> None:
+    zoomed(session)
+    session.history.record()
+    session.select_span(1, is_listed=True)
+    session.fit_selection()
+    heard: list[object] = []
+    session.list_kept_changed.connect(heard.append)
+
+    move(session)
+
+    assert not session.keeps_list
+    assert heard == [False]
+    visible, extent = session.visible_range, session.trace.extent
+    shows_all = visible.start <= extent.start and extent.end <= visible.end
+    expected = None if shows_all else MarkedRange(visible)
+    expected = session.marked_range or expected
+    assert session.range_shown == (expected if session.only_range else None)
+
+
+def test_span_that_was_not_chosen_in_a_list_keeps_none(session: Session) -> None:
+    zoomed(session)
+
+    session.select_span(1)
+    session.fit_selection()
+
+    assert not session.keeps_list
+    assert session.range_shown == MarkedRange(session.visible_range)
+
+
+def test_bringing_another_span_into_view_neither_keeps_nor_frees_a_list(
+    session: Session,
+) -> None:
+    before = zoomed(session)
+    session.select_span(1, is_listed=True)
+    session.fit_selection()
+
+    session.step_span(1)
+
+    assert session.selection.ids != (1,)
+    assert session.range_shown == before
+
+
+def test_list_of_another_trace_is_not_kept(session: Session) -> None:
+    zoomed(session)
+    session.select_span(1, is_listed=True)
+    session.fit_selection()
+
+    session.set_trace(llama_like_trace(tokens=2, layers=2))
+
+    assert not session.keeps_list
+
+
+def test_longest_span_of_a_group_is_gone_to_once_it_is_found(
+    session: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ggscope.analysis import links
+
+    trace = session.trace
+    assert trace is not None
+    ids = np.flatnonzero(trace.spans.op == trace.spans.op[1])
+    ticks = trace.spans.end[ids] - trace.spans.start[ids]
+    longest = int(ids[np.argmax(ticks)])
+    before = zoomed(session)
+    monkeypatch.setattr(links, "QUICK_SPANS", 0)  # it takes a worker
+
+    session.select_group(SpanGroup("op", trace.op_name(int(trace.spans.op[1]))))
+    session.show_longest()
+    assert session.linked_span is None
+    qtbot.waitUntil(lambda: session.linked_span == longest)
+
+    start, end = int(trace.spans.start[longest]), int(trace.spans.end[longest])
+    shown = session.visible_range
+    assert shown.start <= start < end <= shown.end
+    assert shown.duration < 2 * (end - start)
+    assert session.range_shown == before
+    session.step_span(1)
+    assert session.linked_span != longest
+    assert session.selection.group is not None

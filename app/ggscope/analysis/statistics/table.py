@@ -58,7 +58,8 @@ TWICE = (
     "once; self leaves out what lies within, wall is what passed on the clock."
 )
 """What is said where times are counted twice."""
-_WITHOUT_OPS = ("lane", "engine")
+WITHOUT_OPS = ("lane", "engine")
+"""Groupings in which spans that are no op count too."""
 _SHARED = ("source", "expert")
 """Groupings in which a span belongs to several groups, or to each in part."""
 _WORDS = [quality.word for quality in Quality]
@@ -358,7 +359,7 @@ def stat_table(
     """
     groups = grouping(trace, by)
     worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
-    wanted = Wanted(mask, time, by not in _WITHOUT_OPS, worst_used)
+    wanted = Wanted(mask, time, by not in WITHOUT_OPS, worst_used)
     if ids is None and scan.can_scan(trace, groups):
         blocks = SpanBlocks(trace) if blocks is None else blocks
         found = scan.figures(trace, groups, wanted, blocks, watcher)

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Protocol
 
+import numpy as np
 from PySide6.QtCore import (
     QAbstractListModel,
     QCoreApplication,
@@ -43,7 +44,10 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS, Actions, tr
 from ggscope.gui.widgets import label
+from ggscope.model.tokens import token_noun, token_text
+from ggscope.model.units import format_duration
 from ggscope.session.tasks import TaskContext
+from ggscope.session.view import NO_TOKENS, TokenTimes, token_times
 from ggscope.text import one_line
 from ggscope.views.base.plain import set_title
 from ggscope.views.base.view import guarded
@@ -353,6 +357,8 @@ _OURS = {
 
 FEW = 20_000
 """So many names are all compared with what is typed, letter by letter."""
+FEW_SPANS = 1_000_000
+"""In so many spans the tokens are found at once."""
 MAX_CANDIDATES = 1_000
 MAX_SCATTERED = 100_000
 """Among so many names letters that stand apart are looked for as well."""
@@ -360,12 +366,13 @@ MAX_SCATTERED = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """The lanes of a trace, then its tensors: a source of entries of any length.
+    """The lanes of a trace, its tensors and tokens: a source of entries of any length.
 
     Attributes
     ----------
     titles, keys, details : of each place; the key of a lane, "" for a tensor.
     lines : what is searched: title and detail, lower case.
+    tokens : found by their number, which is typed.
     """
 
     index: TraceIndex
@@ -375,6 +382,8 @@ class Places:
     lines: list[str]
     go_to_lane: Callable[[str], object]
     find_tensor: Callable[[str], object]
+    tokens: TokenTimes = NO_TOKENS
+    go_to_token: Callable[[int], object] | None = None
 
     def __len__(self) -> int:
         return len(self.titles)
@@ -383,8 +392,29 @@ class Places:
         """Return the places that may fit, at most MAX_CANDIDATES of very many.
 
         Those in which the pattern stands as it is come before those that have its
-        letters in order.
+        letters in order. A number brings the tokens that are called so.
         """
+        return [*self._tokens(pattern), *self._places(pattern)]
+
+    def _tokens(self, pattern: str) -> list[Entry]:
+        """Return the tokens of the number that is typed, by phase where need be."""
+        typed = re.fullmatch(r"\D*?(\d{1,18})\D*", pattern.replace(",", "").strip())
+        go = self.go_to_token
+        if typed is None or go is None:
+            return []
+        trace, noun = self.index.trace, token_noun(self.index.trace)
+        found = []
+        places = np.flatnonzero(self.tokens.number == int(typed[1]))
+        for place in places[:MAX_SHOWN].tolist():
+            span, time = int(self.tokens.span[place]), self.tokens.range_of(place)
+            phase = token_text(trace, span).partition("#")[0] if span >= 0 else ""
+            length = format_duration(time.duration, trace.clock.unit)
+            title = f"{phase}{noun} {typed[1]}"
+            detail = f"#{typed[1]} · {length}"
+            found.append(Entry(title, partial(go, place), detail))
+        return found
+
+    def _places(self, pattern: str) -> list[Entry]:
         if len(self) <= FEW:
             return [self._entry(i) for i in range(len(self))]
         if not pattern.strip():
@@ -411,17 +441,19 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacesRequest:
-    """Lists the lanes and tensors of a trace, on a worker where they are many."""
+    """Lists lanes, tensors and tokens of a trace, on a worker where they are many."""
 
     index: TraceIndex
     go_to_lane: Callable[[str], object]
     find_tensor: Callable[[str], object]
+    go_to_token: Callable[[int], object] | None = None
 
     @property
     def is_small(self) -> bool:
         """Whether the list is made at once."""
         trace = self.index.trace
-        return len(trace.lanes) + len(trace.tensors.name) <= FEW
+        n_names = len(trace.lanes) + len(trace.tensors.name)
+        return n_names <= FEW and len(trace.spans) <= FEW_SPANS
 
     def __call__(self, context: TaskContext | None = None) -> Places:
         """Return the places; Cancelled passes through."""
@@ -439,7 +471,9 @@ class PlacesRequest:
         if len(titles) > FEW:
             both = zip(titles, details, strict=True)
             lines = [f"{title} {detail}".lower() for title, detail in both]
-        go = self.go_to_lane, self.find_tensor
+        if context is not None:
+            context.check_cancelled()
+        go = self.go_to_lane, self.find_tensor, token_times(trace), self.go_to_token
         return Places(self.index, titles, keys, details, lines, *go)
 
 

@@ -437,7 +437,7 @@ _GO = (
         _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, lambda s: s.back()),
         _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, lambda s: s.forward()),
         _LINE,
-        Command("go.lane", "Go to lane or tensor…", "Ctrl+P", TRACE, lambda w: w.dialogs.show_go_to()),
+        Command("go.lane", "Go to lane, tensor or token…", "Ctrl+P", TRACE, lambda w: w.dialogs.show_go_to()),
         Command("go.palette", "Command palette…", "Ctrl+Shift+P", NOTHING, lambda w: w.dialogs.show_palette()),
         _LINE,
         _session("go.next_span", "Next span on the lane", ".", SELECTION, lambda s: s.step_span(1)),

@@ -472,11 +472,13 @@ class WindowDialogs(QObject):
         return action.isEnabled() and action.isVisible()
 
     def show_go_to(self) -> None:
-        """Open the list of lanes and tensors."""
+        """Open the list of lanes, tensors and tokens."""
         session = self._window.session
         if session is None or session.trace is None or session.index is None:
             return
-        request = PlacesRequest(session.index, session.reveal_lane, self._find_tensor)
+        request = PlacesRequest(
+            session.index, session.reveal_lane, self._find_tensor, session.go_to_token
+        )
         if request.is_small:
             self._offer_places(request())
             return
@@ -484,7 +486,7 @@ class WindowDialogs(QObject):
             "go-to",
             request,
             self._offer_places,
-            title=self.tr("Listing lanes and tensors"),
+            title=self.tr("Listing lanes, tensors and tokens"),
             is_urgent=True,
         )
 
@@ -492,7 +494,7 @@ class WindowDialogs(QObject):
         session = self._window.session
         if session is None or session.index is not places.index:
             return  # the person has gone to another trace meanwhile
-        hint = self.tr("Go to lane or tensor")
+        hint = self.tr("Go to lane, tensor or token (token 5)")
         if len(places) > FEW:
             hint += self.tr(" – type to find one of {0}").format(f"{len(places):,}")
         self._window.palette_.offer(places, hint)

@@ -172,7 +172,7 @@ def timeline_figure(
         seen["state"] = data
     if chosen := selection_option(selection):
         seen["selection"] = chosen
-    elif selection:
+    elif selection and selection.group is None:  # rows of statistics are not drawn
         lacks.append("The command leaves the selection out; it is too long for one.")
     if marked is not None:
         seen["marked"] = marked_option(marked)

@@ -244,6 +244,8 @@ def subject_of_selection(
     if index is None or selection.active is None:
         return Subject(time)
     trace, n = index.trace, len(selection.ids)
+    if selection.group is not None:
+        return Subject(time, clean_line(selection.group.key, MAX_NAME))
     if n > 1 or selection.table != "spans":
         word = str(selection.table)
         return Subject(time, f"{n} {word if n > 1 else word.removesuffix('s')}")

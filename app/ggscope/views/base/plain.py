@@ -162,6 +162,11 @@ def add_action(
     return action
 
 
+def add_menu(menu: QMenu, text: str) -> QMenu:
+    """Add a menu within a menu that says `text`, & and all."""
+    return menu.addMenu(caption(text))
+
+
 def ask_text(parent: QWidget, title: str, words: str) -> str | None:
     """Ask for a line of text; None where the person thinks better of it."""
     # Its label takes words for rich text as a tooltip does.
@@ -193,8 +198,8 @@ def ask_choice(
     box.setIcon(QMessageBox.Icon.Question)
     set_title(box, title)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(plain(words))
-    box.setInformativeText(plain(more))
+    # Not its informative text: that would be taken for rich text.
+    box.setText(plain("\n\n".join(part for part in (words, more) if part)))
     buttons = [
         box.addButton(caption(text), QMessageBox.ButtonRole.AcceptRole)
         for text in choices

@@ -6,11 +6,14 @@ from typing import Any, Literal
 
 from PySide6.QtCore import (
     QAbstractTableModel,
+    QEvent,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
     QPoint,
     QPointF,
+    QRect,
+    QSignalBlocker,
     QSize,
     Qt,
     Signal,
@@ -18,9 +21,12 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QFont,
+    QHelpEvent,
     QKeyEvent,
     QKeySequence,
+    QMouseEvent,
     QPainter,
+    QPaintEvent,
     QPixmap,
     QResizeEvent,
 )
@@ -29,6 +35,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHeaderView,
     QMenu,
+    QStyle,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
@@ -38,7 +45,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.render.theme import Theme, css, mix, theme
 from ggscope.text import Value, one_line, tooltip
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
-from ggscope.views.base.plain import copy_text
+from ggscope.views.base.plain import copy_text, show_tip
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, tr, words_font
 
@@ -46,6 +53,7 @@ Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]
 _LEAST_WORDS = 0.4
 """Share of a table that a stretching column of sentences gets at least."""
+_UP, _DOWN = " ▴", " ▾"
 _MOST_NAME = 180
 """A stretching column of names is not squeezed below what they need, or this."""
 
@@ -128,7 +136,22 @@ class TextTableModel(QAbstractTableModel):
         return self._is_stale
 
     def set_headings(self, headings: Sequence[Heading]) -> None:
-        """Change titles; their number stays."""
+        """Change the columns; rows follow with `set_rows` where their number changes.
+
+        The rows stay sorted by the column of the same title, if there still is one.
+        """
+        column, order = self.sorted_by
+        if 0 <= column < len(self.headings):
+            title = self.headings[column].title
+            titles = [heading.title for heading in headings]
+            column = titles.index(title) if title in titles else -1
+        self.sorted_by = (column, order)
+        if len(headings) != len(self.headings):
+            self.beginResetModel()
+            self.headings = tuple(headings)
+            self._rows, self._totals, self._payloads = [], None, []
+            self.endResetModel()
+            return
         self.headings = tuple(headings)
         last = len(self.headings) - 1
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
@@ -229,12 +252,24 @@ class TextTableModel(QAbstractTableModel):
             return None
         heading = self.headings[section]
         if role == Qt.ItemDataRole.DisplayRole:
+            return one_line(heading.title) + self._arrow(section)
+        if role == Qt.ItemDataRole.AccessibleTextRole:
             return one_line(heading.title)
         if role == Qt.ItemDataRole.ToolTipRole:
             return tooltip(heading.tip or heading.title)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(heading)
         return None
+
+    def _arrow(self, section: int) -> str:
+        """Return the sign of the column that the rows are sorted by.
+
+        Beside the title: the style's own lies over a title that is right-aligned.
+        """
+        column, order = self.sorted_by
+        if section != column:
+            return ""
+        return _DOWN if order == Qt.SortOrder.DescendingOrder else _UP
 
     def sort(
         self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder
@@ -244,6 +279,8 @@ class TextTableModel(QAbstractTableModel):
         self.layoutAboutToBeChanged.emit()
         self._arrange()
         self.layoutChanged.emit()
+        last = len(self.headings) - 1
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
 
     def _arrange(self) -> None:
         column, order = self.sorted_by
@@ -283,17 +320,36 @@ class TextTable(QTableView):
     ----------
     parent : its view, or something in it.
     name : of the files that its rows are saved to.
+    keeps_first : whether the first column stays in sight when the others are scrolled.
 
     Attributes
     ----------
     what : what its rows are of, to be told where they are saved; "" = nothing more.
+
+    Signals
+    -------
+    row_opened(row) : double click, or Enter.
+    menu_requested(menu, row) : the menu of a row is about to open, -1 = of none; what
+        is added to it stands before the commands that copy and save.
     """
 
     row_opened = Signal(int)
+    menu_requested = Signal(QMenu, int)
 
-    def __init__(self, model: TextTableModel, parent: QWidget, name: str) -> None:
+    def __init__(
+        self,
+        model: TextTableModel,
+        parent: QWidget,
+        name: str,
+        *,
+        keeps_first: bool = False,
+    ) -> None:
         super().__init__(parent)
         self._name = name
+        self._keeps_first = keeps_first
+        self._grounds = (0, 0, 0)
+        if keeps_first:
+            self.setHorizontalHeader(_KeptHeader(self))
         self.what = ""
         self._least: dict[int, int] = {}
         self.elide_mode = Qt.TextElideMode.ElideMiddle
@@ -323,12 +379,17 @@ class TextTable(QTableView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)
         self.doubleClicked.connect(self._on_opened)
+        model.modelReset.connect(self._on_reset)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         self.rows.theme = theme
-        stripe = css(mix(theme.pane, theme.raised, 0.35))
-        chosen = css(mix(theme.pane, theme.accent, 0.22))
+        self._grounds = (
+            theme.pane,
+            mix(theme.pane, theme.raised, 0.35),
+            mix(theme.pane, theme.accent, 0.22),
+        )
+        stripe, chosen = map(css, self._grounds[1:])
         self.setStyleSheet(
             f"QTableView {{ background: {css(theme.pane)}; color: {css(theme.text)};"
             f" alternate-background-color: {stripe}; border: none;"
@@ -340,6 +401,9 @@ class TextTable(QTableView):
             f" QHeaderView::section {{ background: {css(theme.raised)};"
             f" color: {css(theme.dim)}; border: none; padding: 0px 8px; }}"
             f" QHeaderView::section:hover {{ color: {css(theme.text)}; }}"
+            # The title has an arrow of its own.
+            " QHeaderView::up-arrow, QHeaderView::down-arrow"
+            " { image: none; width: 0px; height: 0px; }"
         )
         self.viewport().update()
 
@@ -350,12 +414,18 @@ class TextTable(QTableView):
             if header.isSectionHidden(section):
                 continue  # has no width that it could keep
             wanted = min(self.sizeHintForColumn(section) + scaled(8), scaled(240))
+            wanted = max(wanted, self._title_width(heading))
             if heading.stretch and not heading.words:
                 least = max(self._least.get(section, scaled(heading.width)), wanted)
                 self._least[section] = min(least, scaled(_MOST_NAME))
             elif not heading.stretch and wanted > header.sectionSize(section):
                 header.resizeSection(section, wanted)
         self._stretch()
+
+    def _title_width(self, heading: Heading) -> int:
+        """Return the width of a title with the arrow of a sorted column."""
+        metrics = self.horizontalHeader().fontMetrics()
+        return metrics.horizontalAdvance(one_line(heading.title) + _DOWN) + scaled(18)
 
     def wanted_width(self) -> int:
         """Return the width in which no column is cut, as far as they were fitted."""
@@ -386,6 +456,58 @@ class TextTable(QTableView):
             least = width * _LEAST_WORDS if heading.words else name
             share = (width - others) // len(stretched)
             header.resizeSection(section, max(share, round(least)))
+
+    # -- the first column, where it stays ----------------------------------
+
+    def kept_width(self) -> int:
+        """Return the width of the column that stays over the others; 0 = none does."""
+        is_moved = self._keeps_first and self.horizontalHeader().offset() > 0
+        return self.columnWidth(0) if is_moved else 0
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        """Scroll, and draw the column that stays anew."""
+        super().scrollContentsBy(dx, dy)
+        if self._keeps_first and dx:
+            self.viewport().update()
+            self.horizontalHeader().viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the cells, then the column that stays over them."""
+        super().paintEvent(event)
+        width = self.kept_width()
+        if not width:
+            return
+        option = QStyleOptionViewItem()
+        self.initViewItemOption(option)
+        base = option.state & ~QStyle.StateFlag.State_HasFocus
+        chosen = self.selectionModel()
+        first, last = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
+        last = self.rows.rowCount() - 1 if last < 0 else last
+        with QPainter(self.viewport()) as painter:
+            for row in range(max(first, 0), last + 1):
+                index = self.rows.index(row, 0)
+                top, height = self.rowViewportPosition(row), self.rowHeight(row)
+                option.rect = QRect(0, top, width, height)
+                option.state = base
+                is_chosen = chosen.isSelected(index)
+                if is_chosen:
+                    option.state = base | QStyle.StateFlag.State_Selected
+                ground = self._grounds[2 if is_chosen else row % 2]
+                painter.fillRect(option.rect, qcolor(ground))
+                self.itemDelegate().paint(painter, option, index)
+            painter.setPen(qcolor(self.rows.theme.line))
+            painter.drawLine(width - 1, 0, width - 1, self.viewport().height())
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Show the tooltip of the column that stays where it is pointed at."""
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            row = self.rowAt(event.pos().y())
+            if row >= 0 and event.pos().x() < self.kept_width():
+                role = Qt.ItemDataRole.ToolTipRole
+                tip = self.rows.data(self.rows.index(row, 0), role)
+                show_tip(event.globalPos(), tip, self.viewport())
+                return True
+        return super().viewportEvent(event)
 
     def initViewItemOption(self, option: QStyleOptionViewItem) -> None:
         """Cut texts in the middle, for names differ at both ends, or as is set."""
@@ -444,12 +566,56 @@ class TextTable(QTableView):
 
     def _on_menu(self, place: QPoint) -> None:
         menu = QMenu(self)
+        self.menu_requested.emit(menu, self.rowAt(place.y()))
+        if not menu.isEmpty():
+            menu.addSeparator()
         self.fill_menu(menu)
         pop_up(menu, self.viewport().mapToGlobal(place))
+
+    def _on_reset(self) -> None:
+        """Let the header know where the sorted column is now."""
+        header = self.horizontalHeader()
+        with QSignalBlocker(header):  # the rows are sorted so already
+            header.setSortIndicator(*self.rows.sorted_by)
+        header.viewport().update()
 
     def _on_opened(self, index: QModelIndex) -> None:
         if index.isValid():
             self.row_opened.emit(index.row())
+
+
+@guarded
+class _KeptHeader(QHeaderView):
+    """The header of a table whose first column stays in sight."""
+
+    def __init__(self, table: TextTable) -> None:
+        super().__init__(Qt.Orientation.Horizontal, table)
+        self._table = table
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the titles, then that of the column that stays over them."""
+        super().paintEvent(event)
+        width = self._table.kept_width()
+        if width:
+            with QPainter(self.viewport()) as painter:
+                self.paintSection(painter, QRect(0, 0, width, self.height()), 0)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Sort by the column that stays where its title is clicked."""
+        width = self._table.kept_width()
+        if width and event.position().x() < width:
+            is_same = self.sortIndicatorSection() == 0
+            order = Qt.SortOrder.AscendingOrder
+            if is_same and self.sortIndicatorOrder() == order:
+                order = Qt.SortOrder.DescendingOrder
+            self.setSortIndicator(0, order)
+            return
+        super().mouseReleaseEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Leave the columns below the one that stays alone."""
+        if event.position().x() >= self._table.kept_width():
+            super().mousePressEvent(event)
 
 
 def _text(

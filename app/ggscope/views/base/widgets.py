@@ -526,7 +526,8 @@ class RangeSwitch(QWidget):
             self.tr("this range"),
             self.tr(
                 "Only spans that touch the marked range, or else the range that the "
-                "timeline shows (Shift+T)"
+                "timeline shows (Shift+T). After a zoom to a row the list stays until "
+                "the timeline is moved, or this is clicked."
             ),
         )
         self.all = self._button(
@@ -573,6 +574,7 @@ class RangeSwitch(QWidget):
 
     def _on_clicked(self, button: QToolButton) -> None:
         self._session.set_only_range(button is self.this_range)
+        self._session.stop_keeping_list()  # also where that was on already
 
 
 @guarded

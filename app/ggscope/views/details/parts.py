@@ -18,16 +18,19 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.graph.search import leaf_words
 from ggscope.analysis.links import Linked
 from ggscope.analysis.reads.account import is_repeated
 from ggscope.analysis.reads.usage import Usage, usage_of
+from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.sessions.correlate import Correlation, node_words
+from ggscope.analysis.statistics.members import filter_of_group, spans_of_group
 from ggscope.analysis.statistics.table import histogram
 from ggscope.model.graph import first_node, locate_node
 from ggscope.model.names import normalise
 from ggscope.model.routing import of_expert_key
-from ggscope.model.selection import Filter, Selection, TableName
+from ggscope.model.selection import Filter, Selection, SpanGroup, TableName
 from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -57,15 +60,17 @@ from ggscope.views.base.widgets import (
     tr,
     words_font,
 )
+from ggscope.words.groupings import GROUPINGS
 from ggscope.words.nodes import neighbours, node_facts
 from ggscope.words.selected import (
+    COUNTING,
     SelectedFacts,
     buffer_facts,
     expert_facts,
     tensor_facts,
     tensor_name,
 )
-from ggscope.words.spans import AccessFact
+from ggscope.words.spans import AccessFact, Fact, exact_time_text
 
 MAX_RELATED = 12
 """Links shown per list; the rest is counted."""
@@ -564,6 +569,7 @@ class OpTimes:
     n_ops : ops that they tell of, each counted once however many threads compute it.
     counts, edges : histogram, int64[bins] and float64[bins + 1], ticks.
     low, high : shortest and longest.
+    total : sum of the durations.
     """
 
     n: int
@@ -575,6 +581,7 @@ class OpTimes:
     low: int
     high: int
     n_ops: int
+    total: int = 0
 
 
 def op_times(trace: Trace, span: int, context: TaskContext | None = None) -> OpTimes:
@@ -582,7 +589,21 @@ def op_times(trace: Trace, span: int, context: TaskContext | None = None) -> OpT
 
     Raises Cancelled between its steps.
     """
-    ids = alike(trace, span)
+    return times_of(trace, alike(trace, span), context)
+
+
+def group_times(
+    index: TraceIndex, group: SpanGroup, context: TaskContext | None = None
+) -> OpTimes:
+    """Return the figures of the spans of a row of statistics.
+
+    Raises Cancelled between its steps.
+    """
+    return times_of(index.trace, spans_of_group(index, group, context), context)
+
+
+def times_of(trace: Trace, ids: Array, context: TaskContext | None = None) -> OpTimes:
+    """Return the figures of some spans. Raises Cancelled between its steps."""
     if context is not None:
         context.check_cancelled()
     n_ops = int(np.count_nonzero(~is_repeated(trace.spans.flags[ids])))
@@ -597,7 +618,10 @@ def op_times(trace: Trace, span: int, context: TaskContext | None = None) -> OpT
     p50, p99 = map(float, np.percentile(ticks, [50, 99]))
     counts, edges = histogram(trace, timed, BINS)
     low, high = int(ticks.min()), int(ticks.max())
-    return OpTimes(len(ids), len(timed), counts, edges, p50, p99, low, high, n_ops)
+    return OpTimes(
+        len(ids), len(timed), counts, edges, p50, p99, low, high, n_ops,
+        int(ticks.sum()),
+    )  # fmt: skip
 
 
 def alike(trace: Trace, span: int) -> Array:
@@ -732,11 +756,51 @@ def thing_news(
     return ThingNews(figures, leaf_words(trace).get(row, ""))
 
 
+def group_facts(trace: Trace, group: SpanGroup, times: OpTimes | None) -> SelectedFacts:
+    """Return what is known of a row of statistics; `times` None = still counting."""
+    unit = trace.clock.unit
+    facts = []
+    if group.time is not None:
+        length = format_duration(group.time.duration, unit)
+        exact = " – ".join(
+            exact_time_text(trace, tick) for tick in (group.time.start, group.time.end)
+        )
+        facts.append(Fact("touching a range of", length, exact))
+    if group.lanes is not None:
+        facts.append(Fact("lanes", format_count(len(group.lanes))))
+    if group.ids:
+        facts.append(Fact("of selected spans", format_count(len(group.ids))))
+    if group.where:
+        facts.append(Fact("filter", format_filter(group.where)))
+    labels = ("spans", "sum", "mean", "shortest", "longest")
+    if times is None:
+        facts += [Fact(label, COUNTING) for label in labels]
+    else:
+        facts.append(Fact("spans", format_count(times.n)))
+        if times.n_ops != times.n:
+            facts.append(Fact("ops", format_count(times.n_ops)))
+        if times.timed:
+            ticks = (times.total, times.total / times.timed, times.low, times.high)
+            facts += [
+                Fact(label, format_duration(n, unit), format_exact(round(n), unit))
+                for label, n in zip(labels[1:], ticks, strict=True)
+            ]
+        if times.timed < times.n:
+            left_out = format_count(times.n - times.timed)
+            facts.append(Fact("without a time of their own", left_out, caution=True))
+    name = GROUPINGS.get(group.by, group.by)
+    return SelectedFacts(
+        group.key, tr("{0} · row of statistics").format(name), tuple(facts)
+    )
+
+
 def exists(trace: Trace, selection: Selection) -> bool:
     """Tell whether the active row of a selection is there."""
     row = selection.active
     if row is None or row < 0:
         return False
+    if selection.group is not None:
+        return True
     if selection.table == "tensors":
         return row < len(trace.tensors)
     if selection.table == "buffers":
@@ -780,7 +844,7 @@ class Group:
 def groups_of(trace: Trace, selection: Selection, found: Linked) -> tuple[Group, ...]:
     """Return what a thing reads or holds, and what reads it: two groups at most."""
     row = selection.active
-    if row is None or not exists(trace, selection):
+    if row is None or selection.group or not exists(trace, selection):
         return ()
     if selection.table == "nodes":
         sources, readers = neighbours(trace, row)
@@ -809,6 +873,8 @@ def filter_of(trace: Trace, selection: Selection) -> Filter | None:
     row = selection.active
     if row is None or not exists(trace, selection):
         return None
+    if selection.group is not None:
+        return filter_of_group(selection.group.by, selection.group.key)
     if selection.table == "tensors":
         return Filter(tensors=frozenset({tensor_name(trace, row)}))
     if selection.table == "buffers":

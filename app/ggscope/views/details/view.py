@@ -18,8 +18,10 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.links import Linked
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.workers import Watcher
-from ggscope.model.selection import Selection
+from ggscope.model.selection import Selection, SpanGroup
 from ggscope.model.tables import Space
 from ggscope.model.trace import RecordView, Trace
 from ggscope.model.units import NOT_AVAILABLE, format_count, format_offset
@@ -66,6 +68,8 @@ from ggscope.views.details.parts import (
     exists,
     facts_of,
     filter_of,
+    group_facts,
+    group_times,
     groups_of,
     op_times,
     placed_tensors,
@@ -308,6 +312,7 @@ class DetailsView(View):
         self._times_of: tuple[int, int] | None = None
         self._known_times: dict[tuple[int, int], OpTimes] = {}
         self._known_news: dict[Selection, ThingNews] = {}
+        self._known_groups: dict[SpanGroup, OpTimes] = {}
         self.setAccessibleName(self.tr("Details"))
         self._make_parts()
         self._lay_out()
@@ -454,6 +459,7 @@ class DetailsView(View):
     def _on_trace_changed(self, _: object) -> None:
         self._known_times.clear()
         self._known_news.clear()
+        self._known_groups.clear()
         self._show()
 
     def _on_correlation_changed(self, _: object) -> None:
@@ -477,6 +483,8 @@ class DetailsView(View):
             self._show_span(session, trace, row)
         elif selection.table == "markers" and 0 <= row < len(trace.markers):
             self._show_marker(session, trace, row)
+        elif selection.group is not None and session.index is not None:
+            self._show_group(session, session.index, selection.group)
         elif exists(trace, selection):
             self._show_thing(session, trace, selection)
         else:
@@ -592,6 +600,41 @@ class DetailsView(View):
             self._show()
 
         session.tasks.run(_THING, request, on_news)
+
+    def _show_group(
+        self, session: Session, index: TraceIndex, group: SpanGroup
+    ) -> None:
+        """Show a row of statistics; figures follow where that takes."""
+        trace = index.trace
+        request = partial(group_times, index, group)
+        if len(trace.spans) <= SYNC_SPANS and group not in self._known_groups:
+            self._known_groups[group] = request()
+        times = self._known_groups.get(group)
+        shown = group_facts(trace, group, times)
+        key = {"op": f"op:{group.key}", "family": group.key}.get(group.by, "")
+        self._title.setText(shown.title)
+        self._swatch.show_text(shown.kind, key)
+        self.facts.set_facts(shown.facts)
+        self._hide_span_parts(session)
+        self.isolate_link.setVisible(filter_of_group(group.by, group.key) is not None)
+        self.isolate_link.setText(self.tr("Show only its spans"))
+        self.record_section.ask(session, trace, -1)
+        if times is not None:
+            session.tasks.cancel(_THING)
+            if times.n > 1:
+                self.histogram.set_times(times, -1, trace.clock.unit, key)
+                self._times_head.setText(self.tr("Durations"))
+                self._times_head.setVisible(True)
+                self.histogram.setVisible(True)
+            return
+
+        def on_times(found: OpTimes) -> None:
+            if len(self._known_groups) >= MAX_KNOWN:
+                self._known_groups.clear()
+            self._known_groups[group] = found
+            self._show()
+
+        session.tasks.run(_THING, request, on_times)
 
     def _show_linked(self, _: object = None) -> None:
         """Show what the selection has to do with, as far as it is known."""

@@ -44,6 +44,7 @@ _MOVES = {
     Qt.Key.Key_Home,
     Qt.Key.Key_End,
 }
+_OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WHEEL_ROWS = 3
 
 
@@ -60,7 +61,7 @@ class VirtualTable(QAbstractScrollArea):
     """
 
     row_chosen = Signal(int, object)  # row, Qt.KeyboardModifiers
-    row_opened = Signal(int)  # double click
+    row_opened = Signal(int)  # double click, or Enter
     menu_requested = Signal(int, str, QPoint)  # row, column key, global place
     sort_requested = Signal(object)  # Sorting
     copy_requested = Signal(str)  # "tsv" | "markdown"
@@ -539,6 +540,8 @@ class VirtualTable(QAbstractScrollArea):
             self.jump_requested.emit()
         elif self._is_cancel(event):
             self.cancel_requested.emit()
+        elif event.key() in _OPENS and self.current_row >= 0:
+            self.row_opened.emit(self.current_row)
         elif event.key() == Qt.Key.Key_T and not event.modifiers():
             self.toggle_requested.emit()
         else:

@@ -229,6 +229,7 @@ class TableView(View):
             (session.visible_range_changed, self._on_range_changed),
             (session.marked_range_changed, self._on_range_changed),
             (session.only_range_changed, self._on_range_changed),
+            (session.list_kept_changed, self._on_list_kept),
             (session.search_changed, self._on_search_changed),
             (session.absolute_time_changed, self.model.set_absolute),
             (session.reveal_requested, self._on_reveal_requested),
@@ -335,6 +336,12 @@ class TableView(View):
         session = self.session
         if session.range_shown != self._wanted_list[2]:
             self._quiet.start()
+
+    def _on_list_kept(self, _: object) -> None:
+        """List what is visible again, or say that what is listed is not that."""
+        self._on_range_changed(None)
+        if not self._quiet.isActive() and self.model.order is not None:
+            self._say_count(self.model.order)
 
     def _on_quiet(self) -> None:
         self._want()
@@ -510,6 +517,8 @@ class TableView(View):
             session = self.session
             is_marked = part == session.marked_range
             where = self.tr("the marked range") if is_marked else self.tr("this range")
+            if session.keeps_list:
+                where = self.tr("the range before the zoom")
             text += " " + self.tr("in {0}").format(where)
         if is_filtered:
             text += self.tr(", filtered") if part else " " + self.tr("match the filter")
@@ -574,13 +583,13 @@ class TableView(View):
             return
         self._anchor = span
         is_added = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
-        session.select_span(span, add=is_added)
+        session.select_span(span, add=is_added, is_listed=True)
 
     def _select_range(self, session: Session, row: int) -> None:
         """Select from the anchor to `row`, which becomes the active one."""
         order, anchor = self.model.order, self.model.row_of(self._anchor)
         if order is None or anchor is None:
-            session.select_span(self.model.span_at(row))
+            session.select_span(self.model.span_at(row), is_listed=True)
             return
         low, high = sorted((anchor, row))
         if high - low >= MAX_SELECTED:
@@ -592,7 +601,8 @@ class TableView(View):
             )
         ids = order.slice(low, high + 1).tolist()
         end = ids[-1] if anchor == low else ids[0]
-        session.select(Selection("spans", (end, *(i for i in ids if i != end))))
+        chosen = Selection("spans", (end, *(i for i in ids if i != end)))
+        session.select(chosen, is_listed=True)
 
     def select_all(self) -> None:
         """Select every listed record, as many as a selection can hold."""
@@ -602,10 +612,10 @@ class TableView(View):
         if len(order) > MAX_SELECTED:
             self._say_bounded(len(order), MAX_SELECTED, self.tr("selected"))
         ids = tuple(order.slice(0, MAX_SELECTED).tolist())
-        session.select(Selection("spans", ids))
+        session.select(Selection("spans", ids), is_listed=True)
 
     def _on_row_opened(self, row: int) -> None:
-        self.session.select_span(self.model.span_at(row))
+        self.session.select_span(self.model.span_at(row), is_listed=True)
         self.session.fit_selection()
 
     def _say_bounded(self, wanted: int, done: int, what: str) -> None:
@@ -710,7 +720,7 @@ class TableView(View):
             return menu
         span = self.model.span_at(row)
         if span not in session.selection.ids or session.selection.table != "spans":
-            session.select_span(span)
+            session.select_span(span, is_listed=True)
         add(self.tr("Copy"), self.copy_tsv).setShortcut("Ctrl+C")
         add(self.tr("Copy as Markdown"), self.copy_markdown).setShortcut("Ctrl+Shift+C")
         add(self.tr("Copy as JSON"), self.copy_json)

@@ -1,0 +1,176 @@
+"""The spans of a row of statistics, and the filter that leaves them alone."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.analysis.filters.masks import filter_mask
+from ggscope.analysis.links import MOST_SPANS, Linked, linked
+from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
+from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.analysis.statistics.grouping import (
+    NO_WEIGHT_LABEL,
+    NONE,
+    NOT_RECORDED_LABEL,
+    OPEN_LABEL,
+    Grouping,
+    grouping,
+)
+from ggscope.analysis.statistics.scan import Wanted
+from ggscope.analysis.statistics.table import WITHOUT_OPS
+from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks
+from ggscope.model.names import normalise
+from ggscope.model.selection import By, Filter, Selection, SpanGroup
+from ggscope.model.tables import I64, Array, Phase, Quality, Spans, empty, quality_of
+from ggscope.model.units import TimeRange
+
+_TOKEN = re.compile(r"(?:(prefill|decode) )?(\d+)")
+_PHASES = {"prefill": Phase.PROMPT, "decode": Phase.GENERATE}
+
+
+def spans_of_group(
+    index: TraceIndex, group: SpanGroup, watcher: Watcher | None = None
+) -> I64:
+    """Return the ids of the spans that statistics count in a group, ascending.
+
+    A span that belongs to several groups, or in part, is in each of them.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    trace = index.trace
+    groups = grouping(trace, group.by)
+    meant = np.array([g for g in range(len(groups)) if groups.label(g) == group.key])
+    if not len(meant):
+        return empty(np.int64)
+    wanted = Wanted(
+        filter_mask(trace, group.where, watcher) if group.where else None,
+        group.time,
+        group.by not in WITHOUT_OPS,
+    )
+    on_lanes = None
+    if group.lanes is not None:
+        time = group.time or TimeRange(trace.extent.start, trace.extent.end + 1)
+        on_lanes = mask_of_lanes(index, group.lanes, time)
+    chosen = np.unique(np.array(group.ids, np.int64)) if group.ids else None
+    n = len(trace.spans) if chosen is None else len(chosen)
+    is_member = _member_test(groups, meant)
+    found = [empty(np.int64)]
+    for rows in chunks(n, CHUNK_ROWS):
+        if watcher is not None:
+            watcher.progress(rows.start, n)
+        ids = np.arange(rows.start, rows.stop) if chosen is None else chosen[rows]
+        keep = wanted.of(trace.spans, ids)
+        if on_lanes is not None:
+            keep &= on_lanes[ids]
+        ids = ids[keep]
+        found.append(ids[is_member(ids)])
+    return np.concatenate(found)
+
+
+def _member_test(groups: Grouping, meant: I64) -> Callable[[Array], Array]:
+    """Return a test for "is in one of the groups `meant`", for ascending span ids."""
+    lookup = groups.lookup
+    if lookup is None:
+
+        def is_member(ids: Array) -> Array:
+            part = groups.of(ids)
+            hit = np.isin(part.group, meant)
+            if part.span is None:
+                return hit
+            members = np.zeros(len(ids), np.bool_)
+            members[part.span[hit]] = True
+            return members
+
+        return is_member
+    column, low, table = lookup.column, lookup.low, lookup.table
+    if column is None:
+        return lambda ids: np.full(len(ids), bool(np.isin(table[0], meant)))
+    of_value = np.append(np.isin(table, meant), False)
+
+    def has_value(ids: Array) -> Array:
+        at = column[ids].astype(np.int64) - low
+        at[(at < 0) | (at >= len(table))] = len(table)
+        return of_value[at]
+
+    return has_value
+
+
+def linked_group(
+    index: TraceIndex,
+    selection: Selection,
+    correlation: Correlation | None = None,
+    watcher: Watcher | None = None,
+) -> Linked:
+    """Return what the selected group has to do with.
+
+    Of very many spans the first MOST_SPANS are listed, among them the longest.
+    """
+    group, trace = selection.group, index.trace
+    ids = empty(np.int64) if group is None else spans_of_group(index, group, watcher)
+    if not len(ids):
+        return Linked(selection)
+    longest = _longest(index.trace.spans, ids)
+    listed = ids
+    if len(ids) > MOST_SPANS:
+        listed = np.union1d(ids[: MOST_SPANS - 1], [longest])
+    chosen = Selection("spans", tuple(listed.tolist()))
+    found = linked(trace, chosen, correlation, watcher)
+    return replace(found, selection=selection, n_spans=len(ids), longest=longest)
+
+
+def _longest(spans: Spans, ids: I64) -> int:
+    """Return the longest span, of those whose end is recorded or derived if any is."""
+    ticks = spans.end[ids] - spans.start[ids]
+    timed = quality_of(spans.flags[ids]) <= Quality.DERIVED
+    return int(ids[np.argmax(np.where(timed, ticks, -1) if timed.any() else ticks)])
+
+
+def filter_of_group(by: By, key: str) -> Filter | None:
+    """Return the filter for the spans of a group; None where no filter says that.
+
+    By weight it matches every op that touches the tensor, also those that statistics
+    count on another one.
+    """
+    if by == "op":
+        return Filter(ops=frozenset({key})) if key else None
+    if by == "family":
+        return Filter(families=frozenset({key}))
+    if by in ("thread", "engine", "lane"):
+        return Filter(threads=frozenset({key}))
+    if by == "phase":
+        values = {phase.name.lower(): int(phase) for phase in Phase} | {NONE: -1}
+        return Filter(phases=frozenset({values[key]})) if key in values else None
+    if by == "token":
+        return _filter_of_token(key)
+    if by == "tensor":
+        if key in (NO_WEIGHT_LABEL, NOT_RECORDED_LABEL, NONE):
+            return None
+        return Filter(tensors=frozenset({normalise(key) or key}))
+    is_none = key in (NONE, OPEN_LABEL) and by != "expert"
+    if not key.isdecimal() and not is_none:
+        return None
+    numbers = frozenset({-1 if is_none else int(key)})
+    if by == "layer":
+        return Filter(layers=numbers)
+    if by == "core":
+        return Filter(cores=numbers)
+    if by == "numa":
+        return Filter(nodes=numbers)
+    return Filter(experts=numbers) if by == "expert" else None
+
+
+def _filter_of_token(key: str) -> Filter | None:
+    if key == NONE:
+        return Filter(tokens=frozenset({-1}))
+    found = _TOKEN.fullmatch(key)
+    if found is None:
+        return None
+    tokens = frozenset({int(found[2])})
+    if found[1] is None:
+        return Filter(tokens=tokens)
+    return Filter(tokens=tokens, phases=frozenset({int(_PHASES[found[1]])}))
