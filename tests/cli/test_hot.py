@@ -6,6 +6,7 @@ import pytest
 
 from ggscope.analysis.reads.what_if import what_if
 from reads_builder import moe_reads
+from tensor_files import Rec, Src, encode
 
 MOE = "moe_reads()"
 
@@ -53,6 +54,23 @@ def test_hot_of_a_trace_without_accesses_says_so(run, built):
 
     assert answer.code == 0
     assert "does not tell which tensors" in answer.out
+
+
+def test_hot_ranks_nothing_where_no_access_leads_to_a_tensor(run, tmp_path):
+    """Short records without a place: 0 accesses to every tensor would be a claim."""
+    head = "tensor_name,file_offset,size_bytes,layer_id,component_type,n_dims,dim0"
+    side = tmp_path / "map.csv"
+    side.write_text(f"{head}\nblk.0.attn_q.weight,4096,1024,0,x,1,256\n")
+    path = tmp_path / "trace.bin"
+    source = Src("", 0x7F00_0000_1000, 1024, mem=0, where=0)
+    records = [Rec(1000 + 10 * i, op=1, sources=(source,)) for i in range(20)]
+    path.write_bytes(encode(records, "64p"))
+
+    answer = run("hot", str(path), "--with", str(side))
+
+    assert answer.code == 0
+    assert "not known" in answer.out
+    assert "blk.0.attn_q.weight" not in answer.out
 
 
 def test_cache_answers_for_the_sizes_asked_for(run, built):

@@ -56,8 +56,8 @@ def _print(
         remark = f" ({fact.remark})" if fact.remark else ""
         output.emit(one_line(f"{fact.title:<{width}}  {fact.words}{remark}"))
     n = min(arguments.limit, len(groups))
-    if not n:
-        return
+    if not n or not groups.accesses.any():
+        return  # no access leads to a tensor: nothing to rank, and 0 would be a claim
     output.emit("")
     names = [one_line(key) for key in groups.keys[:n]]
     name_px = max(map(len, names))

@@ -573,6 +573,22 @@ def test_whole_batches_before_a_zero_tail_look_killed(tmp_path: Path) -> None:
     assert "unclean_end" not in codes(read(path))
 
 
+@pytest.mark.parametrize("layout", ["64p", "64a", "128"])
+@pytest.mark.parametrize(("n", "is_batch"), [(1024, True), (512, False), (1536, False)])
+def test_records_of_single_accesses_come_in_batches_of_1024(
+    tmp_path: Path, layout: str, n: int, is_batch: bool
+) -> None:
+    records = (llama_trace(n_passes=60) * 2)[:n]
+    records = [
+        replace(record, time=10**12 + 1000 * i, op=1)
+        for i, record in enumerate(records)
+    ]
+    path = tmp_path / "t.bin"
+    path.write_bytes(encode(records, layout) + bytes(1 << 20))
+
+    assert ("unclean_end" in codes(read(path))) == is_batch
+
+
 def test_repeated_records_are_reported(tmp_path: Path) -> None:
     records = llama_trace()
     records.insert(5, records[4])
