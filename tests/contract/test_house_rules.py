@@ -80,6 +80,7 @@ def test_only_whole_numbers_are_multiplied_as_matrices() -> None:
         assert not called & {"dot", "matmul", "tensordot", "linalg"}, path
 
     assert found == {
+        "analysis/completeness/altered.py",
         "analysis/completeness/expected.py",
         "analysis/sessions/correlate.py",
         "live/files.py",

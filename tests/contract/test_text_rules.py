@@ -45,7 +45,7 @@ ALLOWED = {
 }  # fmt: skip
 WRITERS = {"html", "csv", "xml"}
 """Modules whose escapes are used by `ggscope.text` alone."""
-READERS = {("render/colors.py", "csv")}
+READERS = {("render/colors.py", "csv"), ("readers/lookalike.py", "csv")}
 """What takes such files apart and writes none."""
 
 

@@ -1,7 +1,9 @@
 """Name what a file is that no reader takes: only for the message to people."""
 
+import csv
 import json
 import re
+from dataclasses import dataclass
 
 from ggscope.readers.source import Source
 
@@ -35,6 +37,11 @@ _MAGIC = (
 )
 _JSON_KEYS = (
     ({"traceEvents"}, f"a Chrome trace; {_NOT_YET}"),
+    ({"ph", "name"}, f"a list of Chrome trace events; {_NOT_YET}"),
+    ({"ph", "ts"}, f"a list of Chrome trace events; {_NOT_YET}"),
+    ({"profiles", "shared"}, "a speedscope profile, which ggscope writes only"),
+    ({"profiler", "records"}, f"a profile of llama.cpp's profiler; {_NOT_YET}"),
+    ({"build_commit", "avg_ts"}, f"the results of llama-bench; {_NOT_YET}"),
     ({"entries", "metadata"}, "JSON like a token trace whose entries name no op"),
     ({"tensors", "metadata"}, "a memory map in JSON without any offset_start"),
     ({"op_id", "ts"}, f"a CUDA call trace in JSON lines; {_NOT_YET}"),
@@ -51,6 +58,21 @@ _TEXT = (
         "a table of tensors in CSV with columns that no reader knows",
     ),
     (r"(?m).*^[^\n]*\bioctl\(\d+", f"the output of strace; {_NOT_YET}"),
+    (
+        r"(?m).*(^[^\n]*(→|←)\s*u(ret)?probe:|^Attaching \d+ probes?|^@\w*\[[^\n]*\]:)",
+        f"the output of bpftrace; {_NOT_YET}",
+    ),
+    (
+        r"(?m)(# ========\n# captured on|"
+        r"\S[^\n]*?\s\d+(/\d+)?\s+(\[\d+\]\s+)?\d+\.\d+:\s+(\d+\s+)?[\w:-]+:\s*$)",
+        f"the output of perf script; {_NOT_YET}",
+    ),
+    (
+        r"(?m).*^(build_info: |system_info: |srv +\w|slot +\w|llama_model_loader: "
+        r"|llama_perf|load_tensors: |[\d.]+ [DIWE] (srv|slot|log_info|llama|node|##))",
+        f"a log of llama.cpp; {_NOT_YET}",
+    ),
+    (r"([^;\n]+;)+[^;\n]* \d+\n", "folded stacks of a flame graph"),
     (r"(?m).*^[^\n]*physical_offset", f"the output of filefrag; {_NOT_YET}"),
     (
         r"\s*((blk\.\d+\.|token_embd|output)[\w.]*(\n|$)){3}",
@@ -63,18 +85,43 @@ _TEXT = (
 _FIRST_KEYS = re.compile(rb'"([A-Za-z_]\w{0,40})"\s*:')
 
 
-def describe(head: bytes) -> str:
-    """Return a sentence on what a file with this head looks like."""
+_IMATRIX = re.compile(rb".\0\0\0.\0\0\0(blk\.\d+\.|output|token_embd)", re.DOTALL)
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What a file is like; `is_known` where it is of a kind that has a name."""
+
+    sentence: str
+    is_known: bool
+
+
+def likeness(head: bytes) -> Likeness:
+    """Return what a file with this head looks like."""
     for magic, text in _MAGIC:
         if head.startswith(magic):
-            return f"It looks like {text}."
+            return Likeness(f"It looks like {text}.", True)
     if not head.strip(b"\0"):
-        return f"Its first {len(head):,} bytes are zeros."
-    for guess in (_safetensors, _json, _text):
-        found = guess(head)
-        if found:
-            return f"It looks like {found}."
-    return "It is binary data of an unknown kind."
+        return Likeness(f"Its first {len(head):,} bytes are zeros.", False)
+    for guess in (_safetensors, _imatrix, _known_json, _known_text):
+        if found := guess(head):
+            return Likeness(f"It looks like {found}.", True)
+    if found := _other_json(head) or _other_text(head):
+        return Likeness(f"It is {found}.", False)
+    begins = head[:16].hex(" ").upper()
+    return Likeness(f"It is binary data that begins with {begins}.", False)
+
+
+def is_text(head: bytes) -> bool:
+    """Tell whether a file with this head is text, of whatever kind."""
+    if b"\0" in head:
+        return False
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    # The head may end in the middle of a character.
+    broken = text[:-1].count("\ufffd")
+    odd = sum(1 for c in text[:4096] if ord(c) < 32 and c not in "\t\r\n\x1b\f")
+    return broken + odd <= len(text) // 100
 
 
 def is_all_zero(source: Source, head: bytes) -> bool:
@@ -98,23 +145,31 @@ def _safetensors(head: bytes) -> str:
     return "a safetensors model file, not a trace" if is_header else ""
 
 
-def _json(head: bytes) -> str:
-    body = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if body[:1] not in (b"{", b"["):
-        return ""
-    # Outer keys come first in most files; a cut head cannot be parsed as a whole.
+def _known_json(head: bytes) -> str:
+    keys = _outer_keys(_json_body(head))
+    return next((text for known, text in _JSON_KEYS if known <= keys), "")
+
+
+def _other_json(head: bytes) -> str:
+    body = _json_body(head)
     keys = _outer_keys(body)
-    for known, text in _JSON_KEYS:
-        if known <= keys:
-            return text
-    shown = ", ".join(key[:32] for key in sorted(keys)[:6])
-    if not keys:
-        return "JSON without any keys" if body[:1] == b"[" else ""
-    return f"JSON with the keys {shown}, which no reader knows"
+    if keys:
+        shown = ", ".join(key[:32] for key in sorted(keys)[:6])
+        return f"JSON with the keys {shown}, which no reader knows"
+    return "JSON without any keys" if body[:1] == b"[" else ""
+
+
+def _json_body(head: bytes) -> bytes:
+    """Return the head from its JSON on; b"" where it is none."""
+    body = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return body if body[:1] in (b"{", b"[") else b""
 
 
 def _outer_keys(body: bytes) -> set[str]:
-    """Return the keys of the first JSON object, or of the head where it is cut."""
+    """Return the keys of the first JSON object, or of the head where it is cut.
+
+    Outer keys come first in most files; a cut head cannot be parsed as a whole.
+    """
     text = body.decode("utf-8", "replace")
     begin = text.find("{")
     if begin >= 0:
@@ -127,17 +182,37 @@ def _outer_keys(body: bytes) -> set[str]:
     return {key.decode() for key in _FIRST_KEYS.findall(body)}
 
 
-def _text(head: bytes) -> str:
-    if b"\0" in head:
+def _imatrix(head: bytes) -> str:
+    is_one = _IMATRIX.match(head) is not None
+    return "an importance matrix (imatrix) of llama.cpp, not a trace" if is_one else ""
+
+
+def _known_text(head: bytes) -> str:
+    if not is_text(head):
         return ""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
-    # The head may end in the middle of a character.
-    broken = text[:-1].count("\ufffd")
-    odd = sum(1 for c in text[:4096] if ord(c) < 32 and c not in "\t\r\n\x1b\f")
-    if broken + odd > len(text) // 100:
+    flags = re.IGNORECASE | re.DOTALL
+    return next((name for kind, name in _TEXT if re.match(kind, text, flags)), "")
+
+
+def _other_text(head: bytes) -> str:
+    if not is_text(head):
         return ""
-    for pattern, name in _TEXT:
-        if re.match(pattern, text, re.IGNORECASE | re.DOTALL):
-            return name
-    first = " ".join(text.strip().split("\n", 1)[0].split())[:60]
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = text.strip().splitlines()
+    if columns := _columns(lines):
+        return f"a table in CSV with the columns {columns}, which no reader knows"
+    first = " ".join(lines[0].split())[:_LONGEST] if lines else ""
     return f"text that begins “{first}”" if first else "blank text"
+
+
+def _columns(lines: list[str]) -> str:
+    """Return the first columns of a table in CSV; "" where it is none."""
+    if len(lines) < 2 or not lines[0].count(","):
+        return ""
+    head, *rows = csv.reader(lines[:2])
+    are_names = all(re.fullmatch(r"[A-Za-z_][\w ./()%-]*", name) for name in head)
+    if not are_names or not rows or len(rows[0]) != len(head):
+        return ""
+    shown = ", ".join(name[:32] for name in head[:6])
+    return f"{shown} …" if len(head) > 6 else shown

@@ -464,7 +464,7 @@ def _chosen(source: Source) -> tuple[Candidate, list[Candidate]]:
 
 def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
     # Only for the message to people.
-    from ggscope.readers.lookalike import describe, is_all_zero
+    from ggscope.readers.lookalike import is_all_zero, likeness
 
     head = source.head(HEAD_BYTES)
     if is_all_zero(source, head):
@@ -477,13 +477,15 @@ def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
     reasons = " ".join(
         f"{c.info.id}: {c.sniff.reason.rstrip('.')}." for c in judged if c.sniff.reason
     )
-    begins = head[:16].hex(" ").upper()
+    like = likeness(head)
     return UnknownFormatError(
-        f"no reader recognises this file. {describe(head)} It begins with {begins}."
+        f"no reader recognises this file. {like.sentence}"
         + (f" {reasons}" if reasons else ""),
         path=source.path,
         offset=0,
-        hint="Name its format with --format if you know it.",
+        hint=""
+        if like.is_known
+        else "If ggscope reads its format, name that with --format.",
     )
 
 

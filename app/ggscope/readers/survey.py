@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ggscope.errors import ReadError
 from ggscope.readers.api import HEAD_BYTES, RECORDING, ROLES, TRACE
-from ggscope.readers.lookalike import describe
+from ggscope.readers.lookalike import likeness
 from ggscope.readers.registry import may_be, sniff_all
 from ggscope.readers.source import Source
 
@@ -232,7 +232,7 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> Member | Skipped:
         sentence = error.message[:1].upper() + error.message[1:]
         return Skipped(path, sentence, is_fault=True)
     if not judged:
-        return Skipped(path, f"No reader takes it. {describe(head)}")
+        return Skipped(path, f"No reader takes it. {likeness(head).sentence}")
     best = [c for c in judged if c.sniff.confidence == judged[0].sniff.confidence]
     named = [c for c in best if path.suffix.lower() in c.info.suffixes]
     if len(best) > 1 and len(named) != 1:

@@ -1,6 +1,7 @@
 """Choosing a reader, and what happens when readers misbehave."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
 from ggscope.readers import plugins, registry
 from ggscope.readers.api import Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.lookalike import describe
+from ggscope.readers.lookalike import likeness
 from ggscope.readers.plugins import Loaded
 from ggscope.readers.registry import BUILT_IN, PLUG_IN, BuiltIn
 from ggscope.readers.source import Source
@@ -147,17 +148,18 @@ def test_notice_of_the_only_candidate_names_no_other(use, file):
     assert warning.remedy == "Where it looks wrong, name the format with --format."
 
 
-def test_unknown_file_says_what_it_looks_like_and_begins_with(use, tmp_path):
+def test_unknown_file_says_what_it_begins_with_and_why_no_reader_takes_it(
+    use, tmp_path
+):
     use(Fake("a", 0))
     path = tmp_path / "model.bin"
-    path.write_bytes(b"GGUF\x03\x00\x00\x00")
+    path.write_bytes(b"GGUX\x03\x00\x00\x00\x01\x02\xff\xfe")
 
     with pytest.raises(UnknownFormatError) as caught:
         registry.open_trace(path)
 
     text = str(caught.value)
-    assert "GGUF model file" in text
-    assert "47 47 55 46 03 00 00 00" in text
+    assert "47 47 55 58 03 00 00 00" in text
     assert "a: a says so." in text
     assert "--format" in text
 
@@ -257,6 +259,17 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
         (bytes(40), "first 40 bytes are zeros"),
         ((90).to_bytes(8, "little") + b'{"__metadata__"', "safetensors"),
         (b'{"traceEvents": [{"ph": "X"', "Chrome trace; this version"),
+        (b'[{"ph":"B","ts":1,"pid":1,"tid":2,"name":"a"},', "Chrome trace events"),
+        (b'[\n {"pid": 0, "tid": 0, "ph": "M", "name": "process_name", "arg', "Chrome"),
+        (b'{"ph":"X","ts":1,"pid":1}\n{"ph":"X","ts":2,"pid":1}\n', "Chrome"),
+        ("12  77  1  → uprobe:/lib/libcuda.so.1:cuInit\n".encode(), "bpftrace"),
+        (b"Attaching 3 probes...\n@calls[cuInit]: 4\n", "bpftrace"),
+        (b"a 9/9 198791.127353: cpu-clock:\n 0 x\n", "perf script"),
+        (b"build_info: b9010\nsrv  load_model: loading\n", "log of llama.cpp"),
+        (b"java;read;check 12\njava;write 3\n", "folded stacks"),
+        (b"a,b c,d\n1,2,3\n", "table in CSV with the columns a, b c, d,"),
+        (b"hello, world\nmore\n", "text that begins"),
+        (b"\x9a\0\0\0\x14\0\0\0blk.21.ffn_up.weight", "importance matrix"),
         (b'\xef\xbb\xbf{"ts":1.5,"op_id":7,"phase":"B"}\n', "CUDA call trace"),
         (b'{"ts":1,"op_id":7,"phase""B"}\n', "CUDA call trace"),
         (b'{"entries": [], "metadata": {}}', "like a token trace"),
@@ -277,7 +290,56 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
     ],
 )
 def test_lookalike_names_the_kind_of_file(head, expected):
-    assert expected in describe(head)
+    assert expected in likeness(head).sentence
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"1 " * 32_768,
+        b"1 " + b" " * 65_000,
+        b"a;" + b" 1" * 32_000,
+        b"a;" * 32_000,
+        b"\n" * 65_000,
+        b"ioctl(" * 10_000,
+        b"@[" * 32_000,
+        "→".encode() * 20_000,
+        b"a," * 32_000 + b"\n1,2",
+        b"# ========\n" * 6_000,
+    ],
+)
+def test_lookalike_answers_soon(head):
+    begin = time.perf_counter()
+
+    likeness(head)
+
+    assert time.perf_counter() - begin < 2
+
+
+def test_text_that_is_refused_is_named_by_its_kind(tmp_path):
+    """No hex of letters, and no layout of binary records that does not fit."""
+    path = tmp_path / "notes.txt"
+    path.write_text("hello world\nmore\n")
+
+    with pytest.raises(UnknownFormatError) as caught:
+        registry.open_trace(path)
+
+    assert caught.value.message.count(". ") <= 1
+    assert "68 65 6C" not in caught.value.message
+    assert "tensor-access" not in caught.value.message
+    assert "--format" in caught.value.hint
+
+
+def test_kind_that_is_known_asks_for_no_format(tmp_path):
+    path = tmp_path / "x.gz"
+    path.write_bytes(b"\x1f\x8b\x08" + bytes(100))
+
+    with pytest.raises(UnknownFormatError) as caught:
+        registry.open_trace(path)
+
+    assert "gzip" in caught.value.message
+    assert "tensor-access" not in caught.value.message
+    assert not caught.value.hint
 
 
 def test_builtin_readers_load_and_are_told_apart():

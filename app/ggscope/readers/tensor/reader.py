@@ -287,6 +287,8 @@ class TensorAccessReader:
             return NOT_MINE
         match = detect_head(head.data, head.size)
         if match is None:
+            if head.suffix not in self.info.suffixes:
+                return NOT_MINE
             return Sniff(0, "no record layout fits the first 64 KiB")
         confidence = 40 if match.score >= STRONG else 25
         return Sniff(confidence, f"the fields of {match.layout.title} records fit")
