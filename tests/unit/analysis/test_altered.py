@@ -10,7 +10,7 @@ import ggmlviz_files as events
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import open_trace
-from ggscope.words.completeness import ALTERED_CODE, CODE, with_completeness
+from ggscope.words.completeness import with_completeness
 from support import ROOT, need_corpus
 from tensor_files import encode, llama_trace
 
@@ -62,8 +62,8 @@ def test_damaged_records_are_altered_and_not_missing(n_passes, change, tmp_path)
     assert (found.n_missing, found.n_altered) == (0, len(rows))
     assert found.n_there == n
     told = severities(trace)
-    assert CODE not in told
-    assert told[ALTERED_CODE] is Severity.NOTICE
+    assert "records_missing" not in told
+    assert told["records_altered"] is Severity.NOTICE
     assert {trace.record_of(span) for span in found.altered} <= set(rows)
 
 
@@ -71,7 +71,7 @@ def test_whole_passes_have_no_altered_records(tmp_path):
     found, trace = judged(tmp_path, encode(llama_trace(3), "256"))
 
     assert (found.n_missing, found.n_altered) == (0, 0)
-    assert ALTERED_CODE not in severities(trace)
+    assert "records_altered" not in severities(trace)
 
 
 def test_record_that_is_lost_beside_damaged_ones_is_missing(tmp_path):
@@ -115,7 +115,7 @@ def test_label_that_is_no_text_is_altered(tmp_path):
 
     assert (found.n_missing, found.n_altered, found.n_there) == (0, 1, 40)
     told = severities(trace)
-    assert CODE not in told
+    assert "records_missing" not in told
     assert max(told.values()) < Severity.DATA_LOSS
 
 

@@ -9,7 +9,7 @@ from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.completeness.skipped import skipped_tokens
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import open_trace
-from ggscope.words.completeness import TOKENS_CODE, with_completeness
+from ggscope.words.completeness import with_completeness
 from tensor_files import Rec, encode, llama_pass, llama_trace
 
 
@@ -66,7 +66,7 @@ def test_lost_token_costs_its_records(tmp_path):
     assert found.n_missing == found.n_token_records == len(records) // 20
     assert found.n_expected == len(records)
     assert found.share == pytest.approx(0.95)
-    (problem,) = (w for w in told.warnings if w.code == TOKENS_CODE)
+    (problem,) = (w for w in told.warnings if w.code == "tokens_missing")
     assert (problem.severity, problem.count) == (Severity.DATA_LOSS, 1)
     (omission,) = trace_coverage(trace).of(Cause.RECORDS_LOST)
     assert omission.hides_reads
@@ -93,4 +93,4 @@ def test_lost_token_is_missing_where_nothing_else_is_known(tmp_path):
 
     assert [(gap.first, gap.last) for gap in found.tokens.gaps] == [(6, 6)]
     told = with_completeness(trace, found)
-    assert TOKENS_CODE in {warning.code for warning in told.warnings}
+    assert "tokens_missing" in {warning.code for warning in told.warnings}
