@@ -453,7 +453,7 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
 
     assert view._title.text() == "About this trace"
     first, lie, truth = view.facts.facts
-    assert first.value == "1 of 2 are not what its content makes of them"
+    assert first.value == "1 contradicts the content, 1 agrees"
     assert (lie.label, lie.caution) == ("TE 0 utilization", True)
     assert lie.value == "72.0 % stated; 30.5 % by its spans"
     assert (truth.value, truth.caution) == ("4", False)

@@ -347,6 +347,7 @@ class Stated:
     basis : what `computed` was made of, e.g. ``its spans over cycles_total``.
     place : where in the file it stands, e.g. ``summary_metrics.te.per_engine[0]``.
     agrees : whether both are equal but for rounding; None where it cannot be told.
+    is_least : whether the content shows that at least, and the file may state more.
     """
 
     name: str
@@ -356,13 +357,34 @@ class Stated:
     basis: str = ""
     place: str = ""
     agrees: bool | None = None
+    is_least: bool = False
 
     @property
     def verdict(self) -> str:
         """What `agrees` means: "agrees", "contradicts", or "cannot be told"."""
         if self.agrees is None:
             return "cannot be told"
-        return "agrees" if self.agrees else "contradicts"
+        if not self.agrees:
+            return "contradicts"
+        if self.unit == "share" and not is_rounded(self.stated, self.computed or 0.0):
+            return f"agrees within {format_share(_SHARE_SLACK)}"
+        return "agrees"
+
+    @property
+    def stated_text(self) -> str:
+        """The stated figure as people read it, with the digits of the file."""
+        return figure_text(self.stated, self.unit, self._digits)
+
+    @property
+    def computed_text(self) -> str:
+        """The computed figure, as precise; "at least 9" where it may be more."""
+        text = figure_text(self.computed, self.unit, self._digits)
+        return f"at least {text}" if self.is_least and self.agrees is None else text
+
+    @property
+    def _digits(self) -> int:
+        """Digits behind the point of a share in per cent."""
+        return min(max(-_exponent(self.stated) - 2, 1), 4)
 
 
 def stated_figure(
@@ -404,6 +426,7 @@ def stated_figure(
         basis=basis,
         place=place,
         agrees=agrees,
+        is_least=at_least and computed is not None,
     )
 
 
@@ -418,13 +441,23 @@ def is_equal(stated: float, computed: float, unit: str = "") -> bool:
         return True
     if float(stated).is_integer() and float(computed).is_integer():
         return stated == computed
-    exponent = Decimal(repr(stated)).as_tuple().exponent
-    digit = 10.0 ** (exponent if isinstance(exponent, int) else 0)
-    if unit == "share" and digit > 0.1:
+    if unit == "share" and _exponent(stated) >= 0:
         return False  # no share is rounded to 0 or 1
+    return is_rounded(stated, computed)
+
+
+def is_rounded(stated: float, computed: float) -> bool:
+    """Tell whether a figure was computed, and rounded or cut off at its last digit."""
+    digit = 10.0 ** _exponent(stated)
     more = computed - stated
     noise = 1e-9 * abs(computed)
     return -digit / 2 - noise <= more <= digit / 2 + noise or 0 <= more < digit - noise
+
+
+def _exponent(stated: float) -> int:
+    """Return the power of ten of the last digit that a file prints, such as -2."""
+    exponent = Decimal(repr(stated)).as_tuple().exponent
+    return exponent if isinstance(exponent, int) else 0
 
 
 def without_verdict(figure: Stated) -> Stated:
@@ -438,18 +471,23 @@ def without_verdict(figure: Stated) -> Stated:
 def contradiction(figure: Stated) -> str:
     """Return "TE 0 utilization: 72.0 % stated, 30.5 % by its spans"."""
     by = f"by {figure.basis}" if figure.basis else "computed"
-    found = figure_text(figure.computed, figure.unit)
-    return (
-        f"{figure.name}: {figure_text(figure.stated, figure.unit)} stated, {found} {by}"
-    )
+    return f"{figure.name}: {figure.stated_text} stated, {figure.computed_text} {by}"
 
 
-def figure_text(value: float | None, unit: str) -> str:
-    """Return a figure as people read it, exactly where it is a whole number."""
+def figure_text(value: float | None, unit: str, digits: int = 1) -> str:
+    """Return a figure as people read it, exactly where it is a whole number.
+
+    Parameters
+    ----------
+    digits : of a share, behind the point of its per cent.
+    """
     if value is None:
         return "not known"
     if unit == "share":
-        return format_share(value)
+        least = 10.0**-digits
+        if digits == 1 or 0 < 100 * value < least:
+            return format_share(value) if digits == 1 else f"<{least:.{digits}f} %"
+        return f"{100 * value:.{digits}f} %"
     is_whole = float(value).is_integer()
     if unit == "B" and is_whole and value >= 1024:
         return f"{format_count(int(value))} bytes ({format_bytes(int(value))})"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ggscope.model.trace import Join, Stated, Trace, figure_text
+from ggscope.model.trace import Join, Stated, Trace
 from ggscope.model.units import format_count, format_share
 from ggscope.words.spans import Fact
 
@@ -26,12 +26,7 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
         return ()
     order = sorted(found, key=lambda pair: pair[1].agrees is not False)
     wrong = sum(figure.agrees is False for _, figure in found)
-    n = format_count(len(found))
-    if wrong:
-        words = f"{format_count(wrong)} of {n} are not what its content makes of them"
-    else:
-        words = f"none of {n} is contradicted by its content"
-    facts = [Fact("stated figures", words, caution=wrong > 0)]
+    facts = [Fact("stated figures", _verdicts(found), caution=wrong > 0)]
     facts += [_fact(file, figure) for file, figure in order[:wrong]]
     above = ""
     for file, figure in order[wrong:]:
@@ -43,11 +38,27 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
+def _verdicts(found: Sequence[tuple[str, Stated]]) -> str:
+    """Return "2 contradict the content, 16 agree, 3 cannot be told"."""
+    verdicts = [figure.agrees for _, figure in found]
+    wrong, right, open_ = (verdicts.count(v) for v in (False, True, None))
+    parts = [
+        (wrong, "contradicts the content", "contradict the content"),
+        (right, "agrees with the content", "agree with the content"),
+        (open_, "cannot be told", "cannot be told"),
+    ]
+    if wrong:
+        parts[1] = (right, "agrees", "agree")
+    return ", ".join(
+        f"{format_count(n)} {one if n == 1 else many}" for n, one, many in parts if n
+    )
+
+
 def _fact(file: str, figure: Stated) -> Fact:
-    value = figure_text(figure.stated, figure.unit)
+    value = figure.stated_text
     exact = [figure.place, file]
     if figure.computed is not None:
-        found = figure_text(figure.computed, figure.unit)
+        found = figure.computed_text
         by = f" by {figure.basis}" if figure.basis else ""
         value = f"{value} stated; {found}{by}" if figure.agrees is not True else value
         exact.insert(0, f"{found}{by}")

@@ -37,6 +37,7 @@ _PLACE_WORDS: dict[int, str] = {
     Place.CALIBRATED: "calibrated",
     Place.TRACED: "traced",
 }
+_NOT_LISTED = (Place.UNKNOWN, Place.TRACED)
 _SIZES: dict[int, str] = {
     SizeSource.STATED: "from type and shape in the model file",
     SizeSource.LISTED: "listed by a side file",
@@ -90,12 +91,15 @@ def card_words(trace: Trace, row: int, n_bytes: int = -1) -> tuple[str, ...]:
 
 
 def file_bytes(trace: Trace, row: int) -> int:
-    """Return the size of the file that a tensor lies in; -1 where it is in none.
+    """Return the size of the file that a tensor lies in; -1 where it is not known.
 
-    What no header tells is taken to end with the last tensor.
+    Where a map lists the tensors and no header states the size, the file is taken to
+    end with the last of them. Places that only accesses tell say nothing of its end.
     """
     tensors = trace.tensors
     if int(tensors.offset[row]) < 0:
+        return -1
+    if tensors.place is None or bool(np.isin(tensors.place, _NOT_LISTED).all()):
         return -1
     if tensors.file is not None and int(tensors.file[row]) >= 0:
         stated = trace.models[int(tensors.file[row])].size

@@ -84,6 +84,30 @@ def test_capacity_may_be_larger():
     assert [judged(n) for n in (4, 5, 6)] == [False, True, None]
 
 
+def test_share_is_compared_and_shown_with_the_digits_of_the_file():
+    rounded = stated_figure("x", 0.0365, 0.036517, unit="share")
+    near = stated_figure("x", 0.0365, 0.0389, unit="share")
+    short = stated_figure("x", 0.72, 0.305, unit="share")
+    assert rounded is not None
+    assert near is not None
+    assert short is not None
+
+    assert (rounded.stated_text, rounded.computed_text) == ("3.65 %", "3.65 %")
+    assert rounded.verdict == "agrees"
+    assert (near.stated_text, near.computed_text) == ("3.65 %", "3.89 %")
+    assert (near.agrees, near.verdict == "agrees") == (True, False)
+    assert (short.stated_text, short.computed_text) == ("72.0 %", "30.5 %")
+
+
+def test_least_figure_says_so_where_it_contradicts_nothing():
+    def text(stated: int) -> str:
+        figure = stated_figure("x", stated, 9, at_least=True)
+        assert figure is not None
+        return figure.computed_text
+
+    assert [text(n) for n in (8, 9, 10)] == ["9", "9", "at least 9"]
+
+
 def test_lost_content_contradicts_nothing():
     lie = Stated(name="x", stated=1, computed=2, basis="its rows", agrees=False)
     truth = Stated(name="x", stated=1, computed=1, agrees=True)
@@ -245,6 +269,25 @@ def test_graphs_say_how_many_ops_they_have(tmp_path):
     assert "nodes of graphs: 5 stated, 15 by ops that began" in told(fewer)
 
 
+@pytest.mark.parametrize(("n_threads", "n_nodes"), [(1, 3), (2, 3), (4, 3), (4, 2)])
+def test_ops_that_every_thread_logs_count_once(n_threads, n_nodes, tmp_path):
+    events = []
+    for e in run():
+        number = n_nodes if e.kind == 0 else e.number
+        events.append(replace(e, number=number))
+        if e.kind in (2, 3):  # ops begin and end
+            events += [
+                replace(e, thread=2 + i, time=e.time + 1 + i)
+                for i in range(n_threads - 1)
+            ]
+
+    trace = open_trace(write(tmp_path / "a.ggmlviz", events))
+
+    (figure,) = trace.info.stated
+    assert (figure.stated, figure.computed) == (5 * n_nodes, 15)
+    assert figure.agrees is (n_nodes == 3)
+
+
 @pytest.mark.parametrize("commit", ["3584a339", "962e44d2", "a6ba6071", "c26d86e7"])
 def test_files_of_the_corpus_state_what_they_hold(commit):
     folder = need_corpus() / "bsc" / commit
@@ -276,11 +319,11 @@ def test_facts_of_a_session_name_their_files(tmp_path):
 
     assert [file for file, _ in trace.stated_figures()] == ["b.json", "b.json"]
     assert alone[0].value == joined[0].value
-    assert alone[0].value == "1 of 2 are not what its content makes of them"
+    assert alone[0].value == "1 contradicts the content, 1 agrees"
     assert (alone[1].label, alone[1].caution) == ("duration", True)
     assert joined[1].exact.endswith("b.json")
     sound = opened(tmp_path, "c.json", timeline(total_events=29, duration_ms=28))
-    claim = "* of * are not what its content makes of them"
+    claim = "* contradicts the content, * agrees"
     assert_sides(claim, alone[0].value, stated_facts(sound)[0].value)
     assert contradiction(trace.info.stated[1]).startswith("duration: 5 ms stated, 28")
 

@@ -119,13 +119,24 @@ def test_figures_are_told_with_every_digit(trace: Trace) -> None:
     assert all(f.caution == (f.qualifier != "measured") for f in times)
 
 
-def test_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
+def test_size_of_the_file_is_not_known_from_accesses() -> None:
     trace = random_links_trace(4)
 
-    assert file_bytes(trace, 0) == 1400
+    assert file_bytes(trace, 0) == -1
     assert file_bytes(trace, 1) == -1
     assert place_word(trace, 0) == "traced"
     assert place_word(trace, 1) == ""
+    assert not any("of the file" in words for words in card_words(trace, 0))
+
+
+def test_listed_file_ends_with_its_last_tensor_where_no_header_tells() -> None:
+    trace = random_links_trace(4)
+    places = np.where(trace.tensors.offset >= 0, Place.LISTED, Place.UNKNOWN)
+    tensors = replace(trace.tensors, place=places.astype(np.uint8))
+    trace = replace(trace, tensors=tensors)
+
+    assert file_bytes(trace, 0) == 1400
+    assert file_bytes(trace, 1) == -1
 
 
 def test_card_tells_type_and_shares(trace: Trace) -> None:

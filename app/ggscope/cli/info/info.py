@@ -20,7 +20,7 @@ from ggscope.model.batches import token_counts
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, distinct
 from ggscope.model.tokens import has_ubatches, numbers_per_phase
-from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace, figure_text
+from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
@@ -771,8 +771,8 @@ def stated_text(trace: Trace) -> str:
     rows = [
         (
             f"{file}: {figure.name}" if file else figure.name,
-            figure_text(figure.stated, figure.unit),
-            figure_text(figure.computed, figure.unit),
+            figure.stated_text,
+            figure.computed_text,
             figure.verdict,
             figure.basis,
         )

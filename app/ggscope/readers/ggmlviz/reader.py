@@ -607,19 +607,28 @@ class Reading:
         """Return how many nodes graphs say they have, beside the ops that began.
 
         A full buffer drops ops, and some writers log none: fewer contradict nothing.
+        Where each thread logs every op, the begins of one thread are compared.
         """
         wanted, n_nodes, n_graphs = self._options.wanted, 0, 0
+        per_thread = np.zeros(max(events.n_threads, 1), np.int64)
         for block in self._context.pieces.of(len(events)):
-            is_graph = events.kind[block] == EventType.GRAPH_BEGIN
+            kind = events.kind[block]
+            is_graph = kind == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
             n_graphs += int(np.count_nonzero(is_graph))
+            place = events.place[block][kind == EventType.OP_BEGIN]
+            counts = np.bincount(events.thread_of[place], minlength=len(per_thread))
+            per_thread += counts
         if not n_graphs or wanted.first or wanted.stop is not None:
             return ()
+        basis, most = "ops that began", int(per_thread.max())
+        if n_ops > n_nodes and most < n_ops:
+            basis, n_ops = "ops that began on one thread", most
         figure = stated_figure(
             "nodes of graphs",
             n_nodes,
             n_ops or None,
-            basis="ops that began",
+            basis=basis,
             place="GRAPH_BEGIN",
             at_least=True,
         )
