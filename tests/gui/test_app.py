@@ -27,6 +27,7 @@ from ggscope.gui.pages.start import samples
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore
+from messages import said
 
 START = """
 import sys
@@ -129,12 +130,15 @@ def wait():
         QTimer.singleShot(50, look)
     else:
         QTimer.singleShot(50, wait)
+def said(window):
+    shown = window.messages.toasts
+    return shown[-1].text.text() if shown else ""
 def look(left=400):
     window = find()
-    if left and not window.notice.text.text():  # what is said is said in a later turn
+    if left and not said(window):  # what is said is said in a later turn
         QTimer.singleShot(50, lambda: look(left - 1))
         return
-    print(window.n_documents, window.notice.text.text())
+    print(window.n_documents, said(window))
     window.close()
 app = app_module.create_app(["ggscope"])
 QTimer.singleShot(50, wait)
@@ -177,11 +181,14 @@ from argparse import Namespace
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from ggscope.gui import app as app_module
+def said(window):
+    shown = window.messages.toasts
+    return shown[-1].text.text() if shown else ""
 app = app_module.create_app(["ggscope"])
 def look():
     for window in QApplication.topLevelWidgets():
-        if type(window).__name__ == "MainWindow" and window.notice.isVisible():
-            print(window.notice.text.text())
+        if type(window).__name__ == "MainWindow" and said(window):
+            print(said(window))
             timer.stop()
             window.close()
 timer = QTimer()
@@ -348,7 +355,7 @@ def test_bad_range_is_reported(window: MainWindow, qtbot: QtBot) -> None:
     document = window.open_path(samples()[0], OpenOptions(time_range="soon"))
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY)
 
-    assert window.notice.isVisible()
+    assert said(window)
 
 
 def test_exception_that_nobody_catches_keeps_nothing_alive(
@@ -366,7 +373,7 @@ def test_exception_that_nobody_catches_keeps_nothing_alive(
 
     monkeypatch.setattr(sys, "excepthook", ExceptionHook(window))
     QTimer.singleShot(0, fail)
-    qtbot.waitUntil(lambda: "a fault of a slot" in window.notice.text.text())
+    qtbot.waitUntil(lambda: "a fault of a slot" in said(window))
     gc.collect()
 
     assert [watch() for watch in watched] == [None]

@@ -22,6 +22,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
+from messages import clear, said, toast
 from sentences import assert_sides, is_said
 from support import ROOT
 
@@ -315,23 +316,20 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     fill(document.session, "a")
     wait_kept(qtbot, document)
     assert not side_car(trace).exists()
-    asked = document.banner.text.text()
+    asked = said(document)
 
-    document.banner.action_button.click()
+    toast(document).buttons[0].click()
     wait_kept(qtbot, document)
-    document.banner.text.setText("")
+    clear(document)
     fill(document.session, "b")
     wait_kept(qtbot, document)
-    claim = (
-        "Bookmarks are kept in your data folder and found again with this trace. "
-        "Closing this bar leaves it at that; Settings can change it."
-    )
-    assert_sides(claim, asked, document.banner.text.text())
+    claim = "Bookmarks are saved in your profile. Settings can change it."
+    assert_sides(claim, asked, said(document))
 
     assert settings.bookmarks.place == "beside"
     assert side_car(trace).exists()
     assert list((settings.data_folder / "bookmarks").iterdir()) == []
-    assert not document.has_message
+    assert not said(document)
     assert side_car(trace).name in document.session.bookmarks_kept
 
 
@@ -369,12 +367,12 @@ def test_closed_question_means_the_data_folder(
     document: Document, settings: Settings, trace: Path, qtbot: QtBot
 ) -> None:
     fill(document.session, "a")
-    document.banner.close_button.click()
+    toast(document).close_button.click()
     fill(document.session, "b")
     wait_kept(qtbot, document)
 
     assert settings.bookmarks.place == "data"
-    assert not document.has_message
+    assert not said(document)
     assert not side_car(trace).exists()
 
 
@@ -422,7 +420,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     window.close_document(document)
     again = opened(trace)
     qtbot.waitUntil(lambda: bool(again.session.bookmarks))
-    of_own = again.banner.text.text()
+    of_own = said(again)
     window.close_document(again)
     other = Path(
         shutil.copy(ROOT / "resources/samples/tinyllama-256.bin", trace.parent)
@@ -431,13 +429,13 @@ def test_foreign_side_car_is_told_and_shown_on_request(
 
     found = opened(other)
 
-    qtbot.waitUntil(lambda: found.has_message)
+    qtbot.waitUntil(lambda: bool(said(found)))
     assert found.session.bookmarks == ()
     claim = (
         "{0} is about other content than {1} has now; its bookmarks ({2}) are not "
         "shown."
     )
-    assert_sides(claim, found.banner.text.text(), of_own)
+    assert_sides(claim, said(found), of_own)
 
 
 def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.units import TimeRange
 from ggscope.session.tasks import TaskContext
+from messages import clear, said
 from sentences import assert_sides
 
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"
@@ -70,14 +71,14 @@ def test_range_and_filter_choose_the_rows(
     inside = (s.end >= shown.start) & (s.start < shown.end)
     both = int((inside & session.mask).sum())
     words = dialog.words.text()
-    said = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
+    told = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
 
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     assert 0 < both < len(s)
     assert f"{both:,} of {len(s):,} spans" in words.replace("\u2009", ",")
     assert len(rows) == both
     assert {row["op"] for row in rows} == {"MUL_MAT"}
-    assert "spans written to" in said
+    assert told == f"Saved a.csv: {both} of {len(s):,} spans."
 
 
 def test_all_is_all_and_losses_are_told(
@@ -89,16 +90,17 @@ def test_all_is_all_and_losses_are_told(
     dialog.part.setCurrentIndex(1)
     dialog.form.setCurrentIndex(dialog.form.findData("chrome-json"))
 
-    said = saved(dialog, tmp_path / "a", qtbot, monkeypatch)
+    told = saved(dialog, tmp_path / "a", qtbot, monkeypatch)
 
     found = json.loads((tmp_path / "a.trace.json").read_text())["traceEvents"]
     kinds = Counter(e["ph"] for e in found)
     assert kinds["X"] + kinds["B"] + kinds["i"] == len(trace.spans)
-    assert "The format has no place for" in said
-    assert window.notice.text.text() == said
+    assert "The format has no place for" in told
+    assert said(window) == told
     dialog.form.setCurrentIndex(dialog.form.findData("csv"))
     refused = saved(dialog, tmp_path / "missing" / "a.csv", qtbot, monkeypatch)
-    assert_sides("** spans written to *.", said, refused)
+    assert told.startswith("Saved a.trace.json: ")
+    assert "no such folder" in refused
     assert "no such folder" in refused
 
 
@@ -143,7 +145,7 @@ def test_report_is_what_the_command_line_writes(
 
     window.actions_["file.report"].trigger()
     qtbot.waitUntil(target.exists, timeout=60_000)
-    qtbot.waitUntil(lambda: "written" in window.notice.text.text())
+    qtbot.waitUntil(lambda: said(window) == "Saved page.html.")
 
     text = target.read_text()
     assert "Content-Security-Policy" in text
@@ -158,17 +160,17 @@ def test_report_of_a_program_that_runs_waits_for_its_recording(
     claim = "A report is made of a file: save the recording first."
 
     class Runs:
-        is_on = True
+        is_on, wanted = True, ""
 
     monkeypatch.setattr(document, "live", Runs())
     window.dialogs.save_report()
-    said = window.notice.text.text()
+    refused = said(window)
     monkeypatch.setattr(document, "live", None)
-    window.notice.say("")
+    clear(window)
     window.dialogs.save_report()
-    qtbot.waitUntil(lambda: bool(window.notice.text.text()), timeout=60_000)
+    qtbot.waitUntil(lambda: bool(said(window)), timeout=60_000)
 
-    assert_sides(claim, said, window.notice.text.text())
+    assert_sides(claim, refused, said(window))
 
 
 def test_report_that_cannot_be_written_says_why(
@@ -178,9 +180,7 @@ def test_report_that_cannot_be_written_says_why(
     opened(SAMPLE)
 
     window.actions_["file.report"].trigger()
-    qtbot.waitUntil(
-        lambda: "no such folder" in window.notice.text.text(), timeout=60_000
-    )
+    qtbot.waitUntil(lambda: "no such folder" in said(window), timeout=60_000)
 
 
 def test_report_ends_with_its_tab(

@@ -21,6 +21,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.export import Figure
 from ggscope.render.look import PRESETS
+from messages import clear, said
 from sentences import assert_sides
 
 Opened = Callable[[Path], Document]
@@ -182,7 +183,7 @@ def test_what_cannot_be_drawn_or_written_is_said_in_the_dialog(
 
     asked_for(monkeypatch, tmp_path / "a.png")
     QTest.mouseClick(studio.export, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: studio.problem.text().endswith("written."))
+    qtbot.waitUntil(lambda: studio.problem.text().startswith("Saved"))
     written = studio.problem.text()
 
     studio.dpi.setValue(2400)
@@ -190,7 +191,7 @@ def test_what_cannot_be_drawn_or_written_is_said_in_the_dialog(
     settled(studio, qtbot)
 
     assert "no such folder" in failed
-    assert written == f"{tmp_path / 'a.png'} written."
+    assert written == f"Saved {tmp_path / 'a.png'}"
     assert "written." not in before + failed
     assert "too large" in studio.pane._words
     assert not studio.export.isEnabled()
@@ -296,15 +297,15 @@ def test_repeated_export_of_a_view_that_shows_nothing_says_so(
     QTest.mouseClick(studio.export, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(path.exists)
     studio.close()
-    said: list[str] = []
-    monkeypatch.setattr(window, "report", said.append)
+    clear(window)
 
     window.actions_["file.export_again"].trigger()
-    drawn = "\n".join(said)
+    qtbot.waitUntil(lambda: bool(said(window)), timeout=20_000)
+    drawn = said(window)
     monkeypatch.setattr(window.dialogs, "_figure_of", lambda *_: None)
     window.actions_["file.export_again"].trigger()
 
-    assert_sides("{0}: this view has nothing to draw.", "\n".join(said), drawn)
+    assert_sides("{0}: this view has nothing to draw.", said(window), drawn)
 
 
 @pytest.mark.parametrize("view", ["hot_cold", "statistics"])
@@ -355,7 +356,7 @@ def test_dialog_may_be_closed_before_its_file_is_there(
 ) -> None:
     path = tmp_path / folder / "late.png"
     asked_for(monkeypatch, path)
-    window.notice.say("")
+    clear(window)
     may_write, write = threading.Event(), Figure.write
 
     def slowly(*arguments, **named) -> str:
@@ -368,9 +369,7 @@ def test_dialog_may_be_closed_before_its_file_is_there(
     studio.close()
     qtbot.waitUntil(lambda: not shiboken6.isValid(studio))
     may_write.set()
-    qtbot.waitUntil(lambda: bool(window.notice.text.text()), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(said(window)), timeout=20_000)
 
     assert path.exists() == (folder == ".")
-    assert path.name in window.notice.text.text() or "no such folder" in (
-        window.notice.text.text()
-    )
+    assert path.name in said(window) or "no such folder" in (said(window))

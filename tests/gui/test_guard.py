@@ -73,7 +73,7 @@ for widget in host.findChildren(ggscope.views.base.view.View)[0].children():
         widget.repaint()
 if what == "driver":
     turn(lambda: host.view.renderer_text() == "raster")
-    print(window.notice.isVisible(), host.error_panel, host.view.renderer_text(), file=out)
+    print(bool(window.messages.toasts), host.error_panel, host.view.renderer_text(), file=out)
     window.close()
     sys.exit()
 turn(lambda: host.error_panel is not None)

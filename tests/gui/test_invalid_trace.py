@@ -18,6 +18,7 @@ from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.scene import AXIS_HEIGHT
 from ggscope.session.loader import LoadState
+from messages import clear
 from scenes import make_scene
 
 WHY = "ring buffer overran <b>twice</b>"
@@ -43,8 +44,8 @@ def test_banner_tells_the_details_and_comes_back_on_reading_again(
     assert WHY in document.alarm.text.text()
     assert document.alarm.property("level") == "error"
 
-    document.say("Something else is said.")
-    document.hide_message()
+    document.messages.say("Something else is said.")
+    clear(document)
     assert document.alarm.isVisible(), "messages that come and go leave it alone"
 
     document.alarm.close_button.click()

@@ -26,6 +26,7 @@ from ggscope.session.tasks import TaskState
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
 from ggscope_capture.ring import Frame
+from messages import said
 from panes import pane, texts_of_widgets
 from ring_writer import Writer
 from scenes import texts_of
@@ -143,9 +144,9 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
     silent = words_of(page_of(str(writer.path), Phase.LIVE))
     failed = words_of(page_of(str(other), Phase.FAILED))
 
-    for said in (named, of_any):
+    for words in (named, of_any):
         for unsaid in (silent, failed, stopped):
-            assert_sides("Waiting for a program", said, unsaid)
+            assert_sides("Waiting for a program", words, unsaid)
     appears = (
         "It appears here as soon as the traced program makes it. Programs that "
         "ggscope-capture starts make rings of their own: follow any ring for these."
@@ -198,7 +199,7 @@ def test_lack_of_memory_ends_following_in_words(
     writer.graph()
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
-    assert "There is not enough memory to go on." in document.banner.text.text()
+    assert "There is not enough memory to go on." in said(document)
     (tmp_path / "none").write_bytes(b"something else entirely")
     other = window.follow(str(tmp_path / "none"))
     qtbot.waitUntil(lambda: other.live.meters.phase is Phase.FAILED, timeout=10_000)
@@ -371,7 +372,7 @@ def test_memory_limit_ends_following_with_a_notice(
 
     (told,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
     assert "following stopped at the memory limit" in told.message
-    assert "Following stopped" in document.banner.text.text()
+    assert "Following stopped" in said(document)
     strip = document.findChild(LiveStrip)
     assert "stopped: memory limit" in strip.state.text()
     assert not document.session.trace.pending
@@ -384,7 +385,7 @@ def test_killed_program_is_told(followed, writer, qtbot):
         pass
 
     assert document.live.meters.phase is Phase.KILLED
-    assert "killed or crashed" in document.banner.text.text()
+    assert "killed or crashed" in said(document)
     assert not document.session.trace.pending
 
 

@@ -27,6 +27,7 @@ from ggscope.session import loader as loader_module
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
+from messages import said, toast
 from reading import Reading, wait_for, workers
 from sentences import assert_sides
 
@@ -299,15 +300,15 @@ def test_tab_offers_reload_when_the_file_changed(
     wait_for(qtbot, document.loader, LoadState.READY)
 
     document.loader.check_file()
-    same = document.banner.text.text()
+    same = said(document)
     document.loader.file_changed.emit(True)
-    assert document.banner.isVisible()
-    assert_sides("The file changed on disk.", document.banner.text.text(), same)
-    QTest.mouseClick(document.banner.action_button, Qt.MouseButton.LeftButton)
+    assert said(document)
+    assert_sides("The file changed on disk.", said(document), same)
+    QTest.mouseClick(toast(document).buttons[0], Qt.MouseButton.LeftButton)
     wait_for(qtbot, document.loader, LoadState.READY)
 
     assert len(reading.asked) == 2
-    assert not document.banner.isVisible()
+    assert not said(document)
 
 
 def test_failed_reload_keeps_what_was_readable(
@@ -322,7 +323,7 @@ def test_failed_reload_keeps_what_was_readable(
 
     assert document.session.trace is not None
     assert document.workspace.isVisible()
-    assert "nothing is left" in document.banner.text.text()
+    assert "nothing is left" in said(document)
 
 
 def test_guess_is_offered_once_per_format(
@@ -332,15 +333,15 @@ def test_guess_is_offered_once_per_format(
     reading.result = replace(reading.result, warnings=(notice,))
     document = window.open_path(file)
     wait_for(qtbot, document.loader, LoadState.READY)
-    assert document.banner.isVisible()
-    QTest.mouseClick(document.banner.close_button, Qt.MouseButton.LeftButton)
+    assert said(document)
+    QTest.mouseClick(toast(document).close_button, Qt.MouseButton.LeftButton)
     other = tmp_path / "b.bin"
     other.write_bytes(b"1")
 
     second = window.open_path(other)
     wait_for(qtbot, second.loader, LoadState.READY)
 
-    assert not second.banner.isVisible()
+    assert not said(second)
 
 
 def test_cancelled_tab_says_so_and_reloads(

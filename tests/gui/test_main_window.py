@@ -40,6 +40,7 @@ from ggscope.model.units import TimeRange
 from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
+from messages import clear, said, toast
 from panes import titles_of
 from sentences import assert_sides
 
@@ -180,7 +181,7 @@ def test_failure_shows_in_the_window_and_not_on_stderr(
     with caplog.at_level(logging.INFO):
         window.report("out.png cannot be written")
 
-    assert window.notice.isVisible()
+    assert said(window)
     assert [r.levelno for r in caplog.records if "out.png" in r.message] == [
         logging.INFO
     ]
@@ -326,18 +327,18 @@ def test_fault_in_a_view_puts_a_panel_in_its_place(
 def test_fault_elsewhere_shows_a_bar_and_copies_the_report(
     window: MainWindow, qapp: object, qtbot: QtBot
 ) -> None:
-    def said(error: Exception) -> str:
+    def after(error: Exception) -> str:
         ExceptionHook(window)(type(error), error, error.__traceback__)
-        qtbot.waitUntil(window.notice.isVisible)
-        return window.notice.text.text()
+        qtbot.waitUntil(lambda: bool(said(window)))
+        return said(window)
 
-    lack = said(MemoryError())
-    window.notice.hide()
-    fault = said(ValueError("odd"))
+    lack = after(MemoryError())
+    clear(window)
+    fault = after(ValueError("odd"))
 
     assert "ValueError: odd" in fault
     assert_sides("Something went wrong: *: *", fault, lack)
-    QTest.mouseClick(window.notice.action_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(toast(window).buttons[0], Qt.MouseButton.LeftButton)
     assert "ValueError: odd" in qapp.clipboard().text()
 
 
@@ -645,7 +646,7 @@ def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(
     assert dialog.view.currentText() == "Graph"
     qtbot.waitUntil(lambda: dialog.preview is not None)
     QTest.mouseClick(dialog.export, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: "written" in window.notice.text.text())
+    qtbot.waitUntil(lambda: said(window) == "Saved my figure.dot.")
     dialog.close()
 
     assert "digraph" in (tmp_path / "my figure.dot").read_text("utf-8")
@@ -663,14 +664,14 @@ def test_picture_of_the_view_used_last_is_copied(
 
     titles = titles_of(document.session, monkeypatch)
     document.session.step_token(1)
-    before, without = window.notice.text.text(), "\n".join(titles)
+    before, without = said(window), "\n".join(titles)
     window.actions_["edit.copy_picture"].trigger()
-    while_drawn = window.notice.text.text()
-    qtbot.waitUntil(lambda: "clipboard" in window.notice.text.text())
+    while_drawn = said(window)
+    qtbot.waitUntil(lambda: "clipboard" in said(window))
 
     assert QGuiApplication.clipboard().image() == figure.image()
     claim = "The picture is on the clipboard, {0} pixels."
-    assert_sides(claim, window.notice.text.text(), before + while_drawn)
+    assert_sides(claim, said(window), before + while_drawn)
     assert_sides("Drawing the picture", "\n".join(titles), without)
 
 

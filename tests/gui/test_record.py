@@ -21,6 +21,7 @@ from ggscope.live import launch
 from ggscope.live.launch import Check, Target, Wish
 from ggscope.session import live as live_module
 from ggscope_capture import models
+from messages import clear, said
 from panes import texts_of_widgets, titles_of
 from sentences import assert_sides, is_said
 
@@ -285,7 +286,7 @@ def test_lack_of_the_tool_is_told(window, qtbot, monkeypatch):
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(launch.shutil, "which", lambda *_, **__: None)
     window.live_demo()
-    assert "ggscope-capture is not installed" in window.notice.text.text()
+    assert "ggscope-capture is not installed" in said(window)
     with pytest.raises(LiveError, match="is not installed"):
         launch.targets(lambda: None)
 
@@ -368,9 +369,9 @@ def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
 
 def said_anew(document):
     """Return what a tab says when five seconds have gone by."""
-    document.banner.text.setText("")
+    clear(document)
     document._on_silent()
-    return document.banner.text.text()
+    return said(document)
 
 
 def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch):
@@ -385,9 +386,9 @@ def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch
     assert page.words.text() == "llama-completion has been started."
     assert page.hint.text() == "Its spans appear here as soon as it computes."
     document.run.name = "llama-server"
-    qtbot.waitUntil(lambda: document.has_message, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: bool(said(document)), timeout=PATIENCE)
 
-    text = document.banner.text.text()
+    text = said(document)
     assert "Nothing has been recorded yet, and llama-server runs." in text
     assert "It may still be loading its model." in text
     assert "A server computes when it is asked: send a request." in text
@@ -402,8 +403,8 @@ def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch
     of_servers = "A server computes when it is asked: send a request."
     document.run.name = "llama-completion"
     document._on_silent()
-    assert_sides(of_servers, text, document.banner.text.text())
-    assert is_said(silent_claims[0], document.banner.text.text())
+    assert_sides(of_servers, text, said(document))
+    assert is_said(silent_claims[0], said(document))
     # One record, or a tab that does not follow any more, and nothing is said.
     known, live = document.live.meters, document.live
     live.meters = replace(known, heard=replace(known.heard, records=1))
@@ -450,11 +451,11 @@ def test_failure_of_the_program_is_told(run, qtbot, traced, monkeypatch):
     psutil.Process(document.run.pid).children()[0].terminate()
     ended(document, qtbot)
     assert document.program.state.text() == "● ended with 3"
-    text = document.banner.text.text()
+    text = said(document)
     assert text == "llama-completion ended with 3. What it said is below."
     monkeypatch.setattr(document.run, "all_said", list)
     document._on_run_ended()
-    quiet = document.banner.text.text()
+    quiet = said(document)
     assert_sides("What it said is below.", text, quiet)
     assert quiet == "llama-completion ended with 3."
 

@@ -20,6 +20,7 @@ from ggscope.views.base import cells
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import Copies
 from ggscope.views.table.view import TableView
+from messages import clear, said
 from panes import LEFT, click_row, experiment, pane, settle
 from sentences import assert_sides
 from support import ROOT
@@ -38,10 +39,10 @@ def saved(
         path = tmp_path / name
         answer = lambda *_: (str(path), "")  # noqa: E731 - in the place of a dialog
         monkeypatch.setattr(QFileDialog, "getSaveFileName", answer)
-        window.notice.say("")
+        clear(window)
         run()
-        qtbot.waitUntil(lambda: bool(window.notice.text.text()), timeout=20_000)
-        return path.read_text("utf-8"), window.notice.text.text()
+        qtbot.waitUntil(lambda: bool(said(window)), timeout=20_000)
+        return path.read_text("utf-8"), said(window)
 
     return save
 
@@ -71,7 +72,7 @@ def test_every_form_holds_the_figures_of_the_statistics(
     rows = [[c.text if c.raw is None else c.raw for c in table.rows.row(r)]
             for r in range(n)]  # fmt: skip
 
-    as_csv, said = saved(save, "a.csv")
+    as_csv, told = saved(save, "a.csv")
     as_tsv, _ = saved(save, "a.tsv")
     as_json, _ = saved(save, "a.json")
     as_markdown, _ = saved(save, "a.md")
@@ -84,7 +85,7 @@ def test_every_form_holds_the_figures_of_the_statistics(
     ]
     assert len(as_markdown.splitlines()) == n + 2
     assert table.rows.row(0)[2].text in as_markdown
-    assert said.startswith(f"{n} rows written to ")
+    assert told == f"Saved a.csv: {n} rows."
 
 
 def answering(qtbot: QtBot, role_text: str) -> list[str]:
@@ -187,12 +188,12 @@ def test_row_of_the_trace_that_was_clicked_does_not_shrink_the_file(
     n = view.model.rowCount()
 
     menu = view.menu_for(2)
-    text, said = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+    text, told = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
     assert session.selection.table == "spans"
     assert n > 2
     assert len(text.splitlines()) == n + 1
-    assert said.startswith(f"{n} rows written to ")
+    assert told == f"Saved rows.csv: {n} rows."
 
 
 def test_what_the_pane_leaves_out_is_told(
@@ -208,7 +209,7 @@ def test_what_the_pane_leaves_out_is_told(
     qtbot.waitUntil(lambda: table.rows.rowCount() == 3, timeout=20_000)
     settle(qtbot, document)
 
-    few, said = saved(table.save, "few.csv")
+    few, told = saved(table.save, "few.csv")
     flags = table.selectionModel().SelectionFlag
     for row in (0, 1):
         table.selectionModel().select(
@@ -218,8 +219,8 @@ def test_what_the_pane_leaves_out_is_told(
     _, chosen = saved(table.save, "two.csv")
 
     assert len(few.splitlines()) == 4
-    assert_sides("{0} of {1} rows written to {2}.", said, chosen)
-    assert_sides("The pane lists no more.", said, chosen)
+    assert_sides("Saved few.csv: 3 of 10 rows.", told, chosen)
+    assert_sides("The pane lists no more.", told, chosen)
 
 
 def test_command_saves_what_holds_the_focus(
@@ -240,14 +241,14 @@ def test_command_saves_what_holds_the_focus(
     command = window.actions_["file.save_table"].trigger
     answering(qtbot, "selected")
 
-    text, said = saved(command, "rows.json")
+    text, told = saved(command, "rows.json")
     rows = json.loads(text)
 
     spans = session.trace.spans
     assert len(rows) == 2
     for row, span in zip(rows, (3, 5), strict=True):
         assert int(spans.end[span] - spans.start[span]) in row.values()
-    assert said.startswith("2 rows written to ")
+    assert told == "Saved rows.json: 2 rows."
 
 
 def test_records_beyond_what_is_written_at_once_are_told(
@@ -267,14 +268,14 @@ def test_records_beyond_what_is_written_at_once_are_told(
     menu = view.menu_for(0)
     document.session.clear_selection()
 
-    text, said = saved(action_of(menu, "Save as…").trigger, "rows.csv")
+    text, told = saved(action_of(menu, "Save as…").trigger, "rows.csv")
     document.session.select_span(0)
     document.session.select_span(1, add=True)
     answering(qtbot, "selected")
     _, one = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
     assert len(text.splitlines()) == 8
-    assert_sides("That is the most at once; Export data… writes all spans.", said, one)
+    assert_sides("That is the most at once; Export data… writes all spans.", told, one)
 
 
 def test_command_says_so_where_there_is_no_table(
@@ -286,19 +287,19 @@ def test_command_says_so_where_there_is_no_table(
 ) -> None:
     document = opened(SAMPLE)
     settle(qtbot, document)
-    claim = "No table is in use: click into one, then save it."
+    claim = "Click into a table first, then save it."
     _, written = saved(lambda: window.dialogs.save_table(), "a.csv")
     monkeypatch.setattr(window, "copying", list)
     window.actions_["file.save_table"].trigger()
 
-    none = window.notice.text.text()
+    none = said(window)
     problems = table_of(document, "problems")
     problems.rows.set_rows([])
     problems.save()
-    empty = window.notice.text.text()
+    empty = said(window)
 
     assert_sides(claim, none, written)
-    assert_sides("This table is empty: there is nothing to save.", empty, none)
+    assert_sides("This table is empty: nothing to save.", empty, none)
 
 
 @pytest.mark.parametrize(

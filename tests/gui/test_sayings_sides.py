@@ -29,6 +29,7 @@ from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.views.base.cells import CellTexts
 from ggscope.views.table.delegate import RowPainter
 from ggscope.views.timeline.gestures import tooltip_for
+from messages import said
 from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides, is_said
@@ -346,11 +347,11 @@ def test_start_page_says_where_files_will_be_listed(
 
 
 def test_report_of_the_system_is_copied_and_said(window: MainWindow) -> None:
-    before = window.notice.text.text()
+    before = said(window)
     window.dialogs.copy_system_report()
 
     claim = "The system report is on the clipboard."
-    assert_sides(claim, window.notice.text.text(), before)
+    assert_sides(claim, said(window), before)
 
 
 def test_sources_that_are_still_read_or_not_named_are_told_apart(shown) -> None:
@@ -447,13 +448,13 @@ def test_bookmarks_that_cannot_be_written_are_told(
     document.session.add_bookmark("a", TimeRange(50, 60))
     keeper = document.bookmarks.keeper
     qtbot.waitUntil(lambda: not keeper._later.isActive() and not keeper._is_keeping)
-    before = document.banner.text.text()
+    before = said(document)
     monkeypatch.setattr(KeepRequest, "__call__", fail)
     document.session.add_bookmark("b", TimeRange(50, 60))
     claim = "Bookmarks could not be kept. {0}"
-    qtbot.waitUntil(lambda: is_said(claim, document.banner.text.text()))
+    qtbot.waitUntil(lambda: is_said(claim, said(document)))
 
-    assert_sides(claim, document.banner.text.text(), before)
+    assert_sides(claim, said(document), before)
 
 
 def test_files_that_are_added_are_counted(
@@ -462,15 +463,15 @@ def test_files_that_are_added_are_counted(
     sample = ROOT / "resources" / "samples" / "moe-experiment"
     files = [sample / "memory-map.json", sample / "buffer-timeline.json"]
 
-    def said(*paths: Path) -> str:
+    def added(*paths: Path) -> str:
         document = opened(sample / "trace-1024.bin")
         document.parts.add(paths)
-        qtbot.waitUntil(lambda: "added" in document.banner.text.text(), timeout=20_000)
-        words = document.banner.text.text()
+        qtbot.waitUntil(lambda: "added" in said(document), timeout=20_000)
+        words = said(document)
         window.close_document(document)
         return words
 
-    assert_sides("{0} files were added.", said(*files), said(files[0]))
+    assert_sides("{0} files were added.", added(*files), added(files[0]))
 
 
 def test_page_of_a_broken_file_offers_what_stands_before_the_fault(

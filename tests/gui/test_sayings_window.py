@@ -34,6 +34,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.painted import GlCanvas
+from messages import clear, said
 from panes import texts_of_widgets
 from reads_builder import moe_reads
 from sentences import assert_sides
@@ -96,12 +97,12 @@ def test_place_of_bookmarks_is_told_once_they_are_written(
 def test_shift_that_is_taken_back_says_so(opened) -> None:
     document = opened(SAMPLES / "llama.ggmlviz")
 
-    def said(by: str, before: str) -> str:
+    def shifted(by: str, before: str) -> str:
         document.parts._on_shifted(Path("b.json"), by, before)
-        return document.banner.text.text()
+        return said(document)
 
     claim = "The times of {0} are no longer moved by hand."
-    assert_sides(claim, said("", "1ms"), said("1ms", ""))
+    assert_sides(claim, shifted("", "1ms"), shifted("1ms", ""))
 
 
 def test_files_beside_a_trace_are_offered_one_or_several(opened) -> None:
@@ -109,13 +110,13 @@ def test_files_beside_a_trace_are_offered_one_or_several(opened) -> None:
     whole = survey([SAMPLES / "moe-experiment"])
     paths = [member.path for member in whole.members]
 
-    def said(n: int) -> str:
-        document.hide_message()
+    def offered(n: int) -> str:
+        clear(document)
         document.parts._on_beside(whole.without(paths[n:]))
-        return document.banner.text.text()
+        return said(document)
 
-    claim = "A file beside it may belong to this trace: {0}."
-    assert_sides(claim, said(1), said(2))
+    claim = "Found a related file in this folder: {0}."
+    assert_sides(claim, offered(1), offered(2))
 
 
 # -- filters ---------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ggscope.readers.registry import open_trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
 from ggscope.session.settings import Settings
+from messages import said, toast
 from panes import texts_of_widgets
 from recordings import recording
 from sentences import assert_sides
@@ -101,7 +102,7 @@ def test_folder_opens_as_one_tab_named_after_the_folder(
     assert document.title == folder.name
     assert document.session.trace.joins[0].delta == 4096
     assert settings.files.recent == (str(folder),)
-    assert not document.has_message
+    assert not said(document)
 
 
 def test_folder_is_read_again_as_a_whole(
@@ -127,7 +128,7 @@ def test_recording_opens_with_its_sidecar_which_can_be_taken_out(
         "trace", "recording",
     ]  # fmt: skip
     assert document.session.trace.spans.core is not None
-    assert not document.has_message  # nothing is offered that is there
+    assert not said(document)  # nothing is offered that is there
     dialog = PartsDialog(document, lambda: None, document)
     assert "sidecar" in texts_of_widgets(dialog)
     document.loader.remove(path.with_suffix(".json"))
@@ -153,38 +154,38 @@ def test_files_beside_a_trace_are_offered_and_added_by_one_click(
     qtbot: QtBot, opened: Opened, folder: Path
 ) -> None:
     document = opened(tokens_of(folder))
-    qtbot.waitUntil(lambda: document.has_message)
+    qtbot.waitUntil(lambda: bool(said(document)))
     changes: list[TraceChange] = []
     document.session.trace_changed.connect(changes.append)
     document.session.select_span(2, reveal=False)
 
-    assert "memory-map.json" in document.banner.text.text()
+    assert "memory-map.json" in said(document)
     assert n_parts(document) == 0
-    button = document.banner.action_button
+    button = toast(document).buttons[0]
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: n_parts(document) == 2)
 
     assert changes == [TraceChange.GREW]
     assert document.session.selection.active == 2
     assert document.title == "token-00000.json +1"
-    assert "delta 4,096" in document.banner.text.text()
+    assert "delta 4,096" in said(document)
 
 
 def test_files_beside_a_trace_are_counted(
     qtbot: QtBot, window: MainWindow, opened: Opened, folder: Path
 ) -> None:
-    def said() -> str:
+    def offered() -> str:
         document = opened(tokens_of(folder))
-        qtbot.waitUntil(lambda: document.has_message)
-        text = document.banner.text.text()
+        qtbot.waitUntil(lambda: bool(said(document)))
+        text = said(document)
         window.close_document(document)
         return text
 
-    one = said()
+    one = offered()
     shutil.copy(folder / "memory-map.json", folder / "memory-map-2.json")
 
-    claim = "{0} files beside it may belong to this trace: {1}."
-    assert_sides(claim, said(), one)
+    claim = "Found {0} related files in this folder: {1}."
+    assert_sides(claim, offered(), one)
 
 
 def test_adding_is_undone_by_one_click(
@@ -195,8 +196,8 @@ def test_adding_is_undone_by_one_click(
     document.parts.add([folder / "memory-map.json"])
     qtbot.waitUntil(lambda: n_parts(document) == 2)
 
-    assert document.banner.action_button.text() == "Undo"
-    QTest.mouseClick(document.banner.action_button, Qt.MouseButton.LeftButton)
+    assert toast(document).buttons[0].text() == "Undo"
+    QTest.mouseClick(toast(document).buttons[0], Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: n_parts(document) == 0)
 
     assert len(document.session.trace.tensors) == n_tensors
@@ -213,7 +214,7 @@ def test_side_file_that_does_not_fit_says_so(
     document.parts.add([other])
     qtbot.waitUntil(lambda: n_parts(document) == 2)
 
-    assert "does not belong to this trace" in document.banner.text.text()
+    assert "does not belong to this trace" in said(document)
 
 
 def test_mixed_drop_of_one_experiment_opens_one_tab(
@@ -388,7 +389,7 @@ def test_folder_that_nobody_changed_is_not_stale(
     document.loader.check_file()
 
     assert not document.loader.is_stale
-    assert not document.has_message
+    assert not said(document)
 
 
 def test_empty_folder_shows_the_problem_page(opened: Opened, tmp_path: Path) -> None:
@@ -491,9 +492,9 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     moved = before - 2_500_000 + step
     qtbot.waitUntil(lambda: first_alloc() == moved, timeout=20_000)
 
-    by_hand = document.banner.text.text()
+    by_hand = said(document)
     assert f"{step - 2_500_000:+,} ns" in by_hand
-    document.banner.action_button.click()
+    toast(document).buttons[0].click()
     qtbot.waitUntil(lambda: first_alloc() == before - 2_500_000, timeout=20_000)
     assert settings.shifts_of(folder) == {folder / "buffer-timeline.json": "-2500000"}
     window.close_document(document)
@@ -506,7 +507,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
 
     qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
-    as_told = again.banner.text.text()
+    as_told = said(again)
     assert_sides("The times of {0} were moved by hand: {1}.", by_hand, as_told)
 
 
@@ -556,8 +557,8 @@ def test_quick_clicks_move_a_file_once_each(
     names = [dialog.table.item(row, 0).text() for row in range(dialog.table.rowCount())]
     dialog.table.selectRow(names.index("buffer-timeline.json"))
     step = session.visible_range.duration // 100
-    said: list[tuple[str, str]] = []
-    loader.shift_changed.connect(lambda _, by, was: said.append((by, was)))
+    shifts: list[tuple[str, str]] = []
+    loader.shift_changed.connect(lambda _, by, was: shifts.append((by, was)))
 
     for _ in range(5):
         QTest.mouseClick(dialog.later_button, Qt.MouseButton.LeftButton)
@@ -565,8 +566,8 @@ def test_quick_clicks_move_a_file_once_each(
     qtbot.waitUntil(lambda: session.tasks.is_idle, timeout=20_000)
 
     assert int(session.trace.buffers.allocated.min()) == before + 4 * step
-    assert said == [(str(step), ""), (str(4 * step), str(step))]
-    assert f"{4 * step:+,} ns" in document.banner.text.text()
+    assert shifts == [(str(step), ""), (str(4 * step), str(step))]
+    assert f"{4 * step:+,} ns" in said(document)
 
 
 def test_change_of_the_files_that_waits_for_a_picture_outlives_a_new_snapshot(

@@ -26,6 +26,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore
 from ggscope.session.tasks import NO_MEMORY, TaskContext, TaskFailure, Tasks
+from messages import said
 from reading import Reading, wait_for
 
 needs_limits = pytest.mark.skipif(
@@ -48,6 +49,9 @@ from ggscope.views.registry import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for
     importlib.import_module(entry.module)
 from ggscope.readers import registry
+def said(window):
+    shown = window.messages.toasts
+    return shown[-1].text.text() if shown else ""
 registry.readers()
 what, path, folder = sys.argv[1:]
 app = app_module.create_app()
@@ -84,7 +88,7 @@ if what == "disk":
     settings.add_recent(Path("/somewhere/else"))
     settings.sync()
     print(document.loader.state.name, done[0])
-    print(window.notice.isVisible(), window.notice.text.text())
+    print(bool(said(window)), said(window))
     print(sorted(os.listdir(folder)))
 else:
     resource.setrlimit(
@@ -183,12 +187,12 @@ def test_job_without_memory_is_a_message_and_the_next_one_runs(
     wait_for(qtbot, document.loader, LoadState.READY)
 
     document.session.tasks.run("analysis", request, lambda _: None)
-    qtbot.waitUntil(lambda: window.notice.isVisible())
+    qtbot.waitUntil(lambda: bool(said(window)))
     done: list[int] = []
     document.session.tasks.run("analysis", lambda _: 1, done.append)
     qtbot.waitUntil(lambda: done == [1])
 
-    assert window.notice.text.text() == NO_MEMORY
+    assert said(window) == NO_MEMORY
 
 
 @pytest.mark.parametrize(

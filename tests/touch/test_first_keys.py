@@ -20,6 +20,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
+from messages import said, toast
 from support import ROOT
 from touching import PATIENCE_MS, Hand, answer_file_dialog, focused
 
@@ -103,7 +104,7 @@ def test_after_every_way_of_opening(
 
 
 def text_of(document: Document) -> str:
-    return document.banner.text.text()
+    return said(document)
 
 
 def test_after_recent_files_reload_and_adding(
@@ -130,11 +131,11 @@ def test_after_recent_files_reload_and_adding(
     assert_keys_reach_the_view(window, hand, qtbot)
 
     document._on_file_changed(True)
-    qtbot.waitUntil(document.banner.action_button.isVisible)
+    qtbot.waitUntil(lambda: toast(document).buttons[0].isVisible())
     Hand.settle()  # the message has its place only when it is laid out
-    hand.click(document.banner.action_button)  # Reload, in a message that goes
+    hand.click(toast(document).buttons[0])  # Reload, in a message that goes
     # What lies beside the trace may be offered as soon as it is read again.
-    qtbot.waitUntil(lambda: not document.has_message or "beside" in text_of(document))
+    qtbot.waitUntil(lambda: "changed" not in text_of(document))
     wait_read(window)
     assert_keys_reach_the_view(window, hand, qtbot)
 

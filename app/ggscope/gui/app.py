@@ -323,7 +323,7 @@ class ExceptionHook:
     """Keeps the program running whatever a slot or an event handler raises.
 
     A fault inside a view puts an error panel in its place; any other shows in the
-    window's message bar. All are logged, those that repeat themselves once.
+    window's messages. All are logged, those that repeat themselves once.
     """
 
     def __init__(self, window: MainWindow) -> None:
@@ -347,7 +347,7 @@ class ExceptionHook:
         sys.last_type = sys.last_value = sys.last_traceback = None
         if report != self._last:  # what fails on every paint floods the log
             logger.error("not caught:\n%s", report)
-        is_shown = report == self._last and self._window.notice.isVisible()
+        is_shown = report == self._last and self._window.shows_crash
         self._last = report
         from ggscope.gui.panes.host import host_of
 

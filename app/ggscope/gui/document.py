@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from ggscope.analysis.sessions.concatenate import parsed_shift
 from ggscope.errors import TooLargeError
 from ggscope.gui.memory import MemoryReturner
+from ggscope.gui.messages import Action, Message, Messages
 from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 
 
 LOW_CONFIDENCE = "low_confidence"
+_PARTS, _OFFER, _GUESS = "parts", "offer", "guess"
+_BOOKMARKS, _PLACE = "bookmarks", "place"
+_READING, _CHANGED, _LIVE, _SILENT = "reading", "changed", "live", "silent"
+"""Keys of messages: what is no longer true is taken away."""
 MISFITS = ("part_does_not_fit", "sidecar_refused")
 _MAX_NAMED = 3
 _CARD_MS = 300
@@ -61,7 +66,6 @@ class DocumentParts(QObject):
         self._document = document
         self._is_folder = document.path.is_dir()
         self._offered: tuple[Path, ...] = ()
-        self._offer_text = ""
         document.loader.beside_found.connect(self._on_beside)
         document.loader.parts_changed.connect(self._on_parts_changed)
         document.loader.shift_changed.connect(self._on_shifted)
@@ -92,12 +96,12 @@ class DocumentParts(QObject):
         """Read further files into the session."""
         if paths:
             self.forget_offer()
-            self._document.hide_message()
+            self._document.messages.dismiss(_PARTS)
             self._document.loader.add([path.absolute() for path in paths])
 
     def remove(self, paths: Sequence[Path]) -> None:
         """Take files out of the session again."""
-        self._document.hide_message()
+        self._document.messages.dismiss(_PARTS)
         self._document.loader.remove(*paths)
 
     def _on_shifted(self, path: Path, by: str, before: str) -> None:
@@ -110,36 +114,39 @@ class DocumentParts(QObject):
         unit = "ns" if trace is None else trace.clock.unit
         told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
         undo = partial(self._document.loader.shift, path, before)
-        self._document.say(text.format(path.name, told), self.tr("Undo"), undo)
-
-    def offer(self) -> None:
-        """Offer the files that lie beside this one, unless something else is said."""
-        if self._offered and not self._document.has_message:
-            self._document.say(self._offer_text, self.tr("Add"), self._on_add)
+        self._document.messages.say(
+            text.format(path.name, told), Action(self.tr("Undo"), undo), key=_PARTS
+        )
 
     def forget_offer(self) -> None:
         """Offer nothing any more."""
         self._offered = ()
+        self._document.messages.dismiss(_OFFER)
+        self._document.status.set_related("", "")
 
     def _on_beside(self, bundle: "Bundle") -> None:
+        """Offer the files that lie beside this one, in the status bar for good."""
         members = bundle.members
         names = [self._relative(m.path) for m in members[:_MAX_NAMED]]
         if len(members) > _MAX_NAMED:
             names.append("…")
-        if len(members) == 1:
-            text = self.tr("A file beside it may belong to this trace: {0}.")
-            self._offer_text = text.format(names[0])
-        else:
-            text = self.tr("{0} files beside it may belong to this trace: {1}.")
-            self._offer_text = text.format(len(members), ", ".join(names))
+        short = self.tr("1 related file")
+        text = self.tr("Found a related file in this folder: {0}.").format(names[0])
+        if len(members) > 1:
+            short = self.tr("{0} related files").format(len(members))
+            text = self.tr("Found {0} related files in this folder: {1}.")
+            text = text.format(len(members), ", ".join(names)).replace("….", "…")
         self._offered = tuple(member.path for member in members)
-        self.offer()
+        self._document.status.set_related(short, text)
+        add = Action(self.tr("Add"), self.add_offered)
+        self._document.messages.say(text, add, key=_OFFER)
 
     def _relative(self, path: Path) -> str:
         is_near = path.parent == self._document.path.parent
         return path.name if is_near else f"{path.parent.name}/{path.name}"
 
-    def _on_add(self) -> None:
+    def add_offered(self) -> None:
+        """Read the files that were offered into the session."""
         self.add(self._offered)
 
     def _on_parts_changed(self, came: object) -> None:
@@ -149,20 +156,38 @@ class DocumentParts(QObject):
         trace = document.session.trace
         if trace is None or not isinstance(came, tuple) or not came:
             return
-        document.say(
-            self._words(trace, came), self.tr("Undo"), partial(self.remove, came)
+        undo = Action(self.tr("Undo"), partial(self.remove, came))
+        misfit = self._misfit(trace, came)
+        document.messages.say(
+            misfit or self._words(trace, came),
+            undo,
+            key=_PARTS,
+            level="caution" if misfit else "",
+            stays=bool(misfit),
         )
 
-    def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
+    def _misfit(self, trace: Trace, came: tuple[Path, ...]) -> str:
+        """Return why a file that was added does not belong here; "" = it does."""
+        names = self._names(trace, came)
+        return next(
+            (
+                warning.message
+                for warning in trace.warnings
+                if warning.code in MISFITS and warning.place in names
+            ),
+            "",
+        )
+
+    def _names(self, trace: Trace, came: tuple[Path, ...]) -> list[str]:
         wanted = {path.resolve() for path in came}
-        names = [
+        return [
             part.info.name
             for part in trace.parts
             if part.info.paths and part.info.paths[0].resolve() in wanted
         ]
-        for warning in trace.warnings:
-            if warning.code in MISFITS and warning.place in names:
-                return warning.message
+
+    def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
+        names = self._names(trace, came)
         fits = [
             f"{name}: {fit_words(join)}"
             for name in names
@@ -185,13 +210,12 @@ class DocumentBookmarks(QObject):
         super().__init__(document)
         self._document = document
         self._settings = settings
-        self._question = ""
         session = document.session
         self.keeper = BookmarkKeeper(session, document.loader, settings, is_watching)
         self.keeper.said.connect(self._on_said)
         self.keeper.place_asked.connect(self._on_place_asked)
         session.bookmarks_changed.connect(self._on_bookmarks_changed)
-        document.banner.close_button.clicked.connect(self._on_banner_closed)
+        document.messages.left.connect(self._on_left)
 
     def release(self) -> None:
         """Write what is not written yet."""
@@ -203,26 +227,25 @@ class DocumentBookmarks(QObject):
         drawer.set_tab_text("bookmarks", f"{text}  {n}" if n else text)
 
     def _on_said(self, text: str, action_text: str, action: object) -> None:
-        self._document.say(text, action_text, action)
+        """Say what became of the bookmarks; what can be done about it stays."""
+        actions = [Action(action_text, action)] if callable(action) else []
+        self._document.messages.say(
+            text, *actions, level="caution", key=_BOOKMARKS, stays=bool(actions)
+        )
 
     def _on_place_asked(self) -> None:
-        """Ask without a dialog, unless something else is being said."""
-        if self._document.has_message:
-            return
-        self._question = self.tr(
-            "Bookmarks are kept in your data folder and found again with this trace. "
-            "Closing this bar leaves it at that; Settings can change it."
-        )
-        self._document.say(
-            self._question, self.tr("Keep beside traces"), self._on_beside
+        """Say where bookmarks are kept, and offer the other place."""
+        self._document.messages.say(
+            self.tr("Bookmarks are saved in your profile. Settings can change it."),
+            Action(self.tr("Save next to traces instead"), self._on_beside),
+            key=_PLACE,
         )
 
     def _on_beside(self) -> None:
         self._settings.change("bookmarks", place="beside")
-        self._document.hide_message()
 
-    def _on_banner_closed(self) -> None:
-        if self._question and self._document.banner.text.text() == self._question:
+    def _on_left(self, message: Message, is_used: bool) -> None:
+        if message.key == _PLACE and not is_used:
             self._settings.change("bookmarks", place="data")
 
 
@@ -295,17 +318,18 @@ class Document(QWidget):
         self.loader.set_shifts(settings.shifts_of(path))
         self._memory = MemoryReturner(self.session.tasks, self)
         self.toolbar: Toolbar = Toolbar(self.session, open_files, self)
-        self.banner = Banner(self)
+        self.part_bar = Banner(self)
         self.alarm = Banner(self)
         self._is_alarm_closed = False
         self.workspace = Workspace(self.session, settings, theme, self)
         self._problem_page: ProblemPage | None = None
         self._too_large_page: TooLargePage | None = None
         self.status = StatusStrip(self.session, self)
+        self.messages = Messages(self, self.status)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.workspace)
         self._popup: FilterPopup | None = None
-        self._banner_box = _boxed(self.banner, self)
+        self._part_box = _boxed(self.part_bar, self)
         self._alarm_box = _boxed(self.alarm, self)
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
@@ -318,7 +342,7 @@ class Document(QWidget):
             strip.save_requested.connect(self.save_recording)
             box.addWidget(strip)
         box.addWidget(self._alarm_box)
-        box.addWidget(self._banner_box)
+        box.addWidget(self._part_box)
         self.run = run
         self.program: ProgramPane | None = None
         box.addWidget(self._stack if run is None else self._with_program(run), 1)
@@ -499,22 +523,6 @@ class Document(QWidget):
         elif page is not None:
             page.setFocus()
 
-    @property
-    def has_message(self) -> bool:
-        """Whether a message is shown above the panes."""
-        return not self._banner_box.isHidden() and not self.banner.isHidden()
-
-    def say(self, text: str, action_text: str = "", action: object = None) -> None:
-        """Show a quiet message above the panes."""
-        self._guessed = ""
-        self._banner_box.show()
-        self.banner.say(text, action_text, action)
-
-    def hide_message(self) -> None:
-        """Take the message away."""
-        self.banner.hide()
-        self._banner_box.hide()
-
     # -- reactions ---------------------------------------------------------
 
     def _connect(self) -> None:
@@ -523,10 +531,12 @@ class Document(QWidget):
         self.toolbar.show_details(self.workspace.shows_details)
         self.workspace.details_changed.connect(self.toolbar.show_details)
         self.toolbar.search.left.connect(self.focus_views)
-        self.banner.close_button.clicked.connect(self._on_banner_closed)
+        self.part_bar.close_button.clicked.connect(self._part_box.hide)
+        self.messages.left.connect(self._on_message_left)
         self.alarm.close_button.clicked.connect(self._on_alarm_closed)
         self.status.ops_clicked.connect(self.ops_requested)
         self.status.problems_clicked.connect(self._on_problems_clicked)
+        self.status.related_clicked.connect(self._on_related_clicked)
         self.status.renderer_clicked.connect(self.renderer_requested)
         self.loader.state_changed.connect(self._on_load_state)
         self.loader.shown.connect(self.shown)
@@ -569,7 +579,11 @@ class Document(QWidget):
             words = self.tr("There is nothing to reload as long as this tab follows.")
             self.session.noted.emit(words)
         elif self.live is not None:
-            self.hide_message()
+            self._follow_again()
+
+    def _follow_again(self) -> None:
+        if self.live is not None:
+            self.messages.dismiss(_LIVE)
             self.live.start()
 
     def _on_silent(self) -> None:
@@ -594,13 +608,15 @@ class Document(QWidget):
                 "tracer out; what it says below may tell."
             )
         )
-        self.say(" ".join(told), self.tr("Stop program"), run.stop)
+        stop = Action(self.tr("Stop program"), run.stop)
+        self.messages.say(" ".join(told), stop, key=_SILENT, stays=True)
 
     def _on_run_ended(self) -> None:
         """Let following end with the program, and show a run that was too short."""
         run, live = self.run, self.live
         if run is None or live is None:
             return
+        self.messages.dismiss(_SILENT)
         if live.is_on and not live.meters.heard.records:
             live.finish()
             if run.has_recording:
@@ -609,7 +625,7 @@ class Document(QWidget):
             text = f"{run.name} {run.state()}."
             if run.all_said():
                 text += self.tr(" What it said is below.")
-            self.say(text)
+            self.messages.say(text, level="caution", key=_LIVE, stays=True)
 
     def _on_live_ended(self) -> None:
         """Say why a program is not followed any more, unless it just ended."""
@@ -626,18 +642,23 @@ class Document(QWidget):
         if told:
             from ggscope.gui.live import sentence
 
-            self.say(sentence(told), self.tr("Follow again"), self.live.start)
+            again = Action(self.tr("Follow again"), self._follow_again)
+            self.messages.say(
+                sentence(told), again, level="caution", key=_LIVE, stays=True
+            )
 
     def _on_problems_clicked(self) -> None:
         self.workspace.show_drawer("problems")
 
-    def _on_banner_closed(self) -> None:
-        self._banner_box.hide()
-        if self._guessed:
+    def _on_related_clicked(self) -> None:
+        self.parts.add_offered()
+
+    def _on_message_left(self, message: Message, is_used: bool) -> None:
+        """Do not tell again how a format is detected that a person has accepted."""
+        if message.key == _GUESS and self._guessed and not is_used:
             trusted = {*self._settings.files.trusted, self._guessed}
             self._settings.change("files", trusted=tuple(sorted(trusted)))
             self._guessed = ""
-        self.parts.offer()
 
     def _on_alarm_closed(self) -> None:
         self._is_alarm_closed = True
@@ -685,17 +706,21 @@ class Document(QWidget):
         else:
             self._take_card()
         self._show_page(self._page_for(state))
+        reload = Action(self.tr("Reload"), self._on_reload)
         if state is LoadState.LOADING:
             self.parts.forget_offer()
-            self.hide_message()
+            self.messages.dismiss(_READING, _CHANGED, _GUESS)
         elif state is LoadState.STOPPED:
-            self.say(self._stopped_text(), self.tr("Reload"), self._on_reload)
+            self.messages.say(self._stopped_text(), reload, key=_READING, stays=True)
         elif state is LoadState.FAILED and self.session.trace is not None:
             failure = self.loader.failure
             if failure is not None:  # what was readable stays on the screen
-                self.say(failure.message, self.tr("Reload"), self._on_reload)
-        elif state is LoadState.READY:
-            self._say_if_part()
+                self.messages.say(
+                    failure.message, reload, level="error", key=_READING, stays=True
+                )
+        if state in (LoadState.LOADING, LoadState.READY):
+            self._show_part()
+        if state is LoadState.READY:
             self._say_if_guessed()
             self.ready.emit()
         self.status.set_part(self.part)
@@ -729,12 +754,19 @@ class Document(QWidget):
         notes = () if trace is None else trace.warnings
         return next((w.message for w in notes if w.code == "reading_stopped"), "")
 
-    def _say_if_part(self) -> None:
-        """Say which part is shown, and offer the whole."""
-        if self.part:
-            text = self.part[:1].upper() + self.part[1:]
-            self.say(
-                self.tr("{0}: the rest has not been read.").format(text),
+    def _show_part(self) -> None:
+        """Say above the panes which part is shown, and offer the whole.
+
+        Before the first picture: what comes later would push that down.
+        """
+        part, options = self.part, self.loader.options
+        if options and self.loader.state is LoadState.LOADING:
+            part = part_text(options, self.loader.n_records)
+        self._part_box.setVisible(bool(part))
+        if part:
+            text = self.tr("{0}: the rest has not been read.")
+            self.part_bar.say(
+                text.format(part[:1].upper() + part[1:]),
                 self.tr("Read all"),
                 self._on_read_all,
             )
@@ -746,18 +778,24 @@ class Document(QWidget):
         self.loader.open(self.loader.reader_id, kept)
 
     def _say_if_guessed(self) -> None:
-        """Offer another reader, until the person has closed that once per format."""
+        """Offer another reader, once per format; not for the samples."""
+        from ggscope.gui.pages.start import samples
+
         trace = self.session.trace
         if trace is None or trace.info.reader_id in self._settings.files.trusted:
             return
+        if self.path in samples():
+            return
         for warning in trace.warnings:
             if warning.code == LOW_CONFIDENCE:
-                self.say(
-                    warning.message,
-                    self.tr("Open with another reader"),
-                    self._on_other_reader,
-                )
                 self._guessed = trace.info.reader_id
+                other = self.tr("Open with another reader")
+                text = self.tr("Detected as {0}: the file has no signature.")
+                self.messages.say(
+                    text.format(trace.info.format),
+                    Action(other, self._on_other_reader),
+                    key=_GUESS,
+                )
 
     def _on_other_reader(self) -> None:
         from ggscope.gui.dialogs.dialogs import choose_reader
@@ -768,13 +806,11 @@ class Document(QWidget):
 
     def _on_file_changed(self, is_stale: bool) -> None:
         if is_stale:
-            self.say(
-                self.tr("The file changed on disk."),
-                self.tr("Reload (F5)"),
-                self._on_reload,
-            )
+            reload = Action(self.tr("Reload (F5)"), self._on_reload)
+            text = self.tr("The file changed on disk.")
+            self.messages.say(text, reload, key=_CHANGED, stays=True)
         else:
-            self.hide_message()
+            self.messages.dismiss(_CHANGED)
 
     def _on_task_changed(self, state: TaskState) -> None:
         if self.card is not None and state.key == "load" and state.is_running:
@@ -786,6 +822,7 @@ class Document(QWidget):
         trace = self.session.trace
         if trace is None:
             return
+        self.messages.dismiss(_SILENT)
         if self.live is not None and self._stack.currentWidget() is not self.workspace:
             self._show_page(self.workspace)
             self.shown.emit()

@@ -35,11 +35,12 @@ from ggscope.gui.drops import Drops, accept_copy, dropped_paths
 from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
+from ggscope.gui.messages import Action, Message, MessageLog, Messages
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.startup import finish_x11, forget_tokens, set_wayland_token
 from ggscope.gui.tabs import TabRow
 from ggscope.gui.theme import ThemeManager
-from ggscope.gui.widgets import CHANGES_NOTHING, Banner
+from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
 from ggscope.text import one_line
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from ggscope.session.session import Session
 
 logger = logging.getLogger(__name__)
+_CRASH = "crash"
 
 
 @guarded
@@ -79,6 +81,7 @@ class MainWindow(QMainWindow):
         self._watched: Session | None = None
         self._palette: Palette | None = None
         self._drops = Drops(self)
+        self.log = MessageLog(self)
         self._was_maximised = False
         self._letters: list[Letter] = []
         self._is_starting = False
@@ -249,7 +252,10 @@ class MainWindow(QMainWindow):
         )
         if document.live is not None:
             document.live.mode_changed.connect(self._on_state_changed)
-        document.problem_reported.connect(self.report)
+        document.problem_reported.connect(document.messages.fail)
+        document.messages.said.connect(self._on_document_said)
+        document.session.said.connect(self._on_noted)
+        document.session.noted.connect(self._on_noted)
         document.title_changed.connect(self._on_title_changed)
         document.ops_requested.connect(self._on_ops_requested)
         document.renderer_requested.connect(self._on_renderer_requested)
@@ -439,21 +445,41 @@ class MainWindow(QMainWindow):
 
     # -- messages ----------------------------------------------------------
 
+    @property
+    def messages(self) -> Messages:
+        """The messages of the tab in front, or of the start page."""
+        document = self.document
+        return self._messages if document is None else document.messages
+
     def report(self, text: str) -> None:
-        """Show a failure in a bar that blocks nothing."""
-        logger.info("%s", text)  # stderr is for what nobody would see
-        self.notice.say(text, self.tr("Copy"), self._copy_notice, level="error")
+        """Show a failure over the page in front; it blocks nothing."""
+        self.messages.fail(text)
 
     def report_crash(self, text: str, report: str) -> None:
-        """Show a fault of the program in the same bar; Copy takes the report."""
-        self._notice_report = report
-        self.notice.say(text, self.tr("Copy report"), self._copy_report, level="error")
+        """Show a fault of the program in the same way; Copy takes the report."""
+        copy = Action(self.tr("Copy report"), partial(copy_text, report))
+        self.messages.say(text, copy, level="error", key=_CRASH, stays=True)
 
-    def _copy_notice(self) -> None:
-        copy_text(self.notice.text.text())
+    @property
+    def shows_crash(self) -> bool:
+        """Whether a fault of the program is told now."""
+        return self.messages.with_key(_CRASH) is not None
 
-    def _copy_report(self) -> None:
-        copy_text(self._notice_report)
+    def _on_said(self, message: Message) -> None:
+        self.log.add("", message.text)
+
+    def _on_document_said(self, message: Message) -> None:
+        self._log_of(self.sender(), message.text)
+
+    def _on_noted(self, text: str) -> None:
+        self._log_of(self.sender(), text)
+
+    def _log_of(self, sender: QObject | None, text: str) -> None:
+        """Remember what was said in a tab."""
+        of = next(
+            (d for d in self._documents if sender in (d.messages, d.session)), None
+        )
+        self.log.add("" if of is None else of.title, text)
 
     # -- commands ----------------------------------------------------------
 
@@ -556,8 +582,6 @@ class MainWindow(QMainWindow):
         self._tab_row.moved.connect(self._on_tab_moved)
         self._tab_row.close_requested.connect(self._on_tab_closed)
         self._tab_row.plus_clicked.connect(self.open_dialog)
-        self.notice = Banner(desk)
-        self._notice_report = ""
         self.start_page = StartPage(self.settings, desk)
         self.start_page.open_requested.connect(self.open_dialog)
         self.start_page.record_requested.connect(self._on_record_requested)
@@ -571,10 +595,11 @@ class MainWindow(QMainWindow):
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(0)
         box.addWidget(self._tab_row)
-        box.addWidget(self.notice)
         box.addWidget(self._stack, 1)
         self.setCentralWidget(desk)
         self._closed = ClosedReturner(self)
+        self._messages = Messages(self._stack)
+        self._messages.said.connect(self._on_said)
 
     # -- reactions ---------------------------------------------------------
 

@@ -32,6 +32,7 @@ class StatusStrip(QFrame):
 
     ops_clicked = Signal()
     problems_clicked = Signal()
+    related_clicked = Signal()
     renderer_clicked = Signal()
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
@@ -46,6 +47,8 @@ class StatusStrip(QFrame):
         self.ops = self._button(self._ops_tip, self.ops_clicked)
         self._problems_tip = self.tr("Show the Problems tab")
         self.problems = self._button(self._problems_tip, self.problems_clicked)
+        self.related = self._button("", self.related_clicked)
+        self.related.hide()
         self.memory = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         set_tip(self.memory, self.tr("Memory that the program uses"))
         self.renderer = self._button(
@@ -69,6 +72,7 @@ class StatusStrip(QFrame):
         row.addWidget(self.range, 3)
         row.addWidget(self.ops)
         row.addWidget(self.problems)
+        row.addWidget(self.related)
         row.addStretch(1)
         row.addWidget(self.memory)
         row.addWidget(self.renderer)
@@ -91,6 +95,15 @@ class StatusStrip(QFrame):
         """Name what draws the timeline."""
         self.renderer.setText(text)
         self.renderer.setVisible(bool(text))
+
+    def set_related(self, text: str, tip: str) -> None:
+        """Offer files that lie beside this one; "" = there are none to add."""
+        self.related.setText(text)
+        self.related.setAccessibleName(text)
+        self.related.setAccessibleDescription(tip)
+        add = self.tr("Click to add them to the session")
+        set_tip(self.related, f"{tip}\n{add}" if tip else "")
+        self.related.setVisible(bool(text))
 
     def say(self, text: str) -> None:
         """Say what a command did, for a few seconds."""

@@ -291,6 +291,10 @@ QLabel a { color: $accent; }
 #banner { background: $raised; border-radius: 6px; }
 #banner[level="caution"] { background: $caution_tint; }
 #banner[level="error"] { background: $error_tint; }
+#toast { background: $raised; border: 1px solid $handle; border-left: 3px solid $accent;
+  border-radius: 6px; }
+#toast[level="caution"] { border-left-color: $caution; }
+#toast[level="error"] { border-left-color: $error; }
 """
 
 

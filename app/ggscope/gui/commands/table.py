@@ -488,6 +488,7 @@ _HELP = _menu(
     Command("help.demo", "Live demo…", "", NOTHING, lambda w: w.dialogs.start_demo()),
     Command("help.keys", "Keys", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
     Command("help.readers", "Readers", "", NOTHING, lambda w: w.dialogs.show_readers()),
+    Command("help.messages", "Messages…", "", NOTHING, lambda w: w.dialogs.show_messages()),
     Command("help.report", "Copy system report", "", NOTHING, lambda w: w.dialogs.copy_system_report()),
     _LINE,
     Command("help.about", "About ggscope", "", NOTHING, lambda w: w.dialogs.show_about()),

@@ -26,6 +26,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.text import one_line
 from ggscope.views.base.cells import CopyForm, TableFile
 from ggscope.views.base.plain import set_tip, set_title
 from ggscope.views.base.widgets import tr
@@ -36,6 +37,12 @@ from ggscope.writing import write_file
 
 _WIDTH = 520
 _POLL_S = 0.1
+
+
+def saved_words(path: Path, what: str = "") -> str:
+    """Return "Saved x.csv: 153 rows."; `what` : "" = nothing but the name."""
+    name = one_line(path.name)
+    return f"{tr('Saved')} {name}: {what}." if what else f"{tr('Saved')} {name}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +76,7 @@ class DataRequest:
         write_file(self.path, told())
         n, n_all = forms.n_spans(events, self.form), len(self.trace.spans)
         of = f" of {format_count(n_all)}" if n < n_all else ""
-        said = f"{format_count(n)}{of} spans written to {self.path}."
+        said = saved_words(self.path, f"{format_count(n)}{of} spans")
         return " ".join((said, *forms.losses(events, self.form)))
 
 
@@ -95,13 +102,12 @@ class TableRequest:
         _, form = TABLE_FORMS[self.path.suffix.lower()]
         write_file(self.path, table.text(form, context).encode())
         if table.n < table.n_wanted:
-            said = tr("{0} of {1} rows written to {2}.").format(
-                format_count(table.n), format_count(table.n_wanted), self.path
+            rows = tr("{0} of {1} rows").format(
+                format_count(table.n), format_count(table.n_wanted)
             )
-            return f"{said} {table.rest}"
+            return f"{saved_words(self.path, rows)} {table.rest}"
         rows = tr("1 row") if table.n == 1 else tr("{0} rows")
-        words = tr("{0} written to {1}.")
-        return words.format(rows.format(format_count(table.n)), self.path)
+        return saved_words(self.path, rows.format(format_count(table.n)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +156,7 @@ class ReportRequest:
         if child.returncode:
             last = said.strip().rpartition("\n")[2].removeprefix("ggscope: ")
             raise ExportError(last or f"ggscope report ended with {child.returncode}.")
-        return f"{self.target} written."
+        return saved_words(self.target)
 
 
 class DataDialog(QDialog):

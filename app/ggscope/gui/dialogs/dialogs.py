@@ -40,6 +40,7 @@ import ggscope
 from ggscope import assets
 from ggscope.assets import PACKAGES
 from ggscope.gui.dialogs.find import FindLine
+from ggscope.gui.messages import LogEntry
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE
@@ -430,6 +431,19 @@ def _table(
         Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
     )
     return table
+
+
+def messages_dialog(entries: Sequence[LogEntry], parent: QWidget | None) -> QDialog:
+    """Return a dialog that lists messages, the newest first."""
+    dialog = _dialog(tr("Messages"), parent, 820, 420)
+    rows = [(f"{e.time:%H:%M:%S}", e.origin, e.text) for e in reversed(entries)]
+    if not rows:
+        _box(dialog).addWidget(label(tr("No messages yet."), dialog, "dim"), 1)
+    else:
+        heads = (tr("Time"), tr("Tab"), tr("Message"))
+        _box(dialog).addWidget(_table(dialog, heads, rows), 1)
+    _add_close(dialog)
+    return dialog
 
 
 def text_dialog(

@@ -623,7 +623,7 @@ class FigureDialog(QDialog):
 
     def say_written(self, path: Path) -> None:
         """Tell that the file is there."""
-        self._say(self.tr("{0} written.").format(path), "good")
+        self._say(self.tr("Saved {0}").format(path), "good")
 
     def say_failed(self, message: str) -> None:
         """Tell why the file is not there."""

@@ -234,13 +234,13 @@ class WindowDialogs(QObject):
         def on_done(text: str) -> None:
             if shiboken6.isValid(dialog):
                 dialog.say_written(Path(text))
-            self._on_exported(text)
+            document.messages.say_saved(Path(text))
 
         def on_failed(message: str) -> None:
             if shiboken6.isValid(dialog):
                 dialog.say_failed(message)
             else:
-                self._window.report(message)
+                document.messages.fail(message)
 
         write_figure(document.session, figure, path, on_done, on_failed, look)
 
@@ -282,12 +282,12 @@ class WindowDialogs(QObject):
             return
 
         def on_done(words: str) -> None:
-            self._window.notice.say(words)
+            document.messages.say_saved(path, words)
             if shiboken6.isValid(dialog):
                 dialog.say(words, "good")
 
         def on_error(failure: TaskFailure) -> None:
-            self._window.report(failure.message)
+            document.messages.fail(failure.message)
             if shiboken6.isValid(dialog):
                 dialog.say(failure.message, "error")
 
@@ -308,10 +308,10 @@ class WindowDialogs(QObject):
         if table is None:
             table = next((t for s in window.copying() if (t := s.table_file())), None)
         if table is None:
-            window.report(self.tr("No table is in use: click into one, then save it."))
+            document.messages.say(self.tr("Click into a table first, then save it."))
             return
         if not table.n:
-            window.report(self.tr("This table is empty: there is nothing to save."))
+            document.messages.say(self.tr("This table is empty: nothing to save."))
             return
         meant = self._rows_meant(table)
         if meant is None:
@@ -334,8 +334,8 @@ class WindowDialogs(QObject):
         document.session.tasks.run(
             "save-table",
             TableRequest(table, path),
-            window.notice.say,
-            on_error=lambda failure: window.report(failure.message),
+            partial(document.messages.say_saved, path),
+            on_error=lambda failure: document.messages.fail(failure.message),
             title=self.tr("Writing {0}").format(path.name),
         )
 
@@ -360,7 +360,7 @@ class WindowDialogs(QObject):
         if document is None or trace is None:
             return
         if document.live is not None and document.live.is_on:
-            self._window.report(
+            document.messages.say(
                 self.tr("A report is made of a file: save the recording first.")
             )
             return
@@ -381,8 +381,8 @@ class WindowDialogs(QObject):
             ReportRequest(
                 document.parts.opened_as, target, loader.reader_id, loader.options
             ),
-            self._window.notice.say,
-            on_error=lambda failure: self._window.report(failure.message),
+            partial(document.messages.say_saved, target),
+            on_error=lambda failure: document.messages.fail(failure.message),
             title=self.tr("Writing {0}").format(target.name),
         )
 
@@ -395,13 +395,17 @@ class WindowDialogs(QObject):
         path, name, look = self._last_export
         figure = self._figure_of(document, name)
         if figure is None:
-            self._window.report(
+            document.messages.say(
                 self.tr("{0}: this view has nothing to draw.").format(name)
             )
         else:
-            report = self._window.report
             write_figure(
-                document.session, figure, path, self._on_exported, report, look
+                document.session,
+                figure,
+                path,
+                lambda text: document.messages.say_saved(Path(text)),
+                document.messages.fail,
+                look,
             )
 
     def _timeline_figure(self, document: Document) -> "Figure | None":
@@ -434,20 +438,17 @@ class WindowDialogs(QObject):
         document.session.tasks.run(
             "copy-picture",
             PictureRequest(figure),
-            self._on_picture,
-            on_error=self._on_failed,
+            partial(self._on_picture, document),
+            on_error=lambda failure: document.messages.fail(failure.message),
             even_if_held=True,  # a person asked for just what is shown
             title=self.tr("Drawing the picture"),
         )
 
-    def _on_picture(self, image: QImage) -> None:
+    def _on_picture(self, document: Document, image: QImage) -> None:
         copy_image(image)
         size = f"{image.width():,} × {image.height():,}"
         text = self.tr("The picture is on the clipboard, {0} pixels.")
-        self._window.notice.say(text.format(size))
-
-    def _on_failed(self, failure: TaskFailure) -> None:
-        self._window.report(failure.message)
+        document.messages.say(text.format(size))
 
     def show_palette(self) -> None:
         """Open the command palette."""
@@ -590,7 +591,14 @@ class WindowDialogs(QObject):
         if self._window.document is not None:
             text += f"\nRenderer: {self._window.document.status.renderer.text()}"
         copy_text(text)
-        self._window.notice.say(self.tr("The system report is on the clipboard."))
+        self._window.messages.say(self.tr("The system report is on the clipboard."))
+
+    def show_messages(self) -> None:
+        """List what was said, in all tabs."""
+        from ggscope.gui.dialogs.dialogs import messages_dialog
+
+        entries = self._window.log.entries
+        self._show("messages", lambda: messages_dialog(entries, self._window))
 
     def name_bookmark(self) -> None:
         """Ask for a name and keep a bookmark of the selection."""
@@ -621,6 +629,3 @@ class WindowDialogs(QObject):
             self._window.document.toolbar.search.edit.setText(name)
             self._window.document.session.search(name)
             self._window.document.session.step_hit(1)
-
-    def _on_exported(self, path: str) -> None:
-        self._window.notice.say(self.tr("{0} written.").format(path))
