@@ -38,7 +38,7 @@ STEPS = 300
 SAMPLES = ROOT / "resources" / "samples"
 SEEDS = [int(s) for s in os.environ.get("MONKEY_SEEDS", "1 2 3").split()]
 MAX_TABS = 6
-LEAVES = {"file.quit", "file.open", "file.export", "file.export_again"}
+LEAVES = {"tab.show_file", "file.quit", "file.open", "file.export", "file.export_again"}
 """Commands that end the test, or ask for a file in a dialog of the system."""
 TEXTS = (
     "", "t", "/attn.*/", "/(/", "blk.0", "layer=0-3", "layer=", "dur>1us", "dur>>",

@@ -23,9 +23,11 @@ from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
+from ggscope.gui.tabs import TabName
 from ggscope.gui.toolbar import Toolbar
 from ggscope.gui.widgets import Banner, GripSplitter
 from ggscope.model.trace import INVALID_CODE, RANGE_CODES, VERSION_CODES, Trace
+from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
 from ggscope.session.bookmarks.bookmarks import Bookmarks
 from ggscope.session.bookmarks.keeper import BookmarkKeeper
@@ -75,7 +77,8 @@ class DocumentParts(QObject):
     def title(self) -> str:
         """What was opened and how many files there are beside it; "" for one file.
 
-        Of several files it is named after the trace, a folder after itself.
+        Of several files it is named after the trace, a folder after itself. The sidecar
+        of a recording belongs to it and is not counted.
         """
         trace = self._document.session.trace
         if trace is None or not trace.parts:
@@ -84,8 +87,13 @@ class DocumentParts(QObject):
             name, n_more = self._document.path.name, len(self._document.loader.more)
         else:
             name = Path(trace.parts[0].info.name).name
-            n_more = len(trace.parts) - 1
+            n_more = sum(p.role != "recording" for p in trace.parts[1:])
         return f"{name} +{n_more}" if n_more else name
+
+    @property
+    def tip(self) -> str:
+        """Paths of all files, one per line."""
+        return "\n".join(map(str, self.opened_as))
 
     @property
     def opened_as(self) -> tuple[Path, ...]:
@@ -300,6 +308,7 @@ class Document(QWidget):
         self._settings = settings
         self._lanes_reader = ""
         self._guessed = ""
+        self._wanted_range: TimeRange | None = None
         # What is followed is no file that could be read again.
         self.session = Session(path if live is None else None, self)
         self.live: Follower | None = None
@@ -391,6 +400,30 @@ class Document(QWidget):
         return f"{name} ({part})" if part else name
 
     @property
+    def tab_name(self) -> TabName:
+        """Title of the tab, with what tells it from others of the same title."""
+        if self.live is None:
+            return TabName(self.title, self.path.parts[:-1])
+        pid = "" if self.run is None else str(self.run.pid)
+        sign = pid and self.tr("process {0}").format(pid)
+        return TabName(self.title, (), sign or self.live.wanted or "")
+
+    @property
+    def tip(self) -> str:
+        """What the tab is, in full: paths, or the command of the program."""
+        if self.live is None:
+            return self.parts.tip
+        return self.live.wanted or "" if self.run is None else self.run.shown_command
+
+    @property
+    def saved_files(self) -> tuple[Path, ...]:
+        """Files from which the tab can be opened again; none of what only ran."""
+        if self.live is None:
+            return self.parts.opened_as
+        output = "" if self.run is None else self.run.output
+        return (Path(output),) if output and Path(output).exists() else ()
+
+    @property
     def part(self) -> str:
         """Which part of the file is shown, in words; "" = all of it."""
         if self.loader.state is LoadState.STOPPED:
@@ -443,6 +476,16 @@ class Document(QWidget):
             self._show_page(self.waiting_page)
             return
         self.loader.open(reader_id, options, is_forced=is_forced, shifts=shifts)
+
+    def show_when_read(self, time: TimeRange) -> None:
+        """Show a range once the file is read, unless the person has gone elsewhere."""
+        self._wanted_range = time
+
+    def _show_wanted_range(self) -> None:
+        wanted, self._wanted_range = self._wanted_range, None
+        trace, session = self.session.trace, self.session
+        if wanted and trace is not None and session.visible_range == trace.extent:
+            session.set_visible(wanted)
 
     @property
     def waiting_page(self) -> "WaitingPage":
@@ -722,6 +765,7 @@ class Document(QWidget):
             self._show_part()
         if state is LoadState.READY:
             self._say_if_guessed()
+            self._show_wanted_range()
             self.ready.emit()
         self.status.set_part(self.part)
         self.title_changed.emit()

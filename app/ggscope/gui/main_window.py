@@ -5,11 +5,12 @@ The row of tabs: one per open trace, and a + at the end.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
+from PySide6.QtCore import QByteArray, QEvent, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -22,6 +23,7 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QLineEdit,
     QMainWindow,
+    QMenu,
     QPlainTextEdit,
     QStackedWidget,
     QVBoxLayout,
@@ -36,15 +38,17 @@ from ggscope.gui.hand_over import Letter, OpenOptions
 from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
 from ggscope.gui.messages import Action, Message, MessageLog, Messages
+from ggscope.gui.open_file import show_in_folder
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.startup import finish_x11, forget_tokens, set_wayland_token
-from ggscope.gui.tabs import TabRow
+from ggscope.gui.tabs import TabRow, distinct_titles
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.widgets import CHANGES_NOTHING
+from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
 from ggscope.text import one_line
-from ggscope.views.base.plain import copy_text, set_title
+from ggscope.views.base.plain import add_action, copy_text, set_title
 from ggscope.views.base.view import Connection, Copies, View, copying, guarded, later
 
 if TYPE_CHECKING:
@@ -57,6 +61,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _CRASH = "crash"
+_MAX_CLOSED = 20
+"""So many closed tabs can be opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ClosedTab:
+    """A tab that was closed: what opens it again, and what it showed."""
+
+    files: tuple[Path, ...]
+    position: int
+    options: OpenOptions
+    shown: TimeRange
 
 
 @guarded
@@ -81,6 +97,7 @@ class MainWindow(QMainWindow):
         self._watched: Session | None = None
         self._palette: Palette | None = None
         self._drops = Drops(self)
+        self._closed_tabs: list[_ClosedTab] = []
         self.log = MessageLog(self)
         self._was_maximised = False
         self._letters: list[Letter] = []
@@ -236,6 +253,7 @@ class MainWindow(QMainWindow):
         others: tuple[Path, ...],
         live: str | None = None,
         run: "Run | None" = None,
+        position: int | None = None,
     ) -> "Document":
         from ggscope.gui.document import Document
 
@@ -273,10 +291,12 @@ class MainWindow(QMainWindow):
             is_forced=options.is_forced,
             shifts=options.shifts,
         )
-        self._documents.append(document)
+        at = len(self._documents) if position is None else position
+        self._documents.insert(at, document)
         self._had_tabs = True
         self._stack.addWidget(document)
-        self._tab_row.add(document.title, str(full))
+        self._tab_row.add(document.title, at)
+        self._name_tabs()
         self._bring_to_front(document)
         return document
 
@@ -348,8 +368,10 @@ class MainWindow(QMainWindow):
         if document not in self._documents:
             return
         position = self._documents.index(document)
+        self._remember_closed(document, position)
         self._documents.remove(document)
         self._tab_row.remove(position)
+        self._name_tabs()
         self._stack.removeWidget(document)
         document.release()
         document.deleteLater()
@@ -360,6 +382,64 @@ class MainWindow(QMainWindow):
         """Close the tab in front."""
         if self.document is not None:
             self.close_document(self.document)
+
+    def close_others(self, kept: "Document | None" = None) -> None:
+        """Close all tabs but one; None = but that in front."""
+        kept = kept or self.document
+        for document in self.documents:
+            if document is not kept:
+                self.close_document(document)
+
+    def close_right(self, of: "Document | None" = None) -> None:
+        """Close the tabs to the right of one; None = of that in front."""
+        of = of or self.document
+        if of is not None:
+            for document in self._documents[self._documents.index(of) + 1 :]:
+                self.close_document(document)
+
+    def copy_path(self, document: "Document | None" = None) -> None:
+        """Copy the paths of a tab's files; None = of the tab in front."""
+        document = document or self.document
+        if document is not None:
+            copy_text("\n".join(map(str, document.saved_files)))
+
+    def show_file(self, document: "Document | None" = None) -> None:
+        """Show a tab's file in the file manager; None = that of the tab in front."""
+        document = document or self.document
+        if document is not None and document.saved_files:
+            show_in_folder(document.saved_files[0], self)
+
+    def _remember_closed(self, document: "Document", position: int) -> None:
+        if not document.saved_files or document.run is not None:
+            return
+        loader = document.loader
+        options = OpenOptions(
+            loader.reader_id,
+            tuple(loader.options.items()),
+            is_forced=bool(loader.options),  # it was asked about once
+        )
+        shown = document.session.visible_range
+        closed = _ClosedTab(document.saved_files, position, options, shown)
+        self._closed_tabs.append(closed)
+        del self._closed_tabs[:-_MAX_CLOSED]
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether a tab was closed that can be opened again."""
+        return bool(self._closed_tabs)
+
+    def reopen_tab(self) -> None:
+        """Open the tab again that was closed last, in its place and at its range."""
+        if not self._closed_tabs:
+            return
+        closed = self._closed_tabs.pop()
+        position = min(closed.position, len(self._documents))
+        first, *more = closed.files
+        document = self._add_document(
+            first, closed.options, tuple(more), position=position
+        )
+        document.show_when_read(closed.shown)
+        self.actions_.refresh()
 
     def step_tab(self, by: int) -> None:
         """Go to the next or previous tab, round and round."""
@@ -582,6 +662,7 @@ class MainWindow(QMainWindow):
         self._tab_row.moved.connect(self._on_tab_moved)
         self._tab_row.close_requested.connect(self._on_tab_closed)
         self._tab_row.plus_clicked.connect(self.open_dialog)
+        self._tab_row.menu_requested.connect(self._on_tab_menu)
         self.start_page = StartPage(self.settings, desk)
         self.start_page.open_requested.connect(self.open_dialog)
         self.start_page.record_requested.connect(self._on_record_requested)
@@ -614,6 +695,28 @@ class MainWindow(QMainWindow):
         if 0 <= position < len(self._documents):
             self.close_document(self._documents[position])
 
+    def _on_tab_menu(self, position: int, at: QPoint) -> None:
+        """Show the menu of a tab, which need not be the one in front."""
+        document = self._documents[position]
+        n, has_files = len(self._documents), bool(document.saved_files)
+        is_last = position == n - 1
+        menu = QMenu(self)
+        close = partial(self.close_document, document)
+        add_action(menu, self.tr("Close"), close)
+        others = partial(self.close_others, document)
+        add_action(menu, self.tr("Close others"), others, enabled=n > 1)
+        right = partial(self.close_right, document)
+        add_action(menu, self.tr("Close to the right"), right, enabled=not is_last)
+        menu.addSeparator()
+        copy = partial(self.copy_path, document)
+        add_action(menu, self.tr("Copy path"), copy, enabled=has_files)
+        show = partial(self.show_file, document)
+        add_action(menu, self.tr("Show in folder"), show, enabled=has_files)
+        menu.addSeparator()
+        menu.addAction(self.actions_["file.reopen"])
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(at)
+
     def _on_ops_requested(self) -> None:
         self.dialogs.show_op_tables()
 
@@ -629,13 +732,15 @@ class MainWindow(QMainWindow):
             self.close_document(document)
 
     def _on_title_changed(self) -> None:
-        document = self._tab(self.sender())
-        if document is not None:
-            position = self._documents.index(document)
-            self._tab_row.set_title(position, document.title)
-        if document is self.document:
-            self._show_title()
+        self._name_tabs()
         self.actions_.refresh()
+
+    def _name_tabs(self) -> None:
+        """Name all tabs, so that no two are called alike, and the window."""
+        names = distinct_titles([document.tab_name for document in self._documents])
+        for position, document in enumerate(self._documents):
+            self._tab_row.set_title(position, names[position], document.tip)
+        self._show_title()
 
     def _on_shown(self) -> None:
         document = self._tab(self.sender())
@@ -774,9 +879,11 @@ class MainWindow(QMainWindow):
     def _show_title(self) -> None:
         """Name the tab in front in the window's title."""
         document = self.document
-        set_title(
-            self, "ggscope" if document is None else f"{document.title} — ggscope"
-        )
+        title = "ggscope"
+        if document is not None:
+            names = distinct_titles([other.tab_name for other in self._documents])
+            title = f"{names[self._documents.index(document)]} — ggscope"
+        set_title(self, title)
         self.setWindowFilePath("" if document is None else str(document.path))
 
     def _watch(self, session: "Session | None") -> None:

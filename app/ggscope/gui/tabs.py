@@ -1,16 +1,95 @@
-"""The row of tabs: one per open trace, their names legible however many there are."""
+"""The row of tabs: one per open trace, their names legible and told apart."""
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QMouseEvent
-from PySide6.QtWidgets import QHBoxLayout, QStyle, QStyleOptionTab, QTabBar, QWidget
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QContextMenuEvent,
+    QFontMetrics,
+    QMouseEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QMenu,
+    QStyle,
+    QStyleOptionTab,
+    QTabBar,
+    QToolButton,
+    QWidget,
+)
 
 from ggscope.gui.widgets import GlyphButton
 from ggscope.text import caption
-from ggscope.views.base.plain import set_tab_tip
+from ggscope.views.base.plain import add_action, set_tab_tip
 from ggscope.views.base.view import guarded
 
-_LEAST_LETTERS = 12
+_LEAST_LETTERS = 20
 """So much of its name a tab keeps; where that is not enough room, tabs scroll."""
+_MOST_LETTERS = 40
+_BUTTONS_PX = 48
+"""Room that margins and the + take from the tabs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TabName:
+    """What a tab is called.
+
+    Attributes
+    ----------
+    title : by itself.
+    folders : names of the folders that its file lies in, the outermost first.
+    sign : tells it from others of the same title that have no folder; "" = none.
+    """
+
+    title: str
+    folders: tuple[str, ...] = ()
+    sign: str = ""
+
+
+def distinct_titles(names: Sequence[TabName]) -> list[str]:
+    """Return titles of which no two are alike.
+
+    Those that would be alike are told apart by the nearest folder that differs, or by
+    their sign, else by a number.
+    """
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for position, name in enumerate(names):
+        groups[name.title].append(position)
+    titles = [name.title for name in names]
+    for alike in groups.values():
+        if len(alike) > 1:
+            told = _told_apart([names[i] for i in alike])
+            for position, title in zip(alike, told, strict=True):
+                titles[position] = title
+    return titles
+
+
+def _told_apart(names: Sequence[TabName]) -> list[str]:
+    depth = max(len(name.folders) for name in names)
+    for up in range(1, depth + 1):
+        told = [_under(name, up) for name in names]
+        if len(set(told)) == len(names):
+            return told
+    # Files of one path, or programs: what can be told apart by folders is, as well.
+    told = [f"{n.title} · {n.sign}" if n.sign else _under(n, 1) for n in names]
+    seen: defaultdict[str, int] = defaultdict(int)
+    for position, title in enumerate(told):
+        seen[title] += 1
+        if seen[title] > 1:
+            told[position] = f"{title} ({seen[title]})"
+    return told
+
+
+def _under(name: TabName, up: int) -> str:
+    """Return the title under the folder that is `up` levels above it."""
+    if name.sign or not name.folders:
+        return f"{name.title} · {name.sign}" if name.sign else name.title
+    between = "/…/" if up > 1 else "/"
+    return f"{name.folders[-min(up, len(name.folders))]}{between}{name.title}"
 
 
 @guarded
@@ -51,12 +130,14 @@ class TabRow(QWidget):
     Signals
     -------
     chosen(position), moved(from, to), close_requested(position), plus_clicked.
+    menu_requested(position, QPoint) : the menu of a tab, at a global position.
     """
 
     chosen = Signal(int)
     moved = Signal(int, int)
     close_requested = Signal(int)
     plus_clicked = Signal()
+    menu_requested = Signal(int, QPoint)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -77,8 +158,15 @@ class TabRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(8, 2, 8, 0)
         row.setSpacing(4)
+        self.all_tabs = GlyphButton("down", self.tr("List all tabs"), self, 18)
+        self.all_tabs.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._list = QMenu(self.all_tabs)
+        self._list.aboutToShow.connect(self._fill_list)
+        self._list.triggered.connect(self._on_listed)
+        self.all_tabs.setMenu(self._list)
         row.addWidget(self.bar)
         row.addWidget(plus)
+        row.addWidget(self.all_tabs)
         row.addStretch(1)
 
     @property
@@ -86,28 +174,59 @@ class TabRow(QWidget):
         """Position of the tab in front, -1 where there is none."""
         return self.bar.currentIndex()
 
-    def add(self, title: str, tip: str) -> None:
-        """Add a tab at the end."""
-        position = self.bar.addTab(_tab_text(title))
-        set_tab_tip(self.bar, position, tip)
+    def add(self, title: str, position: int) -> None:
+        """Add a tab before the one that is at `position`."""
+        position = self.bar.insertTab(position, _tab_text(title))
         close = GlyphButton("close", self.tr("Close {0}").format(title), self.bar, 12)
         close.clicked.connect(self._on_close_clicked)
         self.bar.setTabButton(position, QTabBar.ButtonPosition.RightSide, close)
+        self._show_list_button()
 
     def remove(self, position: int) -> None:
         """Take a tab away."""
         self.bar.removeTab(position)
+        self._show_list_button()
 
     def bring_to_front(self, position: int) -> None:
         """Make a tab the current one."""
         self.bar.setCurrentIndex(position)
 
-    def set_title(self, position: int, title: str) -> None:
-        """Show another title on a tab."""
-        self.bar.setTabText(position, _tab_text(title))
+    def set_title(self, position: int, title: str, tip: str) -> None:
+        """Show another title on a tab, and all of what it is in its tooltip."""
+        text = _tab_text(title)
+        # A text that is set lays the tabs out anew, even the same one.
+        if text != self.bar.tabText(position):
+            self.bar.setTabText(position, text)
+            self._show_list_button()
+        set_tab_tip(self.bar, position, tip)
+        side = QTabBar.ButtonPosition.RightSide
+        close = self.bar.tabButton(position, side)
+        if isinstance(close, GlyphButton):
+            close.set_glyph("close", self.tr("Close {0}").format(title))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Offer a list where not all tabs can be seen."""
+        super().resizeEvent(event)
+        self._show_list_button()
+
+    def _show_list_button(self) -> None:
+        tabs = range(self.bar.count())
+        least = sum(self.bar.minimumTabSizeHint(i).width() for i in tabs)
+        self.all_tabs.setVisible(least > self.width() - _BUTTONS_PX)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Close a tab by the middle button."""
+        """Close a tab by the middle button, ask for its menu by the right one."""
+        if isinstance(event, QContextMenuEvent):
+            is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+            position = self.bar.tabAt(event.pos())
+            if is_by_key:
+                position = self.bar.currentIndex()
+            if position >= 0:
+                at = event.globalPos()
+                if is_by_key:
+                    at = self.bar.mapToGlobal(self.bar.tabRect(position).center())
+                self.menu_requested.emit(position, at)
+            return True
         if (
             isinstance(event, QMouseEvent)
             and event.type() == QEvent.Type.MouseButtonRelease
@@ -119,6 +238,18 @@ class TabRow(QWidget):
             return True
         return super().eventFilter(watched, event)
 
+    def _fill_list(self) -> None:
+        self._list.clear()
+        for position in range(self.bar.count()):
+            text = self.bar.tabText(position).replace("&&", "&")
+            action = add_action(self._list, text)
+            action.setCheckable(True)
+            action.setChecked(position == self.bar.currentIndex())
+            action.setData(position)
+
+    def _on_listed(self, action: QAction) -> None:
+        self.bring_to_front(int(action.data()))
+
     def _on_close_clicked(self) -> None:
         side = QTabBar.ButtonPosition.RightSide
         for position in range(self.bar.count()):
@@ -129,6 +260,7 @@ class TabRow(QWidget):
 
 def _tab_text(title: str) -> str:
     """Return a title that fits a tab; & would start a mnemonic."""
-    if len(title) > 40:
-        title = f"{title[:20]}…{title[-18:]}"
+    if len(title) > _MOST_LETTERS:
+        half = _MOST_LETTERS // 2
+        title = f"{title[:half]}…{title[2 - half :]}"
     return caption(title)

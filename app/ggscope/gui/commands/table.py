@@ -54,6 +54,10 @@ class Needs(Flag):
     """A program that is followed and may go on."""
     RECORDING = auto()
     """Something was recorded here that can be saved."""
+    FILE = auto()
+    """The tab shows a file that is there."""
+    CLOSED = auto()
+    """A tab was closed that can be opened again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,12 @@ class Command:
 def conditions(window: "MainWindow") -> Needs:
     """Return everything that is there now."""
     session = window.session
+    now = Needs.CLOSED if window.can_reopen else Needs.NOTHING
     if session is None:
-        return Needs.NOTHING
-    now = Needs.DOCUMENT
+        return now
+    now |= Needs.DOCUMENT
+    if window.document is not None and window.document.saved_files:
+        now |= Needs.FILE
     live = None if window.document is None else window.document.live
     if live is not None and live.is_on:
         now |= Needs.LIVE
@@ -150,7 +157,7 @@ SELECTION, TARGET, HITS = Needs.SELECTION, Needs.TARGET, Needs.HITS
 FILTER, BACK, FORWARD = Needs.FILTER, Needs.BACK, Needs.FORWARD
 BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
 LIVE = Needs.LIVE
-RECORDING = Needs.RECORDING
+RECORDING, FILE, CLOSED = Needs.RECORDING, Needs.FILE, Needs.CLOSED
 _LINE = "line"
 """Stands between two commands with a line between them."""
 _ZOOM = 1.5
@@ -336,6 +343,7 @@ _FILE = _menu(
     Command("file.open_with", "Open with another reader…", "", DOCUMENT, lambda w: w.open_with_dialog()),
     _session("file.reload", "Reload", "F5 Ctrl+R", DOCUMENT, lambda s: s.reload()),
     Command("file.close", "Close tab", "Ctrl+W", DOCUMENT, lambda w: w.close_current()),
+    Command("file.reopen", "Reopen closed tab", "Ctrl+Shift+T", CLOSED, lambda w: w.reopen_tab()),
     _LINE,
     Command("file.export", "Export figure…", "Ctrl+E", TRACE, lambda w: w.dialogs.export_figure()),
     Command("file.export_data", "Export data…", "Ctrl+Alt+E", TRACE, lambda w: w.dialogs.export_data()),
@@ -344,6 +352,14 @@ _FILE = _menu(
     Command("file.export_again", "Repeat last export", "Ctrl+Shift+E", TRACE, lambda w: w.dialogs.repeat_export()),
     _LINE,
     Command("file.quit", "Quit", "Ctrl+Q", NOTHING, lambda w: w.close()),
+)
+_TAB = _menu(
+    "File/Tab",
+    Command("tab.close_others", "Close other tabs", "", DOCUMENT, lambda w: w.close_others()),
+    Command("tab.close_right", "Close tabs to the right", "", DOCUMENT, lambda w: w.close_right()),
+    _LINE,
+    Command("tab.copy_path", "Copy path", "", FILE, lambda w: w.copy_path()),
+    Command("tab.show_file", "Show in folder", "", FILE, lambda w: w.show_file()),
 )
 _EDIT = _menu(
     "Edit",
@@ -495,7 +511,7 @@ _HELP = _menu(
 )
 # fmt: on
 
-COMMANDS = (*_FILE, *_EDIT, *_PANES, *_VIEW, *_GO, *_ANALYSE, *_HELP)
+COMMANDS = (*_FILE, *_TAB, *_EDIT, *_PANES, *_VIEW, *_GO, *_ANALYSE, *_HELP)
 """All commands, in the order in which menus and the palette list them."""
 
 PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
