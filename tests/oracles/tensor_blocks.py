@@ -73,7 +73,7 @@ class NumpyBlocks:
         _take_header(np.ascontiguousarray(words[:, :3]), columns, at)
         layers = (words[:, 1] >> _U64(32)) & _U64(0xFFFF)
         self.tally.has_layers |= bool(layers[is_op].any())
-        self._note_threads(first, columns.thread[at], is_op)
+        self._note_threads(columns.thread[at], columns.time[at], is_op)
         if columns.name_hash is not None:
             name = words[:, slice(*self._options.name_words)]
             columns.name_hash[at] = hash_name(name)
@@ -105,10 +105,8 @@ class NumpyBlocks:
         t.n_ops += int(np.count_nonzero(kind == OP))
         return np.asarray(kind.astype(np.uint8))
 
-    def _note_threads(self, first: int, thread: Array, is_op: Array) -> None:
-        rows = np.flatnonzero(is_op)
-        ids, at = np.unique(thread[rows], return_index=True)
-        self.thread_first[ids] = np.minimum(self.thread_first[ids], first + rows[at])
+    def _note_threads(self, thread: Array, time: Array, is_op: Array) -> None:
+        np.minimum.at(self.thread_first, thread[is_op], time[is_op])
 
     def _number(self, first: int, words: Words, is_op: Array, pattern: Array) -> None:
         record = np.arange(first, first + len(words))

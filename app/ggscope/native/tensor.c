@@ -216,8 +216,8 @@ static int64_t fill(int fd, int64_t offset, uint8_t *buffer, int64_t length)
 /* Read records [first, stop) of the file into rows 0, 1, … of `out`.
  *
  * buffer: room for buffer_records; thread_first: for each of 65536 raw thread ids the
- * smallest record number of an op so far. The tally is added to. Returns the rows
- * done; tally->status tells why they are fewer.
+ * earliest time of an op so far. The tally is added to. Returns the rows done;
+ * tally->status tells why they are fewer.
  */
 EXPORT int64_t ggscope_tensor_scan(int32_t fd, int64_t first, int64_t stop,
                                    uint64_t *buffer, int64_t buffer_records,
@@ -253,8 +253,8 @@ EXPORT int64_t ggscope_tensor_scan(int32_t fd, int64_t first, int64_t stop,
             if (kind == OP) {
                 take_header(form, words, done, out, tally);
                 const uint16_t thread = out->thread[done];
-                if (record < thread_first[thread])
-                    thread_first[thread] = record;
+                if (out->time[done] < thread_first[thread])
+                    thread_first[thread] = out->time[done];
                 if (out->pattern && is_sampled(form, record))
                     out->pattern[done] = (int32_t)pattern_of(form, table, words, record);
             }

@@ -417,8 +417,8 @@ class Events:
     order : int64, rows in the order of time, then file; None where they are.
     first_record : number of the first event in the file.
     thread_of, backend_of : int32 of each place, rows of the next two.
-    thread_ids : uint32, as in the file, in the order of appearance.
-    backends : uint64, pointers in the order of appearance; 0 is the CPU or unknown.
+    thread_ids : uint32, as in the file, in the order of their first events by time.
+    backends : uint64, pointers likewise; 0 is the CPU or unknown.
     string_of : string id of each label, -1 at the end (where label -1 looks).
     sizes : uint64, bytes of each memory event (see `is_memory`), in file order.
     bad_times : rows whose stamp is impossible; they got that of a neighbour.
@@ -487,8 +487,13 @@ def gather(
     place, places = _used(columns.place[:n], context)
     label, labels = _used(columns.label[:n], context)
     backward = _backward(time, context)
-    thread_of, thread_ids, _ = encode(intake.places.threads[places])
-    backend_of, backends, _ = encode(intake.places.backends[places])
+    first = (
+        _earliest_times(place, len(places), time, context)
+        if len(backward)
+        else _first_times(place, len(places), time, context)
+    )
+    thread_of, thread_ids = _by_first_time(intake.places.threads[places], first)
+    backend_of, backends = _by_first_time(intake.places.backends[places], first)
     string_of, broken = _texts(intake.labels, labels, strings)
     return Events(
         kind=columns.kind[:n],
@@ -510,6 +515,53 @@ def gather(
         bad_labels=_rows_with(label, broken, context),
         n=n,
     )
+
+
+def _first_times(
+    place: npt.NDArray[np.int32], n_places: int, time: I64, context: ReadContext
+) -> I64:
+    """Return the time of the first event of each place, int64[n_places].
+
+    Parameters
+    ----------
+    place : counts up in the order of appearance.
+    """
+    first = np.zeros(n_places, np.int64)
+    n = 0
+    for block in context.pieces.of(len(place)):
+        part = place[block]
+        top = int(part.max(initial=-1)) + 1
+        if top > n:
+            highest = np.maximum.accumulate(part)
+            rows = np.searchsorted(highest, np.arange(n, top), "left")
+            first[n:top] = time[block][rows]
+            n = top
+    return first
+
+
+def _earliest_times(
+    place: npt.NDArray[np.int32], n_places: int, time: I64, context: ReadContext
+) -> I64:
+    """Return the earliest time of each place, int64[n_places]."""
+    first = np.full(n_places, np.iinfo(np.int64).max, np.int64)
+    for block in context.pieces.of(len(place)):
+        np.minimum.at(first, place[block], time[block])
+    return first
+
+
+def _by_first_time(values: Array, first: I64) -> tuple[npt.NDArray[np.int32], Array]:
+    """Return numbers for the values of places, by the time at which they come first.
+
+    And the distinct values in that order; of equal times the smaller value first. So
+    a file that is sorted by time and one of blocks by thread have the same numbers.
+    """
+    distinct, code = np.unique(values, return_inverse=True)
+    earliest = np.full(len(distinct), np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(earliest, code, first)
+    order = np.argsort(earliest, kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[code], distinct[order]
 
 
 def _used(

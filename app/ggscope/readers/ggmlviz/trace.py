@@ -134,7 +134,7 @@ def _name_lanes(builder: TraceBuilder, events: Events, places: I64) -> Array:
 
 
 def _group_names(backends: Array) -> list[str]:
-    """Name backends in the order of their appearance; NULL is the CPU."""
+    """Name backends in the order of their first events; NULL is the CPU."""
     found: list[str] = []
     n_others = 0
     for pointer in backends.tolist():

@@ -281,23 +281,27 @@ class Tally:
 
 @dataclass(slots=True, eq=False)
 class Threads:
-    """Raw thread ids by the first record that has them.
+    """Raw thread ids by the time of their first op.
+
+    Not by their first record: a file may hold the same run block by block of each
+    thread, or sorted by time.
 
     Attributes
     ----------
-    first : int64[65536], number of the first op record, `NEVER` for none.
+    first : int64[65536], earliest raw time stamp of an op, `NEVER` for none.
     """
 
     first: I64 = field(default_factory=lambda: np.full(N_THREADS, NEVER, np.int64))
 
     def add(self, other: I64) -> None:
-        """Take over the first records of some more of the file."""
+        """Take over the first times of some more of the file."""
         np.minimum(self.first, other, out=self.first)
 
     def ids(self) -> list[int]:
-        """Return the raw ids in order of first appearance."""
+        """Return the raw ids in the order of their first ops; equal times by id."""
         used = np.flatnonzero(self.first != NEVER)
-        ids: list[int] = used[np.argsort(self.first[used])].tolist()
+        order = np.argsort(self.first[used], kind="stable")
+        ids: list[int] = used[order].tolist()
         return ids
 
 

@@ -263,8 +263,8 @@ class BlockReader:
     ----------
     tally : what the last call counted.
     kind : uint8, kind of each record of the last call.
-    thread_first : int64[65536], first op record of each raw thread id in the last
-        call, `NEVER` for none.
+    thread_first : int64[65536], earliest time of an op of each raw thread id in the
+        last call, `NEVER` for none.
     """
 
     def __init__(self, source: Source, options: TensorOptions) -> None:
@@ -442,7 +442,7 @@ class RecordScan:
 
     @property
     def threads(self) -> list[int]:
-        """Raw thread ids in order of first appearance."""
+        """Raw thread ids in the order of their first ops."""
         return self._threads.ids()
 
     def step(self) -> None:

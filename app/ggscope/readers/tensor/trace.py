@@ -78,7 +78,7 @@ from ggscope.readers.tensor.routing import (
 )
 
 TOKENS, PHASES, FIRST_THREAD = 0, 1, 2
-"""Lane ids; the threads follow in order of appearance."""
+"""Lane ids; the threads follow in the order of their first ops."""
 
 ALL_PENDING = frozenset(("spans", "names", "accesses"))
 NAMES_PENDING = frozenset(("names", "accesses"))

@@ -44,7 +44,7 @@ class TokenIntake:
         token, -1 where it has none; thread, number in `threads`; phase, 0 prompt, 1
         generate, 2 neither; pattern, number in `book`; experts, number in `lists`, -1
         none; index, number of the entry in the array.
-    threads : raw thread ids in order of appearance, -1 for none.
+    threads : raw thread ids in the order of the file, -1 for none.
     lists : distinct lists of experts.
     n_entries : entries taken so far.
     n_elements : elements of the array, bad ones too.

@@ -41,6 +41,7 @@ from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError,
 from ggscope.readers.source import Change, Source
 from ggscope.readers.tensor.columns import (
     N_THREADS,
+    NEVER,
     Headers,
     Tally,
     TensorFile,
@@ -179,8 +180,8 @@ def _draft(
     earliest = int(np.argmin(time)) if len(time) else 0
     origin = int(time[earliest]) if len(time) else 0
     marks = _pass_marks(patterns, of_entry, earliest)
-    threads = intake.threads[:N_THREADS]
-    numbers = list(range(len(threads)))
+    numbers = _by_first_op(intake.threads[:N_THREADS], header.thread, time)
+    threads = [intake.threads[number] for number in numbers]
     rows = arrange(header, numbers, marks, pieces, origin=origin)
     n = intake.n_entries
     of_op, joins = of_entry, None
@@ -193,6 +194,15 @@ def _draft(
     tally = Tally(n_records=n, n_ops=n, has_layers=True)
     draft = make_draft(file, tally, threads, header, rows, strings, pieces)
     return draft, of_op, joins
+
+
+def _by_first_op(threads: list[int], number: Array, time: I64) -> list[int]:
+    """Return the numbers of threads in the order of first ops; equal by raw id."""
+    first = np.full(len(threads), NEVER, np.int64)
+    np.minimum.at(first, number, time)
+    order = np.lexsort((np.array(threads, np.int64), first))
+    numbers: list[int] = order.tolist()
+    return numbers
 
 
 def _pass_marks(
