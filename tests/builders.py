@@ -1,5 +1,6 @@
 """One-liners that make traces for tests, through the public TraceBuilder."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -439,3 +440,25 @@ def npu_like_trace(tiles: int = 20) -> Trace:
 def statistics(trace: Trace, by: By = "op", **wanted: Any) -> list[StatRow]:
     """Return the rows of `stat_table`, longest total first."""
     return list(stat_table(trace, by, **wanted).rows)
+
+
+def token_trace(tokens: Sequence[tuple[int, int, int]]) -> Trace:
+    """Return tokens as (begin, end, ticks of work), each with one op at its begin."""
+    builder = TraceBuilder()
+    builder.ops = OPS
+    lanes = [
+        builder.add_lane("tokens", LaneKind.TOKEN),
+        builder.add_lane("thread 0", LaneKind.THREAD),
+    ]
+    begin, end, work = (np.array(part, np.int64) for part in zip(*tokens, strict=True))
+    number = np.arange(len(tokens), dtype=np.int32)
+    for lane, ends, op in ((lanes[0], end, -1), (lanes[1], begin + work, 1)):
+        builder.add_spans(
+            start=begin,
+            end=ends,
+            lane=np.full(len(begin), lane, np.int32),
+            name=np.full(len(begin), -1, np.int32),
+            op=np.full(len(begin), op, np.int16),
+            token=number,
+        )
+    return builder.snapshot(make_info())

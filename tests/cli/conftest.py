@@ -130,3 +130,41 @@ def shell(tmp_path) -> Callable[..., Answer]:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     return call
+
+
+@pytest.fixture
+def run_terminal(tmp_path) -> Callable[..., str]:
+    """Return a function that runs the command line in a terminal of some width."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    def call(*arguments: object, width: int = 80) -> str:
+        here, there = pty.openpty()
+        fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        left_out = ("COLUMNS", "LINES", "DISPLAY")
+        env = {k: v for k, v in os.environ.items() if k not in left_out}
+        with subprocess.Popen(
+            [sys.executable, "-m", "ggscope", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=there,
+            stderr=there,
+            cwd=tmp_path,
+            env=env | {"PYTHONPATH": str(ROOT / "tests"), "NO_COLOR": "1"},
+        ) as process:
+            os.close(there)
+            read = bytearray()
+            while True:
+                try:
+                    chunk = os.read(here, 1 << 16)
+                except OSError:  # the other side is closed
+                    break
+                if not chunk:
+                    break
+                read += chunk
+            process.wait(100)
+        os.close(here)
+        return read.decode().replace("\r\n", "\n")
+
+    return call

@@ -145,7 +145,8 @@ def test_stats_of_a_range_show_whole_durations_and_the_part_in_it(run, built, mo
 def test_stats_by_tensor_add_up_to_those_by_op(run, built):
     def total(by):
         rows = json.loads(run("stats", built(), "--by", by, "--json").out)["rows"]
-        return [sum(row[key] for row in rows) for key in ("total_ns", "count", "bytes")]
+        keys = ("total_ns", "count", "bytes")
+        return [sum(row[key] or 0 for row in rows) for key in keys]
 
     assert total("tensor") == total("op") == total("layer")
     assert total("expert")[0] == total("op")[0]
@@ -246,8 +247,11 @@ def test_command_line_has_a_row_for_each_token(run, tmp_path) -> None:
 
     answer = run("stats", path, "--by", "token", "--json")
 
-    keys = [row["key"] for row in json.loads(answer.out)["rows"]]
-    assert keys == ["prefill 0", "decode 0"]
+    rows = json.loads(answer.out)["rows"]
+    assert [(row["key"], row["latency_cycles"]) for row in rows] == [
+        ("decode 0", 11),
+        ("prefill 0", 9),
+    ]
 
 
 def test_stats_of_very_many_groups_show_the_largest_and_count_the_rest(run, built):
@@ -275,11 +279,11 @@ def test_ops_that_threads_share_are_told_apart_from_their_spans(run, built):
 
     apart = said("op", is_shared=False) + said("thread", is_shared=False)
     claim = (
-        "threads compute ops together and each tells of it: count is of spans and "
+        "Threads compute ops together and each has a record: count is of spans and "
         "total of all threads; ops and bytes count each op once."
     )
     assert_sides(claim, said("op", is_shared=True), apart)
-    claim = "which part of an op's bytes each thread moves is not recorded."
+    claim = "Which part of an op's bytes each thread moves is not recorded."
     shared = said("op", is_shared=True)
     assert_sides(claim, said("thread", is_shared=True), apart + shared)
 
@@ -297,3 +301,115 @@ def test_share_of_stalled_time_stands_beside_engines(run, tmp_path):
     assert "TE 0 stalls 30.0 %." in answer.err
     assert "stalled" not in run("stats", path, "--by", "op").err
     assert json.loads(run("stats", path, "--by", "op", "--json").out)["stalls"] == []
+
+
+def test_stats_by_what_a_file_does_not_have_say_so(run, built):
+    by_thread = run("stats", built("npu_like_trace"), "--by", "thread").out
+    by_engine = run("stats", built("npu_like_trace"), "--by", "engine").out
+
+    assert by_thread == "Nothing to count: the file has no threads.\n"
+    assert by_engine.splitlines()[0].split()[:3] == ["engine", "count", "total"]
+
+
+def test_stats_show_the_columns_asked_for_in_that_order(run, built):
+    answer = run("stats", built(), "--columns", "p50, count,total")
+
+    assert answer.out.splitlines()[0].split() == ["op", "p50", "count", "total"]
+    assert run("stats", built(), "--columns", "nonsense").code == 2
+
+
+def test_stats_sort_by_any_column(run, built):
+    def rows(column):
+        answer = run("stats", built(), "--sort", column, "--json")
+        return json.loads(answer.out)["rows"]
+
+    by_mean, by_name = rows("mean"), rows("key")
+
+    means = [row["mean"] for row in by_mean]
+    assert means == sorted(means, reverse=True)
+    assert means != [row["mean"] for row in by_name]
+    assert [row["key"] for row in by_name] == sorted(row["key"] for row in by_name)
+    few = run("stats", built(), "--sort", "mean", "--limit", "2", "--json")
+    assert json.loads(few.out)["rows"] == by_mean[:2]
+
+
+def test_stats_sort_numbers_as_numbers(run, built):
+    file = built("token_trace(list(zip(range(0,240,20),range(9,249,20),[5]*12)))")
+    answer = run("stats", file, "--by", "token", "--sort", "key", "--json")
+
+    keys = [row["key"] for row in json.loads(answer.out)["rows"]]
+    assert keys == [str(i) for i in range(12)]
+
+
+def test_stats_by_token_begin_with_the_slowest(run, built):
+    file = built("token_trace([(0,100,90),(100,400,20),(400,600,30)])")
+
+    rows = json.loads(run("stats", file, "--by", "token", "--json").out)["rows"]
+    table = run("stats", file, "--by", "token").out.splitlines()
+
+    assert [(row["key"], row["latency_ns"], row["wall"]) for row in rows] == [
+        ("1", 300, 20),
+        ("2", 200, 30),
+        ("0", 100, 90),
+    ]
+    assert [row["idle_ns"] for row in rows] == [280, 170, 10]
+    assert table[0].split()[:2] == ["token", "latency"]
+    assert [line.split()[0] for line in table[1:]] == ["1", "2", "0"]
+
+
+def test_stats_tell_bytes_per_second_where_all_bytes_are_known(run, built):
+    tensors = "[TensorRow('a',0,64)]"
+    known = f"reads_trace({tensors},[Op(0,(Read(0,64),)),Op(20,(Read(0,64),))])"
+    part = f"reads_trace({tensors},[Op(0,(Read(0,64),)),Op(20,(Read(0),))])"
+
+    (row,) = json.loads(run("stats", built(known), "--json").out)["rows"]
+    head = run("stats", built(known), "--format", "csv").out.splitlines()[0]
+    (open_row,) = json.loads(run("stats", built(part), "--json").out)["rows"]
+
+    assert row["bytes_per_second"] == row["least_bytes_per_second"] == 128 / 20e-9
+    assert open_row["bytes_per_second"] is None
+    assert open_row["least_bytes_per_second"] == 64 / 20e-9
+    assert {"latency_ns", "idle_ns", "bytes_per_second"} <= set(head.split(","))
+
+
+def test_stats_of_a_terminal_are_as_wide_as_it(run_terminal, built):
+    file = str(built())
+    lines = {width: run_terminal("stats", file, width=width) for width in (60, 90, 400)}
+
+    for width, text in lines.items():
+        table = [line for line in text.splitlines() if not line.startswith("ggscope:")]
+        assert max(map(len, table)) <= width
+    narrow, wide = lines[60], lines[400]
+    assert "p99" in wide.splitlines()[0]
+    assert "p99" not in narrow.splitlines()[0]
+    assert "no room for" in narrow
+    assert "no room for" not in wide
+    everything = run_terminal("stats", file, "--wide", width=60)
+    assert everything.splitlines()[0] == wide.splitlines()[0]
+
+
+def test_stats_of_a_pipe_have_all_columns(run, built, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+
+    answer = run("stats", built())
+
+    assert "p99" in answer.out.splitlines()[0]
+
+
+def test_figures_of_statistics_draw_the_column_asked_for(run, built, tmp_path):
+    file = built("token_trace([(0,100,90),(100,400,20)])")
+
+    def caption(*more):
+        target = tmp_path / "bars.svg"
+        command = ("export", "--view", "statistics", "--by", "token", file, "--force")
+        answer = run(*command, "-o", target, "--caption", "-", *more)
+        assert answer.code == 0
+        return answer.out, target.read_text()
+
+    said, drawn = caption("--measure", "latency")
+    assert "latency by token" in said
+    assert "300 ns" in drawn
+    assert "100 ns" in drawn
+    assert "total by token" in caption()[0]
+    wrong = run("export", "--view", "statistics", file, "-o", "x.svg", "--measure", "q")
+    assert wrong.code == 2

@@ -398,7 +398,8 @@ def test_bytes_by_thread_are_not_told_where_threads_share_them(shown, qtbot) -> 
         qtbot.waitUntil(lambda: key in texts_of_widgets(view))
         return "\n".join(texts_of_widgets(view))
 
-    assert_sides("threads share these; whose is not told", said("thread"), said("op"))
+    claim = "threads share these ops; which part each moves is not recorded"
+    assert_sides(claim, said("thread"), said("op"))
 
 
 def test_graph_is_sought_in_the_trace_by_a_task_of_that_name(

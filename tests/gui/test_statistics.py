@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import builders
-from builders import statistics
+from builders import statistics, token_trace
 from ggscope.analysis.rows.index import mask_of_lanes
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
@@ -271,7 +271,7 @@ def test_ctrl_c_copies_plain_ticks(qtbot: QtBot, view: StatisticsView) -> None:
     lines = [
         line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()
     ]
-    assert lines[0][:3] == ["op", "count", "sum (ns)"]
+    assert lines[0][:3] == ["op", "count", "total (ns)"]
     assert view._result is not None
     assert lines[1][2] == str(view._result.rows[0].total)
 
@@ -298,7 +298,7 @@ def test_spans_at_the_edges_count_whole_and_the_part_inside_apart(
 
     shown = {
         title: column(view, title)[0]
-        for title in ("count", "sum", "share", "in range", "mean", "min", "max")
+        for title in ("count", "total", "share", "in range", "mean", "min", "max")
     }
     assert list(shown.values()) == [
         "2", "20 ns", "100.0 %", "15 ns", "10 ns", "10 ns", "10 ns",
@@ -405,7 +405,7 @@ def test_ops_without_a_record_are_told_as_the_graph_tells_them(
         return "\n".join(texts_of_widgets(view))
 
     silent = said(joined())
-    claim = "In each pass, as the graph tells; no record tells of them."
+    claim = "In each pass, by the graph; no record is of them."
     assert_sides(claim, silent, said(joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))))
 
 
@@ -572,22 +572,80 @@ def test_many_groups_are_cut_and_it_is_said(
     assert column(view, 1)[-1] == str(view._result.n_spans)
 
 
-def test_self_and_wall_time_stand_where_times_are_counted_twice(
+def shown_cells(view: StatisticsView, row: int = 0) -> dict[str, str]:
+    """Return the texts of a row by the titles of their columns."""
+    titles = [heading.title for heading in view.model.headings]
+    texts = [cell.text for cell in view.model.row(row)]
+    return dict(zip(titles, texts, strict=True))
+
+
+def test_self_and_busy_time_stand_where_times_are_counted_twice(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
-    def titles() -> list[str]:
-        return [heading.title for heading in view.model.headings]
-
     session.set_trace(builders.spans_trace([0, 10], [100, 30], op=1))
     counted(qtbot, view)
 
-    sums = [column(view, title)[0] for title in ("sum", "self", "wall")]
-    assert sums == ["120 ns", "100 ns", "100 ns"]
+    cells = shown_cells(view)
+    assert [cells[name] for name in ("total", "self", "busy")] == [
+        "120 ns",
+        "100 ns",
+        "100 ns",
+    ]
 
     session.set_trace(builders.spans_trace([0, 100], [100, 130], op=1))
     counted(qtbot, view)
 
-    assert not {"self", "wall"} & set(titles())
+    assert not {"self", "busy"} & set(shown_cells(view))
+
+
+def test_slowest_token_is_the_one_with_the_longest_span(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    # Of two tokens the second one has less work and takes longer.
+    session.set_trace(token_trace([(0, 100, 90), (100, 400, 20)]))
+    view.by.setCurrentIndex(view.by.findData("token"))
+    counted(qtbot, view)
+    qtbot.waitUntil(lambda: "latency" in shown_cells(view))
+
+    cells = shown_cells(view)
+    assert [cells[name] for name in ("token", "latency", "busy", "idle")] == [
+        "1",
+        "300 ns",
+        "20 ns",
+        "280 ns",
+    ]
+    titles = [heading.title for heading in view.model.headings]
+    view.table.sortByColumn(titles.index("busy"), Qt.SortOrder.DescendingOrder)
+    assert column(view, 0) == ["0", "1", "all"]
+
+    # Ops that a filter leaves out may run in what would look idle.
+    session.set_filter(Filter(ops=frozenset({"NO_SUCH_OP"})))
+    session.set_filter(Filter(min_duration=15))
+    qtbot.waitUntil(lambda: view.about.full_text.endswith("filtered"))
+    counted(qtbot, view)
+    assert shown_cells(view)["idle"] == "N/A"
+    assert shown_cells(view)["latency"] == "100 ns"
+
+
+def test_sorting_stays_with_its_column_when_others_come(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_trace(
+        builders.spans_trace([0, 10, 40, 90], [10, 40, 90, 95], op=[1, 1, 2, 2])
+    )
+    counted(qtbot, view)
+    titles = [heading.title for heading in view.model.headings]
+    view.table.sortByColumn(titles.index("max"), Qt.SortOrder.AscendingOrder)
+    assert column(view, titles.index("max"))[:-1] == ["30 ns", "50 ns"]
+
+    session.set_marked(MarkedRange(TimeRange(5, 92)))
+    counted(qtbot, view)
+
+    titles = [heading.title for heading in view.model.headings]
+    assert "in range" in titles
+    assert view.model.sorted_by[0] == titles.index("max")
+    assert view.table.horizontalHeader().sortIndicatorSection() == titles.index("max")
+    assert column(view, titles.index("max"))[:-1] == ["30 ns", "50 ns"]
 
 
 def test_ops_that_no_record_tells_of_are_rows_of_their_own(
@@ -840,3 +898,37 @@ def test_first_column_stays_in_sight_and_sorts(
     at = QPoint(20, header.height() // 2)
     QTest.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=at)
     assert column(view, 0)[:-1] == sorted(column(view, 0)[:-1], key=str.casefold)
+
+
+def offered(view: StatisticsView) -> list[str]:
+    return [view.by.itemData(i) for i in range(view.by.count())]
+
+
+def test_groupings_are_those_that_the_trace_has(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    assert {"op", "layer", "token", "thread", "phase", "tensor"} <= set(offered(view))
+    assert "engine" not in offered(view)
+
+    session.set_trace(builders.npu_like_trace())
+    counted(qtbot, view)
+    assert {"engine", "lane"} <= set(offered(view))
+    assert "thread" not in offered(view)
+    # Each of them has groups.
+    for by in offered(view):
+        view.by.setCurrentIndex(view.by.findData(by))
+        counted(qtbot, view)
+        assert len(column(view, 0)) > 1, by
+
+
+def test_grouping_stays_with_the_next_trace_that_has_it(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    counted(qtbot, view)
+    view.by.setCurrentIndex(view.by.findData("lane"))
+
+    session.set_trace(builders.npu_like_trace())
+    counted(qtbot, view)
+
+    assert view.by.currentData() == "lane"

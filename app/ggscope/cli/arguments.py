@@ -429,7 +429,30 @@ def _add_stats(parser: _Parser) -> None:
     # Once made durations those of cut pieces; "in range" tells that now, always.
     parser.add_argument("--clip", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--limit", type=values.positive, metavar="N", help="only the N longest rows"
+        "--limit",
+        type=values.positive,
+        metavar="N",
+        help="only the first N rows; without --sort those are the longest",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=values.Names(_stat_columns),
+        metavar="COLUMN",
+        help="largest first by this column; default: total, by token latency",
+    )
+    parser.add_argument(
+        "--columns",
+        choices=_COLUMNS,
+        type=_COLUMNS.of,
+        metavar="NAMES",
+        help="columns of the table, like count,total,rate; default: all that say "
+        "something, in a terminal as many as fit",
+    )
+    parser.add_argument(
+        "-w",
+        "--wide",
+        action="store_true",
+        help="all columns, however wide the terminal is",
     )
     parser.add_argument(
         "--include-estimated",
@@ -547,33 +570,26 @@ def _add_show(parser: _Parser) -> None:
     )
 
 
-class _Views(tuple[str, ...]):
-    """The views that have figures; several of them are a choice too."""
-
-    def __contains__(self, chosen: object) -> bool:
-        return isinstance(chosen, tuple) and all(
-            tuple.__contains__(self, name) for name in chosen
-        )
-
-
 def _views() -> tuple[str, ...]:
     from ggscope.views.registry import BUILTIN
 
     return tuple(view.figure_name for view in BUILTIN if view.figure)
 
 
-def _views_of(text: str) -> tuple[str, ...]:
-    """Return the views that ``timeline,heatmap`` or ``all`` names, each once."""
-    if text == "all":
-        return _views()
-    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in chosen:
-        if name not in _views():
-            listed = ", ".join(map(repr, (*_views(), "all")))
-            raise argparse.ArgumentTypeError(
-                f"invalid choice: {name!r} (choose from {listed})"
-            )
-    return chosen
+def _stat_columns() -> tuple[str, ...]:
+    from ggscope.words.statistics import BY_NAME
+
+    return tuple(BY_NAME)
+
+
+def _measures() -> tuple[str, ...]:
+    from ggscope.words.statistics import MEASURES
+
+    return tuple(MEASURES)
+
+
+_VIEWS = values.Names(_views, several=True, every="all")
+_COLUMNS = values.Names(_stat_columns, several=True)
 
 
 def _add_export(parser: _Parser) -> None:
@@ -582,8 +598,8 @@ def _add_export(parser: _Parser) -> None:
     views = _views()
     parser.add_argument(
         "--view",
-        choices=_Views(views),
-        type=_views_of,
+        choices=_VIEWS,
+        type=_VIEWS.of,
         default="timeline",
         metavar="VIEW",
         help=", ".join(views) + "; several like timeline,heatmap, or all, into a "
@@ -614,6 +630,13 @@ def _add_export(parser: _Parser) -> None:
         metavar="WHAT",
         help="statistics: what a bar is, e.g. op, layer or token, as in ggscope stats; "
         "hot: tensor, layer, component or expert",
+    )
+    parser.add_argument(
+        "--measure",
+        choices=values.Names(_measures),
+        metavar="COLUMN",
+        help="statistics: what a bar is as long as, e.g. latency, rate or bytes; "
+        "default total",
     )
     parser.add_argument(
         "--include-estimated",
@@ -797,8 +820,8 @@ def _add_report(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--view",
-        choices=_Views(_views()),
-        type=_views_of,
+        choices=_VIEWS,
+        type=_VIEWS.of,
         metavar="VIEW",
         help="figures of these views, like timeline,heatmap; default: of all that "
         "have something to show",

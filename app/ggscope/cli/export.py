@@ -30,6 +30,7 @@ _MEANT_FOR = {
     "where": "mask",
     "rows": "rows",
     "by": "by",
+    "measure": "measure",
     "include_estimated": "include_estimated",
     "color_by": "color_by",
     "graph": "graph",
@@ -274,8 +275,9 @@ def make_figure(
             raise ExportError(f"{words}. Leave it out, or choose another view.")
         note(f"{words}; it has no effect there.")
     said = {name: of() for name, of in options.items() if name in takes}
-    if arguments.by is not None and "by" in takes:
-        said["by"] = arguments.by
+    for name in ("by", "measure"):
+        if given[name] is not None and name in takes:
+            said[name] = given[name]
     return make(trace, **said | read_options(make, arguments.options, view))
 
 

@@ -16,9 +16,6 @@ from ggscope import __version__
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.reads.hotness import ranking
 from ggscope.analysis.statistics.table import (
-    RULES,
-    TWICE,
-    StatRow,
     StatTable,
     stat_table,
 )
@@ -27,6 +24,7 @@ from ggscope.cli.export import need_no_display
 from ggscope.cli.info.info import describe, info_text
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, load, reading_words
+from ggscope.cli.stats import stalled_lines
 from ggscope.errors import ExportError, TraceError
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, quality_of
@@ -47,6 +45,13 @@ from ggscope.views.registry import BUILTIN
 from ggscope.words.completeness import completeness_words, with_completeness
 from ggscope.words.reads import hot_cold, hot_facts
 from ggscope.words.spans import quality_word
+from ggscope.words.statistics import (
+    columns_of,
+    exact_time,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+)
 from ggscope.words.times import time_notes
 from ggscope.writers.report import (
     MAX_BYTES,
@@ -269,19 +274,23 @@ def _span_words(trace: Trace, span: int) -> str:
 def _statistics(trace: Trace) -> Section | None:
     if not len(trace.spans):
         return None
-    unit = trace.clock.unit
     tables, bars = [], tuple[Bar, ...]()
-    notes = list(time_notes(trace))
     for by, title in _TITLES.items():
         found = stat_table(trace, by, limit=_MAX_ROWS)
         if not found.rows or (by in ("layer", "token") and len(found.rows) < 2):
             continue
         if by == "op":
-            bars = tuple(_op_bars(found, unit))
+            bars = tuple(_op_bars(found, trace.clock.unit))
         tables.append(_stat_table(title, by, found, trace))
     if longest := _longest(trace):
         tables.append(longest)
-    return Section("Statistics", notes=tuple(notes), bars=bars, tables=tuple(tables))
+    # What holds for all of the times stands once.
+    notes = time_notes(trace)
+    tables = [
+        replace(table, notes=tuple(n for n in table.notes if n not in notes))
+        for table in tables
+    ]
+    return Section("Statistics", notes=notes, bars=bars, tables=tuple(tables))
 
 
 def _op_bars(found: StatTable, unit: Unit) -> Iterator[Bar]:
@@ -300,21 +309,7 @@ def _op_bars(found: StatTable, unit: Unit) -> Iterator[Bar]:
 def _time_cell(ticks: float | None, unit: Unit) -> Cell:
     if ticks is None or math.isnan(ticks):
         return Cell(NOT_AVAILABLE)
-    exact = format_exact(int(ticks), unit)
-    if ticks != int(ticks):  # a mean or percentile lies between ticks
-        exact = f"{ticks:,.3f} {'ns' if unit == 'ns' else 'cycles'}"
-    return Cell(format_duration(ticks, unit), exact)
-
-
-def _wait_cells(row: StatRow, unit: Unit) -> Iterator[Cell]:
-    """Yield sum, mean and share of the waits of a row."""
-    for ticks in (math.nan if row.wait is None else row.wait, row.mean_wait):
-        cell = _time_cell(ticks, unit)
-        yield replace(cell, text=f"≥ {cell.text}") if row.longest_waits else cell
-    if row.waiting is None:
-        yield Cell(NOT_AVAILABLE)
-    else:
-        yield Cell(format_share(row.waiting), f"{100 * row.waiting:.9g} %")
+    return Cell(format_duration(ticks, unit), exact_time(ticks, unit))
 
 
 def _bytes_cell(n_bytes: int) -> Cell:
@@ -324,45 +319,30 @@ def _bytes_cell(n_bytes: int) -> Cell:
 
 
 def _stat_table(title: str, by: By, found: StatTable, trace: Trace) -> ReportTable:
-    unit = trace.clock.unit
-    knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
-    has_waits = found.all.waits > 0
-    waits = ("wait", "mean wait", "waiting") if has_waits else ()
-    times = ("mean", "min", "p50", "p90", "p99", "max")
-    head = (by, "count", "total", "share", *waits, *times)
+    facts = stat_facts(trace, by, found)
+    columns = columns_of(facts)
     rows = []
     for row in found.rows:
-        share = Cell(NOT_AVAILABLE)
-        if row.timed:
-            share = Cell(format_share(row.share), f"{100 * row.share:.9g} %")
-        figures = (row.mean, row.min, row.p50, row.p90, row.p99, row.max)
-        cells = [
-            Cell(row.key or NOT_AVAILABLE),
-            Cell(format_count(row.count)),
-            _time_cell(row.total if row.timed else None, unit),
-            share,
-            *(_wait_cells(row, unit) if has_waits else ()),
-            *(_time_cell(ticks, unit) for ticks in figures),
-        ]
-        if knows_bytes:
-            cells.append(_bytes_cell(row.bytes))
-        rows.append([*cells, Cell(row.quality)])
+        cells = [stat_cell(column, row, facts) for column in columns]
+        rows.append([Cell(cell.text, cell.exact) for cell in cells])
+    for op, n in found.unrecorded.items():
+        words = {
+            "key": op,
+            "count": format_count(n),
+            "quality": "not recorded, per pass",
+        }
+        rows.append([Cell(words.get(c.name, NOT_AVAILABLE)) for c in columns])
     more = found.n_groups - len(found.rows)
     notes = [f"… and {format_count(more)} more."] if more > 0 else []
-    notes += [RULES[by]] if by in RULES else []
-    if any(found.counts_twice):
-        notes.append(TWICE)
+    notes += stalled_lines(trace) if by == "lane" else []
+    notes += stat_notes(trace, found, facts, columns)
     if n := found.all.count - found.all.timed:
         notes.append(
             f"The times leave out {format_count(n)} spans whose duration is estimated "
             "or unfinished."
         )
-    columns = (*head, *(("bytes",) if knows_bytes else ()), "quality")
-    for op, n in found.unrecorded.items():
-        none = [Cell(NOT_AVAILABLE)] * (len(columns) - 3)
-        said = Cell("not recorded, per pass")
-        rows.append([Cell(op), Cell(format_count(n)), *none, said])
-    return ReportTable(title, columns, rows, text_last=True, notes=tuple(notes))
+    head = tuple(column.title for column in columns)
+    return ReportTable(title, head, rows, text_last=True, notes=tuple(notes))
 
 
 def _longest(trace: Trace) -> ReportTable | None:

@@ -4,12 +4,15 @@ import argparse
 import re
 import shlex
 from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import cast
 
 from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.arguments import make_parser
 from ggscope.cli.output import GOOD
+from ggscope.cli.values import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,14 @@ class Option:
     ----------
     flags : all of its spellings.
     value : what it takes, as help prints it; "" = nothing.
-    choices : the values that there are; empty = any.
+    choices : the values that there are, perhaps looked up when asked for; None = any.
     takes_file : whether the value names a file or folder.
     takes_list : whether it is several of the choices, with commas between them.
     """
 
     flags: tuple[str, ...]
     value: str
-    choices: tuple[str, ...]
+    choices: Collection[str] | None
     takes_file: bool
     takes_list: bool
     help: str
@@ -78,14 +81,14 @@ def _option(action: Action) -> Option:
     if action.nargs != 0:
         names = action.metavar if isinstance(action.metavar, str) else None
         value = names or (
-            "|".join(map(str, action.choices)) if action.choices else action.dest
+            action.dest if action.choices is None else "|".join(action.choices)
         )
     return Option(
         tuple(action.option_strings),
         value,
-        tuple(str(c) for c in action.choices or ()),
+        cast("Collection[str] | None", action.choices),
         value in ("FILE", "DIR", "MODEL"),
-        type(action.choices) not in (tuple, type(None)),
+        isinstance(action.choices, Names) and action.choices.several,
         (action.help or "").replace("%%", "%"),
     )
 
@@ -106,7 +109,7 @@ def _bash(commands: list[CommandLine]) -> str:
         for option in command.options:
             for flag in option.flags:
                 key = f"{command.name}:{flag}"
-                if option.choices:
+                if option.choices is not None:
                     words = shlex.quote(" ".join(option.choices))
                     list_of = " lists=1" if option.takes_list else ""
                     values.append(f"    {key}) values={words}{list_of} ;;")
@@ -186,10 +189,10 @@ def _fish(commands: list[CommandLine]) -> str:
                 for flag in option.flags
             )
             more = ""
-            if option.takes_list:
+            if option.choices is not None and option.takes_list:
                 words = f"(__fish_append , {' '.join(option.choices)})"
                 more = f" -x -a {_fish_word(words)}"
-            elif option.choices:
+            elif option.choices is not None:
                 more = f" -x -a {_fish_word(' '.join(option.choices))}"
             elif option.takes_file:
                 more = " -r -F"

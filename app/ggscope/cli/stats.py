@@ -1,74 +1,73 @@
 """``ggscope stats``: totals, means and percentiles."""
 
 import math
+import re
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
-from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.reads.unrecorded import time_words
-from ggscope.analysis.statistics.table import (
-    RULES,
-    TWICE,
-    StatRow,
-    counts_twice,
-    stat_table,
-)
+from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.info.info import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.errors import QueryError
-from ggscope.model.selection import By
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeRange,
     Unit,
-    format_bytes,
     format_count,
-    format_duration,
     format_share,
     parse_duration,
 )
 from ggscope.text import csv_text, one_line
-from ggscope.words.spans import summed_wait_text
-from ggscope.words.times import fused_ops, time_notes
-
-_HEAD = ("count", "total", "share", "mean", "min", "p50", "p90", "p99", "max", "bytes")
-
-_WAIT_HEAD = ("wait", "mean wait", "waiting")
+from ggscope.words.statistics import (
+    BY_NAME,
+    StatColumn,
+    StatFacts,
+    columns_of,
+    rate_per_unit,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+)
+from ggscope.words.times import fused_ops
 
 _MAX_SHOWN = 500
 """Rows of a table for people where they set no limit; a trace may have a million."""
 _OF_LANES = ("engine", "lane", "thread")
+_KINDS = {"engine": LaneKind.ENGINE, "thread": LaneKind.THREAD}
 _MAX_STALLS = 8
 _CSV_TAIL = (
     "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
     "in_range", "self", "wall", "ops", "bytes_unknown",
 )  # fmt: skip
 _CSV_WAITS = ("wait_mean", "wait_share", "waiting", "waits", "longest_waits")
+_GAP = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
+    """The figures of one file; `rows` are those that are printed."""
+
     path: Path
-    unit: Unit
-    by: By
+    facts: StatFacts
     rows: list[StatRow]
-    knows_bytes: bool
-    has_range: bool
-    n_left_out: int
-    n_untimed: int
+    columns: tuple[StatColumn, ...]
+    n_left_out: int = 0
+    n_untimed: int = 0
     n_spans: int = 0
-    is_once: bool = True
+    has_groups: bool = True
     silent: str = ""
     fused: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    no_room: tuple[str, ...] = ()
     unrecorded: Mapping[str, int] = field(default_factory=dict)
     stalls: list[dict[str, Any]] = field(default_factory=list)
 
@@ -93,23 +92,7 @@ def run(arguments: Namespace) -> int:
         output.emit_csv(_csv(shown))
     else:
         for result in shown:
-            title = (
-                f"{one_line(str(result.path))}\n" if len(arguments.files) > 1 else ""
-            )
-            output.emit(title + _table(result))
-            if result.rows and result.by in RULES:
-                output.say(f"note: {RULES[result.by]}")
-            nests, lies_beside = counts_twice(result.rows)
-            if nests or lies_beside:
-                output.say(f"note: {TWICE}")
-            for line in _notes(result):
-                output.say(f"note: {line}")
-            if result.n_untimed:
-                n_untimed = format_count(result.n_untimed)
-                output.say(
-                    f"note: the times leave out {n_untimed} spans whose "
-                    "duration is estimated or unfinished; see --include-estimated."
-                )
+            _print_table(result, arguments)
     return results.code
 
 
@@ -117,8 +100,8 @@ def to_json(result: _Result) -> dict[str, object]:
     """Return what ``stats --json`` prints of one file."""
     return {
         "path": str(result.path),
-        "by": result.by,
-        "rows": [_row_json(row, result) for row in result.rows],
+        "by": result.facts.by,
+        "rows": [_row_json(row, result.facts) for row in result.rows],
         "not_recorded": result.silent,
         "fused": result.fused,
         "rows_not_recorded": [
@@ -129,7 +112,6 @@ def to_json(result: _Result) -> dict[str, object]:
 
 
 def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
-    unit = trace.clock.unit
     time = _time(trace, arguments)
     # Who sets a limit, or reads by a program, gets what was asked for.
     is_for_people = arguments.limit is None and arguments.format == "table"
@@ -139,29 +121,61 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         mask=filter_mask(trace, read_filter(arguments.where, trace)),
         time=time,
         include_estimated=arguments.include_estimated,
-        limit=_MAX_SHOWN if is_for_people else None,
+        limit=_MAX_SHOWN if is_for_people and arguments.sort is None else None,
     )
-    knows_bytes = len(trace.accesses.patterns) + len(trace.accesses.loose) > 0
-    rows = list(table.rows[: arguments.limit])
-    return _Result(
+    rows = list(table.rows)
+    if arguments.sort is not None:
+        rows = _sorted(rows, BY_NAME[arguments.sort])
+    rows = rows[: _MAX_SHOWN if is_for_people else arguments.limit]
+    table = replace(table, rows=tuple(rows))
+    facts = stat_facts(trace, arguments.by, table, time)
+    columns = columns_of(facts)
+    if arguments.columns is not None:
+        named = (BY_NAME[name] for name in arguments.columns)
+        columns = (columns[0], *(column for column in named if column.name != "key"))
+    is_of_lanes = arguments.by in _OF_LANES
+    result = _Result(
         path,
-        unit,
-        arguments.by,
+        facts,
         rows,
-        knows_bytes,
-        has_range=time is not None,
+        columns,
         n_left_out=table.n_groups - len(rows) if is_for_people else 0,
         n_untimed=table.all.count - table.all.timed
         if is_for_people
         else sum(row.count - row.timed for row in rows),
         n_spans=len(trace.spans),
-        is_once=counts_once(trace),
+        has_groups=arguments.by not in _KINDS
+        or bool(trace.lanes.of_kind(_KINDS[arguments.by]).any()),
         silent=time_words(trace),
         fused=fused_ops(trace),
-        notes=time_notes(trace),
         unrecorded=table.unrecorded,
-        stalls=stalls_json(trace) if arguments.by in _OF_LANES else [],
+        stalls=stalls_json(trace) if is_of_lanes else [],
     )
+    if arguments.format != "table":
+        return result
+    # A program that reads the table gets all of it.
+    if arguments.columns is None and not arguments.wide and output.is_terminal():
+        result = _fitting(result, output.width())
+    lines = stat_notes(trace, table, facts, result.columns)
+    stalled = stalled_lines(trace) if is_of_lanes else []
+    return replace(result, notes=(*stalled, *lines))
+
+
+def _sorted(rows: list[StatRow], column: StatColumn) -> list[StatRow]:
+    """Return the rows, largest first; texts in their order, what is unknown last."""
+    known = [row for row in rows if column.of(row) is not None]
+    rest = [row for row in rows if column.of(row) is None]
+    if column.form == "text":
+        known.sort(key=lambda row: _natural(str(column.of(row))))
+    else:
+        known.sort(key=lambda row: -cast("float", column.of(row)))
+    return known + rest
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Return a key by which "token 9" comes before "token 10"."""
+    parts = re.split(r"(\d+)", text)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _time(trace: Trace, arguments: Namespace) -> TimeRange | None:
@@ -188,82 +202,57 @@ def _ticks(text: str | None, default: int, unit: Unit) -> int:
         ) from error
 
 
-def _row_json(row: StatRow, result: _Result) -> dict[str, object]:
-    is_timed = row.timed > 0
+def _row_json(row: StatRow, facts: StatFacts) -> dict[str, object]:
+    is_timed, ticks = row.timed > 0, _unit_word(facts.unit)
+    knows_bytes = facts.bytes == "known"
+    per = "second" if facts.unit == "ns" or facts.hz else "cycle"
     return {
         "key": row.key,
         "count": row.count,
         "timed": row.timed,
-        f"total_{_unit_word(result.unit)}": row.total if is_timed else None,
+        f"total_{ticks}": row.total if is_timed else None,
         "mean": _known(row.mean),
         "min": row.min,
         "p50": _known(row.p50),
         "p90": _known(row.p90),
         "p99": _known(row.p99),
         "max": row.max,
-        "bytes": _size(row.bytes, result),
+        "bytes": row.known_bytes if knows_bytes else None,
         "share": row.share if is_timed else None,
         "quality": row.quality,
         "in_range": row.in_range,
         "self": row.self_time,
         "wall": row.wall,
         "ops": row.ops,
-        "bytes_unknown": _size(row.unknown_bytes, result),
-        f"wait_{_unit_word(result.unit)}": row.wait,
+        "bytes_unknown": row.unknown_bytes
+        if knows_bytes and row.unknown_bytes >= 0
+        else None,
+        f"wait_{ticks}": row.wait,
         "wait_mean": _known(row.mean_wait),
         "wait_share": row.wait_share,
         "waiting": row.waiting,
         "waits": row.waits,
         "longest_waits": row.longest_waits,
+        f"latency_{ticks}": row.latency,
+        f"idle_{ticks}": row.idle,
+        f"bytes_per_{per}": rate_per_unit(row.rate, facts),
+        f"least_bytes_per_{per}": rate_per_unit(row.least_rate, facts),
     }
 
 
-def _size(size: int, result: _Result) -> int | None:
-    """Return bytes; None where the trace records none, or not whose they are."""
-    return size if result.knows_bytes and size >= 0 else None
-
-
-def _shares_ops(result: _Result) -> bool:
-    """Tell whether several spans tell of one op."""
-    return any(row.ops != row.count or row.bytes < 0 for row in result.rows)
-
-
-def _notes(result: _Result) -> list[str]:
-    """Return what the columns of the table count."""
-    lines = list(result.notes)
-    told = [
+def stalled_lines(trace: Trace) -> list[str]:
+    """Return how much of the time lanes are stalled, in a sentence."""
+    stalls: list[dict[str, Any]] = stalls_json(trace)
+    shares = [
         f"{one_line(stall['lane'])} {format_share(stall['share'])}"
-        for stall in result.stalls[:_MAX_STALLS]
+        for stall in stalls[:_MAX_STALLS]
         if stall["share"] is not None
     ]
-    if told:
-        more = len(result.stalls) - len(told)
-        told += [f"and {format_count(more)} more"] if more else []
-        lines.append(f"share of stalled time, of the whole trace: {', '.join(told)}.")
-    if not result.is_once:
-        lines.append(
-            "an op may count several times, once for each of the threads that were not "
-            "compared."
-        )
-    elif _shares_ops(result):
-        lines.append(
-            "threads compute ops together and each tells of it: count is of spans and "
-            "total of all threads; ops and bytes count each op once."
-        )
-    if any(row.waits for row in result.rows):
-        lines.append(
-            "wait is the time at the barrier behind the ops; waiting is its share of "
-            "ops and waits together."
-        )
-    if any(row.bytes < 0 for row in result.rows):
-        lines.append("which part of an op's bytes each thread moves is not recorded.")
-    if any(row.unknown_bytes > 0 for row in result.rows):
-        lines.append(
-            "bytes are those that are known; not known is what may come on top, at "
-            "most: rows whose length, experts whose choice and destinations whose part "
-            "the trace does not tell."
-        )
-    return lines
+    if not shares:
+        return []
+    more = len(stalls) - len(shares)
+    shares += [f"and {format_count(more)} more"] if more else []
+    return [f"Share of stalled time, of the whole trace: {', '.join(shares)}."]
 
 
 def _unit_word(unit: Unit) -> str:
@@ -280,86 +269,99 @@ def _csv(results: list[_Result]) -> str:
     The columns are the same whatever was found, so that a script can rely on them.
     """
     rows: list[dict[str, Any]] = [
-        {"path": str(r.path), **_row_json(row, r)} for r in results for row in r.rows
+        {"path": str(r.path), **_row_json(row, r.facts)}
+        for r in results
+        for row in r.rows
     ]
     rows += [
         {"path": str(r.path), "key": f"{op} (not recorded)", "ops": count}
         for r in results
         for op, count in r.unrecorded.items()
     ]
-    units = dict.fromkeys(f"total_{_unit_word(r.unit)}" for r in results)
-    waits = dict.fromkeys(f"wait_{_unit_word(r.unit)}" for r in results)
-    names = ["path", "key", "count", "timed", *units, *_CSV_TAIL, *waits, *_CSV_WAITS]
+    units = [_unit_word(r.facts.unit) for r in results] or ["ns"]
+    per = [
+        "second" if r.facts.unit == "ns" or r.facts.hz else "cycle" for r in results
+    ] or ["second"]
+
+    def named(form: str, words: list[str]) -> dict[str, None]:
+        return dict.fromkeys(form.format(word) for word in words)
+
+    names = [
+        "path", "key", "count", "timed", *named("total_{}", units), *_CSV_TAIL,
+        *named("wait_{}", units), *_CSV_WAITS, *named("latency_{}", units),
+        *named("idle_{}", units), *named("bytes_per_{}", per),
+        *named("least_bytes_per_{}", per),
+    ]  # fmt: skip
     return csv_text([names, *([row.get(name) for name in names] for row in rows)])
 
 
-def _table(result: _Result) -> str:
-    def time(value: float | None) -> str:
-        if value is None or math.isnan(value):
-            return NOT_AVAILABLE
-        return format_duration(value, result.unit)
-
-    def size(n_bytes: int) -> str:
-        known = _size(n_bytes, result)
-        return NOT_AVAILABLE if known is None else format_bytes(known)
-
-    def most(n_bytes: int) -> str:
-        return f"≤ {size(n_bytes)}" if n_bytes > 0 else ""
-
-    def waits(row: StatRow) -> tuple[str, str, str]:
-        if row.wait is None:
-            return (NOT_AVAILABLE,) * 3
-        share = NOT_AVAILABLE if row.waiting is None else format_share(row.waiting)
-        sums = (row.wait, row.mean_wait)
-        words = (summed_wait_text(t, row.longest_waits, result.unit) for t in sums)
-        return (*words, share)  # type: ignore[return-value]  # two and one
-
-    nests, lies_beside = counts_twice(result.rows)
-    is_shared = _shares_ops(result)
-    has_waits = any(row.waits for row in result.rows)
-    has_unknown = any(row.unknown_bytes > 0 for row in result.rows)
-    rows = [
-        (
-            row.key,
-            format_count(row.count),
-            *([format_count(row.ops)] if is_shared else []),
-            time(row.total if row.timed else None),
-            *([time(row.self_time)] if nests else []),
-            *([time(row.wall)] if lies_beside else []),
-            *([time(row.in_range)] if result.has_range else []),
-            format_share(row.share) if row.timed else NOT_AVAILABLE,
-            *(waits(row) if has_waits else ()),
-            *map(time, (row.mean, row.min, row.p50, row.p90, row.p99, row.max)),
-            size(row.bytes),
-            *([most(row.unknown_bytes)] if has_unknown else []),
-            row.quality,
-        )
-        for row in result.rows
-    ]
-    if not rows:
-        if not result.n_spans:
-            return "Nothing to count: the file records no spans."
-        return "Nothing to count: no span matches."
-    n_more = len(rows[0]) - 3
-    rows += [
-        (op, format_count(n), *[NOT_AVAILABLE] * n_more, "not recorded, per pass")
-        for op, n in result.unrecorded.items()
-    ]
-    head = [result.by, *_HEAD, "quality"]
-    more = (("self", nests), ("wall", lies_beside), ("in range", result.has_range))
-    at = head.index("total") + 1
-    head[at:at] = [title for title, is_there in more if is_there]
-    if has_waits:
-        at = head.index("share") + 1
-        head[at:at] = _WAIT_HEAD
-    if is_shared:
-        head.insert(head.index("total"), "ops")
-    if has_unknown:
-        head.insert(-1, "not known")
-    text = output.table(head, rows, left=(0, len(head) - 1))
+def _print_table(result: _Result, arguments: Namespace) -> None:
+    if len(arguments.files) > 1:
+        output.emit(one_line(str(result.path)))
+    if not result.rows:
+        output.emit(_why_empty(result))
+        return
+    columns = result.columns
+    left = [i for i, column in enumerate(columns) if column.form == "text"]
+    head = [column.title for column in columns]
+    text = output.table(head, _cells(result), left=left)
     if result.n_left_out:
         text += (
             f"\n… and {format_count(result.n_left_out)} more; --limit N lists more, "
             "--format csv or json all of them"
         )
-    return text
+    output.emit(text)
+    if result.no_room:
+        output.say(
+            f"note: no room for {', '.join(result.no_room)}; --wide shows all columns, "
+            "--columns some."
+        )
+    for line in result.notes:
+        output.say(f"note: {line}")
+    if result.n_untimed:
+        n_untimed = format_count(result.n_untimed)
+        output.say(
+            f"note: the times leave out {n_untimed} spans whose duration is estimated "
+            "or unfinished; see --include-estimated."
+        )
+
+
+def _why_empty(result: _Result) -> str:
+    if not result.n_spans:
+        return "Nothing to count: the file records no spans."
+    if not result.has_groups:
+        return f"Nothing to count: the file has no {result.facts.by}s."
+    return "Nothing to count: no span matches."
+
+
+def _cells(result: _Result) -> list[list[str]]:
+    """Return the rows as texts; last, ops that no record tells of."""
+    facts, columns = result.facts, result.columns
+    rows = [[stat_cell(c, row, facts).text for c in columns] for row in result.rows]
+    for op, count in result.unrecorded.items():
+        words = {
+            "key": op,
+            "count": format_count(count),
+            "quality": "not recorded, per pass",
+        }
+        rows.append([words.get(c.name, NOT_AVAILABLE) for c in columns])
+    return rows
+
+
+def _fitting(result: _Result, width: int) -> _Result:
+    """Return the result with the columns that fit side by side."""
+    columns, cells = result.columns, _cells(result)
+    needs = [
+        max([len(c.title), *(len(one_line(row[i])) for row in cells)]) + _GAP
+        for i, c in enumerate(columns)
+    ]
+    shown = set(range(len(columns)))
+    for i in sorted(shown, key=lambda i: -columns[i].spare):
+        if sum(needs[k] for k in shown) - _GAP <= width or not columns[i].spare:
+            break
+        shown.remove(i)
+    return replace(
+        result,
+        columns=tuple(c for i, c in enumerate(columns) if i in shown),
+        no_room=tuple(c.title for i, c in enumerate(columns) if i not in shown),
+    )

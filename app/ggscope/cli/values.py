@@ -3,12 +3,56 @@
 import argparse
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ggscope.render.look import Length
+
+
+class Names(Collection[str]):
+    """The names that an option takes, looked up when somebody asks for them.
+
+    Parameters
+    ----------
+    several : whether it takes several, with commas between them.
+    every : what stands for all of them, as ``all``; "" for nothing.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Sequence[str]],
+        *,
+        several: bool = False,
+        every: str = "",
+    ) -> None:
+        self._load, self.several, self.every = load, several, every
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._load(), *([self.every] if self.every else [])))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, chosen: object) -> bool:
+        names = list(self)
+        if isinstance(chosen, tuple):
+            return all(name in names for name in chosen)
+        return chosen in names
+
+    def of(self, text: str) -> tuple[str, ...]:
+        """Return the names that ``timeline,heatmap`` lists, each once."""
+        if self.every and text == self.every:
+            return tuple(self._load())
+        chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+        for name in chosen:
+            if name not in self._load():
+                listed = ", ".join(map(repr, self))
+                raise argparse.ArgumentTypeError(
+                    f"invalid choice: {name!r} (choose from {listed})"
+                )
+        return chosen
 
 
 def thumbnail_size(text: str) -> int:

@@ -292,6 +292,15 @@ def format_rate(bytes_per_second: float) -> str:
     return f"{format_bytes(bytes_per_second)}/s"
 
 
+def format_byte_rate(
+    bytes_per_tick: float, unit: Unit = "ns", hz: float | None = None
+) -> str:
+    """Return a rate per second, or per cycle where nobody says how long one is."""
+    if unit == "cycle" and not hz:
+        return f"{bytes_per_tick:.4g} B/cycle"
+    return format_rate(bytes_per_tick * (hz if unit == "cycle" and hz else 1e9))
+
+
 def parse_duration(text: str, unit: Unit = "ns") -> int:
     """Return the ticks that `text` names: ``12.5ms``, ``3us``, ``1:30``, ``100``.
 

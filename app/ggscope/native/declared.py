@@ -194,7 +194,8 @@ class Selection(Struct):
     _fields_ = (
         *_names(In.i64, "start", "end"), *_names(In.void, "flags", "column", "op"),
         ("mask", In.u8), ("pattern", In.void), ("table", In.i32),
-        *_names(In.i64, "bytes", "unknown"), ("wait", In.u32),
+        *_names(In.i64, "bytes", "unknown"), ("is_open", In.u8),
+        ("op_ticks", In.i64), ("wait", In.u32),
         *_names(i64, "low", "n_table", "n_groups", "n_patterns"),
         *_names(i64, "time_start", "time_end"),
         *_names(i32, "column_width", "op_width", "flags_width", "pattern_width"),
@@ -208,6 +209,7 @@ class Figures(Struct):
     _fields_ = (
         *_names(Out.i64, "spans", "bytes", "total", "inside", "least", "most"),
         *_names(Out.i64, "unknown", "ops", "wait", "waits", "longest"),
+        *_names(Out.i64, "op_ticks", "open", "untimed"),
         ("histogram", Out.u32),
     )  # fmt: skip
 

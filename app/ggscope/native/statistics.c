@@ -32,6 +32,9 @@ typedef struct {
     const int32_t *table;   /* group of column value low + i; -1: none */
     const int64_t *bytes;   /* of each pattern: known ones, */
     const int64_t *unknown; /* and those that may be moved besides */
+    const uint8_t *is_open; /* whether some of its bytes are not known */
+    const int64_t *op_ticks; /* of the op that a span tells of, on all threads, -1: not
+                              * known; NULL: as long as the span */
     const uint32_t *wait;   /* behind each span; NULL: no waits are recorded */
     int64_t low, n_table, n_groups, n_patterns;
     int64_t time_start, time_end;
@@ -45,6 +48,8 @@ typedef struct {
     int64_t *spans; /* [n_groups * N_QUALITIES] */
     int64_t *bytes, *total, *inside, *least, *most, *unknown, *ops;
     int64_t *wait, *waits, *longest; /* their sum, how many, how many are cut */
+    int64_t *op_ticks, *open, *untimed; /* of the ops: their time; those of which some
+                                         * bytes are not known, and those whose time */
     uint32_t *histogram; /* [n_groups * n_codes] */
 } Figures;
 
@@ -134,12 +139,20 @@ EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t 
         f->spans[group * N_QUALITIES + quality]++;
         int is_own = !(number(s->flags, s->flags_width, i) & REPEATED);
         f->ops[group] += is_own;
-        if (s->pattern && is_own) {
-            int64_t pattern = number(s->pattern, s->pattern_width, i);
+        if (is_own) {
+            int64_t pattern = s->pattern ? number(s->pattern, s->pattern_width, i) : -1;
             if (pattern >= 0 && pattern < s->n_patterns) {
                 f->bytes[group] += s->bytes[pattern];
                 f->unknown[group] += s->unknown[pattern];
+                f->open[group] += s->is_open[pattern] != 0;
+            } else {
+                f->open[group]++;
             }
+            int64_t ticks = s->op_ticks ? s->op_ticks[i] : duration_of(s, i);
+            int is_untimed = quality > s->worst_used || ticks < 0;
+            f->untimed[group] += is_untimed;
+            f->op_ticks[group] = (int64_t)((uint64_t)f->op_ticks[group]
+                                           + (is_untimed ? 0 : (uint64_t)ticks));
         }
         if (s->wait && s->wait[i] != NO_WAIT) {
             f->wait[group] += s->wait[i];

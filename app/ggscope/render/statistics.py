@@ -1,16 +1,12 @@
 """The figure of the statistics: what takes how long, by op, layer, token and so on."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isnan
-from types import MappingProxyType
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.statistics.table import (
-    RULES,
-    TWICE,
     StatRow,
     StatTable,
     stat_table,
@@ -20,10 +16,8 @@ from ggscope.model.selection import BY, By
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
-    Unit,
     format_bytes,
     format_count,
-    format_duration,
     format_share,
 )
 from ggscope.render.batch import DisplayList
@@ -35,7 +29,14 @@ from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
-from ggscope.words.spans import summed_wait_text
+from ggscope.words.statistics import (
+    MEASURES,
+    StatColumn,
+    StatFacts,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+)
 
 _USUAL_BARS = 25
 """So many a figure shows that has no height of its own."""
@@ -45,49 +46,7 @@ _MOST_NAMED = 1000
 _USUAL_PX = 900.0
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What the bars can be as long as.
-
-    Attributes
-    ----------
-    title : of the axis.
-    of : the value of a row; None = not known.
-    form : "time", "bytes" or "count".
-    """
-
-    title: str
-    of: Callable[[StatRow], float | None]
-    form: str = "time"
-
-
-def _timed(row: StatRow, value: float | None) -> float | None:
-    return None if value is None or not row.timed or isnan(value) else value
-
-
-MEASURES: Mapping[str, Measure] = MappingProxyType(
-    {
-        "total": Measure("sum of the durations, share", lambda r: _timed(r, r.total)),
-        "self": Measure(
-            "time without what lies within", lambda r: _timed(r, r.self_time)
-        ),
-        "wall": Measure("time on the clock", lambda r: _timed(r, r.wall)),
-        "mean": Measure("mean duration", lambda r: _timed(r, r.mean)),
-        "p50": Measure("half take no longer than", lambda r: _timed(r, r.p50)),
-        "p90": Measure("90 % take no longer than", lambda r: _timed(r, r.p90)),
-        "p99": Measure("99 % take no longer than", lambda r: _timed(r, r.p99)),
-        "max": Measure("longest duration", lambda r: _timed(r, r.max)),
-        "wait": Measure(
-            "wait behind the spans, share", lambda r: r.wait if r.waits else None
-        ),
-        "count": Measure("number of spans", lambda r: float(r.count), "count"),
-        "bytes": Measure(
-            "known bytes accessed",
-            lambda r: float(r.bytes) if r.bytes >= 0 else None,
-            "bytes",
-        ),
-    }
-)
+_OLDER_NAMES = {"wall": "busy"}
 
 
 def statistics_figure(
@@ -112,6 +71,7 @@ def statistics_figure(
     ids : only these spans.
     mask : bool[n_spans] of the spans that count; `where` is the filter that made it.
     """
+    measure = _OLDER_NAMES.get(measure, measure)
     for value, known in ((by, BY), (measure, tuple(MEASURES))):
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
@@ -164,16 +124,20 @@ def _about(
 def _drawn(
     trace: Trace, table: StatTable, by: By, measure: str, look: Look, about: str
 ) -> Drawn:
-    unit, wanted = trace.clock.unit, MEASURES[measure]
-    found = [] if _is_unknown(trace, wanted) else table.rows
-    rows = [(row, value) for row in found if (value := wanted.of(row)) is not None]
+    column, facts = MEASURES[measure], stat_facts(trace, by, table)
+    is_unknown = column.form in ("bytes", "rate") and facts.bytes != "known"
+    rows = [
+        (row, float(value))
+        for row in (() if is_unknown else table.rows)
+        if (value := column.of(row)) is not None
+    ]
     if not rows:
         raise NothingToDrawError(_why_nothing(trace, table, measure))
     rows.sort(key=lambda pair: -pair[1])
     theme, width = theme_named(look.theme), look.width_or(_USUAL_PX)
     bars = BarScene(
-        width, 0.0, theme, _bars(rows, by, measure, unit, theme), scale=look.scale,
-        value_title=_title(measure, unit),
+        width, 0.0, theme, _bars(rows, column, facts, theme), scale=look.scale,
+        value_title=_title(column, facts),
     )  # fmt: skip
     top, left_out = bars_top(bars), _left_out(table, rows, measure)
 
@@ -186,7 +150,7 @@ def _drawn(
     return framed(
         look, f"{trace_name(trace)} · {measure} by {by}", compose, width=width,
         wanted=top + min(len(bars.bars), _USUAL_BARS) * BAR_HEIGHT + 4,
-        description=" ".join([about, *_notes(table, rows, by, measure)]),
+        description=" ".join([about, *_notes(trace, table, rows, column, facts)]),
         left_out=left_out,
     )  # fmt: skip
 
@@ -206,37 +170,25 @@ def _why_nothing(trace: Trace, table: StatTable, measure: str) -> str:
     return words
 
 
-def _is_unknown(trace: Trace, measure: Measure) -> bool:
-    """Tell whether the trace does not know this of any span, or not yet."""
-    accesses = trace.accesses
-    is_silent = not len(accesses.patterns) + len(accesses.loose)
-    return measure.form == "bytes" and (is_silent or "accesses" in trace.pending)
-
-
 def _bars(
     rows: Sequence[tuple[StatRow, float]],
-    by: By,
-    measure: str,
-    unit: Unit,
+    column: StatColumn,
+    facts: StatFacts,
     theme: Theme,
 ) -> tuple[Bar, ...]:
-    usual, form = _usual_quality(rows), MEASURES[measure].form
+    usual, is_time = _usual_quality(rows), column.form == "time"
     bars = []
     for row, value in rows[:_MOST_BARS]:
-        if form == "time":
-            words = format_duration(value, unit)
-        else:
-            words = (format_bytes if form == "bytes" else format_count)(int(value))
-        if measure == "total":
+        words = stat_cell(column, row, facts).text
+        if column.name == "total":
             words += f" · {format_share(row.share)}"
-        if measure == "wait" and row.wait_share is not None:
-            words = summed_wait_text(value, row.longest_waits, unit)
+        if column.name == "wait" and row.wait_share is not None:
             words += f" · {format_share(row.wait_share)}"
-        if form == "bytes" and row.unknown_bytes:
+        if column.name == "bytes" and row.unknown_bytes:
             words += f" · ≤ {format_bytes(row.unknown_bytes)} not known"
-        if form == "time" and row.quality != usual:
+        if is_time and row.quality != usual:
             words += f" · {row.quality}"
-        bars.append(Bar(row.key, value, words, _color(row.key, by, theme)))
+        bars.append(Bar(row.key, value, words, _color(row.key, facts.by, theme)))
     return tuple(bars)
 
 
@@ -254,11 +206,10 @@ def _color(key: str, by: By, theme: Theme) -> int:
     return theme.accent | 0xFF000000
 
 
-def _title(measure: str, unit: Unit) -> str:
-    wanted = MEASURES[measure]
-    if wanted.form != "time" or unit == "ns":
-        return wanted.title
-    return f"{wanted.title}, cycles"
+def _title(column: StatColumn, facts: StatFacts) -> str:
+    if column.form != "time" or facts.unit == "ns":
+        return column.axis
+    return f"{column.axis}, cycles"
 
 
 def _left_out(
@@ -278,14 +229,15 @@ def _left_out(
 
 
 def _notes(
-    table: StatTable, rows: Sequence[tuple[StatRow, float]], by: By, measure: str
+    trace: Trace,
+    table: StatTable,
+    rows: Sequence[tuple[StatRow, float]],
+    column: StatColumn,
+    facts: StatFacts,
 ) -> list[str]:
     """Return sentences that the figure needs to be understood."""
-    found = []
-    if MEASURES[measure].form == "time":
-        found.append(f"Times are {_usual_quality(rows)} where a bar says nothing else.")
-    if by in RULES:
-        found.append(RULES[by])
-    if measure in ("total", "self", "wall") and any(table.counts_twice):
-        found.append(f"{TWICE[:1].upper()}{TWICE[1:]}")
-    return found
+    lines = stat_notes(trace, table, facts, (column,))
+    if column.form == "time":
+        usual = _usual_quality(rows)
+        lines.insert(0, f"Times are {usual} where a bar says nothing else.")
+    return lines

@@ -1,7 +1,5 @@
 """Selection statistics: what lies inside the marked range, in figures."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -11,6 +9,7 @@ import numpy.typing as npt
 from PySide6.QtCore import (
     QItemSelectionModel,
     QModelIndex,
+    QSignalBlocker,
     QSize,
     Qt,
     QTimer,
@@ -28,11 +27,10 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.filters.text import format_filter
-from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.statistics.scan import SpanBlocks
-from ggscope.analysis.statistics.table import RULES, StatRow, StatTable, stat_table
+from ggscope.analysis.statistics.table import StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import By, Filter, SpanGroup
 from ggscope.model.trace import LaneKind, Trace
@@ -40,17 +38,14 @@ from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeRange,
     Unit,
-    format_bytes,
     format_count,
     format_duration,
-    format_exact,
-    format_exact_bytes,
     format_share,
 )
 from ggscope.render.colors import category_color
 from ggscope.render.export import Figure
 from ggscope.render.look import Look, css_px
-from ggscope.render.statistics import MEASURES, statistics_figure
+from ggscope.render.statistics import statistics_figure
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
@@ -68,12 +63,20 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    tr,
     words_font,
 )
 from ggscope.words.groupings import GROUPINGS
-from ggscope.words.spans import PENDING
-from ggscope.words.times import time_notes
+from ggscope.words.statistics import (
+    MEASURES,
+    StatCell,
+    StatColumn,
+    StatFacts,
+    columns_of,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+    unit_of,
+)
 
 _MOST_NESTED = 1 << 20
 """Of more spans self and wall time would keep people waiting while they pan."""
@@ -84,6 +87,7 @@ _ABOUT_PX = 240
 MAX_ROWS = 500
 """More groups than a person reads; the largest ones are shown, and it is said."""
 _KEY = "statistics"
+_SOME_ROWS = 100_000
 _LEAST_FIGURE_PX = 480.0
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
@@ -92,9 +96,12 @@ _STALE_MS = 150
 _WITH_OPS: tuple[By, ...] = (
     "op", "family", "layer", "token", "thread", "phase", "tensor",
 )  # fmt: skip
-_ENGINES: tuple[By, ...] = ("engine", "lane")
-_LANES: tuple[By, ...] = ("lane",)
-_CORES: tuple[By, ...] = ("core", "numa")
+_WIDTHS = {
+    "key": 160, "text": 90, "count": 80, "time": 84, "share": 72, "bytes": 84,
+    "rate": 100,
+}  # fmt: skip
+_NOT_OF_ALL = ("p50", "p90", "p99", "quality", "latency", "idle", "share")
+"""Columns that say nothing of all rows together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +128,26 @@ class StatisticsResult:
 
     Attributes
     ----------
-    knows_bytes : whether the accesses had been read.
-    notes : what the times hold besides.
+    facts : what its columns depend on.
+    notes : what they mean, and what the times hold besides.
     where : the filter that the spans pass.
     """
 
     scope: Scope
-    by: By
     table: StatTable
-    unit: Unit
-    knows_bytes: bool = True
+    facts: StatFacts
     notes: tuple[str, ...] = ()
     where: Filter = Filter()  # noqa: RUF009 - frozen
+
+    @property
+    def by(self) -> By:
+        """What a row is."""
+        return self.facts.by
+
+    @property
+    def unit(self) -> Unit:
+        """What ticks are."""
+        return self.facts.unit
 
     @property
     def rows(self) -> tuple[StatRow, ...]:
@@ -148,6 +163,25 @@ class StatisticsResult:
     def n_left_out(self) -> int:
         """Number of spans whose times were not used."""
         return self.table.all.count - self.table.all.timed
+
+
+def _has_groups(trace: Trace, by: By) -> bool:
+    """Tell whether spans can be grouped by something that the trace knows."""
+    spans, lanes = trace.spans, trace.lanes
+    has_ops = trace.ops is not None or bool((spans.op[:_SOME_ROWS] >= 0).any())
+    if by in ("op", "family"):
+        return has_ops
+    if by == "thread":
+        return bool(lanes.of_kind(LaneKind.THREAD).any())
+    if by == "engine":
+        return bool(lanes.of_kind(LaneKind.ENGINE).any())
+    if by == "tensor":
+        return has_ops and len(trace.tensors) > 0
+    if by in ("source", "expert"):
+        return False  # their spans are sorted, which takes too long while one pans
+    if by in ("layer", "token", "phase"):
+        return has_ops and getattr(spans, by) is not None
+    return by == "lane" or getattr(spans, by) is not None
 
 
 def figures_of(
@@ -181,10 +215,9 @@ def figures_of(
         include_estimated=with_estimated, limit=MAX_ROWS, most_nested=_MOST_NESTED,
         watcher=context,
     )  # fmt: skip
-    knows_bytes = "accesses" not in trace.pending
-    notes = () if trace.is_partial else time_notes(trace)
-    unit = trace.clock.unit
-    return StatisticsResult(scope, by, table, unit, knows_bytes, notes, where)
+    facts = stat_facts(trace, by, table, scope.time)
+    notes = () if trace.is_partial else tuple(stat_notes(trace, table, facts))
+    return StatisticsResult(scope, table, facts, notes, where)
 
 
 @guarded
@@ -317,9 +350,7 @@ class StatisticsView(View):
         super().__init__(session, theme, parent)
         self._result: StatisticsResult | None = None
         self._blocks: SpanBlocks | None = None
-        self._twice = (False, False)
-        self._shares_ops = False
-        self._has_range = False
+        self._facts: StatFacts | None = None
         self._counted: Scope | None = None
         self._is_marking = False
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
@@ -327,7 +358,7 @@ class StatisticsView(View):
         self._stale_timer = QTimer(self, singleShot=True, interval=_STALE_MS)
         self._stale_timer.timeout.connect(self._on_stale)
         self.setAccessibleName(self.tr("Selection statistics"))
-        self.model = TextTableModel(self._headings("op", "ns"), self)
+        self.model = TextTableModel([Heading("", stretch=True)], self)
         self.table = TextTable(self.model, self, "statistics", keeps_first=True)
         self.table.setAccessibleName(self.tr("Figures of the selection"))
         self._empty = EmptyState(self)
@@ -404,8 +435,9 @@ class StatisticsView(View):
     def _measure(self) -> str:
         """Return what the table is sorted by, where that can be a bar."""
         column, _ = self.model.sorted_by
-        title = "" if column < 0 else self._headings("op", "ns")[column].title
-        return title if title in MEASURES else "total"
+        shown = () if self._facts is None else columns_of(self._facts)
+        name = shown[column].name if 0 <= column < len(shown) else ""
+        return name if name in MEASURES else "total"
 
     # -- session -----------------------------------------------------------
 
@@ -419,8 +451,7 @@ class StatisticsView(View):
     def _on_trace_changed(self, _: object) -> None:
         trace = self.session.trace
         self._blocks = None if trace is None else SpanBlocks(trace)
-        self._twice = (False, False)
-        self._shares_ops = False
+        self._facts = None
         # Figures of an older snapshot are of no use any more.
         self.session.tasks.cancel(_KEY)
         self._counted = None
@@ -457,19 +488,17 @@ class StatisticsView(View):
         self._timer.start()
 
     def _offer_groupings(self, trace: Trace) -> None:
-        has_engines = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
-        has_ops = bool((trace.spans.op[:100_000] >= 0).any()) or trace.ops is not None
-        offered = _WITH_OPS if has_ops else _ENGINES if has_engines else _LANES
-        if trace.spans.core is not None:
-            offered += _CORES
+        offered = [by for by in GROUPINGS if _has_groups(trace, by)]
         current = [self.by.itemData(i) for i in range(self.by.count())]
-        if current == list(offered):
+        if current == offered:
             return
-        self.by.blockSignals(True)
-        self.by.clear()
-        for key in offered:
-            self.by.addItem(GROUPINGS[key], key)
-        self.by.blockSignals(False)
+        chosen = self.by.currentData()
+        with QSignalBlocker(self.by):
+            self.by.clear()
+            for by in offered:
+                self.by.addItem(GROUPINGS[by], by)
+            if chosen in offered:
+                self.by.setCurrentIndex(offered.index(chosen))
 
     # -- counting ----------------------------------------------------------
 
@@ -543,21 +572,21 @@ class StatisticsView(View):
         if not result.rows:
             self._say_empty()
             return
-        # A column that is there stays, so that it does not come and go with a range.
-        nests, lies_beside = result.table.counts_twice
-        self._twice = (self._twice[0] or nests, self._twice[1] or lies_beside)
-        self._shares_ops |= result.table.all.ops != result.table.all.count
-        self._has_range = result.scope.time is not None
-        self.model.set_headings(self._headings(result.by, result.unit))
-        rows = [self._cells(row, result) for row in result.rows]
+        facts = result.facts
+        if self._facts is not None and self._facts.by == facts.by:
+            facts = facts.also(self._facts)  # so that columns do not come and go
+        self._facts = facts
+        columns = columns_of(facts)
+        self.model.set_headings(_headings(columns, facts))
+        rows = [self._cells(row, columns, facts) for row in result.rows]
         rows += [
-            self._unrecorded(op, count, len(rows[0]))
+            self._unrecorded(op, count, columns)
             for op, count in result.table.unrecorded.items()
         ]
         groups = [*result.rows, *[None] * (len(rows) - len(result.rows))]
         self.table.what = self.about_text(result)
         n_left_out = result.table.n_groups - len(result.rows)
-        totals = self._totals(result)
+        totals = self._totals(result.table.all, columns, facts)
         self.model.set_rows(rows, totals, payloads=groups, n_left_out=n_left_out)
         self.table.fit_columns()
         self._mark_group()
@@ -710,218 +739,65 @@ class StatisticsView(View):
             self._empty.say(words, hint)
         self._stack.setCurrentWidget(self._empty)
 
-    def _headings(self, by: By, unit: Unit) -> tuple[Heading, ...]:
-        tr = self.tr
-        group = RULES.get(by, tr("Group"))
-        suffix = "ns" if unit == "ns" else "cycles"
-
-        def times(title: str, tip: str) -> Heading:
-            return Heading(title, tip, 84, right=True, copied=f"{title} ({suffix})")
-
-        return (
-            Heading(GROUPINGS[by], group, 160, stretch=True),
-            Heading(tr("count"), tr("Number of spans"), 80, right=True),
-            *self._ops_headings(),
-            times(
-                tr("sum"),
-                tr(
-                    "Sum of the durations, each of a whole span; where spans nest or "
-                    "several lanes work at once, some time is counted several times"
-                ),
-            ),
-            Heading(tr("share"), tr("Part of the sum of all rows"), 66, right=True),
-            *self._in_range_headings(times),
-            *self._twice_headings(times),
-            *self._wait_headings(times),
-            times(tr("mean"), tr("Mean duration")),
-            times(tr("min"), tr("Shortest")),
-            times(tr("max"), tr("Longest")),
-            times("p50", tr("Half take no longer than this")),
-            times("p90", tr("90 % take no longer than this")),
-            times("p99", tr("99 % take no longer than this")),
-            Heading(
-                tr("bytes"),
-                self._bytes_tip(),
-                84,
-                right=True,
-            ),
-            Heading(
-                tr("quality"), tr("The least certain of its times"), 90, True, True
-            ),
-        )
-
-    def _bytes_tip(self) -> str:
-        trace = self.session.trace
-        if trace is not None and not counts_once(trace):
-            return self.tr(
-                "Known bytes of all accesses of these spans, of threads not compared "
-                "each one's; + where there may be more"
-            )
-        return self.tr(
-            "Known bytes of all accesses of these spans, each op's once; + where there "
-            "may be more"
-        )
-
-    def _ops_headings(self) -> list[Heading]:
-        """Return the column of ops, of a trace in which threads share them."""
-        tip = "Ops, each counted once however many threads compute it"
-        return [Heading("ops", tip, 70, right=True)] if self._shares_ops else []
-
-    def _ops_cells(self, row: StatRow) -> list[Cell]:
-        cell = Cell(format_count(row.ops), row.ops, row.ops)
-        return [cell] if self._shares_ops else []
-
-    def _in_range_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
-        """Return the column of what lies in the range, where there is one."""
-        tip = self.tr("How much of the sum lies inside the range that is counted")
-        return [times(self.tr("in range"), tip)] if self._has_range else []
-
-    def _in_range_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
-        return [_ticks(row.in_range, unit)] if self._has_range else []
-
-    def _twice_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
-        """Return columns of times that count nothing twice, where there is need."""
-        tr, (nests, lies_beside) = self.tr, self._twice
-        own = times(tr("self"), tr("The sum without what lies within other spans"))
-        words = tr("What passed on the clock while any of the spans was open")
-        if self._has_range:
-            words += tr("; of whole spans, so it may be longer than the range")
-        wall = times(tr("wall"), words)
-        return [*([own] if nests else []), *([wall] if lies_beside else [])]
-
-    def _twice_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
-        nests, lies_beside = self._twice
-        return [
-            *([_ticks(row.self_time, unit)] if nests else []),
-            *([_ticks(row.wall, unit)] if lies_beside else []),
-        ]
-
-    def _has_waits(self) -> bool:
-        trace = self.session.trace
-        return trace is not None and trace.spans.wait is not None
-
-    def _wait_headings(self, times: Callable[[str, str], Heading]) -> list[Heading]:
-        """Return the columns of waits, of a trace that records some."""
-        tr = self.tr
-        if not self._has_waits():
-            return []
-        share = tr("Waits as a part of spans and waits together")
-        return [
-            times(
-                tr("wait"), tr("What threads waited at the barrier behind the spans")
-            ),
-            times(tr("mean wait"), tr("Mean of the waits that are recorded")),
-            Heading(tr("waiting"), share, 72, right=True),
-        ]
-
-    def _wait_cells(self, row: StatRow, unit: Unit) -> list[Cell]:
-        if not self._has_waits():
-            return []
-        cells = [_ticks(row.wait, unit), _ticks(row.mean_wait, unit)]
-        if row.longest_waits:
-            tip = self.tr("{0} waits were longer than can be recorded").format(
-                format_count(row.longest_waits)
-            )
-            cells = [replace(c, text=f"≥ {c.text}", tip=tip) for c in cells]
-        if row.waiting is None:
-            return [*cells, Cell(NOT_AVAILABLE, raw="")]
-        share = row.waiting
-        return [*cells, Cell(format_share(share), share, round(share, 6))]
-
-    def _cells(self, row: StatRow, result: StatisticsResult) -> tuple[Cell, ...]:
-        unit, color = result.unit, 0
-        if result.by in ("op", "family"):
-            kind = f"op:{row.key}" if result.by == "op" else row.key
+    def _cells(
+        self, row: StatRow, columns: tuple[StatColumn, ...], facts: StatFacts
+    ) -> tuple[Cell, ...]:
+        color = 0
+        if facts.by in ("op", "family"):
+            kind = f"op:{row.key}" if facts.by == "op" else row.key
             color = category_color(kind, self.theme)
-        number = float(row.key) if row.key.isdecimal() else row.key
-        is_certain = row.quality == "measured"
-        timed = self.tr("{0} with a time of their own").format(format_count(row.timed))
-        if row.ops != row.count:
-            ops = self.tr("{0} ops, for threads share them").format(
-                format_count(row.ops)
-            )
-            timed = f"{timed}; {ops}"
-        return (
-            Cell(row.key, number, color=color),
-            Cell(format_count(row.count), row.count, row.count, timed),
-            *self._ops_cells(row),
-            _ticks(row.total if row.timed else None, unit),
-            _share(row),
-            *self._in_range_cells(row, unit),
-            *self._twice_cells(row, unit),
-            *self._wait_cells(row, unit),
-            _ticks(row.mean, unit),
-            _ticks(row.min, unit),
-            _ticks(row.max, unit),
-            _ticks(row.p50, unit),
-            _ticks(row.p90, unit),
-            _ticks(row.p99, unit),
-            _bytes(row, result.knows_bytes),
-            Cell(self.tr(row.quality), row.quality, caution=not is_certain),
-        )
+        cells = []
+        for column in columns:
+            cell = _cell(stat_cell(column, row, facts), column)
+            if column.name == "key":
+                cell = replace(cell, color=color)
+            if column.name == "quality":
+                cell = replace(cell, caution=row.quality != "measured")
+            cells.append(cell)
+        return tuple(cells)
 
-    def _unrecorded(self, op: str, count: int, n_cells: int) -> tuple[Cell, ...]:
+    def _unrecorded(
+        self, op: str, count: int, columns: tuple[StatColumn, ...]
+    ) -> tuple[Cell, ...]:
         """Return the row of ops that graphs compute and no record tells of."""
-        tip = self.tr("In each pass, as the graph tells; no record tells of them.")
-        return (
-            Cell(op),
-            Cell(format_count(count), count, count, tip),
-            *[Cell(NOT_AVAILABLE, raw="")] * (n_cells - 3),
-            Cell(self.tr("not recorded"), caution=True, tip=tip),
-        )
+        tip = self.tr("In each pass, by the graph; no record is of them.")
+        cells = {
+            "key": Cell(op),
+            "count": Cell(format_count(count), count, count, tip),
+            "quality": Cell(self.tr("not recorded"), caution=True, tip=tip),
+        }
+        none = Cell(NOT_AVAILABLE, raw="")
+        return tuple(cells.get(column.name, none) for column in columns)
 
-    def _totals(self, result: StatisticsResult) -> tuple[Cell, ...]:
-        total, unit = result.table.all, result.unit
+    def _totals(
+        self, total: StatRow, columns: tuple[StatColumn, ...], facts: StatFacts
+    ) -> tuple[Cell, ...]:
+        cells = [_cell(stat_cell(column, total, facts), column) for column in columns]
         none = Cell("–", raw="")
-        return (
-            Cell(self.tr("all")),
-            Cell(format_count(result.n_spans), raw=result.n_spans),
-            *self._ops_cells(total),
-            _ticks(total.total if total.timed else None, unit),
-            Cell(format_share(1.0) if total.total else NOT_AVAILABLE, raw=""),
-            *self._in_range_cells(total, unit),
-            *self._twice_cells(total, unit),
-            *self._wait_cells(total, unit),
-            _ticks(total.mean, unit),
-            _ticks(total.min, unit),
-            _ticks(total.max, unit),
-            none,
-            none,
-            none,
-            _bytes(total, result.knows_bytes),
-            none,
+        return tuple(
+            Cell(self.tr("all"))
+            if column.name == "key"
+            else none
+            if column.name in _NOT_OF_ALL
+            else cell
+            for column, cell in zip(columns, cells, strict=True)
         )
 
 
-def _ticks(value: float | None, unit: Unit) -> Cell:
-    """Return a cell of a duration; what is not known reads "N/A"."""
-    if value is None or math.isnan(value):
-        return Cell(NOT_AVAILABLE, None, "")
-    whole = float(value).is_integer()
-    tip = format_exact(round(value), unit)
-    raw = int(value) if whole else round(value, 1)
-    return Cell(format_duration(value, unit), float(value), raw, tip)
-
-
-def _share(row: StatRow) -> Cell:
-    """Return the part of the sum of all rows; not known where no time is."""
-    if not row.timed:
-        return Cell(NOT_AVAILABLE, None, "")
-    return Cell(format_share(row.share), row.share, round(row.share, 6))
-
-
-def _bytes(row: StatRow, is_known: bool) -> Cell:
-    """Return the known bytes of a row; its tip says how many more there may be."""
-    if not is_known:
-        return Cell("…", None, "", PENDING)
-    if row.bytes < 0:
-        return Cell(
-            NOT_AVAILABLE, None, "", tr("threads share these; whose is not told")
+def _headings(columns: tuple[StatColumn, ...], facts: StatFacts) -> list[Heading]:
+    found = []
+    for column in columns:
+        is_text, is_key = column.form == "text", column.name == "key"
+        width = _WIDTHS["key" if is_key else column.form]
+        words, unit = is_text and not is_key, unit_of(column, facts)
+        copied = f"{column.title} ({unit})" if unit else ""
+        found.append(
+            Heading(column.title, column.tip, width, not is_text, words, is_key, copied)
         )
-    open_ = row.unknown_bytes
-    more = tr("of up to {0} more it is not known").format(format_exact_bytes(open_))
-    if not row.bytes:
-        return Cell(NOT_AVAILABLE, None, "", more if open_ else "")
-    tip = format_exact_bytes(row.bytes)
-    text = format_bytes(row.bytes) + (" +" if open_ else "")
-    return Cell(text, float(row.bytes), row.bytes, f"{tip}; {more}" if open_ else tip)
+    return found
+
+
+def _cell(cell: StatCell, column: StatColumn) -> Cell:
+    """Return a cell that sorts by its value, and copies as a plain number."""
+    raw = None if column.form == "text" else "" if cell.raw is None else cell.raw
+    return Cell(cell.text, cell.value, raw, cell.exact)

@@ -35,6 +35,7 @@ from ggscope.model.units import (
     TimeForm,
     TimeRange,
     Unit,
+    format_byte_rate,
     format_bytes,
     format_count,
     format_duration,
@@ -42,7 +43,6 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_exact_time,
     format_offset,
-    format_rate,
     format_share,
     listed_form,
 )
@@ -549,10 +549,8 @@ def _rate_fact(trace: Trace, ticks: int, n_bytes: int | None) -> Fact:
     if n_bytes is None or ticks <= 0:
         return Fact("rate", NOT_AVAILABLE)
     exact = f"{format_count(n_bytes)} bytes in {format_exact(ticks, trace.clock.unit)}"
-    if trace.clock.unit == "cycle" and not trace.clock.hz:
-        return Fact("rate", f"{n_bytes / ticks:.4g} B/cycle", exact)
-    hz = trace.clock.hz if trace.clock.unit == "cycle" and trace.clock.hz else 1e9
-    return Fact("rate", format_rate(n_bytes * hz / ticks), exact)
+    clock = trace.clock
+    return Fact("rate", format_byte_rate(n_bytes / ticks, clock.unit, clock.hz), exact)
 
 
 def _access(

@@ -1,15 +1,26 @@
 """Ops that several threads compute together: each thread has a span, the op one."""
 
+from dataclasses import dataclass
+from itertools import pairwise
+
 import numpy as np
+import numpy.typing as npt
 
 from ggscope.analysis.once import once
 from ggscope.analysis.reads.account import is_repeated
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import Trace
 
 _MOST_SPANS = 1 << 23
 """Of a longer trace nobody looks for the other spans of an op: people wait for it."""
+_MOST_IN_STEP = 1 << 25
+"""Spans whose ops are timed: 8 bytes each."""
+_MOST_SORTED, _MOST_RUNNING = 1 << 22, 1 << 18
+"""The same where spans must be sorted for it, once or with every snapshot."""
+_MOST_RUNS = 1 << 16
+"""Of more changes from lane to lane nobody looks for threads in step."""
+_LATEST = np.iinfo(np.int64).max
 
 
 @once
@@ -27,6 +38,12 @@ def spans_of_op(trace: Trace, span: int) -> I64 | None:
     """
     spans, own = trace.spans, np.array([span], np.int64)
     if int(spans.op[span]) < 0 or not has_shared_ops(trace):
+        return own
+    for lane in (lanes := _lanes_in_step(trace)):
+        if lane.start <= span < lane.stop:
+            first = np.array([other.start for other in lanes], np.int64)
+            return np.sort(first + (span - lane.start))
+    if lanes:
         return own
     if len(spans) > _MOST_SPANS:
         return None
@@ -47,3 +64,134 @@ def spans_of_op(trace: Trace, span: int) -> I64 | None:
     order = np.lexsort((away, spans.lane[ids]))
     _, nearest = np.unique(spans.lane[ids][order], return_index=True)
     return np.sort(ids[order][nearest])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpTicks:
+    """How long ops take, from the first thread's begin to the last one's end.
+
+    Attributes
+    ----------
+    values : int64[n_spans], of the op that each span is counted for; -1 where the time
+        of one of its threads is not known, and of spans that are counted with another.
+        None: each op has one span, and takes as long as that.
+    is_known : whether it was found out; not in traces that are too long.
+    """
+
+    values: I64 | None
+    is_known: bool = True
+
+
+@once
+def op_ticks(trace: Trace) -> OpTicks:
+    """Return how long each op takes; O(n log n) where threads are not in step."""
+    if not has_shared_ops(trace):
+        return OpTicks(None)
+    lanes, n = _lanes_in_step(trace), len(trace.spans)
+    most = _MOST_RUNNING if trace.is_running else _MOST_SORTED
+    if n > (_MOST_IN_STEP if lanes else most):
+        return OpTicks(None, is_known=False)
+    return OpTicks(_ticks_in_step(trace, lanes) if lanes else _ticks_by_time(trace))
+
+
+@once
+def _lanes_in_step(trace: Trace) -> tuple[slice, ...]:
+    """Return the spans of each thread where all threads compute the same ops.
+
+    Op i is then the i-th span of each, of which the first one's count. Empty where
+    that is not so.
+    """
+    spans, pattern = trace.spans, trace.accesses.pattern
+    is_new = np.flatnonzero(spans.lane[1:] != spans.lane[:-1]) + 1
+    edges = np.concatenate([[0], is_new, [len(spans)]]).astype(np.int64)
+    if len(edges) > _MOST_RUNS:
+        return ()
+    runs = [slice(low, high) for low, high in pairwise(edges.tolist())]
+    lanes = tuple(run for run in runs if (spans.op[run] >= 0).any())
+    numbers = {int(spans.lane[run.start]) for run in lanes}
+    lengths = {run.stop - run.start for run in lanes}
+    if len(lengths) != 1 or len(lanes) < 2 or len(numbers) < len(lanes):
+        return ()
+    columns: list[Array] = [spans.name, spans.op]
+    columns += [pattern] if len(pattern) == len(spans) else []
+    first = lanes[0]
+    start = spans.start[first]
+    if is_repeated(spans.flags[first]).any() or (np.diff(start) < 0).any():
+        return ()
+    for lane in lanes[1:]:
+        mine = spans.start[lane]
+        if (
+            not is_repeated(spans.flags[lane]).all()
+            or any(not np.array_equal(c[first], c[lane]) for c in columns)
+            # Each lies between the neighbours of the other.
+            or (mine[1:] < start[:-1]).any()
+            or (mine[:-1] > start[1:]).any()
+        ):
+            return ()
+    return lanes
+
+
+def _ticks_in_step(trace: Trace, lanes: tuple[slice, ...]) -> I64:
+    spans, first = trace.spans, lanes[0]
+    begin, end = spans.start[first].copy(), spans.end[first].copy()
+    unknown = _is_untimed(trace, first)
+    for lane in lanes[1:]:
+        np.minimum(begin, spans.start[lane], out=begin)
+        np.maximum(end, spans.end[lane], out=end)
+        unknown |= _is_untimed(trace, lane)
+    found = np.full(len(spans), -1, np.int64)
+    found[first] = np.where(unknown, -1, end - begin)
+    return found
+
+
+def _ticks_by_time(trace: Trace) -> I64:
+    """Return the same where each span is of the op of its kind that begins nearest."""
+    spans, pattern = trace.spans, trace.accesses.pattern
+    ids = np.flatnonzero(spans.op >= 0)
+    start, repeated = spans.start[ids], is_repeated(spans.flags[ids])
+    kinds: list[Array] = [spans.op[ids], spans.name[ids]]
+    kinds += [pattern[ids]] if len(pattern) == len(spans) else []
+    order = np.lexsort((start, *kinds))
+    is_new = np.zeros(len(order), np.bool_)
+    is_new[:1] = True
+    for kind in kinds:
+        is_new[1:] |= np.diff(kind[order]) != 0
+    kind_of = np.cumsum(is_new)
+    at = np.arange(len(order))
+    counted = ~repeated[order]
+    before = np.maximum.accumulate(np.where(counted, at, -1))
+    behind = np.minimum.accumulate(np.where(counted, at, len(at))[::-1])[::-1]
+    sorted_start = start[order]
+    away = []
+    for place in (before, behind):
+        there = np.clip(place, 0, max(len(at) - 1, 0))
+        is_near = (place >= 0) & (place < len(at)) & (kind_of[there] == kind_of)
+        gap = np.abs(sorted_start - sorted_start[there])
+        away.append(np.where(is_near, gap, _LATEST))
+    op = np.where(away[0] <= away[1], before, behind)
+    distance = np.minimum(*away)
+    has_op = distance < _LATEST
+    # Of several spans of one thread the nearest one is of the op.
+    places = at[has_op]
+    lane = spans.lane[ids][order][places]
+    by = np.lexsort((distance[places], lane, op[places]))
+    places, lane = places[by], lane[by]
+    chosen = op[places]
+    is_first = np.ones(len(places), np.bool_)
+    is_first[1:] = (np.diff(chosen) != 0) | (np.diff(lane) != 0)
+    places, chosen = places[is_first], chosen[is_first]
+    rows = ids[order[places]]
+    begin, end = np.full((2, len(order)), 0, np.int64)
+    begin[:], end[:] = _LATEST, -_LATEST
+    np.minimum.at(begin, chosen, spans.start[rows])
+    np.maximum.at(end, chosen, spans.end[rows])
+    unknown = np.zeros(len(order), np.bool_)
+    unknown[chosen[_is_untimed(trace, rows)]] = True
+    found = np.full(len(spans), -1, np.int64)
+    ops = distinct(chosen)
+    found[ids[order[ops]]] = np.where(unknown[ops], -1, end[ops] - begin[ops])
+    return found
+
+
+def _is_untimed(trace: Trace, rows: slice | Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(quality_of(trace.spans.flags[rows]) > Quality.DERIVED, np.bool_)

@@ -9,8 +9,10 @@ import numpy.typing as npt
 from ggscope.analysis.reads.account import (
     Account,
     Choosing,
+    Knowledge,
     account,
     choosing,
+    is_repeated,
     loose_bytes,
 )
 from ggscope.analysis.reads.units import scaled
@@ -516,6 +518,7 @@ class SpanBytes:
     column : entry of the account of each span.
     per_entry, unknown_per_entry : int64[n_entries + 1], known bytes, and those that
         may be accessed besides; the last one, 0, is for "no accesses".
+    is_open : bool[n_entries + 1], whether the bytes of an entry are not all known.
     loose : what spans access besides.
     """
 
@@ -524,6 +527,9 @@ class SpanBytes:
         self.column = found.column
         self.per_entry: I64 = np.append(found.per_entry(found.known), 0)
         self.unknown_per_entry: I64 = np.append(found.per_entry(found.unknown), 0)
+        is_open = found.is_access & (found.knowledge != Knowledge.KNOWN)
+        n_open = found.per_entry(is_open.astype(np.int64))
+        self.is_open = np.append((n_open > 0) | (np.diff(found.first) == 0), True)
         self.loose = LooseBytes(trace, np.zeros(len(trace.accesses.loose), np.int64))
 
     def of(self, ids: Array) -> tuple[I64, I64]:
@@ -533,3 +539,17 @@ class SpanBytes:
         place, rows = self.loose.of(ids)
         size[place] += self.loose.size[rows]
         return size, self.unknown_per_entry[entry]
+
+    def open_of(self, ids: Array) -> npt.NDArray[np.bool_]:
+        """Return of which spans the bytes are not all known, bool[len(ids)].
+
+        Accesses that the file tells of by themselves may be a part of what an op moves.
+        """
+        is_open = self.is_open[self._account.entries(ids)]
+        is_open[self.loose.of(ids)[0]] = True
+        return is_open
+
+    def opened_by_loose(self, ids: Array) -> I64:
+        """Return 1 for ops that are open for their loose accesses alone, else 0."""
+        is_open = self.is_open[self._account.entries(ids)]
+        return (~is_open & ~is_repeated(self._account.flags[ids])).astype(np.int64)

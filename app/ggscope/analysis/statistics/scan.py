@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeRuns
+from ggscope.analysis.reads.shared import op_ticks
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
 from ggscope.analysis.workers import Watcher, chunks, n_workers, share_out
 from ggscope.model.tables import I64, Array, Quality, Spans, distinct
@@ -37,7 +38,7 @@ _NOT_IN_ORDER = 2
 _MOST_RUNS = 64
 """Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
-_N_SUMS, _LEAST, _MOST = 10, 3, 4
+_N_SUMS, _LEAST, _MOST = 13, 3, 4
 """Figures of a group, and which of them are no sums."""
 
 
@@ -87,6 +88,8 @@ class Figures:
     wait : int64[n], what the threads waited behind the spans, as far as recorded.
     waits, longest : int64[n], spans whose wait is recorded; those that waited at least
         as long as can be.
+    op_ticks : int64[n], how long the ops took, each on all of its threads together.
+    open, untimed : int64[n], ops of which some bytes, and the time, are not known.
     """
 
     spans: I64
@@ -101,6 +104,9 @@ class Figures:
     wait: I64
     waits: I64
     longest: I64
+    op_ticks: I64
+    open: I64
+    untimed: I64
 
 
 class SpanBlocks:
@@ -248,7 +254,7 @@ class _Scan:
         self._selection = self._make_selection(groups.lookup)
 
     def _make_selection(self, lookup: Lookup) -> Selection:
-        s, wanted = self._trace.spans, self._wanted
+        trace, s, wanted = self._trace, self._trace.spans, self._wanted
         time, pattern = wanted.time, lookup.sizes.column
         has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
         op = s.op if wanted.only_ops and s.op is not lookup.column else None
@@ -258,6 +264,7 @@ class _Scan:
             column=_whole(lookup.column), op=_whole(op), mask=_whole(wanted.mask),
             table=lookup.table, pattern=_whole(pattern) if has_pattern else None,
             bytes=sizes.per_entry, unknown=sizes.unknown_per_entry,
+            is_open=sizes.is_open.astype(np.uint8), op_ticks=op_ticks(trace).values,
             wait=_whole(s.wait),
             n_patterns=len(sizes.per_entry),
             low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
@@ -272,9 +279,11 @@ class _Scan:
     def run(self) -> Figures:
         """Return the figures."""
         spans, sums, histogram = self._count()
-        size, total, inside, least, most, unknown, ops, wait, waits, longest = sums
-        for span_group, loose_bytes in self._loose():
-            np.add.at(size, span_group, loose_bytes)
+        size, total, inside, least, most, unknown, ops, wait, waits, longest = sums[:10]
+        ticks, is_open, untimed = sums[10:]
+        for group, loose_bytes, more_open in self._loose():
+            np.add.at(size, group, loose_bytes)
+            np.add.at(is_open, group, more_open)
         timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
         values = np.full((len(PERCENTILES), self._n), np.nan)
         known = np.flatnonzero(timed)
@@ -284,7 +293,7 @@ class _Scan:
         least[unused] = most[unused] = 0
         return Figures(
             spans, size, total, least, most, values, inside, unknown, ops, wait, waits,
-            longest,
+            longest, ticks, is_open, untimed,
         )  # fmt: skip
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
@@ -416,7 +425,7 @@ class _Scan:
     def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
         """Return what the first pass finds, all workers together.
 
-        Spans by group and quality, int64[10, n] in the order of the kernel's figures,
+        Spans by group and quality, int64[13, n] in the order of the kernel's figures,
         and the histogram.
         """
         n_parts = n_workers()
@@ -443,16 +452,18 @@ class _Scan:
         together[_MOST] = sums[:, _MOST].max(axis=0)
         return spans.sum(axis=0), together, counters[0]
 
-    def _loose(self) -> list[tuple[I64, I64]]:
-        """Return (groups, bytes) of accesses that name their span themselves."""
+    def _loose(self) -> list[tuple[I64, I64, I64]]:
+        """Return (groups, bytes, ops that are open by it) of accesses with a span."""
         assert self._groups.lookup is not None
         loose, s = self._groups.lookup.sizes.loose, self._trace.spans
         if not len(loose.span):
             return []
         keep = self._wanted.of(s, loose.span)
-        part = self._groups.of(loose.span[keep])
+        ids = loose.span[keep]
+        part = self._groups.of(ids)
         where = slice(None) if part.span is None else part.span
-        return [(part.group, loose.size[keep][where])]
+        more_open = self._groups.lookup.sizes.opened_by_loose(ids)
+        return [(part.group, loose.size[keep][where], more_open[where])]
 
     def _percentiles(
         self, histogram: npt.NDArray[np.uint32], timed: I64, known: I64

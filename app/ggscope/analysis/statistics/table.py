@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.shared import op_ticks
 from ggscope.analysis.reads.unrecorded import unrecorded_ops
 from ggscope.analysis.statistics import scan
-from ggscope.analysis.statistics.grouping import Grouping, grouping
+from ggscope.analysis.statistics.grouping import Grouping, SpanBytes, grouping
+from ggscope.analysis.statistics.latency import TokenTimes, token_times
 from ggscope.analysis.statistics.nesting import Nesting, nesting
 from ggscope.analysis.statistics.scan import (
     PERCENTILES,
@@ -53,11 +55,8 @@ RULES: Mapping[By, str] = {
     ),
 }
 """What is booked where, in words, for groupings in which an op may be several times."""
-TWICE = (
-    "the total adds up durations, also of spans within others and of several lanes at "
-    "once; self leaves out what lies within, wall is what passed on the clock."
-)
-"""What is said where times are counted twice."""
+_NEVER_NEGATIVE = ("latency", "idle")
+"""What is -1 where it is not known."""
 WITHOUT_OPS = ("lane", "engine")
 """Groupings in which spans that are no op count too."""
 _SHARED = ("source", "expert")
@@ -81,7 +80,7 @@ def figures(
     watcher while it gathers; the sort cannot be stopped.
     """
     sums = _Sums(len(groups), wanted.worst_used)
-    s = trace.spans
+    s, sizes, times = trace.spans, SpanBytes(trace), op_ticks(trace).values
     for rows in _selected(trace, wanted, ids, watcher):
         start, end = s.start[rows], s.end[rows]
         part = groups.of(rows)
@@ -100,15 +99,21 @@ def figures(
             if part.share is not None:
                 ticks = part.share.of(ticks)
             sums.add_waits(part.group[known], ticks[known], wait[known])
+        quality, repeated = quality_of(s.flags[rows]), is_repeated(s.flags[rows])
         sums.add(
             part.group,
             duration,
             inside,
             part.bytes,
-            quality_of(s.flags[rows])[where],
+            quality[where],
             part.unknown,
-            is_repeated(s.flags[rows])[where],
+            repeated[where],
         )
+        ticks = np.maximum(end - start, 0) if times is None else times[rows]
+        ticks = np.where(quality > wanted.worst_used, -1, ticks)
+        own = ~repeated[where]
+        is_open = sizes.open_of(rows)[where]
+        sums.add_ops(part.group[own], ticks[where][own], is_open[own])
     return sums.figures()
 
 
@@ -149,6 +154,7 @@ class _Sums:
         self._inside = np.zeros(n_groups, np.int64)
         self._unknown, self._ops = np.zeros((2, n_groups), np.int64)
         self._wait, self._waits, self._longest = np.zeros((3, n_groups), np.int64)
+        self._ticks, self._open, self._untimed = np.zeros((3, n_groups), np.int64)
         self._worst_used = worst_used
         self._durations: list[I64] = [np.zeros(0, np.int64)]
         self._groups: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
@@ -181,6 +187,12 @@ class _Sums:
         add_by_group(self._waits, group, np.ones_like(ticks))
         add_by_group(self._longest, group, (wait == LONGEST_WAIT).astype(np.int64))
 
+    def add_ops(self, group: I64, ticks: I64, is_open: npt.NDArray[np.bool_]) -> None:
+        """Add how long ops took, -1 = not known, and whose bytes are not all known."""
+        add_by_group(self._ticks, group, np.maximum(ticks, 0))
+        add_by_group(self._untimed, group, (ticks < 0).astype(np.int64))
+        add_by_group(self._open, group, is_open.astype(np.int64))
+
     def figures(self) -> Figures:
         """Return the figures of all that was added."""
         timed = self._spans[:, : self._worst_used + 1].sum(axis=1)
@@ -198,6 +210,7 @@ class _Sums:
         return Figures(
             self._spans, self._bytes, total, least, most, values, self._inside,
             self._unknown, self._ops, self._wait, self._waits, self._longest,
+            self._ticks, self._open, self._untimed,
         )  # fmt: skip
 
     def _sorted_durations(self) -> I64:
@@ -238,6 +251,15 @@ class StatRow:
     op's bytes is whose is then not known: by thread `bytes` and `unknown_bytes` are
     -1, and `ops` counts those that the thread took part in.
 
+    By token `latency` is the length of the token's own span, from its begin to its end,
+    and `idle` the part of it in which none of its ops ran; `latency` is None where the
+    trace has no such span, or several, and `idle` also where not all ops of the token
+    were counted.
+
+    `op_ticks` is how long the ops took, each from the first thread's begin to the last
+    one's end; None where that is not known. `open_ops` and `untimed_ops` count those of
+    which some bytes, or the time, are not known.
+
     `wait` is what the threads waited behind the spans, None where nothing is recorded;
     `waits` counts the spans whose wait is, and `longest_waits` those that waited at
     least as long as can be recorded: `wait` is at least so much then. `wait_share` is
@@ -268,6 +290,29 @@ class StatRow:
     waits: int = 0
     longest_waits: int = 0
     wait_share: float | None = None
+    latency: int | None = None
+    idle: int | None = None
+    op_ticks: int | None = None
+    open_ops: int = 0
+    untimed_ops: int = 0
+
+    @property
+    def known_bytes(self) -> int | None:
+        """The known bytes; None where they are not told, or not recorded of any op."""
+        is_silent = not self.unknown_bytes and self.open_ops >= self.ops
+        return None if self.bytes < 0 or (not self.bytes and is_silent) else self.bytes
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes per tick of the ops; None where bytes or times are not all known."""
+        return None if self.open_ops else self.least_rate
+
+    @property
+    def least_rate(self) -> float | None:
+        """The same of the known bytes: the rate is at least so high."""
+        if self.bytes <= 0 or not self.op_ticks or self.untimed_ops:
+            return None
+        return self.bytes / self.op_ticks
 
     @property
     def mean_wait(self) -> float:
@@ -289,7 +334,8 @@ class StatTable:
 
     Attributes
     ----------
-    rows : longest total first; of many groups perhaps only the first ones.
+    rows : longest total first, by token the longest latency; of many groups perhaps
+        only the first ones.
     all : of all groups together, without percentiles; its key is "".
     n_groups : groups that have spans.
     unrecorded : ops that the graphs compute in each pass and no record tells of, by
@@ -380,7 +426,15 @@ def stat_table(
             most=most_nested,
             watcher=watcher,
         )
-    table = _table(found, groups, worst_used, limit, times, has_range=time is not None)
+    own = None
+    if by == "token":
+        is_whole = mask is None and ids is None
+        own = token_times(trace, groups, time, is_whole=is_whole)
+    table = _table(
+        found, groups, worst_used, limit, times, own, has_range=time is not None
+    )
+    if by in _SHARED or not op_ticks(trace).is_known:
+        table = _without_op_ticks(table)
     if by == "op" and mask is None and ids is None and time is None:
         return replace(table, unrecorded=unrecorded_ops(trace))
     return table
@@ -405,14 +459,16 @@ def _table(
     worst_used: Quality,
     limit: int | None,
     times: Nesting | None,
+    own: TokenTimes | None,
     *,
     has_range: bool,
 ) -> StatTable:
     n_spans, timed = found.spans.sum(axis=1), _timed(found, worst_used)
     present = np.flatnonzero(n_spans)
     if limit is not None and len(present) > limit:
-        size = np.lexsort((-n_spans[present], -found.total[present]))
-        present = present[size[:limit]]
+        keys = [-n_spans[present], -found.total[present]]
+        keys += [] if own is None else [-own.latency[present]]
+        present = present[np.lexsort(keys)[:limit]]
     used = timed > 0
     whole = int(found.total[used].sum())
     # Plain numbers first: a token each is some ten thousand rows.
@@ -428,6 +484,9 @@ def _table(
         "wait": found.wait,
         "waits": found.waits,
         "longest_waits": found.longest,
+        "op_ticks": found.op_ticks,
+        "open_ops": found.open,
+        "untimed_ops": found.untimed,
         "estimated": found.spans[:, Quality.ESTIMATED],
         "unfinished": found.spans[:, Quality.UNFINISHED],
         "quality": _worst(found.spans, worst_used),
@@ -442,6 +501,9 @@ def _table(
         "wait",
         "waits",
         "longest_waits",
+        "op_ticks",
+        "open_ops",
+        "untimed_ops",
         "estimated",
         "unfinished",
     )
@@ -460,6 +522,10 @@ def _table(
         for name, values in (("self_time", times.own), ("wall", times.wall)):
             if values is not None:
                 columns[name], together[name] = values, int(values[-1])
+    if own is not None:
+        columns["latency"] = own.latency
+        if times is not None and times.wall is not None:
+            columns["idle"] = own.idle(n_spans == timed, times.wall[:-1])
     if groups.shares_ops:  # of one group of several it is not known what is whose
         unknown = np.full(len(n_spans), -1)
         columns |= {"bytes": unknown, "unknown_bytes": unknown, "ops": n_spans}
@@ -475,9 +541,14 @@ def _table(
         )
         for g, of_group in zip(present.tolist(), numbers, strict=True)
     ]
-    rows.sort(key=lambda row: (-row.total, -row.count, row.key))
+    rows.sort(key=lambda row: (-(row.latency or 0), -row.total, -row.count, row.key))
     all_of_them = _row("", whole, together["wait"], together)
     return StatTable(tuple(rows), all_of_them, int(np.count_nonzero(n_spans)))
+
+
+def _without_op_ticks(table: StatTable) -> StatTable:
+    rows = tuple(replace(row, op_ticks=None) for row in table.rows)
+    return replace(table, rows=rows, all=replace(table.all, op_ticks=None))
 
 
 def _row(key: str, whole: int, waited: int, figures: dict[str, Any]) -> StatRow:
@@ -491,6 +562,9 @@ def _row(key: str, whole: int, waited: int, figures: dict[str, Any]) -> StatRow:
     figures["quality"] = _WORDS[figures["quality"]]
     if not timed:
         figures |= dict.fromkeys(("min", "max", "in_range", "self_time", "wall"))
+    for name in _NEVER_NEGATIVE:
+        if figures.get(name, 0) < 0:
+            figures[name] = None
     return StatRow(
         key=key,
         mean=total / timed if timed else math.nan,
