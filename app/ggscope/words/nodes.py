@@ -162,7 +162,7 @@ def node_facts(
         facts.insert(0, Fact("tensor", base or NOT_AVAILABLE))
     if flags:
         facts.append(Fact("note", "; ".join(flags)))
-    facts.append(_match_fact(trace, node, correlation, is_op=bool(op)))
+    facts.append(_match_fact(trace, node, correlation, figures, is_op=bool(op)))
     facts += usage_facts(trace, figures, absolute=absolute)
     words = ["graph node", op, f"layer {layer}" if layer >= 0 else ""]
     return SelectedFacts(name or "–", " · ".join(w for w in words if w), tuple(facts))
@@ -183,14 +183,23 @@ def neighbours(trace: Trace, node: int) -> tuple[list[int], list[int]]:
 
 
 def _match_fact(
-    trace: Trace, node: int, correlation: Correlation | None, *, is_op: bool
+    trace: Trace,
+    node: int,
+    correlation: Correlation | None,
+    figures: Usage | None,
+    *,
+    is_op: bool,
 ) -> Fact:
-    """Return by which rule spans were found to be this node."""
+    """Return by which rule spans were found to be this node, or that ops read it."""
     if not len(trace.spans):
         return Fact("in the trace", NOT_AVAILABLE, "no trace is open beside the graph")
     if correlation is None:
         return Fact("in the trace", NOT_AVAILABLE, "spans are being matched")
     rules = correlation.rules_of(node)
+    if not rules and figures is not None and figures.n_spans:
+        spans = f"{format_count(figures.n_spans)} span" + "s" * (figures.n_spans != 1)
+        exact = f"no span computes it; {spans} access the tensor of this name"
+        return Fact("in the trace", "as a tensor, by name", exact)
     if not rules:
         why = "no span has this name, op and order" if is_op else "no op computes it"
         return Fact("in the trace", "not found", why)

@@ -292,3 +292,26 @@ def test_time_of_a_node_is_told_by_quality() -> None:
     lasted = trace.spans.end[spans] - trace.spans.start[spans]
     assert int(figures.ticks.sum()) == int(lasted.sum())
     assert int(figures.n_by_quality.sum()) == len(spans)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), with_leaf=st.booleans())
+def test_figures_of_a_node_are_of_the_spans_that_it_lights(
+    seed: int, with_leaf: bool
+) -> None:
+    trace = random_links_trace(seed)
+    if with_leaf:  # nothing computes it, but ops read its tensor
+        (graph,) = trace.graphs
+        leaf = replace(graph, op=np.full_like(graph.op, -1))
+        trace = replace(trace, graphs=(leaf,))
+    correlation = correlate(trace)
+
+    for node in range(len(trace.graphs[0])):
+        selection = Selection("nodes", (node,))
+        found = linked(trace, selection, correlation)
+        figures = usage_of(trace, selection, correlation)
+
+        assert figures.n_spans == found.n_spans
+        if found.n_spans:
+            assert figures.time is not None
+            assert figures.time.start == trace.spans.start[found.spans].min()

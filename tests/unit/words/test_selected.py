@@ -253,6 +253,21 @@ def test_node_says_how_it_was_found_and_never_compares_addresses(trace: Trace) -
     assert facts["spans"].value == str(figures.n_spans)
 
 
+def test_leaf_that_ops_read_is_in_the_trace(trace: Trace) -> None:
+    (graph,) = trace.graphs
+    leaf = replace(trace, graphs=(replace(graph, op=np.full_like(graph.op, -1)),))
+    correlation = correlate(leaf)
+    selection = Selection("nodes", (0,))
+    tensor = Selection("tensors", (int(graph.tensor[0]),))
+    figures = usage_of(leaf, selection, correlation)
+
+    facts = by_label(node_facts(leaf, 0, figures, correlation))
+
+    assert figures.n_spans == usage_of(leaf, tensor).n_spans > 0
+    assert facts["in the trace"].value != "not found"
+    assert facts["accesses"].value == str(usage_of(leaf, tensor).n_accesses)
+
+
 def test_node_of_a_graph_alone_has_no_figures(trace: Trace) -> None:
     alone = replace(trace, spans=builders.empty_trace().spans)
 

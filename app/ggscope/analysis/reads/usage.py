@@ -16,8 +16,9 @@ from ggscope.analysis.links import (
 from ggscope.analysis.reads.account import Account, Direction, account, loose_bytes
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher, chunks, count_values
+from ggscope.model.graph import locate_node
 from ggscope.model.selection import Selection
-from ggscope.model.tables import I64, AccessKind, Quality, distinct, quality_of
+from ggscope.model.tables import I64, AccessKind, Quality, distinct, empty, quality_of
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -74,7 +75,7 @@ def usage_of(
     assert row is not None
     ids = np.array([row], np.int64)
     if selection.table == "nodes":
-        return _of_node(trace, row, correlation)
+        return _of_node(trace, row, correlation, watcher)
     if selection.table == "tensors":
         own = marked(len(trace.tensors), ids)
         return _of_accesses(trace, tensor_touch(trace, ids), own, None, watcher)
@@ -140,11 +141,21 @@ def _sums(found: Account, times: I64, rows: Bools | slice) -> dict[str, int]:
     }
 
 
-def _of_node(trace: Trace, node: int, correlation: Correlation | None) -> Usage:
+def _of_node(
+    trace: Trace, node: int, correlation: Correlation | None, watcher: Watcher | None
+) -> Usage:
     seen = _Seen(trace)
+    number, row = locate_node(trace.graphs, node)
+    graph = trace.graphs[number]
+    tensor = graph.tensor[row : row + 1].astype(np.int64)
+    ids = empty(np.int64) if correlation is None else correlation.spans_of(node)
+    may_be_matched = correlation is None and int(graph.op[row]) >= 0
+    if not len(ids) and len(tensor) and tensor[0] >= 0 and not may_be_matched:
+        # A weight or an input: no op computes it, but ops read it.
+        own = marked(len(trace.tensors), tensor)
+        return _of_accesses(trace, tensor_touch(trace, tensor), own, None, watcher)
     if correlation is None:
         return seen.usage({})
-    ids = correlation.spans_of(node)
     seen.add(ids)
     seen.add_time(ids)
     found = account(trace)
