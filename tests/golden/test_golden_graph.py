@@ -24,7 +24,6 @@ def test_graph_looks_as_before(look: str, check_golden: Check) -> None:
     trace = graph_traces.network_trace(4)
     scene = graph_scene(
         trace, choice=GraphChoice(frozenset({0})), look=look, zoom=0.8,
-        show_legend=False,
     )  # fmt: skip
     marked = np.arange(len(scene.table)) == 4
 
@@ -37,7 +36,6 @@ def test_path_in_a_heat_map_looks_as_before(check_golden: Check) -> None:
     trace = graph_traces.network_trace(4)
     scene = graph_scene(
         trace, choice=GraphChoice(None), by=GraphColorBy.TIME, zoom=0.5,
-        show_legend=False,
     )  # fmt: skip
     nodes = predecessors(scene.table, np.array([12]))
 

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 import graph_traces
+from ggscope.analysis.graph import layout as layout_module
 from ggscope.analysis.graph.layout import BoxKind
 from ggscope.analysis.links import Linked
 from ggscope.model.graph import first_node
@@ -23,6 +24,8 @@ from ggscope.render.graph.marks import minimap_place
 from ggscope.render.look import Look
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.graph.input import fill_view_menu
+from ggscope.views.graph.sight import READABLE_ZOOM
 from ggscope.views.graph.view import GraphView
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
@@ -254,7 +257,7 @@ def test_click_on_a_stub_goes_to_its_other_end(
 
     assert session.selection.ids == (n - 1,)
     place = place_of(view, box_of(view, n - 1))
-    assert abs(place.y() - 300) < 3
+    assert abs(place.y() - view.canvas.height() / 2) < 3
 
 
 def test_selection_from_elsewhere_is_lit_and_centred(
@@ -270,8 +273,10 @@ def test_selection_from_elsewhere_is_lit_and_centred(
 
     scene = view.scene_now()
     assert scene is not None
-    assert scene.linked is not None
-    assert np.flatnonzero(scene.linked).tolist() == [node]
+    # The span is the node: it has the colour of the selection, not of what is related.
+    assert scene.selected is not None
+    assert scene.linked is None
+    assert np.flatnonzero(scene.selected).tolist() == [node]
     middle = view.canvas.rect().center()
     assert (place_of(view, box_of(view, node)) - middle).manhattanLength() <= 3
 
@@ -592,3 +597,217 @@ def test_narrow_head_hides_what_has_no_room(view: GraphView) -> None:
     assert wide == [True, True]
     assert narrow == [True, False]
     head.setParent(view)
+
+
+# -- shown from elsewhere, and at any size ------------------------------------------
+
+
+def in_view(view: GraphView, box: int) -> bool:
+    """Tell whether all of a box is on the canvas."""
+    assert view.shown is not None
+    layout, camera, size = view.shown.layout, view.camera, view.canvas_size()
+    x0, x1 = ((float(v[box]) - camera.x) * camera.zoom for v in (layout.x0, layout.x1))
+    y0, y1 = ((float(v[box]) - camera.y) * camera.zoom for v in (layout.y0, layout.y1))
+    return x0 >= 0 and y0 >= 0 and x1 <= size.width() and y1 <= size.height()
+
+
+def test_show_in_graph_opens_the_layer_and_keeps_the_selection(
+    view: GraphView, session: Session, qtbot: QtBot
+) -> None:
+    node = Selection("nodes", (3 * STEP,))
+
+    session.show_in("graph", node)
+    settle(qtbot, view)
+
+    assert view.shown is not None
+    layer = int(view.shown.layout.layers.layer[3 * STEP])
+    assert kind_of_layer(view, layer) == BoxKind.FRAME
+    box = box_of(view, 3 * STEP)
+    assert view.shown.layout.kind[box] == BoxKind.NODE
+    assert in_view(view, box)
+    middle = view.canvas.rect().center()
+    assert (place_of(view, box) - middle).manhattanLength() <= 3
+    assert view.camera.zoom >= READABLE_ZOOM
+    assert session.selection == node
+
+
+def test_show_in_graph_finds_the_node_in_another_graph_and_in_a_view_made_then(
+    view: GraphView, session: Session, qtbot: QtBot
+) -> None:
+    assert session.trace is not None
+    first = first_node(session.trace.graphs, 1)
+    node = Selection("nodes", (first + 3 * STEP,))
+
+    session.show_in("graph", node)
+    settle(qtbot, view)
+    later = GraphView(session, theme("dark"))
+    qtbot.addWidget(later)
+    later.resize(900, 600)
+    later.show()
+    settle(qtbot, later)
+
+    for shown in (view, later):
+        qtbot.waitUntil(lambda shown=shown: shown.number == 1)
+        settle(qtbot, shown)
+        box = box_of(shown, 3 * STEP)
+        assert shown.shown is not None
+        assert shown.shown.layout.kind[box] == BoxKind.NODE
+        assert in_view(shown, box)
+    later.release()
+
+
+def double_click(view: GraphView, at: QPoint) -> None:
+    """Click twice, as a person does: the first click comes alone."""
+    QTest.mouseClick(view.canvas, LEFT, NONE, at)
+    QTest.mouseDClick(view.canvas, LEFT, NONE, at)
+
+
+@pytest.mark.parametrize(
+    "before", [Selection(), Selection("nodes", (0,)), Selection("spans", (3,))]
+)
+def test_opening_and_closing_a_layer_selects_nothing(
+    view: GraphView, session: Session, qtbot: QtBot, before: Selection
+) -> None:
+    session.select(before)
+    settle(qtbot, view)
+    assert view.shown is not None
+    place = place_of(view, view.shown.layout.box_of_layer(1))
+
+    double_click(view, place)
+    settle(qtbot, view)
+
+    assert kind_of_layer(view, 1) == BoxKind.FRAME
+    assert session.selection == before
+    frame = view.shown.layout.box_of_layer(1)
+    layout, camera = view.shown.layout, view.camera
+    corner = QPoint(
+        round((float(layout.x0[frame]) - camera.x) * camera.zoom) + 8,
+        round((float(layout.y0[frame]) - camera.y) * camera.zoom) + 40,
+    )
+    double_click(view, corner)
+    settle(qtbot, view)
+    assert kind_of_layer(view, 1) == BoxKind.LAYER
+    assert session.selection == before
+
+
+@pytest.mark.parametrize("width", [420, 900])
+def test_layer_that_is_opened_can_be_seen_in_its_whole_width(
+    view: GraphView, qtbot: QtBot, width: int
+) -> None:
+    view.resize(width, 600)
+    settle(qtbot, view)
+    view.pan_by(-150, 0)  # its box lies at the left edge
+
+    view.toggle_layer(1)
+    settle(qtbot, view)
+
+    assert view.shown is not None
+    layout, camera, size = view.shown.layout, view.camera, view.canvas_size()
+    frame = layout.box_of_layer(1)
+    left = (float(layout.x0[frame]) - camera.x) * camera.zoom
+    right = (float(layout.x1[frame]) - camera.x) * camera.zoom
+    assert left >= 0
+    assert right <= size.width() or camera.zoom <= 0.41
+
+
+def test_fitted_graph_is_fitted_again_when_the_pane_grows(
+    view: GraphView, qtbot: QtBot
+) -> None:
+    view.open_all(True)
+    settle(qtbot, view)
+    view.fit()
+    before = view.camera.zoom
+
+    view.resize(1500, 1400)
+    settle(qtbot, view)
+
+    assert view.shown is not None
+    layout, camera, size = view.shown.layout, view.camera, view.canvas_size()
+    assert camera.zoom > before * 1.5
+    high, wide = layout.height * camera.zoom, layout.width * camera.zoom
+    assert max(high / size.height(), wide / size.width()) > 0.9
+
+
+def test_place_that_one_looks_at_stays_when_the_pane_grows(
+    view: GraphView, qtbot: QtBot
+) -> None:
+    view.open_all(True)
+    settle(qtbot, view)
+    view.zoom_by(2.0, 450, 300)
+    size, camera = view.canvas_size(), view.camera
+    middle, zoom = camera.x + size.width() / 2 / camera.zoom, camera.zoom
+
+    view.resize(1100, 620)
+    settle(qtbot, view)
+
+    size = view.canvas_size()
+    assert camera.zoom == zoom
+    assert camera.x + size.width() / 2 / zoom == pytest.approx(middle, abs=1)
+
+
+def test_wide_low_pane_draws_from_left_to_right(view: GraphView, qtbot: QtBot) -> None:
+    view.resize(1400, 300)
+    qtbot.waitUntil(lambda: view.shown is not None and view.shown.layout.choice.across)
+    settle(qtbot, view)
+
+    assert view.shown is not None
+    layout = view.shown.layout
+    boxes = [layout.box_of_layer(k) for k in range(6)]
+    assert (np.diff(layout.x0[boxes]) > 0).all()
+    assert layout.width > layout.height
+
+    view.resize(900, 700)
+    qtbot.waitUntil(lambda: not view.shown.layout.choice.across)
+    settle(qtbot, view)
+    boxes = [view.shown.layout.box_of_layer(k) for k in range(6)]
+    assert (np.diff(view.shown.layout.y0[boxes]) > 0).all()
+
+
+def test_direction_can_be_chosen(view: GraphView, qtbot: QtBot) -> None:
+    view.set_direction("right")
+    settle(qtbot, view)
+
+    assert view.shown is not None
+    assert view.shown.layout.choice.across
+    place = place_of(view, view.shown.layout.box_of_layer(1))
+    double_click(view, place)
+    settle(qtbot, view)
+    assert kind_of_layer(view, 1) == BoxKind.FRAME
+
+
+def test_legend_lies_below_the_picture_and_not_over_it(
+    view: GraphView, qtbot: QtBot
+) -> None:
+    assert view.legend.isVisible()
+    assert view.legend.geometry().top() >= view.canvas.geometry().bottom()
+
+    view.resize(900, 120)
+    qtbot.waitUntil(lambda: not view.legend.isVisible())
+
+
+def test_views_can_be_hidden_and_are_counted(
+    view: GraphView,
+    session: Session,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    view.open_all(True)
+    settle(qtbot, view)
+    ropes = {"ROPE"}  # in the place of views, of which this network has none
+    graph = trace.graphs[0]
+    n = sum(trace.op_name(int(op)) in ropes for op in graph.op)
+    monkeypatch.setattr(layout_module, "VIEW_OPS", tuple(ropes))
+    menu = QMenu()
+    fill_view_menu(view, menu)
+    (action,) = [a for a in menu.actions() if "Hide views" in a.text()]
+    action.trigger()
+    settle(qtbot, view)
+
+    assert n > 0
+    assert f"({n})" in action.text()
+    assert view.hides_views
+    assert view.shown is not None
+    drawn = view.shown.layout.node[view.shown.layout.node >= 0]
+    assert not any(trace.op_name(int(graph.op[row])) in ropes for row in drawn)

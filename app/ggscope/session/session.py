@@ -75,6 +75,7 @@ class Session(QObject):
     linked_position_changed = Signal(object)  # int: which linked span is looked at
     correlation_changed = Signal(object)  # Correlation | None
     view_requested = Signal(object)  # id of a view to bring to the front
+    show_requested = Signal(object)  # id of a view to show the selection in, large
     visible_range_changed = Signal(object)  # TimeRange
     marked_range_changed = Signal(object)  # MarkedRange | None
     only_range_changed = Signal(object)  # bool
@@ -124,6 +125,7 @@ class Session(QObject):
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
         self._only_range = True
+        self._shown_in = ("", Selection())
         self._listed = Selection()
         self._kept_range: tuple[MarkedRange | None] | None = None
         self._color_by: ColorBy = "family"
@@ -291,6 +293,20 @@ class Session(QObject):
     def correlation(self) -> Correlation | None:
         """Which spans are which graph nodes; None until known, or without graphs."""
         return self._linking.correlation
+
+    def show_in(self, view_id: str, selection: Selection) -> None:
+        """Select something, and show it in a view, whatever that has to open for it."""
+        self.select(selection)
+        self._shown_in = (view_id, selection)
+        self.view_requested.emit(view_id)
+        self.show_requested.emit(view_id)
+
+    def is_shown_in(self, view_id: str) -> bool:
+        """Tell whether what is selected was last asked to be shown in a view.
+
+        For views that are made only then.
+        """
+        return bool(self._selection) and self._shown_in == (view_id, self._selection)
 
     def select_tensor(self, row: int) -> None:
         """Select a row of ``Trace.tensors``."""

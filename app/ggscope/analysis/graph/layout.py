@@ -8,7 +8,8 @@ layer each node belongs to and what layers share (`GraphLayers`), what is drawn 
 (`Drawn`), the insides of open layers, and the level of everything around them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -32,6 +33,7 @@ _INPUT_WEIGHT = 0.02
 _SPINE_WEIGHT = 20.0
 """From one layer to the next: the main line of the picture."""
 MAX_CACHED = 64
+_MOST_VIEWS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,11 +119,26 @@ class GraphChoice:
     opened : layers that are open; None = all of them.
     layer : only this layer with the inputs that it shares with others; None = all.
     repeats_inputs : draw shared inputs beside each of their users.
+    hidden_ops : ops (numbers as in ``Graph.op``) that are left out; who reads their
+        result is drawn as reading their first source. See `view_ops`.
+    across : from left to right instead of from top to bottom.
     """
 
     opened: frozenset[int] | None = frozenset()
     layer: int | None = None
     repeats_inputs: bool = False
+    hidden_ops: frozenset[int] = frozenset()
+    across: bool = False
+
+
+VIEW_OPS = ("VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE")
+"""Ops that compute nothing: their result is their source, seen otherwise."""
+
+
+def view_ops(graph: Graph, op_name: Callable[[int], str]) -> frozenset[int]:
+    """Return the numbers of the ops of a graph that only look at their source."""
+    numbers = np.unique(graph.op).tolist()
+    return frozenset(i for i in numbers if i >= 0 and op_name(i) in VIEW_OPS)
 
 
 def opening_choice(graph: Graph) -> GraphChoice:
@@ -141,6 +158,8 @@ class Drawn:
     is_input : bool[d].
     source, target : int64[e], drawn nodes; no self loops.
     edge : int64[e], row in the graph of each drawn edge.
+    root : int64[n], of each node of the graph: itself, or for one that is left out the
+        node that it is a view of.
     """
 
     row: I64
@@ -149,6 +168,7 @@ class Drawn:
     source: I64
     target: I64
     edge: I64
+    root: I64
 
 
 def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> Drawn:
@@ -157,7 +177,11 @@ def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> Drawn:
     source = graph.source[edge].astype(np.int64)
     target = graph.target[edge].astype(np.int64)
     row, layer = np.arange(len(graph)), layers.layer
-    kept = np.ones(len(graph), np.bool_)
+    root = _roots(graph, layers, choice)
+    kept = root == row
+    source = root[source]
+    shown = kept[target] & (source != target)
+    edge, source, target = edge[shown], source[shown], target[shown]
     if choice.repeats_inputs:
         copied = layers.is_shared[source]
         first = len(row)
@@ -182,7 +206,27 @@ def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> Drawn:
         number[source[both]],
         number[target[both]],
         edge[both],
+        root,
     )
+
+
+def _roots(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> I64:
+    """Return what each node that is left out is a view of; of the others themselves."""
+    own = np.arange(len(graph))
+    if not choice.hidden_ops:
+        return own
+    hidden = np.isin(graph.op, sorted(choice.hidden_ops)) & ~layers.is_input
+    into = np.flatnonzero(hidden[graph.target] & (graph.source != graph.target))
+    into = into[np.lexsort((graph.slot[into], graph.target[into]))]
+    views, first = np.unique(graph.target[into], return_index=True)
+    root = own.copy()
+    root[views] = graph.source[into[first]]
+    for _ in range(_MOST_VIEWS):  # views of views of …: each step doubles the reach
+        further = root[root]
+        if (further == root).all():
+            break
+        root = further
+    return root
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,6 +292,8 @@ class Frame:
     edge, hop : drawn edges with at least one end inside, and which edge of `placed`
         is their part in here.
     arrives : bool[p], edges of `placed` that end at a member, not at the border.
+    across : whether all of it is turned afterwards: then the title, at the top, lies
+        beside the rows and not before them.
     """
 
     members: I64
@@ -257,10 +303,13 @@ class Frame:
     edge: I64
     hop: I64
     arrives: npt.NDArray[np.bool_]
+    across: bool = False
 
     @property
     def width(self) -> float:
         """Width of the frame with its padding."""
+        if self.across:
+            return self.placed.width + FRAME_HEAD + FRAME_PAD
         return max(self.placed.width + 2 * FRAME_PAD, _MIN_FRAME_WIDTH)
 
     @property
@@ -271,6 +320,8 @@ class Frame:
     @property
     def inset(self) -> float:
         """How far inside the frame `placed` begins, from the left."""
+        if self.across:
+            return FRAME_HEAD
         return (self.width - self.placed.width) / 2
 
     def port_x(self, node: int, *, incoming: bool) -> float:
@@ -281,14 +332,23 @@ class Frame:
         return float(self.placed.x[port]) + self.inset - self.width / 2
 
 
-def node_sizes(is_input: npt.NDArray[np.bool_]) -> tuple[F64, F64]:
-    """Return width and height of the boxes of nodes."""
+def node_sizes(
+    is_input: npt.NDArray[np.bool_], *, across: bool = False
+) -> tuple[F64, F64]:
+    """Return width and height of the boxes of nodes; `across`: height and width."""
     width = np.where(is_input, INPUT_SIZE[0], NODE_SIZE[0])
-    return width, np.where(is_input, INPUT_SIZE[1], NODE_SIZE[1])
+    height = np.where(is_input, INPUT_SIZE[1], NODE_SIZE[1])
+    return (height, width) if across else (width, height)
 
 
 def frame_of(
-    drawn: Drawn, items: Items, item: int, cache: Cache, watcher: Watcher | None
+    drawn: Drawn,
+    items: Items,
+    item: int,
+    cache: Cache,
+    watcher: Watcher | None,
+    *,
+    across: bool = False,
 ) -> Frame:
     """Return the inside of an open layer; from the cache where one alike is known."""
     members = items.members[item]
@@ -305,7 +365,7 @@ def frame_of(
     end = np.where(goes, first_out + np.searchsorted(went, source), local[target])
     n = first_out + len(went)
     pairs, hop = np.unique(begin * n + end, return_inverse=True)
-    width, height = node_sizes(drawn.is_input[members])
+    width, height = node_sizes(drawn.is_input[members], across=across)
     begins = pairs // n if n else pairs
     feeds = np.concatenate([drawn.is_input[members], drawn.is_input[came]])
     ports = np.zeros(n - first_in)
@@ -321,16 +381,17 @@ def frame_of(
         np.repeat([FREE, TOP, BOTTOM], [len(members), len(came), len(went)]),
         np.concatenate([drawn.is_input[members], ports > 0]),
     )
-    key = level.key()
+    key = level.key() + bytes([across])
     placed = cache.get(key)
     if placed is None:
-        placed = cache[key] = place(level, FRAME_HEAD, watcher)
+        head = FRAME_PAD if across else FRAME_HEAD
+        placed = cache[key] = place(level, head, watcher)
     arrives = level.target < first_out
-    return Frame(members, placed, came, went, edge, hop.reshape(-1), arrives)
+    return Frame(members, placed, came, went, edge, hop.reshape(-1), arrives, across)
 
 
 def outer_level(
-    drawn: Drawn, items: Items, frames: dict[int, Frame]
+    drawn: Drawn, items: Items, frames: dict[int, Frame], *, across: bool = False
 ) -> tuple[Level, I64, I64]:
     """Return the level of all items.
 
@@ -359,7 +420,7 @@ def outer_level(
     begins, ends = distinct[:, 0], distinct[:, 1]
     alone = items.node >= 0
     is_input = alone & drawn.is_input[np.maximum(items.node, 0)]
-    width, height = _item_sizes(items, is_input, frames)
+    width, height = _item_sizes(items, is_input, frames, across=across)
     next_layer = (items.layer[begins] >= 0) & (
         items.layer[ends] == items.layer[begins] + 1
     )
@@ -378,10 +439,15 @@ def _port(frames: dict[int, Frame], item: int, value: int, *, incoming: bool) ->
 
 
 def _item_sizes(
-    items: Items, is_input: npt.NDArray[np.bool_], frames: dict[int, Frame]
+    items: Items,
+    is_input: npt.NDArray[np.bool_],
+    frames: dict[int, Frame],
+    *,
+    across: bool,
 ) -> tuple[F64, F64]:
-    width, height = node_sizes(is_input)
-    width[items.layer >= 0], height[items.layer >= 0] = LAYER_SIZE
+    width, height = node_sizes(is_input, across=across)
+    size = LAYER_SIZE[::-1] if across else LAYER_SIZE
+    width[items.layer >= 0], height[items.layer >= 0] = size
     for item, frame in frames.items():
         width[item], height[item] = frame.width, frame.height
     return width, height
@@ -423,6 +489,7 @@ class GraphLayout:
         the way, in the frame it goes to; -1 = no such part.
     hop_first, hop_rows : part p consists of
         ``segments[hop_rows[hop_first[p] : hop_first[p + 1]]]``.
+    feeds : bool[s], lines of weights and other inputs, which no op computes.
     """
 
     kind: npt.NDArray[np.uint8]
@@ -446,6 +513,7 @@ class GraphLayout:
     hops: I64
     hop_first: I64
     hop_rows: I64
+    feeds: Flags
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -491,10 +559,10 @@ def lay_out_graph(
     drawn = drawn_part(graph, known, wanted)
     items = items_of(drawn, wanted)
     frames = {
-        item: frame_of(drawn, items, item, kept, watcher)
+        item: frame_of(drawn, items, item, kept, watcher, across=wanted.across)
         for item in np.flatnonzero(items.is_open).tolist()
     }
-    level, edge, hop = outer_level(drawn, items, frames)
+    level, edge, hop = outer_level(drawn, items, frames, across=wanted.across)
     outer = place(level, 0.0, watcher)
     parts = _Parts(len(drawn.edge))
     parts.hops[edge, 1] = hop
@@ -506,7 +574,34 @@ def lay_out_graph(
         parts.add(frame.placed, x, y, frame.arrives)
     sizes = np.stack([level.width, level.height], 1)
     boxes = _boxes(drawn, items, frames, outer, sizes)
-    return _assembled(graph, known, wanted, drawn, parts, outer, boxes)
+    made = _assembled(graph, known, wanted, drawn, parts, outer, boxes)
+    return _turned(made) if wanted.across else made
+
+
+def _turned(layout: GraphLayout) -> GraphLayout:
+    """Return a layout from left to right, of one from top to bottom."""
+    order = np.argsort(layout.x0, kind="stable")
+    place = np.append(np.empty(len(order), np.int64), -1)
+    place[order] = np.arange(len(order))
+    lines = layout.segments[:, [1, 0, 3, 2]]
+    up = lines[:, 1] > lines[:, 3]
+    lines[up] = lines[up][:, [2, 3, 0, 1]]
+    return replace(
+        layout,
+        kind=layout.kind[order],
+        node=layout.node[order],
+        layer=layout.layer[order],
+        x0=layout.y0[order],
+        y0=layout.x0[order],
+        x1=layout.y1[order],
+        y1=layout.x1[order],
+        width=layout.height,
+        height=layout.width,
+        segments=lines,
+        tips=layout.tips[:, ::-1],
+        stubs=layout.stubs[:, [1, 0, 3, 2]],
+        box_of=place[layout.box_of],
+    )
 
 
 class _Parts:
@@ -558,22 +653,23 @@ def _boxes(
         what.append(np.stack([np.zeros(k, np.int64), row, inside], 1))
         x = frame.placed.x[:k] + outer.x[item] + frame.inset
         y = frame.placed.y[:k] + outer.y[item]
-        width, height = node_sizes(drawn.is_input[frame.members])
+        across = frame.across
+        width, height = node_sizes(drawn.is_input[frame.members], across=across)
         where.append(np.stack([x, y, x + width, y + height], 1))
     boxes, places = np.concatenate(what), np.concatenate(where)
     order = np.argsort(places[:, 1], kind="stable")
     return boxes[order], places[order]
 
 
-def _box_of(graph: Graph, layers: GraphLayers, boxes: I64) -> I64:
-    """Return the box that shows each node, -1 where none does."""
+def _box_of(layers: GraphLayers, boxes: I64, root: I64) -> I64:
+    """Return the box that shows each node, or what it is a view of; -1 = none does."""
     of_layer = np.full(int(layers.layer.max(initial=-1)) + 2, -1, np.int64)
     closed = np.flatnonzero(boxes[:, 0] == BoxKind.LAYER)
     of_layer[boxes[closed, 2]] = closed
     box_of: I64 = of_layer[layers.layer]  # -1 takes the last, which is no layer
     single = np.flatnonzero(boxes[:, 0] == BoxKind.NODE)[::-1]
     box_of[boxes[single, 1]] = single  # the uppermost of repeated ones
-    return box_of
+    return np.where(box_of < 0, box_of[root], box_of)
 
 
 def _assembled(
@@ -595,7 +691,8 @@ def _assembled(
     owner[parts.hops.reshape(-1)[::-1]] = at
     owner = owner[:-1]
     stub_edge = drawn.edge[owner[is_stub]]
-    return GraphLayout(
+    segments = np.concatenate(parts.segments)
+    made = GraphLayout(
         boxes[:, 0].astype(np.uint8),
         boxes[:, 1],
         boxes[:, 2],
@@ -605,16 +702,20 @@ def _assembled(
         places[:, 3],
         outer.width,
         outer.height,
-        np.concatenate(parts.segments),
+        segments,
         np.unique(tips, axis=0),
         ends[is_stub],
         graph.source[stub_edge].astype(np.int64),
         graph.target[stub_edge].astype(np.int64),
-        _box_of(graph, layers, boxes),
+        _box_of(layers, boxes, drawn.root),
         layers,
         choice,
         drawn.edge,
         parts.hops,
         np.concatenate([*parts.first, [parts.n_rows]]).astype(np.int64),
         np.concatenate(parts.rows),
+        np.zeros(len(segments), np.bool_),
     )
+    feeds = made.feeds.copy()
+    feeds[made.lines_of(layers.is_input[graph.source])] = True
+    return replace(made, feeds=feeds)

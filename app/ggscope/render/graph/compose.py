@@ -15,13 +15,11 @@ from ggscope.render.batch import (
 )
 from ggscope.render.graph.marks import (
     frame_title_batches,
-    legend_batches,
     minimap_batches,
     outline_batches,
 )
 from ggscope.render.graph.scene import (
     NEAR_ZOOM,
-    STUB,
     GraphScene,
     box_texts,
     corners,
@@ -32,6 +30,8 @@ from ggscope.render.graph.scene import (
 )
 from ggscope.render.theme import mix, with_alpha
 
+_EDGE_SHARE, _INPUT_SHARE = 0.7, 0.35
+"""How strong edges are, and those of weights and inputs: nodes stand out."""
 _STRIPE_PX = 4.0
 _TIP = 5.0
 
@@ -53,8 +53,6 @@ def compose_graph(scene: GraphScene) -> DisplayList:
         batches += _band(scene, scene.band)
     if scene.show_minimap:
         batches += minimap_batches(scene)
-    if scene.show_legend:
-        batches += legend_batches(scene)
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
     )
@@ -75,9 +73,16 @@ def _lines(scene: GraphScene) -> list[Batch]:
     lit = np.zeros(len(seen), np.bool_)
     if scene.lit_edges is not None:
         lit[layout.lines_of(scene.lit_edges)] = True
-    is_pale = scene.lit is not None
-    color = mix(theme.pane, theme.faint, 0.35 if is_pale else 0.8)
-    plain = _line_batches(scene, layout.segments[seen & ~lit], color, 1.0)
+    share = 0.5 if scene.lit is not None else 1.0
+    plain: list[Batch] = []
+    # Of two lines one over the other the one of results is seen.
+    for chosen, part in (
+        (layout.feeds, _INPUT_SHARE),
+        (~layout.feeds, _EDGE_SHARE),
+    ):
+        color = mix(theme.pane, theme.faint, part * share)
+        lines = layout.segments[seen & ~lit & chosen]
+        plain += _line_batches(scene, lines, color, 1.0)
     bright = _line_batches(scene, layout.segments[seen & lit], theme.selection, 2.0)
     return [*plain, *bright]
 
@@ -85,18 +90,19 @@ def _lines(scene: GraphScene) -> list[Batch]:
 def _line_batches(
     scene: GraphScene, segments: F64, color: int, width: float
 ) -> list[Batch]:
-    """Return lines; upright ones apart, which are drawn exactly and fast."""
+    """Return lines; straight ones apart, which are drawn exactly and fast."""
     x0, y0 = to_picture(scene, segments[:, 0], segments[:, 1])
     x1, y1 = to_picture(scene, segments[:, 2], segments[:, 3])
-    upright = np.abs(x1 - x0) < 0.5
-    x1 = np.where(upright, x0, x1)
+    upright, level = np.abs(x1 - x0) < 0.5, np.abs(y1 - y0) < 0.5
+    x1, y1 = np.where(upright, x0, x1), np.where(level, y0, y1)
+    straight = upright | level
     if scene.zoom < NEAR_ZOOM:  # far away, a line of less than a pixel is none
         long = np.abs(x1 - x0) + np.abs(y1 - y0) >= 1.0
     else:
         long = np.ones(len(x0), np.bool_)
     return [
         batch
-        for chosen in (upright & long, ~upright & long)
+        for chosen in (straight & long, ~straight & long)
         for batch in _batch(
             scene, x0[chosen], y0[chosen], x1[chosen], y1[chosen], color, width
         )
@@ -120,10 +126,13 @@ def _tips(scene: GraphScene) -> list[Batch]:
     seen = in_view(scene, np.concatenate([tips - size, tips + size], 1))
     x, y = to_picture(scene, tips[seen, 0], tips[seen, 1])
     reach = size * min(scene.zoom, 1.0)
-    top = y - reach * 1.3
+    back = reach * 1.3
     lines = LineList(1.3)
-    for side in (-0.7, 0.7):
-        lines.add(x + side * reach, top, x, y, scene.theme.dim)
+    for side in (-0.7 * reach, 0.7 * reach):
+        if scene.layout.choice.across:
+            lines.add(x - back, y + side, x, y, scene.theme.faint)
+        else:
+            lines.add(x + side, y - back, x, y, scene.theme.faint)
     return lines.batch(scene.clip)
 
 
@@ -133,16 +142,13 @@ def _stubs(scene: GraphScene) -> list[Batch]:
         return []
     leave = np.unique(scene.layout.stubs[:, :2], axis=0)
     enter = np.unique(scene.layout.stubs[:, 2:], axis=0)
+    on = np.array(scene.stub)
     lines = np.concatenate(
-        [
-            np.stack([leave[:, 0], leave[:, 1], leave[:, 0], leave[:, 1] + STUB], 1),
-            np.stack([enter[:, 0], enter[:, 1] - STUB, enter[:, 0], enter[:, 1]], 1),
-        ]
+        [np.hstack([leave, leave + on]), np.hstack([enter - on, enter])]
     )
     seen = in_view(scene, lines)
     color = scene.theme.caution
-    down = np.array([0.0, STUB])
-    dots = np.concatenate([leave + down, enter - down])[seen]
+    dots = np.concatenate([leave + on, enter - on])[seen]
     x, y = to_picture(scene, dots[:, 0], dots[:, 1])
     half = 2.5 * min(scene.zoom, 1.2)
     rects = RectList()

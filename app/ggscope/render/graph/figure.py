@@ -9,6 +9,7 @@ from ggscope.analysis.graph.layout import (
     GraphLayout,
     lay_out_graph,
     opening_choice,
+    view_ops,
 )
 from ggscope.analysis.graph.measures import NodeMeasures, node_measures
 from ggscope.analysis.sessions.correlate import correlate
@@ -37,6 +38,7 @@ from ggscope.writers.dot import graph_as_dot
 _PAD = 24.0
 _MIN_SIZE = (520.0, 240.0)
 _PAGE_INCHES = 9.7
+_FLAGS = ("repeats_inputs", "hides_views", "across")
 _AROUND = 200.0
 """More than title and legend take."""
 _MOST_PDF_PX = 19_200
@@ -51,6 +53,8 @@ def graph_figure(
     boxes_by: GraphColorBy | str = GraphColorBy.CATEGORY,
     layer: int | None = None,
     repeats_inputs: bool = False,
+    hides_views: bool = False,
+    across: bool = False,
 ) -> Figure:
     """Return the figure of a graph of a trace, whole; its title is the graph's own.
 
@@ -63,6 +67,9 @@ def graph_figure(
     collapsed : whether the layers of the network are closed.
     boxes_by : what colours the boxes, a `GraphColorBy` or its value.
     layer : only this layer with its shared inputs.
+    repeats_inputs : draw shared inputs beside each of their users.
+    hides_views : leave out views, reshapes and permutes, which compute nothing.
+    across : from left to right.
 
     Raises
     ------
@@ -82,7 +89,11 @@ def graph_figure(
 
     def draw(look: Look) -> Drawn:
         choice = opening_choice(table) if collapsed else GraphChoice(None)
-        choice = replace(choice, layer=layer, repeats_inputs=repeats_inputs)
+        hidden = view_ops(table, trace.op_name) if hides_views else frozenset[int]()
+        choice = replace(
+            choice, layer=layer, repeats_inputs=repeats_inputs, across=across,
+            hidden_ops=hidden,
+        )  # fmt: skip
         layout = lay_out_graph(table, choice)
         if layer is not None and layer not in layout.layers.numbers:
             raise ExportError(f"There is no layer {layer} in this graph.")
@@ -97,8 +108,8 @@ def graph_figure(
         options["boxes_by"] = by.value
     if layer is not None:
         options["layer"] = layer
-    if repeats_inputs:
-        options["repeats_inputs"] = True
+    flags = (repeats_inputs, hides_views, across)
+    options |= {name: True for name, is_on in zip(_FLAGS, flags, strict=True) if is_on}
     words = ["--graph", str(graph)] if graph else []
     words += [] if collapsed else ["--expanded"]
     recipe = Recipe("graph", trace.info.paths, options, tuple(words))
@@ -137,8 +148,8 @@ def _recipe_of(scene: GraphScene, *, is_whole: bool) -> Recipe:
     options: dict[str, object] = {"boxes_by": scene.look.by.value}
     if choice.layer is not None:
         options["layer"] = choice.layer
-    if choice.repeats_inputs:
-        options["repeats_inputs"] = True
+    flags = (choice.repeats_inputs, bool(choice.hidden_ops), choice.across)
+    options |= {name: True for name, is_on in zip(_FLAGS, flags, strict=True) if is_on}
     words = ["--graph", str(scene.graph)] if scene.graph else []
     opened = choice.opened
     if opened == GraphChoice(None).opened:
@@ -201,10 +212,7 @@ def _draw_part(scene: GraphScene, look: Look) -> Drawn:
     """Return the figure of what a view shows of a graph."""
     width = look.width_or(scene.width)
     grown = width / scene.width
-    scene = replace(
-        scene, width=width, zoom=scene.zoom * grown, scale=look.scale,
-        show_legend=False,
-    )  # fmt: skip
+    scene = replace(scene, width=width, zoom=scene.zoom * grown, scale=look.scale)
 
     def compose(height: float) -> DisplayList:
         return compose_graph(replace(scene, height=height))
@@ -243,10 +251,7 @@ def _fitted(scene: GraphScene, width: float, height: float, scale: float) -> Gra
     zoom = min(room[0] / max(layout.width, 1.0), room[1] / max(layout.height, 1.0), 1.0)
     x = (layout.width - width / zoom) / 2
     y = (layout.height - height / zoom) / 2
-    return replace(
-        scene, width=width, height=height, x=x, y=y, zoom=zoom, scale=scale,
-        show_legend=False,
-    )  # fmt: skip
+    return replace(scene, width=width, height=height, x=x, y=y, zoom=zoom, scale=scale)
 
 
 def graph_title(trace: Trace, graph: int) -> str:

@@ -7,6 +7,7 @@ from ggscope.model.tables import I64
 from ggscope.render.batch import (
     Batch,
     Clip,
+    DisplayList,
     Face,
     Pattern,
     RectList,
@@ -33,11 +34,9 @@ MAP_WIDTH, MAP_HEIGHT = (44.0, 150.0), 210.0
 """Narrowest and widest overview, and its greatest height."""
 _MARGIN = 10.0
 _TITLE_PX = 12.0
-_LEAST_HEIGHT = 150.0
-"""Pictures lower than this have no legend."""
 _ROOMY = 640.0, 420.0
 """In smaller pictures nothing lies over boxes: there is no room to move them away."""
-_LEGEND_HEIGHT = 26.0
+LEGEND_HEIGHT, _LEGEND_PX = 24.0, 11.0
 _MOST_BOXES = 2_000
 """The overview leaves out boxes of graphs larger than this evenly."""
 
@@ -98,8 +97,10 @@ def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
         height = size * 1.6
         if top + height > y1[i] or left + width > x1[i]:
             continue
-        if y0[i] < scene.clip.y:
-            rects.add(left, left + width, top, top + height, theme.raised)
+        # Edges enter at the top: a ground keeps them from running through the words.
+        is_above = y0[i] < scene.clip.y or x0[i] < 0.0
+        ground = theme.raised if is_above else theme.lane
+        rects.add(left, left + width, top, top + height, ground)
         texts.append(
             Text(left + 6, top + height / 2, words, theme.dim, size, Face.HEADING,
                  clip=scene.clip)
@@ -120,7 +121,8 @@ def minimap_place(scene: GraphScene) -> Clip | None:
         return None
     height = min(MAP_HEIGHT, scene.height * 0.5)
     width = height * layout.width / max(layout.height, 1.0)
-    width = min(max(width, MAP_WIDTH[0]), MAP_WIDTH[1])
+    most = MAP_WIDTH[1] * (2.0 if layout.choice.across else 1.0)
+    width = min(max(width, MAP_WIDTH[0]), most)
     height = min(height, max(width * layout.height / max(layout.width, 1.0), 30.0))
     place = Clip(
         scene.width - width - _MARGIN, scene.height - height - _MARGIN, width, height
@@ -172,73 +174,49 @@ def minimap_batches(scene: GraphScene) -> list[Batch]:
     return [*plate, *inside.batch(clip=place), *view.batch()]
 
 
-def legend_batches(scene: GraphScene) -> list[Batch]:
-    """Return the legend in the lower left corner: kinds, or the bar of amounts.
-
-    A small picture has none where it would lie over what it explains.
-    """
-    if scene.height < _LEAST_HEIGHT:
-        return []
-    if scene.look.by.is_heat:
-        return _heat_legend(scene)
-    rects, texts = RectList(), TextList()
-    size, swatch, gap = 11.0, 10.0, 14.0
-    widths = [
-        swatch + 5 + text_width(word, Face.WORDS, size) for word, _ in scene.look.legend
-    ]
-    n = len(widths)
-    while n and sum(widths[:n]) + gap * (n - 1) > scene.width - 230:
-        n -= 1
-    if not n:
-        return []
-    total = sum(widths[:n]) + gap * (n - 1) + 20
-    if _hides_boxes(scene, _plate_place(scene, total)):
-        return []
-    found, x, y = _plate(scene, total)
-    for (word, color), width in zip(scene.look.legend[:n], widths[:n], strict=True):
-        rects.add(x, x + swatch, y - swatch / 2, y + swatch / 2, color)
-        texts.append(Text(x + swatch + 5, y, word, scene.theme.text, size))
-        x += width + gap
-    return [*found, *rects.batch(), *texts.batch()]
-
-
-def _plate_place(scene: GraphScene, width: float) -> Clip:
-    top = scene.height - _MARGIN - _LEGEND_HEIGHT
-    return Clip(_MARGIN, top, width, _LEGEND_HEIGHT)
-
-
-def _plate(scene: GraphScene, width: float) -> tuple[list[Batch], float, float]:
-    """Return a plate, and where its content begins and its middle lies."""
-    theme, rects, place = scene.theme, RectList(), _plate_place(scene, width)
-    rects.add(place.x, place.x + width, place.y, place.y + place.height,
-              with_alpha(theme.pane, 0.92), theme.line)  # fmt: skip
-    return rects.batch(radius=4.0), place.x + 10, place.y + place.height / 2
-
-
-def _heat_legend(scene: GraphScene) -> list[Batch]:
+def legend_picture(scene: GraphScene, width: float, scale: float) -> DisplayList:
+    """Return the legend, which stands below the picture: kinds, or amounts."""
     theme = scene.theme
-    if scene.width < 460:
-        return []
-    texts, rects = TextList(), RectList()
+    batches = (
+        _heat_legend(scene, width) if scene.look.by.is_heat else _kinds(scene, width)
+    )
+    return DisplayList(width, LEGEND_HEIGHT, scale, theme.pane, tuple(batches))
+
+
+def _kinds(scene: GraphScene, width: float) -> list[Batch]:
+    rects, texts = RectList(), TextList()
+    swatch, gap, x, y = 10.0, 14.0, _MARGIN + 2, LEGEND_HEIGHT / 2
+    for word, color in scene.look.legend:
+        length = swatch + 5 + text_width(word, Face.WORDS, _LEGEND_PX)
+        if x + length > width - _MARGIN:
+            break
+        rects.add(x, x + swatch, y - swatch / 2, y + swatch / 2, color)
+        texts.append(Text(x + swatch + 5, y, word, scene.theme.dim, _LEGEND_PX))
+        x += length + gap
+    return [*rects.batch(), *texts.batch()]
+
+
+def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
+    theme = scene.theme
+    texts, rects, found = TextList(), RectList(), list[Batch]()
     word, low, high = _heat_words(scene), _lowest(scene), _highest(scene)
-    size, bar = 11.0, 90.0
+    size, bar, y = _LEGEND_PX, 90.0, LEGEND_HEIGHT / 2
     pieces = [text_width(w, Face.WORDS, size) for w in (word, low, high)]
     missing = "not in the trace"
-    total = sum(pieces) + bar + 46 + 18 + text_width(missing, Face.WORDS, size) + 20
-    if _hides_boxes(scene, _plate_place(scene, total)):
-        return []
-    found, x, y = _plate(scene, total)
-    texts.append(Text(x, y, word, theme.dim, size))
-    x += pieces[0] + 14
+    x = _MARGIN + 2
+    if x + sum(pieces) + bar + 26 <= width:  # else the scale alone
+        texts.append(Text(x, y, word, theme.dim, size))
+        x += pieces[0] + 14
     texts.append(Text(x, y, low, theme.text, size))
     x += pieces[1] + 6
     found.append(color_bar(x, y - 5, bar, 10, DEFAULT))
     x += bar + 6
     texts.append(Text(x, y, high, theme.text, size))
     x += pieces[2] + 16
-    rects.add(x, x + 14, y - 5, y + 5, theme.line, theme.line,
-              int(Pattern.FAINT_HATCH))  # fmt: skip
-    texts.append(Text(x + 20, y, missing, theme.text, size))
+    if x + 20 + text_width(missing, Face.WORDS, size) <= width:
+        rects.add(x, x + 14, y - 5, y + 5, theme.line, theme.line,
+                  int(Pattern.FAINT_HATCH))  # fmt: skip
+        texts.append(Text(x + 20, y, missing, theme.dim, size))
     return [*found, *rects.batch(), *texts.batch()]
 
 

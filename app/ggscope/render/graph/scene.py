@@ -1,5 +1,6 @@
 """What a picture of a graph is composed from, where things are, and what boxes say."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ STUB_ZOOM = 0.8
 _NAME_PX, _SMALL_PX, _TITLE_PX = 11.5, 10.0, 12.0
 _SHORT_PX = 8.0
 _MAX_PX = 17.0
+_AROUND_NAME = re.compile(r"^blk\.\d+\.|\.weight$")
 _Place = tuple[float, float, float, float]
 
 
@@ -71,12 +73,16 @@ class GraphScene:
     hover: int = -1
     band: tuple[float, float, float, float] | None = None
     show_minimap: bool = True
-    show_legend: bool = True
 
     @property
     def table(self) -> Graph:
         """The graph itself."""
         return self.trace.graphs[self.graph]
+
+    @property
+    def stub(self) -> tuple[float, float]:
+        """How far and which way a stub leads on from where its edge leaves a box."""
+        return (STUB, 0.0) if self.layout.choice.across else (0.0, STUB)
 
     @property
     def clip(self) -> Clip:
@@ -204,10 +210,17 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     middle = (y0 + y1) / 2
     clip = scene.clip
     if scene.zoom < FULL_ZOOM:
-        if is_input:
+        words = [_short_name(name)] if is_input else [op or name]
+        if not is_input and op and name and y1 - y0 >= 2 * _SHORT_PX + 1:
+            words.append(name)
+        if y1 - y0 < _SHORT_PX:
             return []
-        return [Text((x0 + x1) / 2, middle, op or name, color, _SHORT_PX,
-                     align=Align.CENTER, width=x1 - x0 - 4, clip=clip)]  # fmt: skip
+        top = middle - (len(words) - 1) * _SHORT_PX / 2
+        return [
+            Text((x0 + x1) / 2, top + i * _SHORT_PX, word, color, _SHORT_PX,
+                 Face.WORDS, Align.CENTER, x1 - x0 - 4, clip)
+            for i, word in enumerate(words)
+        ]  # fmt: skip
     size, small = letter_size(scene, _NAME_PX), letter_size(scene, _SMALL_PX)
     if is_input:
         return [
@@ -226,6 +239,11 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
         Text(x0 + inset, middle + step, second, color, small, Face.NUMBERS,
              width=room, clip=clip),
     ]  # fmt: skip
+
+
+def _short_name(name: str) -> str:
+    """Return a weight's name without what its place and form tell: its layer, kind."""
+    return _AROUND_NAME.sub("", name) or name
 
 
 def _letter_color(scene: GraphScene, box: int, *, is_pale: bool) -> int:
@@ -267,8 +285,8 @@ def _stub_texts(scene: GraphScene) -> list[Text]:
     layout, graph = scene.layout, scene.table
     if not len(layout.stubs):
         return []
-    ends = layout.stubs[:, 2:]
-    lines = ends[:, [0, 1, 0, 1]] - [0, STUB + 8, 0, 0]
+    ends, (dx, dy) = layout.stubs[:, 2:], scene.stub
+    lines = ends[:, [0, 1, 0, 1]] - [dx, dy + 8, 0, 0]
     sources: dict[tuple[float, float], list[int]] = {}
     for row in in_view(scene, lines).nonzero()[0].tolist():
         at = (float(ends[row, 0]), float(ends[row, 1]))
@@ -279,7 +297,7 @@ def _stub_texts(scene: GraphScene) -> list[Text]:
     texts = []
     size = letter_size(scene, 9.0)
     for (x, y), nodes in sources.items():
-        px, py = to_picture(scene, x, y - STUB)  # type: ignore[arg-type]  # scalars
+        px, py = to_picture(scene, x - dx, y - dy)  # type: ignore[arg-type]  # scalars
         name = scene.trace.strings[int(graph.name[nodes[0]])]
         words = name + (f" +{len(nodes) - 1}" if len(nodes) > 1 else "")
         texts.append(

@@ -729,8 +729,7 @@ class DetailsView(View):
     # -- commands ----------------------------------------------------------
 
     def _on_shown_elsewhere(self, target: Selection, view_id: str) -> None:
-        self.session.select(target)
-        self.session.view_requested.emit(view_id)
+        self.session.show_in(view_id, target)
 
     def _on_taken(self) -> None:
         session = self.session

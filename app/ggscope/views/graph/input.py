@@ -11,13 +11,20 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.model.tables import I64
+from ggscope.model.units import format_count
 from ggscope.views.base.gestures import CanvasGestures, Turn
-from ggscope.views.base.plain import add_action, copy_name
+from ggscope.views.base.plain import add_action, add_menu, copy_name
 from ggscope.views.graph.sight import GraphHit, nodes_of
 
 if TYPE_CHECKING:
     from ggscope.views.graph.view import GraphView
 
+DIRECTIONS = {
+    "auto": "as the pane is wide",
+    "down": "from top to bottom",
+    "right": "from left to right",
+}
+"""Which way the edges lead, in words."""
 ZOOM_STEP = 1.25
 """Zoom factor of one wheel notch."""
 _K = Qt.Key
@@ -321,6 +328,17 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     repeats.setChecked(choice.repeats_inputs)
     repeats.setEnabled(bool(shown.layout.layers.is_shared.any()))
     repeats.toggled.connect(view.repeat_inputs)
+    n_views = view.n_views()
+    words = tr("Hide views, reshapes and permutes ({0})")
+    hides = add(words.format(format_count(n_views)), enabled=n_views > 0)
+    hides.setCheckable(True)
+    hides.setChecked(view.hides_views)
+    hides.toggled.connect(view.hide_views)
+    inner = add_menu(menu, tr("Edges lead"))
+    for way, words in DIRECTIONS.items():
+        action = add_action(inner, tr(words), partial(view.set_direction, way))
+        action.setCheckable(True)
+        action.setChecked(view.direction == way)
     menu.addSeparator()
     add(tr("Fit all"), view.fit)
     add(tr("Critical path by time"), view.paths.show_critical)

@@ -1,6 +1,6 @@
 """Where one looks at a graph from, what lies there, and what is computed for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 
 import numpy as np
@@ -12,6 +12,7 @@ from ggscope.analysis.graph.layout import (
     GraphLayout,
     lay_out_graph,
     opening_choice,
+    view_ops,
 )
 from ggscope.analysis.graph.measures import NodeMeasures
 from ggscope.analysis.links import Linked
@@ -23,7 +24,6 @@ from ggscope.render.graph.look import BoxLook, GraphColorBy, box_look
 from ggscope.render.graph.scene import (
     MAX_ZOOM,
     MIN_ZOOM,
-    STUB,
     Flags,
     GraphScene,
     amount_words,
@@ -41,7 +41,7 @@ READABLE_ZOOM = 0.62
 """From here on boxes have all their words."""
 _STUB_REACH_PX = 7.0
 Anchor = tuple[int, float, float]
-"""A layer, and where in the picture the middle of its upper edge is."""
+"""A layer, and where in the picture the middle of the edge is at which it begins."""
 
 
 @dataclass(slots=True)
@@ -51,26 +51,32 @@ class Camera:
     Attributes
     ----------
     is_set : whether anything was fitted yet.
+    fits : what was fitted, and nothing moved since: "whole" graph, or its "head", as
+        it is shown first; "" = else. That is fitted again where the picture is resized.
     """
 
     x: float = 0.0
     y: float = 0.0
     zoom: float = 1.0
     is_set: bool = False
+    fits: str = ""
 
     def pan(self, dx: float, dy: float) -> None:
         """Move the picture by so many pixels."""
+        self.fits = ""
         self.x -= dx / self.zoom
         self.y -= dy / self.zoom
 
     def zoom_at(self, factor: float, px: float, py: float) -> None:
         """Zoom; what is at pixel (px, py) stays there."""
+        self.fits = ""
         x, y = self.x + px / self.zoom, self.y + py / self.zoom
         self.zoom = min(max(self.zoom * factor, MIN_ZOOM), MAX_ZOOM)
         self.x, self.y = x - px / self.zoom, y - py / self.zoom
 
     def centre(self, x: float, y: float, width: float, height: float) -> None:
         """Bring a point of the layout to the middle of the picture."""
+        self.fits = ""
         self.x = x - width / 2 / self.zoom
         self.y = y - height / 2 / self.zoom
         self.is_set = True
@@ -89,18 +95,64 @@ class Camera:
         self.zoom = min(max(zoom, MIN_ZOOM), MAX_ZOOM)
         self.centre((x0 + x1) / 2, (y0 + y1) / 2, width, height)
 
-    def open_on(
-        self, layout_width: float, layout_height: float, width: float, height: float
-    ) -> None:
+    def fit_whole(self, layout: GraphLayout, width: float, height: float) -> None:
+        """Show the whole graph."""
+        self.fit((0.0, 0.0, layout.width, layout.height), width, height)
+        self.fits = "whole"
+
+    def open_on(self, layout: GraphLayout, width: float, height: float) -> None:
         """Show a graph for the first time: whole if it can be read, else its head."""
-        whole = (0.0, 0.0, layout_width, layout_height)
+        whole = (0.0, 0.0, layout.width, layout.height)
         self.fit(whole, width, height, 1.0)
-        if self.zoom >= READABLE_ZOOM:
-            return
-        across = (width - 2 * _AIR) / max(layout_width, 1.0)
-        self.zoom = min(1.0, max(across, READABLE_ZOOM + 0.1))
-        self.centre(layout_width / 2, 0.0, width, height)
-        self.y = -_AIR / self.zoom
+        if self.zoom < READABLE_ZOOM:
+            is_across = layout.choice.across
+            side, room = layout.width, width
+            if is_across:
+                side, room = layout.height, height
+            whole_side = (room - 2 * _AIR) / max(side, 1.0)
+            self.zoom = min(1.0, max(whole_side, READABLE_ZOOM + 0.1))
+            self.centre(layout.width / 2, layout.height / 2, width, height)
+            if is_across:
+                self.x = -_AIR / self.zoom
+            else:
+                self.y = -_AIR / self.zoom
+        self.fits = "head"
+
+    def refit(self, layout: GraphLayout, width: float, height: float) -> bool:
+        """Fit again what was fitted, in another size; False where nothing was."""
+        if self.fits == "whole":
+            self.fit_whole(layout, width, height)
+        elif self.fits == "head":
+            self.open_on(layout, width, height)
+        return bool(self.fits)
+
+    def bring_in(
+        self,
+        box: tuple[float, float, float, float],
+        width: float,
+        height: float,
+        least: float,
+    ) -> None:
+        """Move a box (x0, y0, x1, y1) into the picture, as little as need be.
+
+        Where it is larger than the picture that becomes smaller, down to a zoom of
+        `least`; where it still is, one sees where it begins.
+        """
+        x0, y0, x1, y1 = box
+        room = max(width - 2 * _AIR, 1.0), max(height - 2 * _AIR, 1.0)
+        wanted = min(room[0] / max(x1 - x0, 1.0), room[1] / max(y1 - y0, 1.0))
+        if wanted < self.zoom:
+            zoom = min(max(wanted, least), self.zoom)
+            # What is at the box's corner stays where it is.
+            self.x = x0 - (x0 - self.x) * self.zoom / zoom
+            self.y = y0 - (y0 - self.y) * self.zoom / zoom
+            self.zoom = zoom
+        air = _AIR / self.zoom
+        self.x = max(self.x, x1 + air - width / self.zoom)
+        self.x = min(self.x, x0 - air)
+        self.y = max(self.y, y1 + air - height / self.zoom)
+        self.y = min(self.y, y0 - air)
+        self.fits = ""
 
     def keep_in(
         self, layout_width: float, layout_height: float, width: float, height: float
@@ -109,6 +161,20 @@ class Camera:
         half = width / 2 / self.zoom, height / 2 / self.zoom
         self.x = min(max(self.x, -half[0]), layout_width - half[0])
         self.y = min(max(self.y, -half[1]), layout_height - half[1])
+
+    def resize(
+        self, layout: GraphLayout, width: float, height: float, wider: float
+    ) -> None:
+        """Fit anew what was fitted; else keep the middle, and leave no side empty."""
+        if self.refit(layout, width, height):
+            return
+        self.x -= wider / 2 / self.zoom
+        self.keep_in(layout.width, layout.height, width, height)
+        room = width / self.zoom, height / self.zoom
+        if layout.width <= room[0]:
+            self.x = (layout.width - room[0]) / 2
+        if layout.height <= room[1]:
+            self.y = (layout.height - room[1]) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +218,9 @@ def _stub_at(scene: GraphScene, x: float, y: float) -> tuple[int, bool]:
     reach = _STUB_REACH_PX / scene.zoom
     best = (-1, False)
     nearest = reach
-    for column, shift, leaves in ((0, STUB, True), (2, -STUB, False)):
-        away = np.hypot(stubs[:, column] - x, stubs[:, column + 1] + shift - y)
+    for column, side, leaves in ((0, 1.0, True), (2, -1.0, False)):
+        dx, dy = (side * part for part in scene.stub)
+        away = np.hypot(stubs[:, column] + dx - x, stubs[:, column + 1] + dy - y)
         row = int(np.argmin(away))
         if away[row] <= nearest:
             nearest, best = float(away[row]), (row, leaves)
@@ -202,10 +269,15 @@ def laid_out(
     choice: GraphChoice | None,
     cache: Cache,
     watcher: Watcher | None = None,
+    *,
+    across: bool = False,
+    hides_views: bool = False,
 ) -> Shown:
     """Return a graph laid out; without a choice, as graphs are shown first."""
     graph = trace.graphs[number]
     choice = opening_choice(graph) if choice is None else choice
+    hidden = view_ops(graph, trace.op_name) if hides_views else frozenset[int]()
+    choice = replace(choice, across=across, hidden_ops=hidden)
     return Shown(trace, number, lay_out_graph(graph, choice, cache, watcher))
 
 
@@ -224,12 +296,15 @@ def put_back(anchor: Anchor | None, shown: Shown, camera: Camera) -> None:
     if anchor is None or box < 0:
         return
     x, y = _top_of(shown, box)
+    camera.fits = ""
     camera.x = x - anchor[1] / camera.zoom
     camera.y = y - anchor[2] / camera.zoom
 
 
 def _top_of(shown: Shown, box: int) -> tuple[float, float]:
     layout = shown.layout
+    if layout.choice.across:
+        return float(layout.x0[box]), float(layout.y0[box] + layout.y1[box]) / 2
     return float(layout.x0[box] + layout.x1[box]) / 2, float(layout.y0[box])
 
 
@@ -242,7 +317,11 @@ def layer_in_view(scene: GraphScene | None) -> int:
     if not len(boxes):
         return -1
     middle = scene.y + scene.height / 2 / scene.zoom
-    away = np.maximum(layout.y0[boxes] - middle, middle - layout.y1[boxes])
+    first, last = layout.y0[boxes], layout.y1[boxes]
+    if layout.choice.across:
+        middle = scene.x + scene.width / 2 / scene.zoom
+        first, last = layout.x0[boxes], layout.x1[boxes]
+    away = np.maximum(first - middle, middle - last)
     return int(layout.layer[boxes[np.argmin(away)]])
 
 

@@ -5,11 +5,17 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer
 from PySide6.QtGui import QCursor, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
-from ggscope.analysis.graph.layout import BoxKind, Cache, GraphChoice
+from ggscope.analysis.graph.layout import (
+    FRAME_HEAD,
+    BoxKind,
+    Cache,
+    GraphChoice,
+    view_ops,
+)
 from ggscope.analysis.graph.measures import NodeMeasures, node_measures
 from ggscope.analysis.links import Linked
 from ggscope.model.graph import Graph, first_node, locate_node
@@ -27,6 +33,7 @@ from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.widgets import keeps_key
 from ggscope.views.graph.head import GraphHead, Hits, PathBar, Paths
 from ggscope.views.graph.input import Gestures, command_of, connect_menus, menu_of
+from ggscope.views.graph.legend import LegendStrip
 from ggscope.views.graph.sight import (
     READABLE_ZOOM,
     Anchor,
@@ -47,6 +54,12 @@ from ggscope.views.graph.sight import (
 )
 
 Band = tuple[float, float, float, float]
+_WIDE = {False: 2.2, True: 1.9}
+"""Times as wide as high a pane has to be for a graph from left to right; for one that
+leads so already less: a pane that is dragged does not turn it to and fro."""
+_TURN_MS = 250
+_LEAST_ZOOM = 0.4
+"""A layer that is opened makes the picture no smaller than this."""
 
 
 class GraphView(PaintedView):
@@ -72,7 +85,14 @@ class GraphView(PaintedView):
         self.head = GraphHead(self)
         self.head.hide()
         self.path_bar = PathBar(self)
+        self.legend = LegendStrip(self)
+        self.box.addWidget(self.legend)
         self.box.addWidget(self.path_bar)
+        self.direction = "auto"
+        self._hides_views = False
+        self._size = (0.0, 0.0)
+        self._turn_later = QTimer(self, singleShot=True, interval=_TURN_MS)
+        self._turn_later.timeout.connect(self._turn)
         self.gestures = Gestures(self)
         self.paths = Paths(self)
         self.hits = Hits(self)
@@ -84,6 +104,7 @@ class GraphView(PaintedView):
             (session.selection_changed, self._on_selection),
             (session.linked_changed, self._on_linked),
             (session.correlation_changed, self._on_correlation),
+            (session.show_requested, self._on_show_requested),
         )
 
     def _connect_head(self) -> None:
@@ -115,6 +136,8 @@ class GraphView(PaintedView):
         self._anchor: Anchor | None = None
         self._looks_anew = False
         self._wanted: I64 | None = None
+        self._opens_wanted = False
+        self._before_click: tuple[Selection, Selection] | None = None
 
     # -- session ---------------------------------------------------------------
 
@@ -127,6 +150,7 @@ class GraphView(PaintedView):
         super().set_theme(theme)
         self.head.set_theme(theme)
         self.path_bar.set_theme(theme)
+        self.legend.update()
 
     @property
     def trace(self) -> Trace | None:
@@ -185,6 +209,11 @@ class GraphView(PaintedView):
         self.head.show_color(by)
         self.repaint_picture()
 
+    def repaint_picture(self, _: object = None) -> None:
+        """Draw the picture and its legend again, soon."""
+        super().repaint_picture()
+        self.legend.refresh()
+
     def set_choice(self, choice: GraphChoice, layer: int = -1) -> None:
         """Show other layers; the box of `layer` stays where it is in the picture."""
         self._anchor = anchor_of(self.shown, self.camera, layer)
@@ -229,7 +258,11 @@ class GraphView(PaintedView):
         trace = self.trace
         if trace is None:
             return
-        request = partial(laid_out, trace, self.number, self.choice, self._cache)
+        way = self._is_across()
+        request = partial(
+            laid_out, trace, self.number, self.choice, self._cache,
+            across=way, hides_views=self._hides_views,
+        )  # fmt: skip
         self.run("graph", request, self._on_laid_out, self.tr("Laying out the graph"))
 
     def _on_laid_out(self, shown: Shown) -> None:
@@ -240,20 +273,61 @@ class GraphView(PaintedView):
         layers = shown.layout.layers.numbers.tolist()
         self.head.set_trace(shown.trace, shown.number, layers)
         self.head.show_layer(shown.layout.choice.layer)
-        if self._looks_anew:
+        is_turned = old is not None and old.layout.choice.across != self.choice.across
+        if self._looks_anew or (is_turned and self.camera.fits):
             self._looks_anew = self.camera.is_set = False
-        put_back(self._anchor, shown, self.camera)
+        elif is_turned:
+            self._look_at_layer(shown)
+        elif self._anchor is not None:
+            put_back(self._anchor, shown, self.camera)
+            if self._wanted is None:  # else one looks at a node of the layer
+                self._bring_in_opened(old, shown, self._anchor[0])
         self._anchor = None
         self._linked = linked_nodes(shown, self._found)
         if old is None or old.trace is not shown.trace or old.number != shown.number:
             self.hits.search(self.head.search.text())
-        if self._wanted is not None:
+        if self._wanted is not None and self._opens_wanted:
+            self._open_on(int(self._wanted[0]))
+        elif self._wanted is not None:
             self.reveal(self._wanted)
+        elif old is None and self.session.is_shown_in("graph"):
+            self._on_show_requested("graph")
         elif old is None and len(self._found.nodes):
             self.scene_now()  # opens the camera on the whole graph first
             self._show_node(tuple(self._found.nodes.tolist()))
         self._measure()
         self.repaint_picture()
+
+    def _look_at_layer(self, shown: Shown) -> None:
+        """Look at the layer that one looked at before, from where it begins now."""
+        size, layout = self.canvas_size(), shown.layout
+        self.camera.open_on(layout, size.width(), size.height())
+        box = -1 if self._anchor is None else layout.box_of_layer(self._anchor[0])
+        if box >= 0:
+            x, y = float(layout.x0[box]), float(layout.y0[box])
+            wide, high = float(layout.x1[box]) - x, float(layout.y1[box]) - y
+            side = min(wide, high)
+            place = (x, y, x + side, y + side)
+            self.camera.bring_in(place, size.width(), size.height(), READABLE_ZOOM)
+        self.reveal(self.selected_rows())
+
+    def _bring_in_opened(self, old: Shown | None, shown: Shown, layer: int) -> None:
+        """Let all of a layer be seen that was just opened."""
+        box, size = shown.layout.box_of_layer(layer), self.canvas_size()
+        before = -1 if old is None else old.layout.box_of_layer(layer)
+        was_closed = before >= 0 and old.layout.kind[before] == BoxKind.LAYER  # type: ignore[union-attr]
+        if box < 0 or not was_closed or shown.layout.kind[box] != BoxKind.FRAME:
+            return
+        layout = shown.layout
+        place = (layout.x0[box], layout.y0[box], layout.x1[box], layout.y1[box])
+        across, camera = layout.choice.across, self.camera
+        x0, y0, x1, y1 = map(float, place)
+        # Along the edges one reads on from where the layer begins, which stays there.
+        if across:
+            x1 = min(x1, x0 + FRAME_HEAD)
+        else:
+            y1 = min(y1, y0 + FRAME_HEAD)
+        camera.bring_in((x0, y0, x1, y1), size.width(), size.height(), _LEAST_ZOOM)
 
     def _measure(self) -> None:
         """Find what the trace says of the nodes, once spans and nodes are matched."""
@@ -293,18 +367,59 @@ class GraphView(PaintedView):
     def fit(self) -> None:
         """Show the whole graph."""
         if self.shown is not None:
-            size, layout = self.canvas_size(), self.shown.layout
-            whole = (0.0, 0.0, layout.width, layout.height)
-            self.camera.fit(whole, size.width(), size.height())
+            size = self.canvas_size()
+            self.camera.fit_whole(self.shown.layout, size.width(), size.height())
             self.repaint_picture()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep what is in the middle of the width there."""
+        """Fit anew what was fitted; else keep what is in the middle there."""
         super().resizeEvent(event)
-        wider = event.size().width() - event.oldSize().width()
-        if self.camera.is_set and event.oldSize().width() > 0:
-            self.camera.x -= wider / 2 / self.camera.zoom / self.font_zoom
-            self._keep_in()
+        before, now = event.oldSize().width(), event.size().width()
+        if self.shown is not None and self.camera.is_set and before > 0:
+            self.box.activate()  # the canvas has its new size from now on
+            size, wider = self.canvas_size(), (now - before) / self.font_zoom
+            self.camera.resize(self.shown.layout, size.width(), size.height(), wider)
+            self.repaint_picture()
+        self._turn_later.start()
+        self.legend.refresh()
+
+    def _turn(self) -> None:
+        """Lay out the other way where the pane has another form now."""
+        shown = self.shown
+        if shown is not None and self._is_across() != shown.layout.choice.across:
+            self.set_choice(shown.layout.choice, layer_in_view(self.scene_now()))
+
+    def _is_across(self) -> bool:
+        """Tell whether the graph leads from left to right: where the pane is wide."""
+        if self.direction != "auto":
+            return self.direction == "right"
+        size = self.canvas_size()
+        shown = self.shown
+        is_now = shown is not None and shown.layout.choice.across
+        return size.width() > _WIDE[is_now] * max(size.height(), 1)
+
+    def set_direction(self, direction: str) -> None:
+        """Let edges lead "down", "right", or as the pane is wide: "auto"."""
+        self.direction = direction
+        self._turn()
+
+    def hide_views(self, hides: bool) -> None:
+        """Leave out ops that only look at their source otherwise, or draw them."""
+        if self.shown is not None:
+            self._hides_views = hides
+            self.set_choice(self.shown.layout.choice, layer_in_view(self.scene_now()))
+
+    @property
+    def hides_views(self) -> bool:
+        """Whether views, reshapes and the like are left out."""
+        return self._hides_views
+
+    def n_views(self) -> int:
+        """Return how many ops of the graph compute nothing: views and the like."""
+        if self.shown is None or self.graph is None:
+            return 0
+        numbers = view_ops(self.graph, self.shown.trace.op_name)
+        return int(np.isin(self.graph.op, sorted(numbers)).sum())
 
     def _keep_in(self) -> None:
         if self.shown is not None:
@@ -362,9 +477,13 @@ class GraphView(PaintedView):
         if shown is None:
             return None
         if not self.camera.is_set:
-            layout = shown.layout
-            self.camera.open_on(layout.width, layout.height, width, height)
+            self.camera.open_on(shown.layout, width, height)
+        elif self._size != (width, height):  # a line came or went below the picture
+            self.camera.refit(shown.layout, width, height)
+        self._size = (width, height)
         lit = self.paths.lit
+        # A span or a tensor is its node: it has the colour of the selection here too.
+        is_same = self._found.selection.table in ("spans", "tensors")
         return GraphScene(
             trace=shown.trace,
             graph=shown.number,
@@ -377,8 +496,8 @@ class GraphView(PaintedView):
             x=self.camera.x,
             y=self.camera.y,
             zoom=self.camera.zoom,
-            selected=mask_of(shown, self.selected_rows()),
-            linked=self._linked,
+            selected=self._linked if is_same else mask_of(shown, self.selected_rows()),
+            linked=None if is_same else self._linked,
             hits=mask_of(shown, self.hits.rows),
             lit=None if lit is None else lit.nodes,
             lit_edges=self.paths.bright_edges(),
@@ -425,14 +544,17 @@ class GraphView(PaintedView):
         session.select(self._own)
 
     def _on_selection(self, selection: Selection) -> None:
-        if selection.table == "nodes" and selection != self._own:
-            self._show_node(selection.ids)
+        if selection != self._own:
+            self._own = Selection()
+            if selection.table == "nodes":
+                self._show_node(selection.ids)
         self.repaint_picture()
 
     def _on_linked(self, linked: Linked) -> None:
         self._found = linked
         self._linked = linked_nodes(self.shown, linked)
-        if linked.selection.table != "nodes" and len(linked.nodes):
+        is_own = linked.selection.table == "nodes" or linked.selection == self._own
+        if not is_own and len(linked.nodes):
             self._show_node(tuple(linked.nodes.tolist()))
         self.repaint_picture()
 
@@ -454,13 +576,42 @@ class GraphView(PaintedView):
         self._wanted = np.array([row], np.int64)
         self.show_graph(number)
 
+    def _on_show_requested(self, view_id: str) -> None:
+        """Open the layer of the selected node and bring it to where it can be read."""
+        selection, trace, graph = self.session.selection, self.trace, self.graph
+        if view_id != "graph" or trace is None or selection.active is None:
+            return
+        nodes = selection.ids
+        if selection.table != "nodes":
+            nodes = tuple(self._found.nodes.tolist())
+        if not nodes or graph is None:
+            return  # a view that is made just now asks again
+        first = first_node(trace.graphs, self.number)
+        here = [i - first for i in nodes if 0 <= i - first < len(graph)]
+        self.camera.zoom = max(self.camera.zoom, READABLE_ZOOM)
+        if here:
+            self._open_on(here[0])
+            return
+        try:
+            number, row = locate_node(trace.graphs, int(nodes[0]))
+        except IndexError:  # of an earlier trace
+            return
+        self._wanted, self._opens_wanted = np.array([row], np.int64), True
+        self.show_graph(number)
+
     def go_to(self, row: int) -> None:
         """Select a node and bring it into view; its layer opens."""
+        if self.shown is not None:
+            self.select_rows(np.array([row], np.int64))
+            self._open_on(row)
+
+    def _open_on(self, row: int) -> None:
+        """Bring a node into view; its layer opens."""
         shown = self.shown
         if shown is None:
             return
         rows = np.array([row], np.int64)
-        self.select_rows(rows)
+        self._opens_wanted = False
         box = int(shown.layout.box_of[row])
         if box >= 0 and shown.layout.kind[box] == BoxKind.NODE:
             self.reveal(rows)
@@ -524,6 +675,7 @@ class GraphView(PaintedView):
             return
         found = hit_at(scene, x, y)
         is_frame = found.box >= 0 and shown.layout.kind[found.box] == BoxKind.FRAME
+        before = self.session.selection
         if found.stub >= 0:
             layout = shown.layout
             ends = layout.stub_target if found.leaves else layout.stub_source
@@ -532,17 +684,24 @@ class GraphView(PaintedView):
             self.select_rows(nodes_of(scene, found.box), adds=adds)
         elif not adds and len(self.selected_rows()):
             self.select_rows(np.zeros(0, np.int64))
+        self._before_click = (before, self.session.selection)
 
     def open_or_close_at(self, x: float, y: float) -> None:
-        """Open the closed layer at a position, or close the open one."""
+        """Open the closed layer at a position, or close the open one.
+
+        What the first click of the two selected is put back: opening selects nothing.
+        """
         shown, found = self.shown, self.hit(x, y)
         if shown is None or found.box < 0:
             return
-        layout = shown.layout
-        if layout.kind[found.box] != BoxKind.NODE:
-            self.toggle_layer(int(layout.layer[found.box]))
-        else:
+        layout, clicked = shown.layout, self._before_click
+        if layout.kind[found.box] == BoxKind.NODE:
             self.centre_selection()
+            return
+        if clicked is not None and clicked[1] == self.session.selection:
+            self._own = clicked[0]  # nothing to be brought into view for
+            self.session.select(clicked[0])
+        self.toggle_layer(int(layout.layer[found.box]))
 
     def look_from_map(self, x: float, y: float, *, is_first: bool) -> bool:
         """Move to where the overview is at; False where it is not, for the press."""

@@ -1,6 +1,7 @@
 """Layouts of graphs: nothing lost, nothing overlapping, edges lead down."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import strategies as st
 import graph_traces
 from ggscope.analysis.graph.layered import MAX_SPAN
 from ggscope.analysis.graph.layout import (
+    FRAME_HEAD,
     BoxKind,
     GraphChoice,
     GraphLayout,
     graph_layers,
     lay_out_graph,
     opening_choice,
+    view_ops,
 )
 from ggscope.errors import Cancelled
 from ggscope.model.graph import Graph
@@ -330,3 +333,107 @@ def test_real_graph_has_few_boxes_closed_and_all_nodes_open() -> None:
     assert int((closed.kind == BoxKind.LAYER).sum()) == 24
     assert len(closed) <= 60
     assert np.array_equal(np.sort(opened.node[opened.node >= 0]), np.arange(1868))
+
+
+@settings(max_examples=60)
+@given(graphs(), st.sampled_from([None, frozenset(), frozenset({0, 2})]), st.booleans())
+def test_layout_from_left_to_right_has_the_same_boxes_and_no_overlap(
+    graph: Graph, opened: frozenset[int] | None, repeats: bool
+) -> None:
+    choice = GraphChoice(opened, None, repeats)
+    down = lay_out_graph(graph, choice)
+    across = lay_out_graph(graph, replace(choice, across=True))
+
+    assert overlapping(across) == []
+    assert sorted(across.edge.tolist()) == sorted(down.edge.tolist())
+    for layout in (across, down):
+        shown = np.flatnonzero(layout.box_of >= 0)
+        single = layout.kind[layout.box_of[shown]] == BoxKind.NODE
+        assert (layout.node[layout.box_of[shown]][single] == shown[single]).all()
+    assert (across.box_of >= 0).tolist() == (down.box_of >= 0).tolist()
+    boxes = np.flatnonzero(across.kind == BoxKind.NODE)
+    size = across.x1[boxes] - across.x0[boxes], across.y1[boxes] - across.y0[boxes]
+    assert (size[0] > size[1]).all()  # turned are the edges, not the boxes
+    assert (across.segments[:, 1] <= across.segments[:, 3] + 1e-9).all()
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.integers(1, 40), st.integers(0, 80))
+def test_edges_lead_to_the_right_in_a_layout_from_left_to_right(
+    seed: int, n: int, m: int
+) -> None:
+    graph = graph_traces.random_graph(seed, n, m).graphs[0]
+
+    layout = lay_out_graph(graph, replace(ALL, across=True))
+
+    check(graph, layout)
+    before = layout.x1[layout.box_of[graph.source]]
+    assert (before < layout.x0[layout.box_of[graph.target]]).all()
+
+
+def test_frame_from_left_to_right_has_room_for_its_title() -> None:
+    layout = lay_out_graph(network(), replace(ALL, across=True))
+
+    for layer in range(4):
+        frame = layout.box_of_layer(layer)
+        inside = np.flatnonzero((layout.layer == layer) & (layout.kind == BoxKind.NODE))
+        assert layout.kind[frame] == BoxKind.FRAME
+        assert (layout.y0[inside] >= layout.y0[frame] + FRAME_HEAD - 1e-6).all()
+        assert (layout.y1[inside] <= layout.y1[frame] + 1e-6).all()
+
+
+def test_hidden_ops_are_seen_through_to_what_they_look_at() -> None:
+    # 0 → 1 (hidden) → 2 (hidden) → 3, 0 → 4 (hidden, nobody reads it)
+    edges = [(0, 1), (1, 2), (2, 3), (0, 4), (0, 3)]
+    graph = graph_traces.graph_trace(5, edges, ops=[1, 7, 8, 1, 7]).graphs[0]
+
+    layout = lay_out_graph(graph, replace(ALL, hidden_ops=frozenset({7, 8})))
+
+    assert sorted(layout.node.tolist()) == [0, 3]
+    assert [(int(graph.source[e]), int(graph.target[e])) for e in layout.edge] == [
+        (2, 3), (0, 3),
+    ]  # fmt: skip
+    # What is hidden is shown where it leads: in the box of what it looks at.
+    assert (layout.box_of[[1, 2, 4]] == layout.box_of[0]).all()
+    assert len(layout.segments)
+
+
+def test_hidden_op_without_a_source_stays() -> None:
+    graph = graph_traces.graph_trace(3, [(0, 1), (2, 2)], ops=[7, 1, 7]).graphs[0]
+
+    layout = lay_out_graph(graph, replace(ALL, hidden_ops=frozenset({7})))
+
+    assert sorted(layout.node.tolist()) == [0, 1, 2]
+
+
+@settings(max_examples=60)
+@given(graphs(), st.sampled_from([None, frozenset(), frozenset({0, 2})]), st.booleans())
+def test_any_graph_can_be_drawn_without_some_ops(
+    graph: Graph, opened: frozenset[int] | None, across: bool
+) -> None:
+    op = np.where(np.arange(len(graph)) % 3 == 0, 7, graph.op).astype(np.int16)
+    graph = replace(graph, op=np.where(graph.op < 0, graph.op, op).astype(np.int16))
+    choice = GraphChoice(opened, None, False, frozenset({7}), across)
+
+    layout = lay_out_graph(graph, choice)
+
+    assert overlapping(layout) == []
+    assert (layout.box_of >= 0).all()
+
+
+def test_view_ops_are_those_that_compute_nothing() -> None:
+    names = {1: "ADD", 7: "VIEW", 8: "RESHAPE", 9: "CONT"}
+    graph = graph_traces.graph_trace(5, [], ops=[1, 7, 8, 9, 7], leaves=[0]).graphs[0]
+
+    assert view_ops(graph, lambda i: names.get(i, "")) == {7, 8}
+
+
+def test_lines_of_weights_are_told_from_those_of_results() -> None:
+    edges = [(0, 2), (1, 2), (2, 3)]
+    graph = graph_traces.graph_trace(4, edges, leaves=[0]).graphs[0]
+    layout = lay_out_graph(graph, ALL)
+
+    for edge, feeds in ((0, True), (2, False)):
+        one = np.zeros(3, np.bool_)
+        one[edge] = True
+        assert (layout.feeds[layout.lines_of(one)] == feeds).all()
