@@ -405,6 +405,7 @@ def test_keys_sheet_lists_and_narrows_down(window: MainWindow, qtbot: QtBot) -> 
     assert len(rows) >= len(with_keys)
     QTest.keyClicks(sheet.edit, "token")
     assert {t for _, g in sheet.groups("token") for _, t in g} == {
+        "Go to lane, tensor or token",
         "Next token",
         "Previous token",
     }
