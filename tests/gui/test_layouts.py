@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
 from ggscope.gui.panes.host import ViewHost
-from ggscope.gui.panes.layouts import TIMELINE_ROOM
+from ggscope.gui.panes.layouts import ROOM_OF_ROWS, TIMELINE_ROOM
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
@@ -93,19 +93,77 @@ def test_timeline_keeps_its_lanes_where_drawer_and_panes_are_too_many(
     assert lower.isHidden()
     workspace.resize(1200, 800)
     assert not lower.isHidden()
-    assert 1.5 < upper.height() / lower.height() < 2.1
+    assert upper.height() > lower.height() >= ROOM_OF_ROWS
 
 
-def test_drawer_is_low_where_its_view_has_nothing_to_show(workspace: Workspace) -> None:
-    drawer = workspace.drawer
+@pytest.mark.parametrize("size", [(860, 440), (1200, 800), (1700, 1200)])
+def test_drawer_has_one_height_whatever_is_in_front(
+    workspace: Workspace, session: Session, size: tuple[int, int]
+) -> None:
+    workspace.resize(*size)
+    drawer, bar = workspace.drawer, workspace.drawer._bar
+    workspace.show_view("statistics")
+    height, y = drawer.height(), bar.mapTo(workspace, QPoint()).y()
+    tables = [cell.isHidden() for cell in workspace.cells]
+
+    for view_id in DRAWER:  # some have nothing to show: the trace holds no buffers
+        workspace.show_view(view_id)
+        assert (drawer.height(), drawer.tab) == (height, view_id)
+        assert bar.mapTo(workspace, QPoint()).y() == y
+        assert [cell.isHidden() for cell in workspace.cells] == tables
+    session.set_trace(session.trace)
+    workspace.toggle_drawer()
+    workspace.toggle_drawer()
+
+    assert drawer.height() == height
+
+
+def test_height_of_the_drawer_is_the_persons_and_is_kept(
+    workspace: Workspace, session: Session, settings: Settings, qtbot: QtBot
+) -> None:
+    workspace.show_view("problems")
+    rows, drawer = workspace._rows, workspace.drawer
+    before = drawer.height()
+
+    rows.moveSplitter(rows.sizes()[0] - 60, 1)
+    chosen = drawer.height()
+    workspace.show_view("experts")  # at once: the choice is not stored yet
+    workspace.resize(1100, 790)
+
+    assert chosen == before + 60
+    assert drawer.height() == chosen
+    qtbot.waitUntil(lambda: settings.layout.bottom_height == chosen)
+    again = Workspace(session, settings, theme("dark"))
+    qtbot.addWidget(again)
+    again.resize(1200, 800)
+    again.show()
+    qtbot.waitExposed(again)
+    assert again.drawer.height() == chosen
+    again.release()
+
+
+def test_view_without_data_offers_to_add_files(
+    workspace: Workspace, session: Session, qtbot: QtBot
+) -> None:
+    asked: list[bool] = []
+    workspace.add_requested.connect(lambda: asked.append(True))
+
+    def shown() -> list[QPushButton]:
+        found = workspace.drawer.front.findChildren(QPushButton)
+        return [b for b in found if b.text() == "Add to session…" and b.isVisible()]
+
     workspace.show_view("buffers")  # the trace has none
-    low = drawer.height()
-    assert low <= 120 + drawer.head_height()
+    qtbot.waitUntil(lambda: len(shown()) == 1)
+    (button,) = shown()
+    middle = workspace.drawer.front.rect().center().x()
+    qtbot.waitUntil(lambda: abs(button.geometry().center().x() - middle) <= 1)
 
-    drawer.show_tab("statistics")
-    assert drawer.height() > low
-    drawer.show_tab("buffers")  # tabs stay below the pointer
-    assert drawer.height() > low
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    assert asked == [True]
+    workspace.show_view("hot_cold")  # it has accesses
+    QTest.qWait(10)
+    assert shown() == []
 
 
 def test_grid_has_four_equal_panes(workspace: Workspace) -> None:

@@ -11,7 +11,12 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.panes.layouts import OTHER_ROOM, ROOM_OF_ROWS, TIMELINE_ROOM
-from ggscope.gui.panes.workspace import LOW_OVERVIEW, OVERVIEW_HEIGHT, Workspace
+from ggscope.gui.panes.workspace import (
+    DRAWER_SHARE,
+    LOW_OVERVIEW,
+    OVERVIEW_HEIGHT,
+    Workspace,
+)
 from ggscope.gui.widgets import GUTTER
 from ggscope.session.settings import Settings
 from ggscope.views.table.view import TableView
@@ -105,7 +110,7 @@ def test_edge_that_a_person_has_moved_stays(
     assert share >= 0.6
 
 
-def test_drawer_takes_what_it_shows(
+def test_drawer_has_the_same_height_for_all_that_it_shows(
     make_window: Callable[..., MainWindow],
     settings: Settings,
     size: tuple[int, int],
@@ -123,7 +128,8 @@ def test_drawer_takes_what_it_shows(
 
     hand.click(bar, bar.tabRect(0).center())
     qtbot.waitUntil(lambda: drawer.is_open)
-    assert abs(drawer.height() - 0.3 * size[1]) <= 2
+    height, y = drawer.height(), visible_rect(bar).y()
+    assert abs(height - DRAWER_SHARE * size[1]) <= 2
     assert_nothing_is_lost(document)
 
     hand.press("shift+q")
@@ -133,8 +139,7 @@ def test_drawer_takes_what_it_shows(
 
     hand.press("ctrl+5")
     experts = pane(document, "experts")
-    most = document.workspace._rows.height() - TIMELINE_ROOM - GUTTER
-    assert experts.height() >= min(380, most - drawer.head_height() - 8)
+    assert (drawer.height(), visible_rect(bar).y()) == (height, y)
     assert pane(document, "timeline").height() >= TIMELINE_ROOM
     assert experts.isAncestorOf(window.focusWidget())
     assert_nothing_is_lost(document)
@@ -148,7 +153,7 @@ def test_drawer_takes_what_it_shows(
     assert_nothing_is_lost(document)
 
 
-def test_pane_without_data_takes_little_and_lanes_stay(
+def test_pane_without_data_is_as_high_as_others_and_lanes_stay(
     window: MainWindow, opened: Opened, hand: Hand, qtbot: QtBot
 ) -> None:
     document = opened(TINY)  # of a model without experts, and without buffers
@@ -158,7 +163,9 @@ def test_pane_without_data_takes_little_and_lanes_stay(
     qtbot.waitUntil(lambda: workspace.drawer.is_open)
     Hand.settle()
 
-    assert 60 <= pane(document, "experts").height() <= 124
+    height = workspace.drawer.height()
+    hand.press("ctrl+9")
+    assert workspace.drawer.height() == height
     assert pane(document, "timeline").height() >= TIMELINE_ROOM
     assert n_lanes_in_sight(document) >= 4  # three, and the head of their group
     assert not cell.isVisible() or cell.height() >= OTHER_ROOM

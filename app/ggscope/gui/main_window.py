@@ -280,6 +280,7 @@ class MainWindow(QMainWindow):
         document.close_requested.connect(self._on_close_requested)
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
+        document.workspace.add_requested.connect(self.add_dialog)
         document.workspace.full_screen_changed.connect(self._on_full_screen)
         document.workspace.details_changed.connect(self._on_state_changed)
         options = options or OpenOptions()

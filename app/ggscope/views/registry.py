@@ -26,8 +26,6 @@ class ViewEntry:
     title : what tabs and menus say.
     area : where it lives by default.
     target : ``module:name`` of its class, a `View`; the module below `ggscope.views`.
-    height : that its picture or list needs to be read, device-independent pixels at
-        100 %; 0 = it makes do with what the drawer has.
     has_data : tells whether a trace has anything for it to show.
     figure : ``module:name_figure`` below `ggscope.render` of what makes its figure of
         a trace for the command line, which calls the view by that name; "" = none.
@@ -40,7 +38,6 @@ class ViewEntry:
     title: str
     area: Area
     target: str
-    height: int = 0
     has_data: "Callable[[Trace], bool]" = lambda _: True
     figure: str = ""
     menu: str = "Analyse"
@@ -95,12 +92,12 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("table", "Trace table", "centre", "table.view:TableView", menu="View/Show", keys="Ctrl+2"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     ViewEntry("statistics", "Selection statistics", "bottom", "statistics:StatisticsView", figure="statistics:statistics_figure", keys="Ctrl+9"),
-    ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", 0, _has_file_places, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
-    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", 0, lambda trace: bool(trace.graphs), "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
-    ViewEntry("hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", 360, _has_accesses, "reads:hot_figure", keys="Ctrl+7"),
-    ViewEntry("cache", "What-if cache", "bottom", "cache:CacheView", 380, _has_accesses, "reads:cache_figure", keys="Ctrl+8"),
-    ViewEntry("experts", "Experts", "bottom", "experts.view:ExpertsView", 380, _has_experts, "experts:experts_figure", keys="Ctrl+5"),
-    ViewEntry("buffers", "Buffers", "bottom", "buffers.view:BuffersView", 380, lambda trace: len(trace.buffers) > 0, "buffers:buffers_figure", keys="Ctrl+6"),
+    ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", _has_file_places, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
+    ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", lambda trace: bool(trace.graphs), "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
+    ViewEntry("hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", _has_accesses, "reads:hot_figure", keys="Ctrl+7"),
+    ViewEntry("cache", "What-if cache", "bottom", "cache:CacheView", _has_accesses, "reads:cache_figure", keys="Ctrl+8"),
+    ViewEntry("experts", "Experts", "bottom", "experts.view:ExpertsView", _has_experts, "experts:experts_figure", keys="Ctrl+5"),
+    ViewEntry("buffers", "Buffers", "bottom", "buffers.view:BuffersView", lambda trace: len(trace.buffers) > 0, "buffers:buffers_figure", keys="Ctrl+6"),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
 )

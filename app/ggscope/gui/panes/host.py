@@ -37,7 +37,7 @@ from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.plain import Label, copy_text, set_tip
-from ggscope.views.base.view import View, guarded
+from ggscope.views.base.view import View, guarded, later
 from ggscope.views.base.widgets import keeps_key
 from ggscope.views.registry import ViewEntry, cell_views
 
@@ -49,6 +49,9 @@ _NO_MEMORY = re.compile(r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b")
 ViewLoader = Callable[[ViewEntry], type[View]]
 FIRST_VIEWS = ("overview", "timeline")
 """Views that make up the first picture; they are made at once."""
+_PLACING = {QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.LayoutRequest}
+_BELOW_WORDS_PX = 28
+"""So far below its middle the words of an empty view end, at 100 %."""
 PATIENCE_MS = 1_000
 """So long the other panes wait for a first picture that does not come: it takes half a
 second at any size, and importing them beside it takes the interpreter from it."""
@@ -217,6 +220,7 @@ class ViewHost(QFrame):
     view_ready = Signal(object)  # the View that now stands here
     more_requested = Signal()
     float_requested = Signal(str)  # view id
+    add_requested = Signal()  # files that give the view something to show
 
     def __init__(
         self,
@@ -247,6 +251,8 @@ class ViewHost(QFrame):
         self._box.setSpacing(0)
         self.full_screen_button: GlyphButton | None = None
         self.float_button: GlyphButton | None = None
+        self._add_button: QWidget | None = None
+        session.trace_changed.connect(self._show_add_button)
         self.head = PaneHead(self)
         self.head.setVisible(has_head)
         self._head_row: QHBoxLayout | None = None
@@ -338,6 +344,43 @@ class ViewHost(QFrame):
         if self.full_screen_button is not None:
             show_full_screen_state(self.full_screen_button, is_full)
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Keep the button of an empty view below its words."""
+        if event.type() in _PLACING and self._add_button is not None:
+            later(self, self._place_add_button)  # when its picture has its new size
+        return super().eventFilter(watched, event)
+
+    def _show_add_button(self, _: object = None) -> None:
+        """Offer to add files where it is known that the view has nothing to show."""
+        trace, view = self._session.trace, self._view
+        is_empty = trace is not None and not trace.pending and view is not None
+        is_empty = is_empty and trace is not None and not self.entry.has_data(trace)
+        if not is_empty:
+            if self._add_button is not None:
+                self._add_button.hide()
+            return
+        if self._add_button is None:
+            text = self.tr("Add to session…")
+            self._add_button = button(text, self.add_requested.emit, self)
+            self._add_button.hide()
+        later(self, self._place_add_button)  # when the layout has placed the picture
+
+    def _place_add_button(self) -> None:
+        made, view = self._add_button, self._view
+        trace = self._session.trace
+        if made is None or view is None or trace is None or self.entry.has_data(trace):
+            return
+        picture: QWidget = getattr(view, "canvas", view)
+        middle = picture.mapTo(self, picture.rect().center())
+        size = made.sizeHint()
+        top = middle.y() + round(_BELOW_WORDS_PX * self.fontMetrics().height() / 15)
+        made.setGeometry(
+            middle.x() - size.width() // 2, top, size.width(), size.height()
+        )
+        bottom = picture.mapTo(self, picture.rect().bottomLeft()).y()
+        made.setVisible(top + size.height() <= bottom)
+        made.raise_()
+
     def _build(self) -> None:
         try:
             view = self._loader(self.entry)(self._session, self._theme, self)
@@ -349,6 +392,8 @@ class ViewHost(QFrame):
         self._box.addWidget(view, 1)
         self._place_head_widget(view.head_widget())
         self.setFocusProxy(view)
+        view.installEventFilter(self)
+        self._show_add_button()
         self.view_ready.emit(view)
 
     def _place_head_widget(self, part: QWidget | None) -> None:
@@ -359,6 +404,8 @@ class ViewHost(QFrame):
 
     def _drop_view(self) -> None:
         view, self._view = self._view, None
+        if self._add_button is not None:
+            self._add_button.hide()
         if view is None:
             # One that failed in its making may hear the session already.
             half = Qt.FindChildOption.FindDirectChildrenOnly

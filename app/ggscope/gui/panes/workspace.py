@@ -38,12 +38,10 @@ from ggscope.views.registry import BUILTIN, entry
 OVERVIEW_HEIGHT = 56
 LOW_PX, LOW_OVERVIEW = 700, 36
 """Below the first height of the window, the overview is as low as the second."""
-DRAWER_SHARE = 0.3
+DRAWER_SHARE = 0.34
 """Height of the open drawer as a share of the window's, where nobody chose another."""
 NARROW_PX = 1100
 """A workspace narrower than this has no room to spare for details at its side."""
-_EMPTY_DRAWER = 120
-"""Height of a view in the drawer that has only a sentence to show."""
 _MOST_OF_DRAWER = 0.62
 _MOST_OF_DETAILS = 0.32
 _SAVE_MS = 400
@@ -108,6 +106,7 @@ class Workspace(QWidget):
     renderer_changed = Signal(str)
     renderer_failed = Signal(str)
     export_wanted = Signal(object)  # Figure or TableFile
+    add_requested = Signal()  # files for a view that has nothing to show
 
     def __init__(
         self,
@@ -130,7 +129,6 @@ class Workspace(QWidget):
         self._active: ViewHost | None = None
         self._used: ViewHost | None = None
         self._full: ViewHost | None = None
-        self._raised = ""
         self._moved: set[QSplitter] = set()
         self._is_built = False
         self.filler = PaneFiller(self._hosts_to_fill, self)
@@ -304,7 +302,6 @@ class Workspace(QWidget):
 
     def toggle_drawer(self) -> None:
         """Open the drawer where it is closed, and the other way round."""
-        self._raised = self.drawer.tab
         self.drawer.toggle()
 
     def show_drawer(self, view_id: str) -> None:
@@ -317,9 +314,7 @@ class Workspace(QWidget):
                 self._focus_cell(host)
                 return
         if self._drawer_is_needed():
-            self._raised = view_id
             self.drawer.show_tab(view_id)
-            self._fit_docks()
 
     def show_view(self, view_id: str) -> None:
         """Bring a view to where it can be seen, and give it the focus.
@@ -438,12 +433,17 @@ class Workspace(QWidget):
         super().resizeEvent(event)
         self._fit_overview()
         self._show_details()
-        self._fit_docks()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Share the centre anew when its size changes, as by the drawer's edge."""
+        """Share the centre anew when its size changes, as by the drawer's edge.
+
+        Docks get their share once the layout has given their splitters a new size.
+        """
         if event.type() == QEvent.Type.Resize:
-            self._share_centre()
+            if watched is self._centre:
+                self._share_centre()
+            else:
+                self._fit_docks()
         return super().eventFilter(watched, event)
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -489,6 +489,7 @@ class Workspace(QWidget):
         self.details.float_requested.connect(self.float_view)
         for host in (*self.drawer.hosts(), self.details):
             host.view_ready.connect(self._on_view_ready)
+            host.add_requested.connect(self.add_requested)
         self.details.setMinimumWidth(200)
         self.details.more_requested.connect(self.toggle_details)
         self.details.full_screen_requested.connect(self._on_full_screen_requested)
@@ -510,6 +511,7 @@ class Workspace(QWidget):
         self._columns.setStretchFactor(1, 0)
         for split in (self._rows, self._columns):
             split.splitterMoved.connect(self._on_split_moved)
+            split.installEventFilter(self)
         box = QVBoxLayout(self)
         box.setContentsMargins(GUTTER, GUTTER, GUTTER, GUTTER)
         box.addWidget(self._columns)
@@ -600,6 +602,7 @@ class Workspace(QWidget):
         host.full_screen_requested.connect(self._on_full_screen_requested)
         host.view_ready.connect(self._on_view_ready)
         host.view_ready.connect(self.cells_changed)
+        host.add_requested.connect(self.add_requested)
         return host
 
     def _fit_overview(self) -> None:
@@ -629,16 +632,11 @@ class Workspace(QWidget):
     def _drawer_height(self, room: int) -> int:
         """Return the height of the open drawer, of the `room` for it and the panes.
 
-        The person's, else a share of the window's; more where a key has raised a view
-        that needs more, less where there is nothing to show, or no room for lanes.
+        The person's, else a share of the window's, whatever is in front: its tabs stay
+        where they are. Less only where there is no room for lanes.
         """
-        tab, head = self.drawer.tab, self.drawer.head_height()
         chosen = self._layout.bottom_height
         wanted = chosen or round(DRAWER_SHARE * self.window().height())
-        if self._is_empty(tab):
-            wanted = min(wanted, round(_EMPTY_DRAWER * self._zoom()) + head)
-        elif self._raised == tab:
-            wanted = max(wanted, round(entry(tab).height * self._zoom()) + head)
         if TIMELINE in self._hosts:
             room_of_lanes = round(TIMELINE_ROOM * self._zoom())
             wanted = min(wanted, room - room_of_lanes)
@@ -687,6 +685,7 @@ class Workspace(QWidget):
             entry(view_id), self._session, self._theme, is_cell=False, has_head=False
         )
         host.view_ready.connect(self._on_view_ready)
+        host.add_requested.connect(self.add_requested)
         return host
 
     def _apply_floats(self) -> None:
@@ -723,7 +722,6 @@ class Workspace(QWidget):
         if self._session.is_appending:  # they are filled
             return
         self._refresh_cells()
-        self._fit_docks()  # what the drawer shows may have nothing to show
         if not any(h.entry.id == "timeline" and h.isVisible() for h in self._cells):
             self.filler.start()
 
@@ -777,10 +775,8 @@ class Workspace(QWidget):
             self.fill_with(self.drawer.front)
 
     def _on_drawer_toggled(self, is_open: bool) -> None:
-        if not is_open:
-            self._raised = ""
-            if self._full is self.drawer.front:
-                self.leave_full_screen()
+        if not is_open and self._full is self.drawer.front:
+            self.leave_full_screen()
         self._change(shows_drawer=is_open)
         self._fit_docks()
 
@@ -788,16 +784,14 @@ class Workspace(QWidget):
         if self._full in self.drawer.hosts():
             self._full = self.drawer.front
         self._change(bottom_tab=view_id)
-        room = self._rows.height() - self._rows.handleWidth()
-        # A click on a tab does not move the tabs away from under the pointer, except
-        # where the one before had only a sentence to show.
-        if self.drawer.is_open and self.drawer.height() < self._drawer_height(room):
-            self._fit_docks()
 
     def _on_split_moved(self) -> None:
         moved = self.sender()
         if isinstance(moved, QSplitter):
             self._moved.add(moved)
+        if moved is self._rows and self.drawer.is_open:  # before anything fits it anew
+            height = max(80, self.drawer.height())
+            self._layout = replace(self._layout, bottom_height=height)
         if moved in self._splits[1:] and isinstance(moved, QSplitter):
             for row in self._splits[1:]:  # the columns of the grid stay in line
                 if row is not moved:
@@ -822,7 +816,6 @@ class Workspace(QWidget):
         if self._columns in moved and self.details.isVisible():
             changes["right_width"] = max(180, self.details.width())
         if self._rows in moved and self.drawer.is_open:
-            self._raised = ""
             changes["bottom_height"] = max(80, self.drawer.height())
         self._layout = replace(self._layout, **changes)  # type: ignore[arg-type]
         self._settings.change("layout", **changes)
