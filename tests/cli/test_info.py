@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from ggscope.model.trace import LaneKind
 from ggscope.model.units import Clock
 from sentences import assert_sides
 from side_samples import sound_file
-from tensor_files import Rec, encode, llama_pass, weight
+from tensor_files import Rec, encode, llama_pass, llama_trace, weight
 
 KEYS = {
     "path",
@@ -513,6 +514,42 @@ def test_traces_without_them_have_no_such_sections(run, built):
 
     assert (facts["events"], facts["memory"], facts["stalls"]) == ({}, None, [])
     assert (facts["sources"], facts["stated"]) == ({}, [])
+
+
+def test_op_tables_are_listed_and_chosen_by_id_or_date(run, tmp_path):
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(llama_trace(), "256"))
+    listed = json.loads(run("readers", "--ops", "--json").out)
+    text = run("readers", "--ops").out
+
+    assert {"id", "since", "until", "ops"} == listed[0].keys()
+    assert all(row["id"] in text for row in listed)
+    for era in (listed[4]["id"], listed[4]["since"], listed[4]["since"][:7]):
+        answer = run("info", path, "--ops", era, "--json")
+        table = json.loads(answer.out)["op_table"]
+        assert (table["id"], table["source"]) == (listed[4]["id"], "override")
+    names = [set(json.loads(run("info", path, "--ops", era, "--json").out)["ops"])
+             for era in ("2024-09", "2025-11")]  # fmt: skip
+    assert names[0] != names[1]
+    refused = run("info", path, "--ops", "1999-01")
+    assert (refused.code, refused.out) == (1, "")
+    assert "readers --ops" in refused.err
+
+
+def test_unknown_op_has_one_name_in_info_stats_and_filters(run, tmp_path):
+    records = [replace(r, op=200) if r.op == 94 else r for r in llama_trace()]
+    path = tmp_path / "trace.bin"
+    path.write_bytes(encode(records, "256"))
+    n = sum(r.op == 200 for r in records)
+
+    ops = json.loads(run("info", path, "--json").out)["ops"]
+    rows = json.loads(run("stats", path, "--by", "op", "--json").out)["rows"]
+
+    assert ops["OP_200?"] == n
+    assert {row["key"]: row["count"] for row in rows}["OP_200?"] == n
+    for where in ("op=unknown", "op=OP_200?", "op=op#200"):
+        rows = json.loads(run("stats", path, "--where", where, "--json").out)["rows"]
+        assert [(row["key"], row["count"]) for row in rows] == [("OP_200?", n)]
 
 
 def test_stated_figures_are_listed_with_their_verdicts(run, tmp_path):

@@ -46,6 +46,8 @@ def test_bash_completes_commands_options_values_and_files(run, tmp_path: Path) -
     assert complete(script, "ggscope export -o a", tmp_path) == {"a run.bin"}
     assert complete(script, "ggscope completion ", tmp_path) == set(SHELLS)
     assert complete(script, "ggscope stats --from ", tmp_path) == set()
+    eras = complete(script, "ggscope info --ops ggml-2024-09", tmp_path)
+    assert eras == {"ggml-2024-09-01-79", "ggml-2024-09-20-80-544d86a"}
 
 
 @needs_bash

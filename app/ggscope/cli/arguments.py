@@ -31,7 +31,7 @@ COMMANDS = {
     "convert": "write a trace in another format",
     "report": "write one HTML page that tells of a trace and opens anywhere",
     "live": "follow a program that runs: records, losses and lag, each second",
-    "readers": "list the formats that can be read",
+    "readers": "list the formats that can be read, or the op tables",
     "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
     "config": "print every setting, and where each one comes from",
@@ -250,7 +250,9 @@ def _add_reading(name: str, parser: _Parser) -> None:
         help="read as this format; see ggscope readers",
     )
     group.add_argument(
-        "--ops", metavar="ERA", help="op table, e.g. ggml-2025-11-25-95, or auto"
+        "--ops",
+        metavar="ERA",
+        help="op table: an id (ggscope readers --ops), a date such as 2025-11, or auto",
     )
     # Where --range is free it means the same; elsewhere it is a range of time.
     flags = ["--records"]
@@ -888,6 +890,15 @@ def _add_poll_interval(parser: _Parser) -> None:
     )
 
 
+def _add_readers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ops",
+        action="store_true",
+        help="list the op tables of ggml instead, which --ops of the other commands "
+        "takes",
+    )
+
+
 def _add_completion(parser: _Parser) -> None:
     parser.add_argument(
         "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
@@ -939,6 +950,7 @@ _OWN = {
     "live": _add_live,
     "bench": _add_bench,
     "config": _add_config,
+    "readers": _add_readers,
     "completion": _add_completion,
     "self-test": _add_self_test,
 }

@@ -1,14 +1,23 @@
-"""``ggscope readers`` and ``ggscope info --formats``: what can be read."""
+"""``ggscope readers`` and ``ggscope info --formats``: what can be read.
+
+And ``ggscope readers --ops``: the op tables of ggml.
+"""
 
 from argparse import Namespace
 
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
+from ggscope.model.ggml.ops import eras
 from ggscope.readers import plugins, registry
+
+_SHOWN = 4
+"""Changes of a table that are listed one by one."""
 
 
 def run(arguments: Namespace) -> int:
-    """List the readers; return the exit code."""
+    """List the readers, or the op tables; return the exit code."""
+    if arguments.command == "readers" and arguments.ops:
+        return _list_ops(as_json=arguments.json)
     listed = registry.statuses()
     if arguments.json:
         output.emit_json([_json(status) for status in listed])
@@ -38,6 +47,51 @@ def run(arguments: Namespace) -> int:
             output.emit(f"\nnote: {name}: {'; '.join(status.changes)}")
     output.emit(f"\n{_where()}")
     return GOOD
+
+
+def _list_ops(*, as_json: bool) -> int:
+    """List the op tables, newest first."""
+    if as_json:
+        output.emit_json(
+            [
+                {
+                    "id": era.table.id,
+                    "since": era.since,
+                    "until": era.until,
+                    "ops": list(era.table.names),
+                }
+                for era in eras()
+            ]
+        )
+        return GOOD
+    rows = [
+        (era.table.id, era.since, era.until, str(len(era.table.names)), new)
+        for era, new in zip(eras(), _news(), strict=True)
+    ]
+    head = ("id", "since", "until", "ops", "changes")
+    output.emit(output.table(head, rows, left=(0, 1, 2, 4)))
+    output.emit("\n--ops takes an id, or a date: 2025-11 is the table of that month.")
+    return GOOD
+
+
+def _news() -> list[str]:
+    """Return what each table has and the one before it had not, and the reverse."""
+    tables = [era.table.names for era in eras()]
+    found = []
+    for names, before in zip(tables, [*tables[1:], ()], strict=True):
+        new = [name for name in names if name not in before]
+        gone = [name for name in before if name not in names]
+        if not before:
+            found.append("")
+            continue
+        words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
+        if not words:
+            words = ["another order"]
+        more = len(words) - _SHOWN
+        found.append(
+            " ".join(words[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        )
+    return found
 
 
 def _where() -> str:

@@ -1,6 +1,7 @@
 """``ggscope completion SHELL`` and ``ggscope man``: both made from the parser."""
 
 import argparse
+import json
 import re
 import shlex
 from argparse import Action, ArgumentParser, Namespace
@@ -8,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
-from ggscope import __version__
+from ggscope import __version__, assets
 from ggscope.cli import output
 from ggscope.cli.arguments import make_parser
 from ggscope.cli.output import GOOD
@@ -86,11 +87,24 @@ def _option(action: Action) -> Option:
     return Option(
         tuple(action.option_strings),
         value,
-        cast("Collection[str] | None", action.choices),
+        _values(action),
         value in ("FILE", "DIR", "MODEL"),
         isinstance(action.choices, Names) and action.choices.several,
         (action.help or "").replace("%%", "%"),
     )
+
+
+def _values(action: Action) -> Collection[str] | None:
+    """Return the values that an option has, or those that it may be completed to."""
+    if "--ops" in action.option_strings and action.nargs != 0:
+        return Names(_op_tables)
+    return cast("Collection[str] | None", action.choices)
+
+
+def _op_tables() -> tuple[str, ...]:
+    """Return the ids of op tables, without `ggml.ops`, which imports numpy."""
+    rows = json.loads(assets.path("ggml/op_tables.json").read_text("utf-8"))
+    return ("auto", *(row["id"] for row in rows if row["mainline"]))
 
 
 # -- completion --------------------------------------------------------------

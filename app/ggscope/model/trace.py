@@ -8,6 +8,7 @@ file's own words are kept, once per access pattern. Figures that a file states o
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -496,6 +497,7 @@ def figure_text(value: float | None, unit: str, digits: int = 1) -> str:
     return f"{text} {words}".rstrip()
 
 
+_UNKNOWN_OP = re.compile(r"OP_(\d{1,9})\?")
 MODEL_VERSION = 2
 _PIECE_ROWS = 1 << 20
 _MOST_NAMES = 3
@@ -552,6 +554,17 @@ class ReadWarning:
     file: str = ""
 
 
+def unknown_op(number: int) -> str:
+    """Return ``OP_83?``, what an op number is called that no table names."""
+    return f"OP_{number}?"
+
+
+def unknown_op_number(name: str) -> int | None:
+    """Return the number in ``OP_83?``; None where this is a name."""
+    match = _UNKNOWN_OP.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 @dataclass(frozen=True, slots=True)
 class OpTable:
     """Names of op numbers.
@@ -559,7 +572,7 @@ class OpTable:
     Attributes
     ----------
     id : e.g. ``ggml-2025-11-25-95``.
-    names : names[number]; a number beyond prints as ``op#83``.
+    names : names[number]; a number beyond prints as ``OP_83?``.
     source : "declared" by the file, "inferred" from its content, "override", "format"
         where the format has one numbering only, or "spelled" where the file has the
         names themselves and numbers only stand for them here.
@@ -573,12 +586,12 @@ class OpTable:
     margin: float | None = None
 
     def name(self, op: int) -> str:
-        """Return the name of `op`; "" for -1, ``op#N`` for an unknown number."""
+        """Return the name of `op`; "" for -1, ``OP_83?`` for an unknown number."""
         if op < 0:
             return ""
         if op < len(self.names) and self.names[op]:
             return self.names[op]
-        return f"op#{op}"
+        return unknown_op(op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -806,7 +819,7 @@ class Trace:
         """Return the name of op number `op` under the trace's table."""
         if op < 0:
             return ""
-        return self.ops.name(op) if self.ops is not None else f"op#{op}"
+        return self.ops.name(op) if self.ops is not None else unknown_op(op)
 
     def span_name(self, span: int) -> str:
         """Return the name of a span; its op's name, then a dash, if it has none."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ggscope.errors import ExportError
 from ggscope.model.tables import I64, Space, SpanFlag
-from ggscope.model.trace import Claims, Trace
+from ggscope.model.trace import Claims, Trace, unknown_op_number
 from ggscope.text import json_text
 
 _NO_LAYER_128 = 65535
@@ -391,5 +391,5 @@ def _losses(trace: Trace, claims: Claims, schema: str) -> tuple[str, ...]:
 def _printed(trace: Trace, op: int) -> str:
     """Return an op as the exporter prints it."""
     name = trace.op_name(op)
-    number = name.removeprefix("op#")
-    return name if number == name else f"UNKNOWN_{number}"
+    number = unknown_op_number(name)
+    return name if number is None else f"UNKNOWN_{number}"

@@ -8,9 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ggscope.model.ggml import ops as ggml_ops
-from ggscope.model.ggml.ops import FAMILIES, OpSample, family_of, infer, table, tables
+from ggscope.model.ggml.ops import (
+    FAMILIES,
+    OpSample,
+    eras,
+    family_of,
+    find_table,
+    infer,
+    table,
+    tables,
+)
 from ggscope.model.ggml.rules import ARITY, COMMON, expected_ops, fits_arity
-from ggscope.model.trace import OpTable
+from ggscope.model.trace import OpTable, unknown_op, unknown_op_number
 from support import need_corpus
 from tensor_files import decode
 
@@ -70,17 +79,51 @@ def test_unknown_table_raises_key_error() -> None:
         table("ggml-1999")
 
 
+@pytest.mark.parametrize(
+    ("text", "table_id"),
+    [
+        ("ggml-2025-11-25-95", "ggml-2025-11-25-95"),
+        ("2025-11-25", "ggml-2025-11-25-95"),
+        ("2025-11-24", "ggml-2025-11-13-94"),
+        ("2025-11", "ggml-2025-11-25-95"),
+        ("2026-01", "ggml-2025-11-25-95"),
+        ("2024-09", "ggml-2024-09-20-80-544d86a"),
+        ("2024", "ggml-2024-12-03-82"),
+        ("9999", "ggml-2026-07-17-101"),
+    ],
+)
+def test_date_picks_the_table_that_was_valid_then(text: str, table_id: str) -> None:
+    assert find_table(text).id == table_id
+
+
+@pytest.mark.parametrize("text", ["2022-01", "ggml-1999", "24-09", "2025-1", ""])
+def test_date_before_all_tables_raises_key_error(text: str) -> None:
+    with pytest.raises(KeyError):
+        find_table(text)
+
+
+def test_eras_are_those_of_the_main_lines_with_their_days() -> None:
+    assert [era.table for era in eras()] == list(tables())
+    assert all(era.since <= era.until for era in eras())
+
+
+def test_unknown_op_number_is_read_back() -> None:
+    assert unknown_op_number(unknown_op(94)) == 94
+    assert unknown_op_number("OP_94") is None
+    assert unknown_op_number("OPT_STEP_ADAMW") is None
+
+
 def test_private_table_is_found_by_id() -> None:
     found = table("tracer-private")
 
     assert [found.name(op) for op in (1, 2, 3)] == ["MUL_MAT", "ADD", "ROPE"]
-    assert found.name(0) == "op#0"
+    assert found.name(0) == "OP_0?"
 
 
 def test_names_move_with_the_era() -> None:
     assert table("ggml-2024-09-01-79").name(27) != table(WRITER).name(27)
     assert table(WRITER).name(29) == "MUL_MAT"
-    assert table(WRITER).name(95) == "op#95"
+    assert table(WRITER).name(95) == "OP_95?"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +151,7 @@ def test_names_move_with_the_era() -> None:
         ("ROPE_BACK", "rope"),
         ("mul_mat", "matmul"),
         ("NONE", "other"),
-        ("op#94", "other"),
+        ("OP_94?", "other"),
         ("", "other"),
     ],
 )

@@ -10,7 +10,7 @@ from ggscope.render.theme import THEMES, Theme, contrast, theme
 
 KEYS = (
     *FAMILIES, "none", "MUL_MAT", "MUL_MAT_ID", "ADD", "MUL", "GLU", "RMS_NORM",
-    "ROPE", "CPY", "SOFT_MAX", "FLASH_ATTN_EXT", "op#97", "GET_ROWS",
+    "ROPE", "CPY", "SOFT_MAX", "FLASH_ATTN_EXT", "OP_97?", "GET_ROWS",
     *(f"layer:{i}" for i in range(-1, 40)), *(f"token:{i}" for i in range(-1, 40)),
     *(f"thread:{i}" for i in range(16)), "phase:0", "phase:1", "phase:-1",
     *(f"space:{i}" for i in range(-1, 5)), "space:mixed", "space:none",

@@ -158,7 +158,7 @@ def test_op_without_table_shows_its_number() -> None:
 
     fact = by_label(span_facts(builders.finished(builder), 0))["op"]
 
-    assert (fact.value, fact.exact) == ("op#83", "op number 83")
+    assert (fact.value, fact.exact) == ("OP_83?", "op number 83")
 
 
 def test_lane_with_raw_id_tells_it_in_exact_form() -> None:

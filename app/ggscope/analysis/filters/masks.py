@@ -15,7 +15,12 @@ from fnmatch import fnmatchcase
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.filters.text import is_regex, parse_filter, text_matcher
+from ggscope.analysis.filters.text import (
+    UNKNOWN_OPS,
+    is_regex,
+    parse_filter,
+    text_matcher,
+)
 from ggscope.analysis.links import patterns_with
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.statistics.grouping import grouping
@@ -35,7 +40,13 @@ from ggscope.model.tables import (
     quality_of,
     ranked,
 )
-from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
+from ggscope.model.trace import (
+    Lane,
+    LaneKind,
+    Trace,
+    lane_titles,
+    unknown_op_number,
+)
 from ggscope.model.units import TimeRange
 
 Bools = npt.NDArray[np.bool_]
@@ -221,7 +232,9 @@ def read_filter(text: str, trace: Trace) -> Filter:
     known = {trace.op_name(op).upper() for op in distinct(trace.spans.op).tolist()}
     known |= {name.upper() for name in all_op_names()}
     for name in sorted(_named_ops(wanted)):
-        if name not in known and "*" not in name and not is_regex(name):
+        if name == UNKNOWN_OPS or "*" in name or is_regex(name):
+            continue
+        if name not in known:
             near = get_close_matches(name, sorted(known), 3, 0.6)
             hint = f"did you mean {' or '.join(near)}?" if near else _some_ops(trace)
             raise QueryError(f"filter: there is no op {name}; {hint}")
@@ -561,8 +574,10 @@ def _within(values: Array, low: int | None, high: int | None) -> Bools:
 def _op_matcher(names: Collection[str]) -> Callable[[str], bool]:
     patterns = [name.upper() for name in names if not is_regex(name)]
     expressions = [text_matcher(name) for name in names if is_regex(name)]
+    has_unknown = UNKNOWN_OPS in names
     return lambda name: (
         any(fnmatchcase(name.upper(), p) for p in patterns)
+        or (has_unknown and unknown_op_number(name) is not None)
         or any(matches(name) for matches in expressions)
     )
 

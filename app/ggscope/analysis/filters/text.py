@@ -11,6 +11,7 @@ from ggscope.errors import QueryError
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.selection import AnyOf, Clause, Filter, Not
 from ggscope.model.tables import Phase, Quality, Space
+from ggscope.model.trace import unknown_op
 from ggscope.model.units import (
     Clock,
     TimeRange,
@@ -82,6 +83,8 @@ _MAX_DEPTH = 40
 """Parentheses within parentheses."""
 MAX_PATTERN_LENGTH = 512
 _NAMED = ("ops", "threads", "tensors")
+UNKNOWN_OPS = "UNKNOWN"
+"""Stands in a filter for all ops whose number no table names."""
 """Fields whose values are names, which may hold ``*`` or be a ``/regex/``."""
 _OF_CORES = ("cores", "nodes")
 """Fields of which every op has one value, known or not."""
@@ -566,7 +569,7 @@ def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
         if name in _NAMED and is_regex(item):
             yield _regex_checked(token, item)
         elif name == "ops":
-            yield "OP#*" if item.lower() in ("unknown", "?") else item.upper()
+            yield _op_item(item)
         elif name in _NAMED:
             yield item
         elif name == "buffers":
@@ -582,6 +585,15 @@ def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
             yield int(number)
         else:
             yield from _numbers(name, item, token)
+
+
+def _op_item(item: str) -> str:
+    """Return the name of an op, `UNKNOWN_OPS` for those without one."""
+    if item.lower() in ("unknown", "?", "op#*"):
+        return UNKNOWN_OPS
+    # As such ops were called before.
+    match = re.fullmatch(r"op#(\d{1,9})", item.lower())
+    return unknown_op(int(match[1])) if match else item.upper()
 
 
 def _numbers(name: str, item: str, token: _Token) -> range | tuple[int, ...]:
@@ -684,6 +696,8 @@ def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:
     if name == "buffers":
         show = hex if comma == "," else format_offset
         return comma.join(show(v) for v in sorted(values))
+    if name == "ops":
+        values = {"unknown" if v == UNKNOWN_OPS else v for v in values}
     if name not in ("layers", "tokens", "experts", *_OF_CORES):
         if comma == ",":
             return comma.join(_quoted(v) for v in sorted(values))
@@ -713,7 +727,7 @@ def _unquoted(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    if re.fullmatch(r"[\w.#*-]+", text) and text.lower() not in _KEYWORDS:
+    if re.fullmatch(r"[\w.#*?-]+", text) and text.lower() not in _KEYWORDS:
         return text
     if re.fullmatch(_REGEX, text):
         return text

@@ -6,6 +6,7 @@ the bare number. `infer` finds the table from what the records themselves say.
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -74,6 +75,15 @@ class OpSample:
     count: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Era:
+    """A table and the days of the first and the last header that had it."""
+
+    table: OpTable
+    since: str
+    until: str
+
+
 def tables(*, mainline: bool = True) -> tuple[OpTable, ...]:
     """Return the op tables, newest first; the main lines' 59 by default.
 
@@ -95,6 +105,45 @@ def table(table_id: str) -> OpTable:
         if found.id == table_id:
             return found
     raise KeyError(table_id)
+
+
+ERAS_HINT = (
+    "Give an id such as ggml-2025-11-25-95 or a date such as 2025-11; "
+    "ggscope readers --ops lists the tables."
+)
+
+
+def find_table(text: str) -> OpTable:
+    """Return the table with this id, or the one of the main lines at this date.
+
+    Parameters
+    ----------
+    text : an id, or ``2024``, ``2024-09`` or ``2024-09-20``: the newest table of that
+        year, month or day, or of before.
+
+    Raises
+    ------
+    KeyError
+        If there is no such id, and no table that is so old.
+    """
+    if re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", text) is None:
+        return table(text)
+    for era in eras():
+        if era.since[: len(text)] <= text:
+            return era.table
+    raise KeyError(text)
+
+
+@cache
+def eras() -> tuple[Era, ...]:
+    """Return from when to when each table of the main lines was valid, newest first."""
+    rows = json.loads(assets.path("ggml/op_tables.json").read_text("utf-8"))
+    return tuple(
+        Era(found, row["since"], row["until"])
+        for row in rows
+        if row["mainline"]
+        for found in (table(row["id"]),)
+    )
 
 
 @cache

@@ -683,7 +683,7 @@ class Reading:
         except KeyError:
             raise ReadError(
                 f"there is no op table {wanted!r}.",
-                hint=f"The newest one is {ggml.tables()[0].id}.",
+                hint=ggml.ERAS_HINT,
             ) from None
         if table is not None:
             note_ops(builder, events, table, self._context)

@@ -369,15 +369,15 @@ def choose_ops(
 
     Parameters
     ----------
-    wanted : "auto", or the id of a table.
+    wanted : "auto", or the id or date of a table.
 
     Raises
     ------
     KeyError
-        If there is no table of that id.
+        If there is no such table.
     """
     if wanted != "auto":
-        return replace(ggml.table(wanted), source="override", margin=None)
+        return replace(ggml.find_table(wanted), source="override", margin=None)
     rows = _some_ops(events, context)
     if not len(rows):
         return None

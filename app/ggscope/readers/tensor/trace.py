@@ -11,11 +11,12 @@ import numpy as np
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import (
+    ERAS_HINT,
     TRACER_PRIVATE,
     UNCERTAIN_MARGIN,
     OpSample,
+    find_table,
     infer,
-    table,
 )
 from ggscope.model.tables import (
     I64,
@@ -426,7 +427,7 @@ def _flags_of_cut_names(
 def find_ops(
     source: Source, layout: RecordLayout, ranges: Ranges, wanted: str | None
 ) -> OpTable:
-    """Return the op table: `wanted` by its id, else declared or inferred.
+    """Return the op table: `wanted` by its id or date, else declared or inferred.
 
     Raises
     ------
@@ -435,12 +436,10 @@ def find_ops(
     """
     if wanted:
         try:
-            return replace(table(wanted), source="override")
+            return replace(find_table(wanted), source="override")
         except KeyError:
             raise ReadError(
-                f"there is no op table {wanted!r}.",
-                path=source.path,
-                hint="Ids look like ggml-2025-11-25-95.",
+                f"there is no op table {wanted!r}.", path=source.path, hint=ERAS_HINT
             ) from None
     if not layout.has_ggml_ops:
         return TRACER_PRIVATE

@@ -243,9 +243,11 @@ def test_layer_of_no_core_is_called_none_as_before():
 def test_op_pattern_finds_ops_without_a_name():
     trace = spans_trace([0, 5, 9], [1, 9, 10], op=[1, 94, -1])
 
-    mask = filter_mask(trace, parse_filter("op=unknown"))
+    for text in ("op=unknown", "op=OP_94?", "op=op#94"):
+        mask = filter_mask(trace, read_filter(text, trace))
 
-    assert mask.tolist() == [False, True, False]
+        assert mask.tolist() == [False, True, False]
+    assert format_filter(parse_filter("op=unknown,OP_94?")) == "op=OP_94?,unknown"
 
 
 def test_op_pattern_with_star_matches_the_start():

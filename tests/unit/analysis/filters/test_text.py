@@ -28,7 +28,9 @@ def fs(*values):
         ("  and && ", Filter()),
         ("op=mul_mat,ADD", Filter(ops=fs("MUL_MAT", "ADD"))),
         ("op = MUL_MAT, add", Filter(ops=fs("MUL_MAT", "ADD"))),
-        ("op=unknown", Filter(ops=fs("OP#*"))),
+        ("op=unknown", Filter(ops=fs("UNKNOWN"))),
+        ("op=op#*,op#94", Filter(ops=fs("UNKNOWN", "OP_94?"))),
+        ("op=OP_94?,ADD", Filter(ops=fs("OP_94?", "ADD"))),
         ("layer=0-3", Filter(layers=fs(0, 1, 2, 3))),
         ("layers=0..1,7,none", Filter(layers=fs(0, 1, 7, -1))),
         ("token=5", Filter(tokens=fs(5))),
@@ -280,7 +282,7 @@ def is_valid(text):
 EXPRESSIONS = WORDS.map(lambda w: f"/{w}/").filter(is_valid)
 PLAIN_FILTERS = st.builds(
     Filter,
-    ops=sets(st.sampled_from(["MUL_MAT", "ADD", "OP#94", "MUL*", "TE,1", "AND"])),
+    ops=sets(st.sampled_from(["MUL_MAT", "ADD", "OP_94?", "MUL*", "TE,1", "AND"])),
     families=sets(st.sampled_from(FAMILIES)),
     layers=sets(st.integers(-1, 40)),
     tokens=sets(st.integers(-1, 40)),

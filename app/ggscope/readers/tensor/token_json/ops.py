@@ -26,8 +26,10 @@ from ggscope import assets
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import (
+    ERAS_HINT,
     TRACER_PRIVATE,
     OpSample,
+    find_table,
     infer,
     likelihood,
     table,
@@ -35,7 +37,7 @@ from ggscope.model.ggml.ops import (
 )
 from ggscope.model.ggml.rules import expected_ops
 from ggscope.model.tables import I64, Array
-from ggscope.model.trace import OpTable, Severity
+from ggscope.model.trace import OpTable, Severity, unknown_op
 from ggscope.readers.tensor.layouts import (
     LAYOUT_128,
     LAYOUT_256,
@@ -335,12 +337,11 @@ def _chosen(wanted: str) -> OpTable | None:
     if wanted in ("", "auto", AS_PRINTED):
         return None
     try:
-        return table(wanted)
+        return find_table(wanted)
     except KeyError:
         raise ReadError(
             f"there is no op table {wanted!r}.",
-            hint=f"Ids look like ggml-2025-11-25-95; {AS_PRINTED} takes the names as "
-            "they stand.",
+            hint=f"{ERAS_HINT} {AS_PRINTED} takes the names as they stand.",
         ) from None
 
 
@@ -381,7 +382,9 @@ def _numbered(names: Iterable[str], base: OpTable) -> tuple[OpTable, Mapping[str
             slots[code] = ""
         else:
             code = _free_slot(slots, taken)
-            slots[code] = name if unknown_number(name) is None else f"op#{name[8:]}"
+            slots[code] = (
+                name if unknown_number(name) is None else unknown_op(int(name[8:]))
+            )
         taken.add(code)
         numbers[name] = code
     return replace(base, names=tuple(slots)), numbers
