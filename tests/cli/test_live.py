@@ -48,6 +48,24 @@ def test_live_prints_a_line_a_second_until_the_program_ends(run, tmp_path):
     assert "is not there yet" in answer.err
 
 
+def test_live_lists_running_programs(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
+    writer = Writer(tmp_path / "ggscope-7-aa")
+
+    answer, listed = run("live", "--list", "--json"), run("live", "--list").out
+
+    rows = {row["pid"]: row for row in json.loads(answer.out)}
+    own = rows[os.getpid()]
+    assert answer.code == 0
+    assert own["tracing"] == "traced"
+    assert own["target"] == str(os.getpid())
+    assert own["restart_command"] is None
+    words = [line.split() for line in listed.splitlines()]
+    assert words[0] == ["pid", "program", "tracing", "command"]
+    assert ["traced"] in [row[2:3] for row in words if row[0] == str(os.getpid())]
+    writer.close()
+
+
 def test_live_ends_when_the_time_is_over(run, tmp_path):
     answer = run("live", str(tmp_path / "nothing"), "--json", "--seconds", "0.2")
 

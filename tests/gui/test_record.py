@@ -8,14 +8,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QFileDialog
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
 
 import traced_program
 from ggscope.errors import LiveError
 from ggscope.gui import program as program_module
 from ggscope.gui.dialogs import record as record_module
-from ggscope.gui.dialogs import window_dialogs
 from ggscope.gui.dialogs.record import RecordDialog
 from ggscope.live import launch
 from ggscope.live.launch import Check, Target, Wish
@@ -601,18 +600,46 @@ def test_panes_and_text_share_what_a_window_loses(run, window, qtbot, traced):
     ended(document, qtbot)
 
 
-def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch):
+@pytest.fixture
+def answer(monkeypatch):
+    """Return a function that presses a button of the next question."""
     asked = []
-    monkeypatch.setattr(
-        window_dialogs, "ask_yes", lambda _, words: asked.append(words) or True
-    )
+
+    def press(name):
+        def look():
+            box = QApplication.activeModalWidget()
+            if not isinstance(box, QMessageBox):
+                QTimer.singleShot(20, look)
+                return
+            buttons = {each.text(): each for each in box.buttons()}
+            asked.append((box.text(), box.defaultButton().text(), tuple(buttons)))
+            buttons[name].click()
+
+        QTimer.singleShot(20, look)
+        return asked
+
+    return press
+
+
+def test_demo_that_is_cancelled_starts_nothing(window, answer):
+    asked = answer("Cancel")
+    window.actions_["help.demo"].trigger()
+
+    assert [(default, set(names)) for _, default, names in asked] == [
+        ("Start demo", {"Start demo", "Cancel"})
+    ]
+    assert window.document is None
+
+
+def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch, answer):
+    asked = answer("Start demo")
     words = "import sys; print('told:', *sys.argv[1:])"
     monkeypatch.setattr(launch, "tool", lambda: [sys.executable, "-c", words])
     window.actions_["help.demo"].trigger()
     document = window.document
     ended(document, qtbot)
 
-    assert "small model with random weights" in asked[0]
+    assert "small model with random weights" in asked[0][0]
     text = document.program.text.toPlainText()
     assert text.startswith("told: demo ")
     assert "--model moe" in text

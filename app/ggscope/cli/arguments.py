@@ -506,6 +506,11 @@ def _add_live(parser: _Parser) -> None:
         "ring of GGSCOPE_RING, else the newest of a program that runs",
     )
     parser.add_argument(
+        "--list",
+        action="store_true",
+        help="list the programs that run ggml now, and whether each can be followed",
+    )
+    parser.add_argument(
         "--seconds",
         type=values.watch_seconds,
         metavar="N",

@@ -10,6 +10,7 @@ from ggscope.cli.output import GOOD
 from ggscope.live.follow import follow, waiting_words, wanted_path
 from ggscope.live.keeping import write_kept
 from ggscope.live.options import OPTIONS
+from ggscope.live.running import ProgramList
 from ggscope.live.source import Heard, LiveSource, State
 from ggscope.model.units import format_count, format_share
 from ggscope.text import json_text, one_line
@@ -40,6 +41,8 @@ class Meters:
 
 def run(arguments: Namespace) -> int:
     """Print a line a second, until the program or the time is over."""
+    if arguments.list:
+        return _list(is_json=arguments.json)
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds
@@ -63,6 +66,35 @@ def run(arguments: Namespace) -> int:
             output.say(f"{saved.words()}.")
     finally:
         source.forget()
+    return GOOD
+
+
+def _list(*, is_json: bool) -> int:
+    """Print which running programs can be followed."""
+    programs = ProgramList().look(lambda: None)
+    if is_json:
+        output.emit_json(
+            [
+                {
+                    "pid": program.pid,
+                    "program": program.name,
+                    "command": list(program.command),
+                    "began": program.began,
+                    "tracing": program.tracing.name.lower(),
+                    "target": program.target or None,
+                    "why": program.why or None,
+                    "restart_command": program.restart_command or None,
+                }
+                for program in programs
+            ]
+        )
+        return GOOD
+    if not programs:
+        output.say("no program that runs ggml was found.")
+        return GOOD
+    head = ("pid", "program", "tracing", "command")
+    rows = [(str(p.pid), p.name, p.tracing.value, p.command_line) for p in programs]
+    output.emit(output.table(head, rows, left=(1, 2, 3)))
     return GOOD
 
 

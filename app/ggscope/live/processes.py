@@ -147,6 +147,23 @@ def writers_of(path: Path) -> tuple[Process, ...]:
     )
 
 
+def written_files(pid: int) -> tuple[str, ...]:
+    """Return the files that a process has open for writing."""
+    folder, found = PROC / str(pid), []
+    try:
+        numbers = os.listdir(folder / "fd")
+    except OSError:
+        return ()
+    for number in numbers:
+        try:
+            path = os.readlink(folder / "fd" / number)
+        except OSError:
+            continue
+        if path.startswith("/") and _opened_to_write(folder, number):
+            found.append(path)
+    return tuple(found)
+
+
 def has_for_writing(pid: int, full: str, status: os.stat_result) -> bool:
     """Tell whether a process has a file open, or mapped, for writing.
 
@@ -171,8 +188,15 @@ def has_for_writing(pid: int, full: str, status: os.stat_result) -> bool:
 def _is_written(folder: Path, number: str, status: os.stat_result) -> bool:
     try:
         other = os.stat(folder / "fd" / number)
-        if (other.st_dev, other.st_ino) != (status.st_dev, status.st_ino):
-            return False
+    except OSError:
+        return False
+    if (other.st_dev, other.st_ino) != (status.st_dev, status.st_ino):
+        return False
+    return _opened_to_write(folder, number)
+
+
+def _opened_to_write(folder: Path, number: str) -> bool:
+    try:
         text = (folder / "fdinfo" / number).read_text("ascii", "replace")
     except OSError:
         return False

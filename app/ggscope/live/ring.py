@@ -505,21 +505,46 @@ def first_bytes(path: Path) -> bytes:
         return file.read(len(MAGIC))
 
 
+@dataclass(frozen=True, slots=True)
+class RingHead:
+    """What the first page of a ring says of its program.
+
+    Attributes
+    ----------
+    program : file of the program; "" where it does not say.
+    began : when the ring was made, in seconds since 1970; 0 = not told.
+    is_running : whether the program still writes, as far as can be seen.
+    """
+
+    pid: int
+    program: str
+    began: float
+    is_running: bool
+
+
+def ring_head(path: Path) -> RingHead | None:
+    """Return what a ring says of its program; None where that cannot be read."""
+    try:
+        with open_for_reading(path) as file:
+            page = file.read(PAGE)
+    except OSError:
+        return None
+    if len(page) < PAGE or not page.startswith(MAGIC):
+        return None
+    head: Any = np.frombuffer(page, _HEAD, 1)[0]
+    pid, start = int(head["pid"]), int(head["start_time"])
+    program = bytes(head["program"]).split(b"\0")[0].decode("utf-8", "replace")
+    runs = int(head["state"]) == RUNS and is_running(pid, start)
+    return RingHead(pid, program, int(head["t0_real"]) / 1e9, runs)
+
+
 def writer_of(path: Path) -> tuple[int, bool]:
     """Return the process that a ring says writes it, and whether it still does.
 
     (0, False) where that cannot be read.
     """
-    try:
-        with open_for_reading(path) as file:
-            page = file.read(PAGE)
-    except OSError:
-        return 0, False
-    if len(page) < PAGE or not page.startswith(MAGIC):
-        return 0, False
-    head: Any = np.frombuffer(page, _HEAD, 1)[0]
-    pid, began = int(head["pid"]), int(head["start_time"])
-    return pid, int(head["state"]) == RUNS and is_running(pid, began)
+    head = ring_head(path)
+    return (0, False) if head is None else (head.pid, head.is_running)
 
 
 def _is_power_of_two(number: int) -> bool:

@@ -336,7 +336,7 @@ _FILE = _menu(
     Command("file.open", "Open…", "Ctrl+O", NOTHING, lambda w: w.open_dialog()),
     Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
     Command("file.record", "Record a program…", "", NOTHING, lambda w: w.dialogs.show_record()),
-    Command("file.live", "Follow a running program", "", NOTHING, lambda w: w.follow()),
+    Command("file.live", "Follow a running program…", "", NOTHING, lambda w: w.dialogs.show_follow()),
     Command("file.save_recording", "Save recording…", "Ctrl+S", RECORDING, of_document(lambda d: d.save_recording())),
     Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
     Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),

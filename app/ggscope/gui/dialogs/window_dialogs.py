@@ -549,14 +549,27 @@ class WindowDialogs(QObject):
 
         self._show("record", made)
 
+    def show_follow(self) -> None:
+        """List running programs, to follow one of them."""
+        from ggscope.gui.dialogs.follow import FollowDialog
+
+        def made() -> FollowDialog:
+            dialog = FollowDialog(self._window)
+            dialog.wanted.connect(self._window.follow)
+            dialog.record_requested.connect(self.show_record)
+            return dialog
+
+        self._show("follow", made)
+
     def start_demo(self) -> None:
         """Run the demo, once the person knows what that brings."""
-        question = self.tr(
+        text = self.tr(
             "The live demo makes a small model with random weights and traces a "
             "llama.cpp on it. Where none is found, one is downloaded from npm or PyPI "
-            "(11 or 34 MB) into a folder of its own. Begin?"
+            "(11 or 34 MB) into a folder of its own."
         )
-        if ask_yes(self._window, question):
+        title, start = self.tr("Live demo"), self.tr("Start demo")
+        if ask_choice(self._window, title, text, [start]) is not None:
             self._window.live_demo()
 
     def show_parts(self) -> None:
