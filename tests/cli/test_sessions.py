@@ -11,6 +11,7 @@ from session_files import write_experiment, write_map
 from support import ROOT, need_corpus
 
 EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
+NPU = "npu-prefill-decode.json"
 
 
 @pytest.fixture
@@ -135,6 +136,18 @@ def test_info_of_a_real_folder_prints_the_hit_rates(run):
         "agree"
     ) in answer.out
     assert "ops with a node of graphs/token-00000.json: 582 of 582" in answer.out
+
+
+@pytest.mark.parametrize("command", ["info", "check", "hot"])
+def test_model_is_no_offer_to_a_trace_that_cannot_read_it(run, tmp_path, command):
+    """The DRAM accesses of an NPU lead to no model file."""
+    for path in (EXPERIMENT / "model.gguf", EXPERIMENT.parent / NPU):
+        shutil.copy(path, tmp_path)
+
+    answer = run(command, tmp_path / NPU)
+
+    assert answer.code == 0
+    assert "lies beside" not in answer.err
 
 
 @pytest.mark.parametrize("command", ["info", "check", "hot", "cache"])

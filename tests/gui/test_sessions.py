@@ -188,6 +188,23 @@ def test_files_beside_a_trace_are_counted(
     assert_sides(claim, offered(), one)
 
 
+def test_model_beside_an_npu_trace_is_not_offered(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    samples = ROOT / "resources" / "samples"
+    shutil.copy(samples / "npu-prefill-decode.json", tmp_path)
+    shutil.copy(samples / "moe-experiment" / "model.gguf", tmp_path)
+    document = opened(tmp_path / "npu-prefill-decode.json")
+    found: list[object] = []
+    document.loader.beside_found.connect(found.append)
+
+    qtbot.waitUntil(lambda: document.session.trace is not None)
+    qtbot.waitUntil(lambda: document.session.tasks.is_idle)
+
+    assert found == []
+    assert said(document) == ""
+
+
 def test_adding_is_undone_by_one_click(
     qtbot: QtBot, opened: Opened, folder: Path
 ) -> None:

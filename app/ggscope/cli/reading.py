@@ -125,7 +125,7 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
     """
     role = role_of(trace.info.reader_id)
     wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
-    if not wanted or (role == TRACE and not len(trace.accesses)):
+    if not wanted or (role == TRACE and not trace.may_read_model):
         return
     from ggscope.readers.survey import beside
 

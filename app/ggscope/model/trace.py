@@ -35,6 +35,7 @@ from ggscope.model.tables import (
     Flows,
     Markers,
     Quality,
+    Space,
     Spans,
     StringTable,
     broken_columns,
@@ -497,6 +498,8 @@ def figure_text(value: float | None, unit: str, digits: int = 1) -> str:
     return f"{text} {words}".rstrip()
 
 
+ROLES_OF_TENSORS = ("model", "map", "registry")
+"""Roles of files that list the tensors of a model file, for traces that access it."""
 _UNKNOWN_OP = re.compile(r"OP_(\d{1,9})\?")
 MODEL_VERSION = 2
 _PIECE_ROWS = 1 << 20
@@ -814,6 +817,12 @@ class Trace:
     def awaits_files(self) -> bool:
         """Whether more files follow: what a model tells of tensors is not there yet."""
         return OTHER_FILES in self.pending
+
+    @property
+    def may_read_model(self) -> bool:
+        """Whether an access may be to a model file: then a model or map tells more."""
+        space = self.accesses.patterns.space
+        return bool(((space == Space.FILE) | (space == Space.UNKNOWN)).any())
 
     def op_name(self, op: int) -> str:
         """Return the name of op number `op` under the trace's table."""

@@ -28,6 +28,7 @@ from ggscope.analysis.sessions.mapping import (
     ModelLayout,
     Rule,
     find_mapping,
+    is_made_up,
     lay_out,
 )
 from ggscope.analysis.sessions.renumber import Move, full_tensors
@@ -35,7 +36,14 @@ from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, AccessColumns, Array, Space, stacked
 from ggscope.model.tensors import Place, SizeSource, Tensors
-from ggscope.model.trace import Join, Part, ReadWarning, Severity, Trace
+from ggscope.model.trace import (
+    ROLES_OF_TENSORS,
+    Join,
+    Part,
+    ReadWarning,
+    Severity,
+    Trace,
+)
 from ggscope.model.units import TimeRange
 
 MISFIT = "part_does_not_fit"
@@ -52,7 +60,6 @@ _FITS_FROM = 0.9
 """From this share of found names on a side file confirms the format of the trace."""
 _ASK_FOR_MODEL = {"map_overlaps", "map_relative_offsets", "tensors_missing_in_map"}
 """Warnings whose remedy is the model file: none where the session has it."""
-_TABLES_OF_MODELS = ("model", "map", "registry")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,14 +70,28 @@ class Mapped:
     ----------
     tensors : the trace's rows, then the model's that the trace does not have.
     columns : the access patterns, or None where nothing of them changed.
-    n_completed, n_guessed : cut names that were completed, and how many of them by
-        nothing but their beginning.
+    names : how names of the trace became those of the model.
     """
 
     tensors: Tensors
     columns: AccessColumns | None
-    n_completed: int
-    n_guessed: int
+    names: "NameCounts"
+
+
+@dataclass(slots=True)
+class NameCounts:
+    """How many tensors of a trace took their name from a model or map.
+
+    Attributes
+    ----------
+    n_completed, n_guessed : whose names were cut, and how many of them were completed
+        by nothing but their beginning.
+    n_named : that had no name.
+    """
+
+    n_completed: int = 0
+    n_guessed: int = 0
+    n_named: int = 0
 
 
 def apply_mapping(trace: Trace, layout: ModelLayout, mapping: Mapping) -> Mapped:
@@ -87,7 +108,7 @@ def apply_mapping(trace: Trace, layout: ModelLayout, mapping: Mapping) -> Mapped
     row_of[has] = first[has]
     missing = np.flatnonzero(row_of < 0)
     row_of[missing] = n + np.arange(len(missing))
-    filled, n_completed, n_guessed = _filled(trace, old, model, layout, mapping, first)
+    filled, names = _filled(trace, old, model, layout, mapping, first)
     tensors = stacked(filled, model.take(missing))
     patterns = trace.accesses.patterns
     if layout.is_stated and mapping.fit.delta:
@@ -95,7 +116,7 @@ def apply_mapping(trace: Trace, layout: ModelLayout, mapping: Mapping) -> Mapped
     columns = _pointed(patterns, tensors, mapping, row_of)
     if columns is None and patterns is not trace.accesses.patterns:
         columns = patterns
-    return Mapped(tensors, columns, n_completed, n_guessed)
+    return Mapped(tensors, columns, names)
 
 
 def _counted_from_file(columns: AccessColumns, by: int) -> AccessColumns:
@@ -166,7 +187,7 @@ def _filled(
     layout: ModelLayout,
     mapping: Mapping,
     first: I64,
-) -> tuple[Tensors, int, int]:
+) -> tuple[Tensors, NameCounts]:
     """Return the trace's tensors with what the model tells of them."""
     columns = {
         name: getattr(old, name).copy()
@@ -196,10 +217,8 @@ def _filled(
     twins = rows[~is_first]
     for name, unknown in (("offset", -1), ("file", -1), ("place", Place.UNKNOWN)):
         columns[name][twins] = unknown
-    n_completed, n_guessed = _complete_names(
-        trace, columns["name"], layout, mapping, rows[is_first]
-    )
-    return replace(old, **columns), n_completed, n_guessed
+    names = _complete_names(trace, columns["name"], layout, mapping, rows[is_first])
+    return replace(old, **columns), names
 
 
 def _fill_sizes(
@@ -216,19 +235,22 @@ def _fill_sizes(
 
 def _complete_names(
     trace: Trace, name: Array, layout: ModelLayout, mapping: Mapping, rows: I64
-) -> tuple[int, int]:
-    """Write the model's names into `name`; return how many, and how many guesses."""
-    n_completed = n_guessed = 0
+) -> NameCounts:
+    """Write the model's names into `name`; return how many."""
+    counts = NameCounts()
     for row in rows.tolist():
         full = layout.names[int(mapping.of_tensor[row])]
         if trace.strings[int(name[row])].rstrip("~") == full:
             continue
+        if is_made_up(trace, row):
+            counts.n_named += 1
+        else:
+            counts.n_completed += 1
         if mapping.guessed[row]:
-            n_guessed += 1
+            counts.n_guessed += 1
             full += "~"
-        n_completed += 1
         name[row] = trace.strings.intern(full)
-    return n_completed, n_guessed
+    return counts
 
 
 def _pointed(
@@ -363,7 +385,7 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
     # Ticks of the side, on the trace's clock.
     by = side.trace.clock.origin + shift - trace.clock.origin
     rows = np.full(len(side.trace.tensors), -1, np.int32)
-    if side.role in _TABLES_OF_MODELS:
+    if side.role in ROLES_OF_TENSORS:
         trace = _with_model(trace, side, strings)
     if unlike is None and side.role != "trace":
         trace = _with_buffers(trace, side, strings, by)
@@ -406,16 +428,15 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
     if mapped.columns is not None:
         accesses = replace(accesses, patterns=mapped.columns)
     notes = _notes(trace, side, layout, mapping, has_model)
-    notes += _notes_of_names(side, mapped.n_completed, mapped.n_guessed)
-    names = Join(
-        "names", side.name, mapped.n_completed - mapped.n_guessed, mapped.n_completed
-    )
+    notes += _notes_of_names(side, mapped.names)
+    n_cut = mapped.names.n_completed
+    names = Join("names", side.name, n_cut - mapped.names.n_guessed, n_cut)
     return replace(
         trace,
         tensors=mapped.tensors,
         accesses=accesses,
         models=(*trace.models, *side.trace.models),
-        joins=(*trace.joins, joined, *((names,) if mapped.n_completed else ())),
+        joins=(*trace.joins, joined, *((names,) if n_cut else ())),
         warnings=(*trace.warnings, *notes),
     )
 
@@ -530,15 +551,24 @@ def _notes(
     return tuple(notes)
 
 
-def _notes_of_names(side: SideFile, n: int, n_guessed: int) -> tuple[ReadWarning, ...]:
-    if not n:
-        return ()
-    text = f"Names that were cut in the trace were completed from {side.name}"
-    if n_guessed:
-        text += f"; {n_guessed:,} of them, which end in ~, by their beginning alone"
-    return (
-        ReadWarning(Severity.INFO, "names_completed", text + ".", n, place=side.name),
-    )
+def _notes_of_names(side: SideFile, names: NameCounts) -> tuple[ReadWarning, ...]:
+    notes = []
+
+    def note(code: str, text: str, n: int) -> None:
+        notes.append(ReadWarning(Severity.INFO, code, text, n, place=side.name))
+
+    if n := names.n_completed:
+        text = f"Names that were cut in the trace were completed from {side.name}"
+        if names.n_guessed:
+            text += (
+                f"; {names.n_guessed:,} of them, which end in ~, by their beginning "
+                "alone"
+            )
+        note("names_completed", f"{text}.", n)
+    if n := names.n_named:
+        text = f"Tensors without a name in the trace are named by {side.name}"
+        note("tensors_named", f"{text}, by their place in the model file.", n)
+    return tuple(notes)
 
 
 # -- buffers, markers, counters ----------------------------------------------

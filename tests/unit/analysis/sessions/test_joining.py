@@ -170,6 +170,11 @@ def test_offsets_alone_map_a_trace_without_names():
 
     assert trace.joins[0].rules == {"offset": 2}
     assert rows_by_name(trace)[LONG] == 0
+    # None of its names was cut: it has none.
+    assert [join.kind for join in trace.joins] == ["map"]
+    counts = {w.code: w.count for w in trace.warnings}
+    assert counts.get("tensors_named") == 2
+    assert "names_completed" not in counts
 
 
 def test_model_of_another_run_is_named_and_not_mapped():
