@@ -1,5 +1,8 @@
 """The command palette: fuzzy, by keyboard alone."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +18,12 @@ from ggscope.gui.commands.palette import (
     Palette,
     fuzzy_score,
 )
+from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.render.graph.look import GraphColorBy
+from ggscope.views.graph.view import GraphView
+from ggscope.views.statistics import StatisticsView
+from panes import experiment, pane, settle
 
 
 @pytest.fixture
@@ -140,3 +148,53 @@ def test_height_follows_the_number_of_results(palette: Palette) -> None:
     row = palette.list.sizeHintForRow(0) if palette.model.rowCount() else 28
     assert shortest <= short < tall
     assert tall - short == 13 * row
+
+
+def type_command(window: MainWindow, text: str) -> list[str]:
+    """Open the palette, type; return the entries that fit, the best first."""
+    window.actions_["go.palette"].trigger()
+    QTest.keyClicks(window.palette_.edit, text)
+    model = window.palette_.model
+    found = [model.entry(row) for row in range(model.rowCount())]
+    return [f"{entry.text} · {entry.detail}" for entry in found if entry is not None]
+
+
+def test_commands_of_the_panes_are_found_and_run(
+    window: MainWindow, opened: Callable[[Path], Document], qtbot: QtBot
+) -> None:
+    document = opened(experiment())
+    document.workspace.show_view("graph")
+    settle(qtbot, document)
+    view = pane(document, "graph")
+    assert isinstance(view, GraphView)
+    qtbot.waitUntil(lambda: view.shown is not None, timeout=20_000)
+
+    found = type_command(window, "repeat shared")
+    assert found[0] == "Repeat shared inputs beside their users · Graph · off"
+    QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
+    settle(qtbot, document)
+    assert view.shown is not None
+    assert view.shown.layout.choice.repeats_inputs
+
+    assert type_command(window, "colour by time")[0].startswith("Colour by: time")
+    QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
+    assert view.color_by is GraphColorBy.TIME
+
+    assert "on" in type_command(window, "repeat shared")[0]
+    QTest.keyClick(window.palette_.edit, Qt.Key.Key_Escape)
+
+
+def test_choices_of_a_pane_in_the_drawer_are_found(
+    window: MainWindow, opened: Callable[[Path], Document], qtbot: QtBot
+) -> None:
+    document = opened(experiment())
+    document.workspace.show_view("statistics")
+    settle(qtbot, document)
+    view = pane(document, "statistics")
+    assert isinstance(view, StatisticsView)
+
+    found = type_command(window, "group by layer")
+    QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
+
+    assert found[0].startswith("Group by: layer · ")
+    assert view.by.currentData() == "layer"

@@ -13,6 +13,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
+from ggscope.gui.commands.panes import pane_entries
 from ggscope.gui.commands.table import COMMANDS, Command, tr
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
@@ -462,6 +463,15 @@ class WindowDialogs(QObject):
             for c in COMMANDS
             if self._is_possible(c) and c.id != "go.palette"
         ]
+        document = self._window.document
+        if document is not None and document.session.trace is not None:
+            hosts = document.workspace.hosts()
+            panes = [
+                (host.entry.title, host.view)
+                for host in hosts
+                if host.view is not None and host.view.isVisible()
+            ]
+            entries += pane_entries(panes)
         self._window.palette_.offer(entries, self.tr("Type a command"))
 
     def _title(self, command: Command) -> str:

@@ -259,8 +259,15 @@ def connect_menus(view: "GraphView") -> None:
         (view.head.view_menu, fill_view_menu),
         (view.head.path_menu, fill_path_menu),
     ):
-        menu.aboutToShow.connect(menu.clear)
+        menu.aboutToShow.connect(partial(_empty, menu))
         menu.aboutToShow.connect(partial(fill, view, menu))
+
+
+def _empty(menu: QMenu) -> None:
+    """Remove the entries, and the menus within, which `clear` would leave behind."""
+    menu.clear()
+    for inner in menu.findChildren(QMenu):
+        inner.deleteLater()
 
 
 def menu_of(view: "GraphView", hit: GraphHit) -> QMenu:
