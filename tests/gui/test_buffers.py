@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QWheelEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -253,6 +253,28 @@ def test_menu_filters_spans_to_the_buffer(view: BuffersView, session: Session) -
 
     assert session.filter == Filter(buffers=frozenset({0x3000}))
     assert not actions["Go to the last op that accesses it"].isEnabled()
+
+
+def test_menu_of_a_row_offers_what_the_picture_does(
+    view: BuffersView, session: Session
+) -> None:
+    inner = view.table.table
+    line = next(
+        i for i in range(view.table.model.rowCount())
+        if view.table.model.payload(i) == 2
+    )  # fmt: skip
+    at = inner.visualRect(view.table.model.index(line, 0)).center()
+
+    inner.customContextMenuRequested.emit(at)
+
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    actions = {action.text(): action for action in menu.actions()}
+    assert {a.text() for a in view.menu_of(2).actions()} <= set(actions)
+    assert "Copy as TSV" in actions
+    actions["Show only this buffer"].trigger()
+    menu.close()
+    assert session.filter == Filter(buffers=frozenset({0x3000}))
 
 
 def test_menu_goes_to_the_last_op(

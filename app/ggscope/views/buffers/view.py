@@ -352,6 +352,7 @@ class BuffersView(PaintedView):
         self.table = BuffersTable(self)
         self.table.chosen.connect(self._on_table_chosen)
         self.table.opened.connect(self._on_table_opened)
+        self.table.table.menu_requested.connect(self._on_table_menu)
         self._make_head()
         # The canvas never becomes one of OpenGL here, so it may move house.
         self.box.removeWidget(self.canvas)
@@ -633,9 +634,19 @@ class BuffersView(PaintedView):
     def menu_of(self, row: int) -> QMenu:
         """Return the menu of a buffer."""
         menu = QMenu(self)
+        self._fill_menu(menu, row)
+        return menu
+
+    def _on_table_menu(self, menu: QMenu, line: int) -> None:
+        """Offer in the table what the picture offers."""
+        row = self.table.model.payload(line) if line >= 0 else None
+        if isinstance(row, int):
+            self._fill_menu(menu, row)
+
+    def _fill_menu(self, menu: QMenu, row: int) -> None:
         result = self.result
         if result is None:
-            return menu
+            return
         name = buffer_name(result.trace, row)
         words = self.tr("Select “{0}”").format(name)
         add_action(menu, words, partial(self.select_buffer, row))
@@ -650,7 +661,6 @@ class BuffersView(PaintedView):
         ).setEnabled(last >= 0)
         menu.addSeparator()
         menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, row))
-        return menu
 
     def _copy(self, row: int) -> None:
         if self.result is not None:
