@@ -149,3 +149,50 @@ def test_list_of_very_many_values_ends_with_how_many_more_there_are(
     popup._on_choices(Choices({"tensors": few}))
     rest = popup.list.item(popup.list.count() - 1).text()
     assert_sides("and {} more: type them above", remark_text, rest)
+
+
+# -- completion while typing -----------------------------------------------------
+
+
+def offered(popup: FilterPopup) -> list[str]:
+    model = popup.completions.model()
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+def press(popup: FilterPopup, key: Qt.Key) -> None:
+    """Press a key where the person's keys go: to the list while it is open."""
+    is_open = popup.completions.isVisible()
+    QTest.keyClick(popup.completions if is_open else popup.edit, key)
+
+
+def test_fields_and_values_are_offered_and_taken_by_tab_and_down(
+    popup: FilterPopup, session: Session
+) -> None:
+    popup.edit.setFocus()
+    QTest.keyClicks(popup.edit, "te")
+    assert popup.completions.isVisible()
+    assert offered(popup) == ["tensor="]
+
+    press(popup, Qt.Key.Key_Tab)
+    assert popup.edit.text() == "tensor="
+    assert "t2" in offered(popup)
+
+    QTest.keyClicks(popup.edit, "t")
+    names = offered(popup)
+    press(popup, Qt.Key.Key_Down)
+    press(popup, Qt.Key.Key_Return)
+    assert popup.edit.text() == f"tensor={names[0]}"
+    assert not session.filter
+
+    press(popup, Qt.Key.Key_Return)
+    assert session.filter == Filter(tensors=frozenset({names[0]}))
+
+
+def test_enter_adds_what_is_typed_where_nothing_was_chosen(
+    popup: FilterPopup, session: Session
+) -> None:
+    popup.edit.setFocus()
+    QTest.keyClicks(popup.edit, "layer=2")
+    press(popup, Qt.Key.Key_Return)
+
+    assert session.filter == Filter(layers=frozenset({2}))

@@ -231,6 +231,9 @@ QTableView, QTreeView, QListView {
 }
 QListView::item { min-height: $row; padding: 0 8px; }
 #overlay QListView, #overlay QTreeView { background: transparent; }
+QListView#completions { background: $raised; border: 1px solid $line; }
+QListView#completions::item { padding: 3px 8px; }
+QListView#completions::item:selected { background: $tint_strong; color: $text; }
 QListView#choices::item:selected { background: $tint_strong; color: $text; }
 QHeaderView { background: $raised; border: none; }
 QHeaderView::section {

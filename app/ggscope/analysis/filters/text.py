@@ -18,6 +18,7 @@ from ggscope.model.units import (
     Unit,
     format_bytes,
     format_duration,
+    format_exact_bytes,
     format_offset,
     parse_duration,
     shown_form,
@@ -45,7 +46,7 @@ _FIELDS = {
     "nodes": "numa node nodes",
 }
 """What people may call each field of a filter; chips say the first word."""
-_ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
+ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
 _WORDS: dict[str, dict[str, int]] = {
     "phases": {
         "prompt": Phase.PROMPT,
@@ -97,6 +98,8 @@ _SINGLE = ("layers", "tokens", "phases", "qualities", "families", *_OF_CORES)
 _FEW = ("tensors", "buffers")
 """Chips list at most _MOST_LISTED of these: they are long."""
 _MOST_LISTED = 2
+_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _QUOTED = r'"(?:\\.|[^"\\])*"'
 _REGEX = r"/(?:\\.|[^/\\])+/[ci]*"
 # A parenthesis within a name belongs to it, "k (view)" without the space.
@@ -336,9 +339,8 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
             shown = f"{format_offset(value[0])} – {format_offset(value[1])}"
             shown += f" ({format_bytes(value[1] - value[0])})"
         elif f.name.startswith(("min_", "max_")):
-            is_size = title == "size"
-            text = format_bytes(value) if is_size else format_duration(value, unit)
-            shown = f"{'≥' if f.name.startswith('min_') else '≤'} {text}"
+            title = "dur" if title == "duration" else title
+            shown = _bound_words(f.name, value, unit)
         else:
             shown = _listed(f.name, value, ", ", "–")
             if f.name in _FEW and len(value) > _MOST_LISTED:
@@ -347,6 +349,44 @@ def describe_filter(wanted: Filter, unit: Unit = "ns") -> tuple[tuple[str, str],
                 shown = f"{_listed(f.name, some, ', ', '–')} and {more} more"
         chips.append((f.name, f"{title} {shown}"))
     return tuple(chips)
+
+
+def _bound_words(name: str, value: int, unit: Unit) -> str:
+    """Return "> 100 µs" for at least 100,001 ns: as people type it, with all digits."""
+    is_least = name.startswith("min_")
+    # Amounts are whole: from 100,001 on is more than 100,000, which says less by far.
+    other = value - 1 if is_least else value + 1
+    is_open = other >= 0 and _n_digits(other) < _n_digits(value)
+    sign = (">" if is_open else "≥") if is_least else "<" if is_open else "≤"
+    amount = other if is_open else value
+    is_size = name.endswith("size")
+    return f"{sign} {_exact_bytes(amount) if is_size else _exact_time(amount, unit)}"
+
+
+def _n_digits(amount: int) -> int:
+    """Return how many digits an amount has but for zeros at the end, binary or not."""
+    plain = len(str(amount).rstrip("0"))
+    for factor in (1 << 30, 1 << 20, 1 << 10):
+        if amount and not amount % factor:
+            return min(plain, len(str(amount // factor).rstrip("0")))
+    return plain
+
+
+def _exact_time(ticks: int, unit: Unit) -> str:
+    if unit != "ns" or not ticks:
+        return format_duration(ticks, unit)
+    factor, word = next(pair for pair in _TIMES if ticks >= pair[0])
+    whole, part = divmod(ticks, factor)
+    digits = f"{part:0{len(str(factor)) - 1}d}".rstrip("0") if factor > 1 else ""
+    return f"{whole:,}.{digits} {word}" if digits else f"{whole:,} {word}"
+
+
+def _exact_bytes(n: int) -> str:
+    for factor, word in _SIZES:
+        # Such as 1.5 MiB; what would need more digits is told in bytes.
+        if n >= factor and not n * 8 % factor:
+            return f"{n / factor:,.3f}".rstrip("0").rstrip(".") + f" {word}"
+    return format_exact_bytes(n)
 
 
 def _clause_words(clause: Clause, unit: Unit) -> str:
@@ -507,7 +547,7 @@ def _compared(
     field: _Token, operator: _Token, value: _Token, unit: Unit | None
 ) -> Filter:
     """Return the filter that ``field operator value`` says."""
-    name = _ALIASES.get(field.text.lower())
+    name = ALIASES.get(field.text.lower())
     if name is None:
         known = sorted({*map(_title, _FIELDS), "name"})
         _refuse(field, "known fields are " + ", ".join(known))
@@ -685,6 +725,11 @@ def _explained(token: _Token, work: Callable[[], Any]) -> Any:
         return work()
     except QueryError as error:
         _refuse(token, str(error).rstrip("."))
+
+
+def value_words(name: str, value: object) -> str:
+    """Return a value of a field of `Filter` as an expression says it."""
+    return _listed(name, (value,), ",", "-")
 
 
 def _listed(name: str, values: Collection[Any], comma: str, dash: str) -> str:

@@ -5,18 +5,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPoint,
+    QStringListModel,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
+    QCompleter,
     QFrame,
     QHBoxLayout,
     QLineEdit,
+    QListView,
     QListWidget,
     QListWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
+from ggscope.analysis.filters.completion import Completion, complete
 from ggscope.analysis.filters.masks import read_filter
 from ggscope.analysis.filters.text import format_filter, parse_filter
 from ggscope.analysis.rows.index import TraceIndex
@@ -32,6 +44,7 @@ from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import one_line
 from ggscope.views.base.plain import ask_text
 from ggscope.views.base.view import guarded
+from ggscope.views.base.widgets import mono_font
 
 Choice = tuple[str, object]  # what people read, value in the filter
 
@@ -158,6 +171,7 @@ def _buffers(trace: Trace) -> Iterable[Choice]:
             yield f"{text} · {format_bytes(size)}" if size >= 0 else text, address
 
 
+_TAKES = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Tab)
 _NUMBERED = {"layer", "token", "phase", "space"}
 
 
@@ -184,6 +198,9 @@ class FilterPopup(QFrame):
         self.edit.setAccessibleName(self.tr("Filter expression"))
         self.edit.setPlaceholderText("op=MUL_MAT layer=0-3 not thread=0 dur>10us")
         self.edit.returnPressed.connect(self._on_expression)
+        self._completion = Completion(0, 0)
+        self.completer = self._make_completer()
+        self.edit.textEdited.connect(self._on_edited)
         self.problem = label("", self, "error", wraps=True)
         self.problem.hide()
         self.field = QComboBox(self)
@@ -238,8 +255,9 @@ class FilterPopup(QFrame):
         box.addWidget(self.problem)
         hint = self.tr(
             "Fields: op family layer token thread phase source tensor offset expert "
-            "buffer quality dur size time name. Combine with and, or, not, !=, "
-            "/regex/ and parentheses. Enter adds it."
+            "buffer quality dur wait size time core numa name. Combine with and, or, "
+            "not, !=, "
+            "/regex/ and parentheses. Tab completes, Enter adds it."
         )
         box.addWidget(label(hint, self, "dim", wraps=True))
         box.addWidget(label(self.tr("OR PICK"), self, "head"))
@@ -253,6 +271,70 @@ class FilterPopup(QFrame):
         row.addStretch(1)
         row.addWidget(button(self.tr("Done"), self.close, self, primary=True))
         box.addLayout(row)
+
+    def _make_completer(self) -> QCompleter:
+        """Return what lists fields and values while one types."""
+        made = QCompleter(QStringListModel(self), self)
+        # By hand: the line keeps its text, and a word of it is completed.
+        made.setWidget(self.edit)
+        made.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
+        made.setMaxVisibleItems(10)
+        self.completions = QListView()
+        self.completions.setObjectName("completions")
+        self.completions.setAccessibleName(self.tr("Completions"))
+        self.completions.setFont(mono_font(12))
+        made.setPopup(self.completions)
+        # After the completer's own, so that this one is asked first.
+        self.completions.installEventFilter(self)
+        made.activated.connect(self._on_completed)
+        return made
+
+    def _on_edited(self, text: str) -> None:
+        """Offer what may come next; Down chooses, Tab takes the first."""
+        self._say("")
+        found = complete(text, self.edit.cursorPosition(), self._values)
+        self._completion, model = found, self.completer.model()
+        assert isinstance(model, QStringListModel)
+        model.setStringList([one_line(word) for word in found.words])
+        if found.words:
+            self.completer.complete()
+            self.completions.setCurrentIndex(QModelIndex())
+        else:
+            self.completions.hide()
+
+    def _values(self, field: str) -> list[object]:
+        return [value for _, value in self._choices.by_field.get(field, ())]
+
+    def _on_completed(self, word: str) -> None:
+        """Put a completed word in the place of what was typed of it."""
+        found = self._completion
+        text = self.edit.text()
+        self.edit.setText(text[: found.start] + word + text[found.end :])
+        self.edit.setCursorPosition(found.start + len(word))
+        if word[-1:] in "=>~":  # a field: its values come next
+            self._on_edited(self.edit.text())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take a completion by Enter or Tab, before the line hears of the key.
+
+        Tab takes the first one where none is chosen; Enter adds what is typed then.
+        """
+        if (
+            watched is self.completions
+            and isinstance(event, QKeyEvent)
+            and event.type() == QEvent.Type.KeyPress
+            and event.key() in _TAKES
+        ):
+            chosen = self.completions.currentIndex()
+            if event.key() == Qt.Key.Key_Tab and not chosen.isValid():
+                chosen = self.completions.model().index(0, 0)
+            self.completions.hide()
+            if chosen.isValid():
+                self._on_completed(str(chosen.data()))
+            else:
+                self._on_expression()
+            return True
+        return super().eventFilter(watched, event)
 
     def _on_choices(self, choices: Choices) -> None:
         self._choices = choices

@@ -198,7 +198,7 @@ def test_describe_names_field_and_short_text():
         ("layers", "layer 0–21"),
         ("spaces", "source DISK"),
         ("text", "text “attn”"),
-        ("min_duration", "duration ≥ 12.34 µs"),
+        ("min_duration", "dur ≥ 12.34 µs"),
         ("time", "time 0.000 ms – 1.000 ms"),
     )
 
@@ -316,7 +316,7 @@ def test_clauses_are_chips_that_can_be_taken_off():
     assert describe_filter(wanted) == (
         ("layers", "layer 3"),
         ("clauses:0", "not op ADD"),
-        ("clauses:1", "token 1 or (op MUL and duration ≥ 5.001 µs)"),
+        ("clauses:1", "token 1 or (op MUL and dur > 5 µs)"),
     )
     assert wanted.without("clauses:0") == parse_filter(
         "layer=3 (token=1 or op=MUL dur>5us)"
@@ -329,3 +329,40 @@ def test_merging_adds_clauses_once():
     both = first.merged(parse_filter("not op=ADD not op=MUL layer=1"))
 
     assert both == parse_filter("not op=ADD not op=MUL layer=1")
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("dur>100us", "dur > 100 µs"),
+        ("dur>=100us", "dur ≥ 100 µs"),
+        ("dur<1ms", "dur < 1 ms"),
+        ("dur<=1ms", "dur ≤ 1 ms"),
+        ("dur>0", "dur > 0 ns"),
+        ("dur>=1234567", "dur ≥ 1.234567 ms"),
+        ("dur>2.5s", "dur > 2.5 s"),
+        ("wait>10us", "wait > 10 µs"),
+        ("size>64KiB", "size > 64 KiB"),
+        ("size>=1.5MiB", "size ≥ 1.5 MiB"),
+        ("size<4096", "size < 4 KiB"),
+        ("size>=1000", "size ≥ 1,000 bytes"),
+    ],
+)
+def test_chip_of_an_amount_says_what_was_typed(typed, shown):
+    assert [text for _, text in describe_filter(parse_filter(typed))] == [shown]
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(["min_duration", "max_duration", "min_size", "max_size"]),
+    st.integers(0, 2**40),
+)
+def test_chip_of_an_amount_means_the_amount(name, value):
+    ((_, text),) = describe_filter(Filter(**{name: value}))
+    field, sign, amount = text.split(" ", 2)
+    plain = amount.replace(",", "").replace(" bytes", "").replace(" byte", "")
+    typed = f"{field}{sign}{plain}".replace("≥", ">=").replace("≤", "<=")
+
+    assert parse_filter(typed.replace(" ", "").replace("µ", "u")) == Filter(
+        **{name: value}
+    )

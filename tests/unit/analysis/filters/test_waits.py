@@ -40,7 +40,7 @@ def test_filter_by_wait_is_written_as_it_is_read(text):
 
     assert format_filter(wanted) == text
     assert parse_filter(format_filter(wanted)) == wanted
-    assert describe_filter(parse_filter("wait>=12300"))[0][1] == "wait ≥ 12.30 µs"
+    assert describe_filter(parse_filter("wait>=12300"))[0][1] == "wait ≥ 12.3 µs"
 
 
 def test_longest_wait_is_longer_than_any_limit():

@@ -1,0 +1,114 @@
+"""What may come next in a filter that is being typed."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ggscope.analysis.filters.text import ALIASES, value_words
+from ggscope.model.ggml.ops import FAMILIES
+from ggscope.model.tables import Phase, Quality, Space
+
+MOST = 50
+_MOST_LOOKED_AT = 10_000
+"""Of more values (tokens) the first are offered; it is asked at each key."""
+FIELDS = {
+    "op": "=",
+    "family": "=",
+    "layer": "=",
+    "token": "=",
+    "thread": "=",
+    "phase": "=",
+    "source": "=",
+    "quality": "=",
+    "dur": ">",
+    "wait": ">",
+    "size": ">",
+    "time": "=",
+    "tensor": "=",
+    "offset": "=",
+    "expert": "=",
+    "buffer": "=",
+    "core": "=",
+    "numa": "=",
+    "name": "~",
+}
+"""Fields of a filter, and how each is mostly compared."""
+_WORDS = ("and", "or", "not")
+_KNOWN: dict[str, Sequence[object]] = {
+    "families": FAMILIES,
+    "phases": (*map(int, Phase), -1),
+    "spaces": tuple(map(int, Space)),
+    "qualities": tuple(map(int, Quality)),
+}
+_AMOUNTS = {
+    "duration": ("1us", "10us", "100us", "1ms", "10ms"),
+    "wait": ("1us", "10us", "100us", "1ms", "10ms"),
+    "size": ("4KiB", "64KiB", "1MiB", "16MiB"),
+}
+_VALUE = re.compile(
+    r"""(?P<field>\w+)\s*(?:!=|!~|<=|>=|==|=|~|<|>)\s*
+        (?:[^\s,()"]*,\s*|"[^"]*",\s*)*
+        (?P<begun>"[^"]*|[^\s,()"]*)$""",
+    re.VERBOSE,
+)
+_FIELD = re.compile(r"(?:^|[\s(!&|])(?P<begun>\w*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What may stand in the place of ``text[start:end]``, the best first."""
+
+    start: int
+    end: int
+    words: tuple[str, ...] = ()
+
+
+def complete(
+    text: str, cursor: int, values: Callable[[str], Sequence[object]]
+) -> Completion:
+    """Return what may come next at `cursor` of an expression.
+
+    Parameters
+    ----------
+    values : takes a field of `Filter`, returns which of its values occur.
+    """
+    before = text[:cursor]
+    found = _VALUE.search(before)
+    if found is not None:
+        field = ALIASES.get(found["field"].lower())
+        if field is None:
+            return Completion(cursor, cursor)
+        begun = found["begun"].removeprefix('"')
+        start = found.start("begun")
+        return Completion(start, cursor, _fitting(_values(field, values), begun))
+    found = _FIELD.search(before)
+    if found is None or (not found["begun"] and before.strip()):
+        return Completion(cursor, cursor)
+    offered = [f"{name}{sign}" for name, sign in FIELDS.items()]
+    if before[: found.start("begun")].strip():
+        offered += _WORDS
+    words = _fitting(offered, found["begun"], only_beginnings=True)
+    return Completion(found.start("begun"), cursor, words)
+
+
+def _values(field: str, values: Callable[[str], Sequence[object]]) -> list[str]:
+    if field in _AMOUNTS:
+        return list(_AMOUNTS[field])
+    known = (values(field) or _KNOWN.get(field, ()))[:_MOST_LOOKED_AT]
+    return list(dict.fromkeys(value_words(field, value) for value in known))
+
+
+def _fitting(
+    words: Sequence[str], begun: str, *, only_beginnings: bool = False
+) -> tuple[str, ...]:
+    """Return the words that begin so, then those that hold it; not it alone."""
+    wanted = begun.casefold()
+    first, then = list[str](), list[str]()
+    for word in words:
+        plain = word.casefold().strip('"')
+        if plain.startswith(wanted):
+            first.append(word)
+        elif wanted in plain and not only_beginnings:
+            then.append(word)
+    found = (*first, *then)[:MOST]
+    return () if found == (begun,) else found
