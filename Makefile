@@ -9,7 +9,7 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo llama test fuzz walk bench bench-capture ways lint check samples wheel package clean help
+.PHONY: run demo llama test fuzz walk soak bench bench-capture ways lint check samples wheel package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
+	@echo "make soak [MINUTES=60]     record a llama-server under load, and watch the memory"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
 	@echo "make bench-capture         ns per record, and tokens per second with and without"
 	@echo "make ways                  count the files passed on the way to an answer"
@@ -45,6 +46,9 @@ fuzz: $(STAMP)
 walk: $(STAMP) $(SYSTEM)
 	@xvfb-run -a -s "-screen 0 1920x1200x24 +extension GLX" $(PY) packaging/walk.py \
 		--minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)
+
+soak: $(STAMP)
+	@$(PY) packaging/soak.py --minutes $(or $(MINUTES),60) $(ARGS)
 
 bench: $(STAMP) $(SYSTEM)
 	@packaging/run-bench.sh $(if $(SIZE),--size "$(SIZE)") $(ARGS)

@@ -17,8 +17,11 @@ import numpy as np
 import pytest
 
 from ggscope.cli import main
-from ggscope_capture import record, ring, targets
+from ggscope_capture import ring, targets
+from ggscope_capture.facts import to_sidecar
 from ggscope_capture.native import build
+from ggscope_capture.sidecar import TABLES
+from ggscope_capture.told import Told, joined
 
 TRACER = build.FOLDER / build.NAME
 CACHE = targets.cache()
@@ -71,10 +74,16 @@ def doors(door: str) -> dict[str, str]:
     return given
 
 
-def told_by(read: ring.Ring) -> record.Told:
+def plain_sidecar(told: Told, control: Any) -> dict[str, Any]:
+    """Return the facts of a sidecar with the rows of its tables as lists."""
+    facts = to_sidecar(told, control)
+    return {key: [*it] if key in TABLES else it for key, it in facts.items()}
+
+
+def told_by(read: ring.Ring) -> Told:
     """Return all that a ring holds."""
-    records = record.joined(read.records())
-    return record.Told.of(read.definitions(), read.events(), records, read.lanes.copy())
+    records = joined(read.records())
+    return Told.of(read.definitions(), read.events(), records, read.lanes.copy())
 
 
 @dataclass
@@ -89,10 +98,8 @@ class Traced:
     events: list[ring.Event]
     records: list[np.ndarray] = field(default_factory=list)
 
-    def told(self) -> record.Told:
-        return record.Told.of(
-            self.definitions, self.events, record.joined(self.records), self.lanes
-        )
+    def told(self) -> Told:
+        return Told.of(self.definitions, self.events, joined(self.records), self.lanes)
 
     def of(self, kind: ring.Frame) -> list[ring.Event]:
         return [e for e in (*self.definitions, *self.events) if e.type == kind]
@@ -108,16 +115,8 @@ class Traced:
     def builds(self) -> dict[int, tuple[np.void, list[tuple[np.void, str]]]]:
         """Return head and tensors with names, by the number of the build."""
         found = {}
-        dtype = ring.STRUCTS["def_tensor"]
-        for event in self.of(ring.Frame.BUILD):
-            head, body = event.struct("def_build")
-            tensors, at = [], 0
-            for _ in range(int(head["n_tensors"])):
-                tensor = np.frombuffer(body, dtype, 1, at)[0]
-                name, end = ring.text_at(body, at + dtype.itemsize)
-                tensors.append((tensor, name))
-                at = end + (-(end - at) % 8)
-            found[int(head["build"])] = (head, tensors)
+        for number, made in self.told().builds.items():
+            found[number] = made.head, [*zip(made.tensors, made.names, strict=True)]
         return found
 
     def graphs(self) -> dict[int, np.void]:

@@ -466,7 +466,7 @@ def _recover(options: argparse.Namespace) -> int:
 def _save(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import target_of
-    from ggscope_capture.ring import RECORD_GRAPH, RingError
+    from ggscope_capture.ring import RingError
 
     # Whoever asks it to end finds nothing half written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -503,8 +503,7 @@ def _save(options: argparse.Namespace) -> int:
         )
     except (OSError, RingError) as error:
         raise _CommandError(_failure(folder, error)) from error
-    told = taken.told.records["extra"] & RECORD_GRAPH == 0
-    n = int(told.sum())
+    n = taken.told.n_ops()
     if options.json:
         names = [str(each) for each in written]
         say(json.dumps({"records": n, "lost": taken.lost, "written": names}))

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope_capture.record import Told
-from ggscope_capture.ring import RECORD_GRAPH, STRUCTS, Frame
+from ggscope_capture.ring import RECORD_GRAPH
+from ggscope_capture.told import Told
 
 I64 = npt.NDArray[np.int64]
-_END = STRUCTS["event_graph_end"]
-_OLD_END_BYTES = 16
-"""Older tracers do not tell what their filters leave."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,66 +47,46 @@ def account_of(told: Told) -> Account:
 
     Graphs that are recorded as a whole give no records of ops.
     """
-    graph = np.array(sorted(told.graphs), np.int64)
-    n = len(graph)
-    heads = [told.graphs[number] for number in graph.tolist()]
-    builds = [told.builds.get(int(head["build"])) for head in heads]
-    computed = np.array(
-        [
-            -1
-            if build is None or not head["n_threads"]
-            else int(build.head["n_computed"]) * int(head["n_threads"])
-            for head, build in zip(heads, builds, strict=True)
-        ],
-        np.int64,
-    )
-    is_whole = told.records["extra"] & RECORD_GRAPH != 0
-    came = counted(graph, told.records["graph"][~is_whole])
-    whole = counted(graph, told.records["graph"][is_whole]) > 0
-    written, left = np.full((2, n), -1, np.int64)
-    has_ended = np.zeros(n, np.bool_)
-    for number, row in _ends(told).items():
-        at = int(np.searchsorted(graph, number))
-        if at < n and graph[at] == number:
-            has_ended[at] = True
-            written[at], left[at] = row
+    graphs = told.graphs
+    graph = graphs["graph"].astype(np.int64)
+    numbers, which = np.unique(graphs["build"], return_inverse=True)
+    heads = [told.builds.head(number) for number in numbers.tolist()]
+    n_computed = np.array(
+        [-1 if head is None else int(head["n_computed"]) for head in heads], np.int64
+    )[which]
+    n_threads = graphs["n_threads"].astype(np.int64)
+    is_known = (n_computed >= 0) & (n_threads > 0)
+    computed = np.where(is_known, n_computed * n_threads, -1)
+    came, whole, n_unplaced = _counted(told)
+    written, left = graphs["written"].copy(), graphs["expected"].copy()
+    has_ended = graphs["has_end"].copy()
     # A graph is over too where its slot computes another one: its end was lost.
-    last: dict[int, int] = {}
-    for at, head in enumerate(heads):
-        before = last.get(int(head["slot"]))
-        if before is not None:
-            has_ended[before] = True
-        last[int(head["slot"])] = at
-    computed[whole] = written[whole] = left[whole] = 0
+    for slot in np.unique(graphs["slot"]).tolist():
+        has_ended[np.flatnonzero(graphs["slot"] == slot)[:-1]] = True
+    is_whole = whole > 0
+    computed[is_whole] = written[is_whole] = left[is_whole] = 0
     expected = np.where(computed < 0, written, np.where(left < 0, computed, left))
     expected = np.where(has_ended, np.maximum(expected, came), came)
-    n_unplaced = int(np.count_nonzero(~is_whole)) - int(came.sum())
     return Account(graph, computed, expected, written, came, has_ended, n_unplaced)
 
 
-def counted(graph: I64, numbers: npt.NDArray[Any]) -> I64:
-    """Return how many of the numbers are each graph's; graphs ascend."""
-    found, count = np.unique(numbers, return_counts=True)
-    result = np.zeros(len(graph), np.int64)
-    at = np.searchsorted(graph, found)
-    is_known = at < len(graph)
-    is_known[is_known] = graph[at[is_known]] == found[is_known]
-    result[at[is_known]] = count[is_known]
-    return result
+def counted(told: Told) -> I64:
+    """Return how many records of ops each graph has, int64[graphs]."""
+    return _counted(told)[0]
 
 
-def _ends(told: Told) -> dict[int, tuple[int, int]]:
-    """Return how many records of each graph were written, and how many expected."""
-    ends: dict[int, tuple[int, int]] = {}
-    for event in told.events:
-        if event.type != Frame.GRAPH_END or len(event.body) < _OLD_END_BYTES:
-            continue
-        body = event.body.ljust(_END.itemsize, b"\xff")
-        row = np.frombuffer(body, _END, 1)[0]
-        is_old = len(event.body) < _END.itemsize
-        expected = -1 if is_old else int(row["n_expected"])
-        ends[int(row["graph"])] = int(row["n_records"]), expected
-    return ends
+def _counted(told: Told) -> tuple[I64, I64, int]:
+    """Return the records of ops and of whole graphs by graph, and those of no graph."""
+    n = len(told.graphs)
+    ops, whole, n_unplaced = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
+    for chunk in told.records.chunks():
+        places = told.places(chunk["graph"])
+        is_graph = chunk["extra"] & RECORD_GRAPH != 0
+        is_placed = places >= 0
+        n_unplaced += int(np.count_nonzero(~is_placed & ~is_graph))
+        ops += np.bincount(places[is_placed & ~is_graph], minlength=n)
+        whole += np.bincount(places[is_placed & is_graph], minlength=n)
+    return ops, whole, n_unplaced
 
 
 def as_json(account: Account, kept: I64, *, beyond_limit: int) -> dict[str, Any]:

@@ -230,6 +230,7 @@ class Launch:
         for path, recorder in list(self._recorders.items()):
             try:
                 recorder.poll()
+                self._say_notes(recorder)
             except (OSError, RingError) as error:
                 self._has_failed = True
                 self.say(
@@ -241,6 +242,11 @@ class Launch:
                 with contextlib.suppress(OSError, RingError):
                     recorder.finish(keeps_ring=True)
                 del self._recorders[path]
+
+    def _say_notes(self, recorder: Recorder) -> None:
+        for note in recorder.new_notes():
+            if note != self.environment.get("GGSCOPE_NOTE"):  # whoever set it knows it
+                self.say("WARN", note)
 
     def _reloaded(self, settings: Settings) -> Settings:
         """Return the settings, new ones where their file has changed."""
@@ -269,6 +275,7 @@ class Launch:
                         recorder.ring, code if is_it else None, has_launcher=True
                     )
                 )
+                self._say_notes(recorder)
                 total += recorder.n_records + recorder.n_graphs
                 written = self.write(folder, recorder.lasting, number)
             except (OSError, RingError, NoTraceError) as error:

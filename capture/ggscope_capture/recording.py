@@ -1,19 +1,18 @@
 """What is taken out of a ring, kept on the disk until it is written as a trace.
 
-A recording is a folder beside the output: the first page, the lanes, the records and
-the events as they came, and the definitions. It is written before the ring is told
-that its room is free, so that at every moment each record is in the ring, in the
-recording, or in both; whoever goes on after a killed launcher leaves out what is
-there twice. A note beside the ring says where the folder is.
+A recording is a folder beside the output: the first page, the lanes; records, events
+and definitions as they came. It is written before the ring is told that its room is
+free, so that at every moment each record is in the ring, in the recording, or in both;
+whoever goes on after a killed launcher leaves out what is there twice. A note beside
+the ring says where the folder is.
 """
 
 import contextlib
 import json
 import os
 import signal
-import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ggscope_capture import account, files, filters
+from ggscope_capture.builds import Builds
 from ggscope_capture.config import Settings
-from ggscope_capture.record import (
-    TRACE,
-    Told,
-    is_whole,
-    to_ggmlviz,
-    to_records,
-    to_sidecar,
-)
+from ggscope_capture.facts import to_sidecar
+from ggscope_capture.frames import HEAD_BYTES, Frames, packed
+from ggscope_capture.ggmlviz import ggmlviz_pieces
+from ggscope_capture.record import TRACE, record_pieces
 from ggscope_capture.recording_folder import (
     MARKER,
     NOTE_SUFFIX,
@@ -39,7 +35,7 @@ from ggscope_capture.recording_folder import (
     read_note,
     write_note,
 )
-from ggscope_capture.regular_file import is_own_file, read_regular
+from ggscope_capture.regular_file import is_own_file
 from ggscope_capture.ring import (
     CONTROL,
     DEFS_SUFFIX,
@@ -48,18 +44,20 @@ from ggscope_capture.ring import (
     RECORD_GRAPH,
     RING_PAGE,
     STRUCTS,
+    UNKNOWN_U32,
     Event,
     Frame,
     NotReadyError,
     Ring,
     RingError,
+    SeenDefinitions,
     State,
-    defs_path,
-    frames,
+    defs_head,
     identity_of,
     text_at,
 )
 from ggscope_capture.sidecar import pieces
+from ggscope_capture.told import Records, Told, is_whole, whole_events
 
 _AT_FIRST = {
     "events": b"",
@@ -67,11 +65,11 @@ _AT_FIRST = {
     "facts": json.dumps({"lost": 0, "lost_events": 0}).encode(),
 }
 """What a folder has when nothing was taken yet."""
+_BUILDS = (Frame.BUILD, Frame.BUILD_LIKE)
+_BUFFERS = (Frame.BUFFER, Frame.BUFFER_EVENT)
 _MAX_FACTS_BYTES = 1 << 20
 _MAX_LANES_BYTES = LANE.itemsize << 16
-_MAX_DEFINITIONS_BYTES = 1 << 28
-_FRAME = struct.Struct("<IHHQ")
-_PIECE = 1 << 18
+_DEFS_HEAD_BYTES = STRUCTS["defs_header"].itemsize
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
 _FILTERS = ("op_mask", "lane_mask", "layer_first", "layer_last")
 _COMMANDS = (*_FILTERS, "sample_every", "enabled")
@@ -114,6 +112,7 @@ class Recorder:
     _changes: list[dict[str, Any]] = field(default_factory=list)
     _end: dict[str, Any] | None = None
     _ops: dict[str, int] = field(default_factory=dict)
+    _notes: list[str] = field(default_factory=list)
     _applied: tuple[Any, ...] = ()
     _left: tuple[bytes, ...] = ()
     _is_led: bool = False
@@ -137,17 +136,20 @@ class Recorder:
         """
         ring = Ring(path, releases=False)
         try:
-            ops = known_ops(ring.definitions())
+            ring.check_definitions()
             _take(ring)
             identity = ring.identity
             there = folder_of(path, identity)
             place = there or RecordingFolder.make(folder)
             try:
                 _prepare(place, path, identity)
-                recorder = cls(ring, place, settings, _ops=ops)
+                recorder = cls(ring, place, settings)
                 recorder._begun_with = filters.all_of(settings)
                 if there is not None:
-                    recorder._remember()
+                    recorder._remember_taken()
+                recorder._take_definitions()
+                if there is not None:
+                    recorder._remember_facts()
             except BaseException:
                 if there is None:
                     place.remove(identity)
@@ -163,23 +165,45 @@ class Recorder:
         """Where the recording is."""
         return self.place.path
 
-    def _remember(self) -> None:
+    def _remember_taken(self) -> None:
         """Learn what the folder has, so that nothing is taken twice.
 
-        Whoever wrote it may have been killed in the middle of a record.
+        Whoever wrote it may have been killed in the middle of a record. What the ring
+        may give again is no more than what it has room for.
         """
-        records, events = _records(self.place), _content(self.place, "events")
+        ring = self.ring
+        records, events = _records(self.place), Frames(self.place.map("events"))
         self.place.cut("records", records.nbytes)
-        self.place.cut("events", max((end for _, end in frames(events)), default=0))
+        self.place.cut("events", events.end)
+        self.n_records = len(records)
+        newest = records[-ring.n_bytes // RECORD.itemsize :]
+        for lane in np.unique(newest["lane"]).tolist():
+            self._last[lane] = int(newest["t0"][newest["lane"] == lane].max())
+        is_newest = events.begins >= events.end - ring.n_bytes
+        numbers = np.flatnonzero(is_newest).tolist()
+        self._seen = {packed(events.event(number)) for number in numbers}
+        definitions = self.place.map("definitions")
+        found = Frames(definitions, _DEFS_HEAD_BYTES)
+        self.place.cut("definitions", found.end)
+        for event in found.events():
+            ring.seen.is_new(event)
+        self._ops |= known_ops(found.events(Frame.OP))
+
+    def _remember_facts(self) -> None:
         with contextlib.suppress(OSError, RingError):
             # The writer tells all that it could not place, whoever listens.
             facts = _facts(self.place)
             self._lost_before = max(facts["lost"] - self.ring.dropped(), 0)
             self._go_on_with(facts)
-        self.n_records = len(records)
-        for lane in np.unique(records["lane"]).tolist():
-            self._last[lane] = int(records["t0"][records["lane"] == lane].max())
-        self._seen = {_bytes(event) for event, _ in frames(events)}
+
+    def _take_definitions(self) -> None:
+        """Put new definitions in safety."""
+        new = self.ring.definitions()
+        self.place.append("definitions", [packed(event) for event in new])
+        self._ops |= known_ops(new)
+        for event in new:
+            if event.type == Frame.NOTE and is_whole(event):
+                self._notes.append(text_at(event.body, 4)[0])
 
     def _go_on_with(self, facts: dict[str, Any]) -> None:
         """Take over what was told to the tracer before, and note what is told now."""
@@ -202,16 +226,16 @@ class Recorder:
         """Take what is new; return how many records that were."""
         self.ring.control["reader_pid"] = os.getpid()
         self.ring.control["reader_heartbeat"] = time.monotonic_ns()
-        self._ops |= known_ops(self.ring.definitions())
+        # In this order: what records and events refer to is there then.
+        parts, events = self.ring.records(), self.ring.events()
+        self._take_definitions()
         self._apply()
-        parts = self.ring.records()
         if self._last:
             parts = [part[~self._is_known(part)] for part in parts]
         room = self._room()
         n = 0
-        events = self.ring.events()
         self.n_graphs += sum(event.type == Frame.GRAPH_BEGIN for event in events)
-        new = [content for content in map(_bytes, events) if content not in self._seen]
+        new = [content for content in map(packed, events) if content not in self._seen]
         # Events first: whoever reads records meanwhile knows what they belong to.
         self.place.append("events", new)
         taken = []
@@ -289,6 +313,11 @@ class Recorder:
             thread_tracking=True,
         )  # fmt: skip
 
+    def new_notes(self) -> list[str]:
+        """Return what the tracer wants people to know, each once."""
+        notes, self._notes = self._notes, []
+        return notes
+
     def is_over(self) -> bool:
         """Tell whether the ring's program has gone, whatever the reason."""
         return not is_running(self.ring)
@@ -306,8 +335,6 @@ class Recorder:
         self._left = self._commands()
         self.poll()
         place.write("lanes", ring.lanes.tobytes())
-        with contextlib.suppress(FileNotFoundError):
-            place.write("definitions", _definitions(ring.path))
         # Last: where it is, the others are.
         place.write("control", ring.control.tobytes())
         ring.control["reader_pid"] = 0
@@ -370,18 +397,16 @@ def load(folder: Path, settings: Settings) -> Recording:
         If it is damaged.
     """
     place = RecordingFolder(folder)
-    records = _records(place)  # first: what they belong to is there then
-    events = [event for event, _ in frames(_content(place, "events"))]
+    # In this order: what they belong to is there then.
+    records, events = _records(place), Frames(place.map("events"))
     facts = _facts(place)
-    content = b""
+    waiting: list[Event] = []
     if place.has("control"):
         page = place.read("control", RING_PAGE)
         heads = place.read("lanes", _MAX_LANES_BYTES)
         if len(heads) % LANE.itemsize:
             raise RingError("the lanes are not complete")
         lanes = np.frombuffer(heads, LANE)
-        with contextlib.suppress(FileNotFoundError):
-            content = place.read("definitions", _MAX_DEFINITIONS_BYTES)
     else:
         path = place.ring()
         if path is None:
@@ -389,27 +414,60 @@ def load(folder: Path, settings: Settings) -> Recording:
         with Ring(path, is_owner=False) as ring:
             page, lanes = ring.control.tobytes(), ring.lanes.copy()
             facts["end"] = end_of(ring)
-        with contextlib.suppress(FileNotFoundError):
-            content = _definitions(path)
+            # Before those that its reader has: meanwhile it may take more of them.
+            waiting = ring.definitions()
+    definitions = Frames(place.map("definitions"), _DEFS_HEAD_BYTES)
     place.close()
     if len(page) != RING_PAGE:
         raise RingError("the first page is not complete")
-    head = STRUCTS["defs_header"].itemsize
-    definitions = [event for event, _ in frames(content[head:])]
     if not settings.memory_tracking:
-        buffers = (Frame.BUFFER, Frame.BUFFER_EVENT)
-        definitions = [event for event in definitions if event.type not in buffers]
-    n_frames = len(definitions) + len(events)
-    definitions = [event for event in definitions if is_whole(event)]
-    events = [event for event in events if is_whole(event)]
-    told = Told.of(definitions, events, records, lanes)
+        definitions = definitions.where_true(~np.isin(definitions.types, _BUFFERS))
+        waiting = [event for event in waiting if event.type not in _BUFFERS]
+    is_good = whole_events(events)
+    builds, others, n_bad = _told_by(definitions, waiting)
+    n_bad += int(np.count_nonzero(~is_good))
+    told = Told.with_builds(
+        builds, others, events.where_true(is_good), Records(records), lanes
+    )
     control = np.frombuffer(page, CONTROL, 1)[0]
     kept = _wanted(told, settings)
     return Recording(
-        kept, control, facts["lost"], facts["lost_events"],
-        n_frames - len(definitions) - len(events),
+        kept, control, facts["lost"], facts["lost_events"], n_bad,
         _story(facts, told, kept, control, settings),
     )  # fmt: skip
+
+
+def _told_by(
+    definitions: Frames, waiting: Iterable[Event]
+) -> tuple[Builds, list[Event], int]:
+    """Return builds, other definitions, and how many were damaged.
+
+    `waiting` : those that the reader of the ring may not have taken yet.
+    """
+    builds, others, n_bad = Builds(), list[Event](), 0
+    seen = SeenDefinitions()
+    for number, kind in enumerate(definitions.types.tolist()):
+        begin = int(definitions.begins[number]) + HEAD_BYTES
+        end = int(definitions.begins[number] + definitions.sizes[number])
+        if kind not in _BUILDS:
+            event = definitions.event(number)
+            seen.is_new(event)
+            others.append(event)
+            continue
+        try:
+            builds.add(kind, definitions.data, begin, end)
+        except RingError:
+            n_bad += 1
+    for event in waiting:
+        if event.type not in _BUILDS:
+            others += [event] * seen.is_new(event)
+            continue
+        try:
+            builds.add_event(event)
+        except RingError:
+            n_bad += 1
+    good = [event for event in others if is_whole(event)]
+    return builds, good, n_bad + len(others) - len(good)
 
 
 def _story(
@@ -425,8 +483,7 @@ def _story(
     """
     ops = {name: number for number, name in told.ops.items()}
     whole = account.account_of(told)
-    is_op = kept.records["extra"] & RECORD_GRAPH == 0
-    mine = account.counted(whole.graph, kept.records["graph"][is_op])
+    mine = account.counted(kept)
     # The viewer notes no changes: nobody but `set` makes any, and the ring counts them.
     is_changed = "changes" not in facts and int(control["filter_seq"]) > 0
     told_tracer = facts.get("settings") or filters.live_of_page(control, ops)
@@ -467,96 +524,82 @@ def write(
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
         facts["damaged_frames"] = recording.damaged
         facts.update(recording.story)
+        n_written, n_records = 0, len(recording.told.records)
         with files.replacing(records) as temporary, temporary.open("wb") as out:
             for piece in record_pieces(recording.told, has_names=has_names):
-                out.write(piece)
+                n_written += out.write(piece) // TRACE.itemsize
                 if tell is not None:
-                    n = out.tell() // TRACE.itemsize
-                    tell(n, max(n, len(recording.told.records)))
+                    tell(n_written, max(n_written, n_records))
         builds = recording.told.builds.values()
         with files.replacing(sidecar) as temporary, temporary.open("wb") as out:
             out.writelines(pieces(facts, builds, has_names=has_names))
         written += [records, sidecar]
     if ggmlviz is not None:
-        files.write(ggmlviz, to_ggmlviz(recording.told, has_names=has_names))
+        with files.replacing(ggmlviz) as temporary, temporary.open("wb") as out:
+            out.writelines(ggmlviz_pieces(recording.told, has_names=has_names))
         written.append(ggmlviz)
     return written
 
 
-def record_pieces(
-    told: Told, *, has_names: bool, size: int = _PIECE
-) -> Iterator[bytes]:
-    """Yield what `to_records` returns, made of `size` records at a time.
-
-    A record is eight times as long in the file as in the ring: whole, a long run would
-    not fit in memory.
-    """
-    chosen = [e for e in told.events if e.type in (Frame.EXPERTS, Frame.ROUTER)]
-    others = [e for e in told.events if e.type not in (Frame.EXPERTS, Frame.ROUTER)]
-    times = told.records["t0"]
-    begins = range(0, max(len(times), 1), size)
-    for begin in begins:
-        end = begin + size
-        least = int(times[begin]) if begin else 0
-        most = int(times[end]) if end < len(times) else 1 << 64
-        mine = [event for event in chosen if least <= event.time < most]
-        part = replace(told, records=told.records[begin:end], events=[*others, *mine])
-        yield to_records(part, has_names=has_names)
-
-
 def _wanted(told: Told, settings: Settings) -> Told:
     """Return what a ring told without what the settings do not want."""
-    records = told.records
-    is_graph = records["extra"] & RECORD_GRAPH != 0
-    keeps = np.ones(len(records), bool)
     mask = op_mask(settings, {name: number for number, name in told.ops.items()})
     left_out = [number for number in range(_N_OPS) if mask >> number & 1]
-    if left_out:
-        keeps &= is_graph | ~np.isin(records["op"], left_out)
     threads = _thread_mask(settings)
-    if threads and len(told.lanes):
-        lane = np.minimum(records["lane"], len(told.lanes) - 1)
-        shut = [ith for ith in range(_N_THREADS) if threads >> ith & 1]
-        keeps &= ~np.isin(told.lanes["ith"][lane], shut)
+    shut = [ith for ith in range(_N_THREADS) if threads >> ith & 1]
+    layers = _Layers(told)
+
+    def keeps(records: NDArray[Any]) -> NDArray[np.bool_]:
+        is_graph = records["extra"] & RECORD_GRAPH != 0
+        counts = np.ones(len(records), np.bool_)
+        if left_out:
+            counts &= is_graph | ~np.isin(records["op"], left_out)
+        if shut and len(told.lanes):
+            lane = np.minimum(records["lane"], len(told.lanes) - 1)
+            counts &= ~np.isin(told.lanes["ith"][lane], shut)
+        if settings.layers:
+            counts &= is_graph | np.isin(layers.of(records), settings.layers)
+        return counts
+
+    if not left_out and not shut and not settings.layers:
+        return told
     events = told.events
     if settings.layers:
-        keeps &= is_graph | np.isin(_layers(told), settings.layers)
-        events = [event for event in events if _is_of(event, settings.layers)]
-    return replace(told, records=records[keeps], events=events)
+        frames = events.where(Frame.EXPERTS, Frame.ROUTER)
+        heads = events.structs(frames, STRUCTS["event_experts"])
+        is_kept = np.ones(len(events), np.bool_)
+        is_kept[frames] = np.isin(heads["layer"], settings.layers)
+        events = events.where_true(is_kept)
+    return replace(told, records=told.records.that(keeps), events=events)
 
 
-def _is_of(event: Event, layers: tuple[int, ...]) -> bool:
-    """Tell whether an event is of these layers, or of none."""
-    if event.type not in (Frame.EXPERTS, Frame.ROUTER):
-        return True
-    return int(event.struct("event_experts")[0]["layer"]) in layers
+class _Layers:
+    """The layers of nodes: builds that are alike have the same."""
 
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._of_whole: dict[int, NDArray[np.int64]] = {}
 
-def _layers(told: Told) -> NDArray[np.int64]:
-    """Return the layer of each record; -1 where it has none, or none is known."""
-    records = told.records
-    tables = {
-        number: build.tensors["layer"][: int(build.head["n_nodes"])].astype(np.int64)
-        for number, build in told.builds.items()
-    }
-    begins, n = {}, 0  # where the layers of a build begin among all of them
-    for number, table in tables.items():
-        begins[number] = n
-        n += len(table)
-    graphs, which = np.unique(records["graph"], return_inverse=True)
-    first = np.zeros(len(graphs), np.int64)
-    size = np.zeros(len(graphs), np.int64)
-    for at, graph in enumerate(graphs.tolist()):
-        head = told.graphs.get(graph)
-        number = -1 if head is None else int(head["build"])
-        if number in tables:
-            first[at], size[at] = begins[number], len(tables[number])
-    layers = np.full(len(records), -1, np.int64)
-    nodes = records["node"].astype(np.int64)
-    is_known = nodes < size[which]
-    every = np.concatenate([np.zeros(0, np.int64), *tables.values()])
-    layers[is_known] = every[(first[which] + nodes)[is_known]]
-    return layers
+    def of(self, records: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the layer of each record; -1 where it has none, or none is known."""
+        told, layers = self._told, np.full(len(records), -1, np.int64)
+        of_graph = np.append(told.graphs["build"].astype(np.int64), UNKNOWN_U32)
+        number = of_graph[told.places(records["graph"])]
+        numbers, which = np.unique(number, return_inverse=True)
+        wholes = np.array([told.builds.whole_of(n) for n in numbers.tolist()], np.int64)
+        whole, nodes = wholes[which], records["node"].astype(np.int64)
+        for n in np.unique(whole[whole >= 0]).tolist():
+            table = self._table(n)
+            rows = np.flatnonzero((whole == n) & (nodes < len(table)))
+            layers[rows] = table[nodes[rows]]
+        return layers
+
+    def _table(self, whole: int) -> NDArray[np.int64]:
+        if whole not in self._of_whole:
+            build = self._told.builds[whole]
+            n = int(build.head["n_nodes"])
+            self._of_whole[whole] = build.tensors["layer"][:n].astype(np.int64)
+        return self._of_whole[whole]
 
 
 def apply(
@@ -589,7 +632,7 @@ def apply(
     control["filter_seq"] += 1
 
 
-def known_ops(definitions: list[Event]) -> dict[str, int]:
+def known_ops(definitions: Iterable[Event]) -> dict[str, int]:
     """Return the numbers of the ops that definitions name."""
     ops = {}
     for definition in definitions:
@@ -630,10 +673,9 @@ def _words(mask: int, n: int) -> list[int]:
 
 
 def _records(place: RecordingFolder) -> NDArray[Any]:
-    """Return the whole records of a folder; a cut one at the end is left out."""
-    content = _content(place, "records")
-    whole = len(content) // RECORD.itemsize * RECORD.itemsize
-    return np.frombuffer(content[:whole], RECORD)
+    """Return the whole records of a folder, mapped; one that is cut is left out."""
+    content = place.map("records")
+    return np.frombuffer(content, RECORD, len(content) // RECORD.itemsize)
 
 
 def _facts(place: RecordingFolder) -> dict[str, Any]:
@@ -654,23 +696,6 @@ def _facts(place: RecordingFolder) -> dict[str, Any]:
     ):
         raise RingError("its facts are damaged")
     return facts
-
-
-def _content(place: RecordingFolder, name: str) -> bytes:
-    """Return what a file of a folder holds; nothing where it is missing."""
-    try:
-        return place.read(name)
-    except FileNotFoundError:
-        return b""
-
-
-def _definitions(ring: Path) -> bytes:
-    return read_regular(defs_path(ring), _MAX_DEFINITIONS_BYTES)
-
-
-def _bytes(event: Event) -> bytes:
-    size = _FRAME.size + len(event.body)
-    return _FRAME.pack(size, event.type, 0, event.time) + event.body
 
 
 def is_running(ring: Ring) -> bool:
@@ -710,7 +735,8 @@ def _prepare(place: RecordingFolder, ring: Path, identity: str) -> None:
 
     In this order: who comes after a reader that was killed at once goes on with it.
     """
-    for name, content in {**_AT_FIRST, MARKER: identity.encode()}.items():
+    files_at_first = {**_AT_FIRST, "definitions": defs_head(identity)}
+    for name, content in {**files_at_first, MARKER: identity.encode()}.items():
         if not place.has(name):
             place.write(name, content)
     place.write("ring", os.fsencode(ring.resolve()))

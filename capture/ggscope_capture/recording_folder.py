@@ -10,6 +10,7 @@ of a recording, one by one; no tree is ever removed.
 import contextlib
 import errno
 import json
+import mmap
 import os
 import re
 import secrets
@@ -20,7 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from ggscope_capture import files
-from ggscope_capture.regular_file import open_regular, read_json, read_regular
+from ggscope_capture.regular_file import (
+    check_written,
+    open_regular,
+    read_json,
+    read_regular,
+)
 
 NOTE_SUFFIX = ".recording"
 FOLDER_SUFFIX = ".partial"
@@ -150,6 +156,35 @@ class RecordingFolder:
                 if _OPEN_FILE.fullmatch(target):
                     return read_regular(target, max_bytes, follows_links=True)
         return read_regular(name, max_bytes, folder=self._descriptor)
+
+    def map(self, name: str) -> bytes | mmap.mmap:
+        """Return what a file holds now, mapped; nothing where it is missing or empty.
+
+        Raises
+        ------
+        OSError
+            As `read`.
+        """
+        try:
+            descriptor = self._open_for_reading(name)
+        except FileNotFoundError:
+            return b""
+        try:
+            size = os.fstat(descriptor).st_size
+            check_written(descriptor, name, size)
+            if size == 0:
+                return b""
+            return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
+
+    def _open_for_reading(self, name: str) -> int:
+        if name in _HELD:
+            with contextlib.suppress(OSError):
+                target = os.readlink(name, dir_fd=self._descriptor)
+                if _OPEN_FILE.fullmatch(target):
+                    return open_regular(target, follows_links=True)
+        return open_regular(name, folder=self._descriptor)
 
     def read_json(self, name: str, max_bytes: int) -> dict[str, Any]:
         """Return the JSON object in a file; raises OSError or ValueError."""

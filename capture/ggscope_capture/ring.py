@@ -4,6 +4,7 @@ The header is the source of truth; a test compiles it and compares names, places
 numbers with these. ``resources/docs/ring-format.md`` tells the layout in prose.
 """
 
+import contextlib
 import mmap
 import os
 import struct
@@ -21,7 +22,9 @@ from ggscope_capture.regular_file import check_written, open_regular
 RING_MAGIC = b"GGSRING1"
 DEFS_MAGIC = b"GGSDEFS1"
 DEFS_SUFFIX = ".defs"
-RING_VERSION = 1
+RING_VERSION = 2
+_VERSIONS = (1, RING_VERSION)
+"""Those that are read. In the first one definitions are never given back."""
 RING_BYTE_ORDER = 0x01020304
 RING_PAGE = 4096
 UNKNOWN_U32 = 0xFFFFFFFF
@@ -86,6 +89,7 @@ class Frame(IntEnum):
     NOTE = 11
     MAPPING = 12
     BACKEND = 13
+    BUILD_LIKE = 14
     CLOCK = 32
     GRAPH_BEGIN = 33
     GRAPH_END = 34
@@ -105,6 +109,21 @@ class TensorFlag(IntFlag):
     WEIGHT = 4
     BY_MAPPING = 8
     VIEW = 16
+
+
+class TensorColumn(IntEnum):
+    """Facts of tensors that may differ in builds that are alike.
+
+    `NE` and `NB` are the first ones of four.
+    """
+
+    POINTER = 0
+    DATA = 1
+    BYTES = 2
+    OFFSET = 3
+    BUFFER = 4
+    NE = 5
+    NB = 9
 
 
 class Phase(IntEnum):
@@ -150,10 +169,10 @@ _CONTROL: _Fields = [
     ("enabled", "<u4"), ("sample_every", "<u4"), ("reader_pid", "<u4"),
     ("filter_seq", "<u4"), ("reader_heartbeat", "<u8"), ("op_mask", "<u8", (4,)),
     ("lane_mask", "<u8", (8,)), ("layer_first", "<u4"), ("layer_last", "<u4"),
-    ("reserved3", "u1", (896,)),
+    ("defs_tail", "<u8"), ("reserved3", "u1", (888,)),
     ("heartbeat", "<u8"), ("graphs", "<u8"), ("skipped", "<u8"), ("state", "<u4"),
     ("mode", "<u4"), ("no_lane", "<u8"), ("no_node", "<u8"), ("defs_bytes", "<u8"),
-    ("defs_lost", "<u8"), ("reserved4", "u1", (448,)),
+    ("defs_lost", "<u8"), ("defs_first", "<u8"), ("reserved4", "u1", (440,)),
     ("events_head", "<u8"), ("events_dropped", "<u8"), ("events_dropped_bytes", "<u8"),
     ("events_oldest", "<u8"), ("reserved5", "u1", (32,)), ("events_tail", "<u8"),
     ("reserved6", "u1", (56,)), ("reserved7", "u1", (1408,)),
@@ -203,6 +222,11 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
             ("signature", "<u8"),
         ],
         "def_tensor": _TENSOR,
+        "def_like": [("like", "<u4"), ("n_columns", "<u4")],
+        "like_column": [
+            ("column", "<u4"), ("n_moved", "<u4"), ("n_single", "<u4"),
+            ("reserved", "<u4"),
+        ],
         "def_check": [
             ("graph", "<u4"), ("result", "<u4"), ("mode", "<u4"), ("lanes", "<u4"),
             ("expected", "<u8"), ("found", "<u8"), ("missing_nodes", "<u8"),
@@ -349,8 +373,9 @@ def check_control(page: bytes, n_bytes: int) -> dict[str, int]:
         if not page[:8].strip(b"\0"):
             raise NotReadyError("not ready yet")
         raise RingError("this is not a ring of ggscope")
-    if control["version"] != RING_VERSION:
-        raise RingError(f"a ring of version {control['version']}, not {RING_VERSION}")
+    if control["version"] not in _VERSIONS:
+        known = " or ".join(map(str, _VERSIONS))
+        raise RingError(f"a ring of version {control['version']}, not {known}")
     if control["byte_order"] != RING_BYTE_ORDER:
         raise RingError("a ring of a machine with another order of bytes")
     number = {name: int(control[name]) for name in _NUMBERS}
@@ -382,6 +407,39 @@ def _is_power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
+class SeenDefinitions:
+    """Tells definitions apart from those that were told before.
+
+    Each generation of a ring's definitions begins with all that lasts, and tells the
+    builds anew that its graphs use.
+    """
+
+    def __init__(self) -> None:
+        self._frames: set[tuple[int, int, bytes]] = set()
+        self._whole: set[int] = set()
+        self._like: set[int] = set()
+
+    def is_new(self, event: Event) -> bool:
+        """Tell whether a definition says anything new; it is known from then on.
+
+        A build that was described by what differs is new where it is told whole:
+        others may be like it.
+        """
+        is_build = event.type in (Frame.BUILD, Frame.BUILD_LIKE)
+        if not is_build or len(event.body) < STRUCTS["def_build"].itemsize:
+            key = event.type, event.time, event.body
+            is_new = key not in self._frames
+            self._frames.add(key)
+            return is_new
+        number = int.from_bytes(event.body[:4], "little")
+        if number in self._whole:
+            return False
+        known = self._whole if event.type == Frame.BUILD else self._like
+        is_new = number not in known
+        known.add(number)
+        return is_new
+
+
 class Ring:
     """An open ring: what is new in its lanes, events and definitions.
 
@@ -394,6 +452,8 @@ class Ring:
     control : the control page, a view of the mapped file.
     lanes : (n_lanes,) of `LANE`, likewise.
     lost : int64[n_lanes], records that were overwritten before they were read here.
+    seen : the definitions that were taken.
+    n_bytes : how long the file is.
     """
 
     def __init__(
@@ -406,11 +466,12 @@ class Ring:
         """
         self.path = path
         self.is_owner = is_owner
+        self.n_bytes = 0
         self._releases = is_owner and releases
         descriptor = open_regular(path, os.O_RDWR if is_owner else os.O_RDONLY)
         try:
             self._status = os.fstat(descriptor)
-            size = self._status.st_size
+            size = self.n_bytes = self._status.st_size
             number = check_control(os.pread(descriptor, RING_PAGE, 0), size)
             access = mmap.ACCESS_WRITE if is_owner else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, size, access=access)
@@ -438,6 +499,8 @@ class Ring:
         self.events_lost = 0
         self.lost: npt.NDArray[np.int64] = np.zeros(n, np.int64)
         self._defs_at = _DEFS_HEAD_BYTES
+        self._has_generations = self.value("version") > 1
+        self.seen = SeenDefinitions()
 
     def __enter__(self) -> Self:
         return self
@@ -529,6 +592,21 @@ class Ring:
         if self.is_owner:
             self.lanes["tail"][:] = self._tail
             self.control["events_tail"][0] = self._events_tail
+            self._release_definitions()
+
+    def check_definitions(self) -> None:
+        """Raise RingError where the definitions beside it are another ring's."""
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = open_regular(defs_path(self.path))
+            try:
+                head = os.pread(descriptor, _DEFS_HEAD_BYTES, 0)
+            finally:
+                os.close(descriptor)
+            self._check_head(head)
+
+    def _check_head(self, head: bytes) -> None:
+        if len(head) == _DEFS_HEAD_BYTES and _identity(head) != self.identity:
+            raise RingError("the definitions beside it are another ring's")
 
     def definitions(self) -> list[Event]:
         """Return the definitions that are new in the file beside the ring.
@@ -546,20 +624,48 @@ class Ring:
             head = os.pread(descriptor, _DEFS_HEAD_BYTES, 0)
             if len(head) < _DEFS_HEAD_BYTES:
                 return []
-            if _identity(head) != self.identity:
-                raise RingError("the definitions beside it are another ring's")
-            data = os.pread(descriptor, _MAX_DEFS_BYTES, self._defs_at)
+            self._check_head(head)
+            data = self._definitions(descriptor)
         finally:
             os.close(descriptor)
         found = list(frames(data))
         if found:
             self._defs_at += found[-1][1]
-        return [event for event, _ in found]
+        if self._releases:
+            self._release_definitions()
+        return [event for event, _ in found if self.seen.is_new(event)]
+
+    def _definitions(self, descriptor: int) -> bytes:
+        """Return what lies behind what was read, from a whole frame on."""
+        if not self._has_generations:
+            return os.pread(descriptor, _MAX_DEFS_BYTES, self._defs_at)
+        self._defs_at = max(self._defs_at, self.value("defs_first"))
+        # Half a frame may lie behind the last whole one.
+        end = _DEFS_HEAD_BYTES + self.value("defs_bytes")
+        n = min(max(end - self._defs_at, 0), _MAX_DEFS_BYTES)
+        data = os.pread(descriptor, n, self._defs_at)
+        # Some of it may have been given back while it was copied.
+        given_back = max(self.value("defs_first") - self._defs_at, 0)
+        self._defs_at += given_back
+        return data[given_back:]
+
+    def _release_definitions(self) -> None:
+        if self._has_generations:
+            self.control["defs_tail"][0] = self._defs_at
 
 
 def defs_path(ring: Path) -> Path:
     """Return the file of definitions that belongs to a ring."""
     return ring.with_name(ring.name + DEFS_SUFFIX)
+
+
+def defs_head(identity: str) -> bytes:
+    """Return what a file of definitions of a ring begins with."""
+    head = np.zeros(1, STRUCTS["defs_header"])
+    head["magic"], head["version"] = DEFS_MAGIC, RING_VERSION
+    head["byte_order"] = RING_BYTE_ORDER
+    head["identity"][0] = np.frombuffer(bytes.fromhex(identity), np.uint8)
+    return head.tobytes()
 
 
 def identity_of(defs: str, folder: int) -> str:

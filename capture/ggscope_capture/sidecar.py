@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ggscope_capture.builds import Build
 from ggscope_capture.columns import blocks, table, text
-from ggscope_capture.record import Build
 from ggscope_capture.ring import UNKNOWN_U32, UNKNOWN_U64
 
 TABLES = (

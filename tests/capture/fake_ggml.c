@@ -11,6 +11,7 @@
 //   -DASKED       only backends are; real threads ask an extra type of buffers before
 //                 each op, as ggml-cpu does, and one asks about all ops beforehand
 //   -DDECODES     graphs are computed within calls of llama_decode and llama_process
+//   -DTHREADED    every thread of a graph is a real one, and barriers make them wait
 //
 // A program of its own with -DPROGRAM:
 //   fake NODES GRAPHS [THREADS [PLAN]]
@@ -18,6 +19,8 @@
 // "close" loads nothing else but unloads and loads this library in between; "kill" ends
 // itself by signal 9; "crash" writes where nothing is; "exec" becomes another program;
 // "pause" waits for a line on stdin after every graph; "slow" sleeps a millisecond.
+// "contexts": two compute at once, one the same graph of NODES all the time, the other
+// GRAPHS of NODES + 1, whose second dimension is 1, 2, 3, ...
 
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -221,6 +224,49 @@ ggml_cpu_extra_compute_forward(struct ggml_compute_params *params, struct ggml_t
     return op->op == N_OPS;
 }
 
+#ifdef THREADED
+#include <pthread.h>
+__attribute__((noinline)) void ggml_barrier(void *pool)
+{
+    pthread_barrier_wait((void *)((struct ggml_cplan *)pool)->work_data);
+}
+
+struct worker {
+    struct ggml_cgraph *graph;
+    struct ggml_cplan *plan;
+    int ith;
+};
+
+static void *work(void *at)
+{
+    struct worker *worker = at;
+    struct ggml_compute_params params = {worker->ith, worker->plan->n_threads};
+    for (int i = 0; i < worker->graph->n_nodes; i++) {
+        ggml_cpu_extra_compute_forward(&params, worker->graph->nodes[i]);
+        ggml_barrier(worker->plan);
+    }
+    return NULL;
+}
+
+__attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
+                                                 struct ggml_cplan *plan)
+{
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, (unsigned)plan->n_threads);
+    plan->work_data = (void *)&barrier;
+    struct worker workers[16];
+    pthread_t threads[16];
+    for (int ith = 0; ith < plan->n_threads; ith++)
+        workers[ith] = (struct worker){graph, plan, ith};
+    for (int ith = 1; ith < plan->n_threads; ith++)
+        pthread_create(&threads[ith], NULL, work, &workers[ith]);
+    work(&workers[0]);
+    for (int ith = 1; ith < plan->n_threads; ith++)
+        pthread_join(threads[ith], NULL);
+    pthread_barrier_destroy(&barrier);
+    return 0;
+}
+#else
 OWN __attribute__((noinline)) void ggml_barrier(void *pool) { __asm__ volatile("" : : "r"(pool)); }
 
 #if defined(SEALED) || defined(CLOSED) || defined(ASKED)
@@ -242,6 +288,7 @@ __attribute__((noinline)) int ggml_graph_compute(struct ggml_cgraph *graph,
     }
     return 0;
 }
+#endif
 
 // What computes in the end is called as libllama calls it: through a slot.
 #if defined(ASKED)
@@ -393,6 +440,7 @@ int fake_compute(struct ggml_cgraph *graph, struct ggml_cplan *plan)
 #else
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -454,6 +502,76 @@ static uint64_t compute(const char *library, int n_graphs, const char *plan)
     return best;
 }
 
+// ---- two contexts at once ----
+
+static struct {
+    void *(*init)(struct ggml_init_params);
+    void (*free)(void *);
+    struct ggml_tensor *(*make)(void *, int, int64_t, int64_t);
+    struct ggml_tensor *(*add)(void *, struct ggml_tensor *, struct ggml_tensor *);
+    struct ggml_tensor *(*name)(struct ggml_tensor *, const char *);
+    int (*run)(struct ggml_cgraph *, struct ggml_cplan *);
+} fake;
+static int is_over;
+
+static void compute_one(void *memory, size_t size, int nodes, int rows, const char *names,
+                        int times)
+{
+    void *context = fake.init((struct ggml_init_params){size, memory, false});
+    struct ggml_cgraph graph = {nodes, malloc((size_t)nodes * sizeof(void *))};
+    struct ggml_tensor *last = fake.make(context, 0, 8, rows);
+    for (int i = 0; i < nodes; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s-%d", names, i);
+        graph.nodes[i] = last = fake.name(fake.add(context, last, last), text);
+    }
+    struct ggml_cplan threads = {0, NULL, n_threads};
+    for (int i = 0; i < times || times < 0; i++) {
+        if (times < 0 && __atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
+            break;
+        fake.run(&graph, &threads);
+        if (times < 0)
+            usleep(500);
+    }
+    free(graph.nodes);
+    fake.free(context);
+}
+
+static void *compute_same(void *memory)
+{
+    compute_one(memory, (size_t)(n_nodes + 1) * 512, n_nodes, 8, "same", -1);
+    return NULL;
+}
+
+static void compute_contexts(const char *library, int n_graphs)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        exit(3);
+    fake.init = (void *)dlsym(handle, "ggml_init");
+    fake.free = (void *)dlsym(handle, "ggml_free");
+    fake.make = (void *)dlsym(handle, "ggml_new_tensor_2d");
+    fake.add = (void *)dlsym(handle, "ggml_add");
+    fake.name = (void *)dlsym(handle, "ggml_set_name");
+    fake.run = (void *)dlsym(handle, "fake_compute");
+    size_t size = (size_t)(n_nodes + 2) * 512;
+    void *all = malloc(size);
+    compute_one(all, size, n_nodes, 8, "same", 1); // what is found once is found
+    pthread_t other;
+    pthread_create(&other, NULL, compute_same, all);
+    void *own[8] = {0}; // freed soon after: nobody may look at it any more
+    for (int i = 0; i < n_graphs; i++) {
+        free(own[i % 8]);
+        own[i % 8] = malloc(size);
+        compute_one(own[i % 8], size, n_nodes + 1, 1 + i, "new", 1);
+    }
+    for (int i = 0; i < 8; i++)
+        free(own[i]);
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+    pthread_join(other, NULL);
+    free(all);
+}
+
 int main(int argc, char **argv)
 {
     const char *library = getenv("FAKE_GGML");
@@ -463,6 +581,10 @@ int main(int argc, char **argv)
     n_threads = argc > 3 ? atoi(argv[3]) : 1;
     const char *plan = argc > 4 ? argv[4] : "";
     int n_graphs = atoi(argv[2]);
+    if (strcmp(plan, "contexts") == 0) {
+        compute_contexts(library, n_graphs);
+        return 0;
+    }
     uint64_t best = compute(library, n_graphs, plan);
     if (strcmp(plan, "fork") == 0) {
         pid_t child = fork();

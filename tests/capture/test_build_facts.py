@@ -11,8 +11,8 @@ import recordings
 from ggscope.model.trace import Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
+from ggscope_capture.builds import Build
 from ggscope_capture.columns import text
-from ggscope_capture.record import Build
 from ggscope_capture.ring import STRUCTS, TENSOR_SOURCES, UNKNOWN_U32, UNKNOWN_U64
 from ggscope_capture.sidecar import build_facts
 

@@ -27,7 +27,7 @@ def ops_of(recorder: Recorder) -> dict[int, int]:
     """Return how many records of each op would be written."""
     recorder.finish(keeps_ring=True)
     told = recording.load(recorder.folder, recorder.lasting).told
-    codes, counts = np.unique(told.records["op"], return_counts=True)
+    codes, counts = np.unique(told.records.all()["op"], return_counts=True)
     return dict(zip(codes.tolist(), counts.tolist(), strict=True))
 
 

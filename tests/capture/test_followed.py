@@ -14,7 +14,7 @@ from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.registry import open_trace
 from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
-from tracing import command, doors, told_by
+from tracing import command, doors, plain_sidecar, told_by
 
 FAKE = Path(__file__).parent / "fake_ggml.c"
 TRACER = build.FOLDER / build.NAME
@@ -90,13 +90,13 @@ def test_what_is_followed_is_what_the_file_of_the_run_tells(
     assert int(live.tensors.n_experts.max()) > 1
     told_buffers = [
         (b["name"], b["size"], b["usage"] or 0, b["allocated"], b["freed"])
-        for b in record.to_sidecar(told, control)["buffers"]
+        for b in plain_sidecar(told, control)["buffers"]
         if b["size"]
     ]
     assert buffers_of(live) == told_buffers
     assert inputs_of(live) == [
         f"ubatch {u['ubatch']} · token {u['tokens'][0]} at {u['positions'][0]}"
-        for u in record.to_sidecar(told, control)["ubatches"]
+        for u in plain_sidecar(told, control)["ubatches"]
         if len(u["tokens"]) == 1
     ]
     assert inputs_of(live)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ggscope.cli import main
-from ggscope_capture import record, recording, ring, targets
-from tracing import Traced, command, doors, info, run
+from ggscope_capture import ggmlviz, record, ring, targets
+from ggscope_capture.told import Told, joined
+from tracing import Traced, command, doors, info, plain_sidecar, run
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the tracer was written for Linux only so far"
@@ -46,8 +47,8 @@ def test_records_are_read_with_all_that_was_measured(
     ops = rows[rows["op"] < 0xF0]
     assert len(ops) == n
     assert np.array_equal(np.sort(ops["time"]), ops["time"])
-    assert np.array_equal(ops["sources"]["more"][:, 0], told.records["wait_ns"])
-    assert np.array_equal(ops["sources"]["more"][:, 3], told.records["extra"])
+    assert np.array_equal(ops["sources"]["more"][:, 0], told.records.all()["wait_ns"])
+    assert np.array_equal(ops["sources"]["more"][:, 3], told.records.all()["extra"])
     assert len(rows) - n == len(moe.of(ring.Frame.EXPERTS)) * 2
 
 
@@ -56,7 +57,7 @@ def test_records_are_the_same_in_pieces_of_any_size(moe: Traced, size: int) -> N
     """The choices of experts lie between the ops, wherever a piece ends."""
     told = moe.told()
 
-    pieces = recording.record_pieces(told, has_names=True, size=size)
+    pieces = record.record_pieces(told, has_names=True, size=size)
 
     assert b"".join(pieces) == record.to_records(told)
 
@@ -83,7 +84,7 @@ def test_records_name_the_weights_by_their_place_in_the_file(
 def test_event_stream_keeps_order_times_and_names(moe: Traced, tmp_path: Path) -> None:
     path = tmp_path / "run.ggmlviz"
     told = moe.told()
-    path.write_bytes(record.to_ggmlviz(told))
+    path.write_bytes(ggmlviz.to_ggmlviz(told))
 
     read = info(path)
 
@@ -110,7 +111,7 @@ def test_graph_has_the_nodes_and_edges_of_the_build(
 
 
 def test_sidecar_tells_what_records_cannot(moe: Traced) -> None:
-    facts = json.loads(json.dumps(record.to_sidecar(moe.told(), moe.control)))
+    facts = json.loads(json.dumps(plain_sidecar(moe.told(), moe.control)))
 
     steps = moe.facts["steps"][0]
     assert facts["records"] == len(moe.told().records)
@@ -132,11 +133,11 @@ def test_damaged_frames_are_refused_with_a_reason(moe: Traced) -> None:
     cut = ring.Event(build.type, build.time, build.body[: len(build.body) // 2])
 
     with pytest.raises(ring.RingError, match="cut"):
-        record.Told.of([cut], [], record.joined([]), moe.lanes)
+        Told.of([cut], [], joined([]), moe.lanes)
 
 
 def test_records_of_graphs_that_nobody_named_are_kept(moe: Traced) -> None:
-    told = record.Told.of([], [], record.joined(moe.records), moe.lanes)
+    told = Told.of([], [], joined(moe.records), moe.lanes)
 
     rows = np.frombuffer(record.to_records(told), record.TRACE)
 

@@ -27,6 +27,7 @@ _PREFIX = {
     "HOST_": ring.Host,
     "PHASE_": ring.Phase,
     "KNOWS_": ring.Knowledge,
+    "COLUMN_": ring.TensorColumn,
 }
 
 

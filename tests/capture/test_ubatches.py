@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ggscope_capture import record, ring
+from ggscope_capture import ring
+from ggscope_capture.told import Ubatch
 
 NATIVE = Path(ring.__file__).parent / "native"
 PROMPT, GENERATE, MIXED = ring.Phase.PROMPT, ring.Phase.GENERATE, ring.Phase.MIXED
@@ -74,7 +75,7 @@ class Program:
         positions: bool = True,
         status: int = 0,
         extended: bool = False,
-    ) -> list[record.Ubatch]:
+    ) -> list[Ubatch]:
         """Compute rows by `llama_decode`; without `ubatches` all of them at once."""
         if extended:
             self.fill(7, rows)
@@ -121,7 +122,7 @@ class Program:
     def compute(
         self, rows: Sequence[Row], *, context: int = 1, has_outputs: bool = True,
         parts: int = 1,
-    ) -> list[record.Ubatch]:  # fmt: skip
+    ) -> list[Ubatch]:  # fmt: skip
         """Compute a ubatch; in three graphs of one node each where `parts` is 3."""
         n = len(rows)
         tokens = self.numbers([row[0] for row in rows])
@@ -141,7 +142,7 @@ class Program:
         self.library.probe_schedule(context, False)
         return self.told()
 
-    def told(self) -> list[record.Ubatch]:
+    def told(self) -> list[Ubatch]:
         """Return the ubatches that were told since, each once."""
         size = ctypes.c_uint64.in_dll(self.library, "n_told")
         data = (ctypes.c_uint8 * (1 << 20)).in_dll(self.library, "told")
@@ -149,7 +150,7 @@ class Program:
         size.value = 0
         found = {}
         for event in events:
-            ubatch = record.Ubatch.of(event)
+            ubatch = Ubatch.of(event)
             found[int(ubatch.head["ubatch"])] = ubatch
         return list(found.values())
 
@@ -180,7 +181,7 @@ def rows(
     ]
 
 
-def phases(ubatches: Sequence[record.Ubatch]) -> list[list[int]]:
+def phases(ubatches: Sequence[Ubatch]) -> list[list[int]]:
     return [ubatch.phases for ubatch in ubatches]
 
 
@@ -388,7 +389,7 @@ def test_rows_that_are_cut_are_refused(program: Program) -> None:
     for length in range(len(event.body) + 1):
         try:
             cut = ring.Event(event.type, event.time, event.body[:length])
-            known.append((length, record.Ubatch.of(cut).rows is not None))
+            known.append((length, Ubatch.of(cut).rows is not None))
         except ring.RingError:
             pass
 

@@ -77,6 +77,7 @@ static void define(void)
     finish();
     if (write(defs, frame, size) != (ssize_t)size)
         _exit(97);
+    control->defs_bytes += size;
 }
 
 static void tell(void)

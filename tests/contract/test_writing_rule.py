@@ -40,6 +40,7 @@ PASSED = {
     ("gui/hand_over.py", "unlink"): "the socket of this process, or of one that died",
     ("gui/hand_over.py", "mkdir"): "the folder of both, which has no files",
     ("live/keeping.py", "fdopen"): "what comes out of a ring, as it comes",
+    ("live/keeping.py", "mmap"): "what was kept so far, only to read",
     ("live/recording_folder.py", "fdopen"): "the same",
     ("live/recording_folder.py", "mkdtemp"): "the folder of all that",
     ("live/recording_folder.py", "replace"): "a file in it",

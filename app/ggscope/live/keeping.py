@@ -9,7 +9,9 @@ has written it; whoever watched holds on to it from then on.
 
 import contextlib
 import json
+import mmap
 import os
+import struct
 import sys
 import tempfile
 import time
@@ -31,7 +33,21 @@ from ggscope.live.recording_folder import (
     write_note,
 )
 from ggscope.live.regular_file import open_for_reading, open_regular
-from ggscope.live.ring import RECORD, Ring, defs_of, frames
+from ggscope.live.ring import (
+    BUILD,
+    BUILD_HEAD_BYTES,
+    BUILD_LIKE,
+    DEFS_HEAD_BYTES,
+    DEFS_MAGIC,
+    RECORD,
+    Frame,
+    Ring,
+    SeenDefinitions,
+    Taken,
+    defs_of,
+    frames,
+    packed,
+)
 from ggscope.live.source import Kept
 from ggscope.model.tables import Array
 from ggscope.model.units import format_bytes, format_count
@@ -48,8 +64,9 @@ _LOOK_BYTES = 1 << 26
 _COPY_BYTES = 1 << 20
 _POLL_S = 0.03
 _HELD = ("records", "events", "definitions")
-_PAGES = ("control", "lanes", "definitions")
-"""What a recording has of the ring itself."""
+_PAGES = ("control", "lanes")
+"""What a recording has of the ring itself, when it is over."""
+_DEFS_HEAD = struct.Struct("<8sII16s")
 _MAX_FACTS_BYTES = 1 << 20
 
 
@@ -112,6 +129,7 @@ class Keeper:
         self._noted, self._noted_size = "", 0
         self._until_look = 0
         self._left: _Left | None = None
+        self._seen = SeenDefinitions()
         self._unkept = 0
         self._ring, self._identity = ring, identity.hex()
         left = _left_of(ring, self._identity, self._files)
@@ -127,9 +145,10 @@ class Keeper:
         try:
             if left is None:
                 place.write("ring", os.fsencode(ring.resolve()))
-                for name in ("facts", "records", "events"):
+                for name in ("facts", *_HELD):
                     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                     self._files.append(os.fdopen(descriptor, "r+b", buffering=0))
+                _write(self._files[3], _defs_head(identity))
                 _lock(self._files[0])
                 self.tell(0, 0)
             else:
@@ -148,10 +167,11 @@ class Keeper:
         for name in _PAGES:  # as if it had come to its end
             place.drop(name)
         flags = os.O_RDWR | os.O_APPEND
-        for name in ("records", "events"):
-            descriptor = place.open(name, flags)
+        for name in _HELD:
+            more = os.O_CREAT if name == "definitions" else 0
+            descriptor = place.open(name, flags | more)
             self._files.append(os.fdopen(descriptor, "a+b", buffering=0))
-        facts, records, events = self._files
+        facts, records, events, definitions = self._files
         size = records.seek(0, os.SEEK_END)
         size -= size % RECORD.itemsize
         records.truncate(size)
@@ -160,6 +180,7 @@ class Keeper:
         data = place.read("events")
         end = max((at for _, at in frames(data)), default=0)
         events.truncate(end)
+        self._go_on_with_definitions(definitions)
         for file in (records, events):
             file.seek(0, os.SEEK_END)
         self._left = _Left(waiting, data[max(end - most, 0) : end])
@@ -173,11 +194,26 @@ class Keeper:
             self._noted = f", {json.dumps(others)[1:-1]}" if others else ""
             self._noted_size = len(content)
 
-    def keep(self, records: Array, events: bytes) -> None:
+    def _go_on_with_definitions(self, file: BinaryIO) -> None:
+        if file.seek(0, os.SEEK_END) < DEFS_HEAD_BYTES:
+            # An older tool wrote them at its end.
+            file.truncate(0)
+            _write(file, _defs_head(bytes.fromhex(self._identity)))
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            last = DEFS_HEAD_BYTES
+            for frame, end in frames(content, DEFS_HEAD_BYTES):
+                last = end
+                if frame is not None:
+                    self._seen.is_new(frame)
+        file.truncate(last)
+
+    def keep(self, taken: Taken) -> None:
         """Keep what is new; it may be written over in the ring after that.
 
         What comes when keeping has ended counts as lost.
         """
+        records, events = taken.records, taken.events
         if self._left is not None:
             records, events = self._left.without(records, events)
             self._left = None
@@ -185,7 +221,12 @@ class Keeper:
         if self.why:
             return
         begin = self._files[1].tell()
-        self._until_look -= records.nbytes + len(events)
+        definitions = b"".join(
+            packed(frame)
+            for frame, _ in frames(taken.definitions)
+            if frame is not None and self._seen.is_new(frame)
+        )
+        self._until_look -= records.nbytes + len(events) + len(definitions)
         try:
             if self._until_look <= 0:
                 self._until_look = _LOOK_BYTES
@@ -193,7 +234,9 @@ class Keeper:
                 if found.f_bavail * found.f_frsize < _LEFT_BYTES:
                     self._give_up(f"less than {format_bytes(_LEFT_BYTES)} is free")
                     return
-            # Events first: whoever reads records knows then what they belong to.
+            # Whoever reads records knows then what they belong to.
+            if definitions:
+                _write(self._files[3], definitions)
             if events:
                 _write(self._files[2], events)
             if len(records):
@@ -205,7 +248,7 @@ class Keeper:
     def tell(self, lost: int, lost_events: int) -> None:
         """Note what this reader knows to be lost so far."""
         lost += self._unkept
-        if self._told == (lost, lost_events) or len(self._files) < 3:
+        if self._told == (lost, lost_events) or len(self._files) < 4:
             return
         self._told = (lost, lost_events)
         # Of one length: who reads it meanwhile finds one or the other.
@@ -276,11 +319,12 @@ class Witness:
         self._own: Path | None = None
         self._facts = b""
         try:
-            for descriptor in (
-                place.open("records"),
-                place.open("events"),
-                open_regular(defs_of(ring)),
-            ):
+            for name in _HELD:
+                # An older tool writes definitions at its end, and its ring keeps all.
+                is_in_ring = name == "definitions" and not place.has(name)
+                descriptor = (
+                    open_regular(defs_of(ring)) if is_in_ring else place.open(name)
+                )
                 self._files.append(os.fdopen(descriptor, "rb"))
             self.look()
         except OSError:
@@ -326,6 +370,62 @@ class Witness:
         """Let go of it."""
         self._remove()
         self._place.close()
+
+
+class KeptBuilds:
+    """Builds that another process took out of a ring, in its recording.
+
+    Attributes
+    ----------
+    folder : the recording.
+    """
+
+    def __init__(self, place: RecordingFolder) -> None:
+        self.folder, self._place = place.path, place
+        self._places: dict[int, tuple[int, int]] = {}
+        self._end = DEFS_HEAD_BYTES
+
+    def find(self, number: int) -> list[Frame]:
+        """Return what tells a build: its frame, and that of the one that it is like."""
+        place = self._place
+        try:
+            with os.fdopen(place.open("definitions"), "rb") as file:
+                if number not in self._places:
+                    self._scan(file)
+                frame, whole = self._frame(file, number), None
+                if frame is not None and frame.type == BUILD_LIKE:
+                    (like,) = struct.unpack_from("<I", frame.body, BUILD_HEAD_BYTES)
+                    whole = self._frame(file, like)
+        except (OSError, struct.error):
+            return []
+        return [each for each in (whole, frame) if each is not None]
+
+    def _scan(self, file: BinaryIO) -> None:
+        """Note where each build is that was added since the last look."""
+        while True:
+            file.seek(self._end)
+            head = file.read(20)
+            if len(head) < 20:
+                return
+            size, kind = struct.unpack_from("<IH", head)
+            if size < 8 or size % 8:
+                return
+            if kind in (BUILD, BUILD_LIKE):
+                number = int.from_bytes(head[16:20], "little")
+                known = self._places.get(number)
+                if known is None or kind == BUILD:
+                    self._places[number] = (self._end, size)
+            self._end += size
+
+    def _frame(self, file: BinaryIO, number: int) -> Frame | None:
+        begin, size = self._places.get(number, (0, 0))
+        file.seek(begin)
+        found = next(frames(file.read(size)), None) if size else None
+        return None if found is None else found[0]
+
+
+def _defs_head(identity: bytes) -> bytes:
+    return _DEFS_HEAD.pack(DEFS_MAGIC, 2, 0x0102_0304, identity)
 
 
 def _made_folder(identity: str) -> RecordingFolder:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ggscope.errors import LiveError
+from ggscope.live.builds import Build, Builds
 from ggscope.live.choices import Choices
-from ggscope.live.keeping import Keeper, Witness, kept_elsewhere
+from ggscope.live.keeping import Keeper, KeptBuilds, Witness, kept_elsewhere
 from ggscope.live.recording_folder import RecordingFolder, folder_of
 from ggscope.live.regular_file import owner_name
 from ggscope.live.residency import ProgramResidency
@@ -20,7 +21,6 @@ from ggscope.live.ring import (
     ENDED,
     MAGIC,
     REPLACED,
-    TENSOR,
     UNKNOWN,
     Frame,
     Fresh,
@@ -60,7 +60,6 @@ _UBATCH, _ROWS = struct.Struct("<IIIIQ"), struct.Struct("<IIIIQ")
 """Of an event before the tokens, and behind them before what is told of each."""
 _PHASE_BITS, _OUTPUT_BIT, _KNOWS_OUTPUTS = 3, 4, 2
 _MOST_COUNTED = 1 << 10
-_BUILD_BYTES = 32
 _TOLD = (4, 5, 9, 12, 13, 33)
 """What counts even where no spans are kept: models, weights, mappings, backends and
 their graphs, the self-test."""
@@ -188,6 +187,7 @@ class ProgramSource:
         if not ring.is_owner:
             folder = folder_of(self.path, ring.identity.hex())
             self._watch(folder, ring)
+            self._trace.watch(folder)
             if folder is None:
                 return Kept(why="another process takes the records, and keeps none")
             return Kept(folder.path)
@@ -226,6 +226,8 @@ class ProgramSource:
             raise LiveError(f"{self.path}: {error.strerror or error}.") from None
         if self._ring.is_owner:
             self._begin_keeping(self._ring)
+        else:
+            self._trace.watch(folder_of(self.path, self._ring.identity.hex()))
         keeper = self._keeper
         self._trace.begin(self._ring, goes_on=keeper is not None and keeper.goes_on)
         return True
@@ -252,10 +254,10 @@ class ProgramSource:
             keeper.remove()
             self._keeper = keeper = None
             self._why_not = "another process took the first records, and keeps none"
-        records, events, n_over = ring.untaken()
+        taken, n_over = ring.untaken()
         self._missed -= n_over
         if keeper is not None:
-            keeper.keep(records, events)
+            keeper.keep(taken)
         ring.release()
 
     def _wait(self, words: str) -> None:
@@ -307,6 +309,7 @@ class _ProgramTrace:
     newest : CLOCK_MONOTONIC ns at which the newest record ended.
     n_tokens : in all ubatches that were told; -1 before the first one.
     residency : what of its models is in the page cache.
+    kept_builds : where those are that the ring has no more; None = nowhere.
     """
 
     def __init__(self, path: Path, *, keeps_spans: bool) -> None:
@@ -324,7 +327,9 @@ class _ProgramTrace:
         self._choices = Choices(self._builder)
         # The last one stands for what is no op: -1.
         self._is_choosing = np.zeros(_MOST_OPS + 1, np.bool_)
+        self._decoded = Builds()
         self._builds: dict[int, tuple[int, int]] = {}
+        self.kept_builds: KeptBuilds | None = None
         self._counted: dict[int, int] = {}  # tokens of the newest ubatches
         self._told = RunEvents(self._builder)
         # When the last record of each lane of the ring ended, and losses behind it.
@@ -403,6 +408,13 @@ class _ProgramTrace:
             )
             self.n_lost = ring.lost
         return bool(len(fresh.records) or fresh.frames or fresh.gaps or has_choices)
+
+    def watch(self, folder: RecordingFolder | None) -> None:
+        """Look for builds that the ring has no more in what another process keeps."""
+        before = self.kept_builds
+        if folder is None or (before is not None and before.folder == folder.path):
+            return
+        self.kept_builds = KeptBuilds(folder)
 
     def look(self, ring: Ring) -> bool:
         """Take what of the models is in memory; tell whether that is news."""
@@ -557,7 +569,9 @@ class _ProgramTrace:
                 address, size, _ = struct.unpack_from("<QQQ", frame.body)
                 self.residency.add_place(address, size)
             case 7:
-                self._build(frame.body)
+                self._build(self._decoded.whole(frame.body))
+            case 14:
+                self._build(self._decoded.like(frame.body))
             case 9:
                 self._self_test(frame.body)
             case 13:
@@ -626,6 +640,9 @@ class _ProgramTrace:
         if not self._keeps_spans:
             self._told.count_graph(backend)
             return
+        if build not in self._builds and build != UNKNOWN and self.kept_builds:
+            for found in self.kept_builds.find(build):
+                self._frame(found)
         self._told.begin_graph(
             number,
             self._builds.get(build, (0, 0)),
@@ -651,19 +668,12 @@ class _ProgramTrace:
         name = text_at(body, 32)[0]
         self._nodes.add_buffer(number, name, usage, base or pointer, size)
 
-    def _build(self, body: bytes) -> None:
-        build, n_nodes, n_tensors = struct.unpack_from("<III", body)
-        at, places, names = _BUILD_BYTES, list[int](), list[str]()
-        while len(places) < n_tensors:
-            if at + TENSOR.itemsize > len(body):
-                raise LiveError(f"build {build} ends within its tensors")
-            places.append(at)
-            name, at = text_at(body, at + TENSOR.itemsize)
-            at = (at + 7) // 8 * 8
-            names.append(name)
-        rows = [body[place : place + TENSOR.itemsize] for place in places]
-        tensors = np.frombuffer(b"".join(rows), TENSOR)
-        self._builds[build] = self._nodes.add_build(n_nodes, tensors, names)
+    def _build(self, build: Build) -> None:
+        # One may be told anew, for those who come late.
+        if build.number not in self._builds:
+            self._builds[build.number] = self._nodes.add_build(
+                build.n_nodes, build.tensors, build.names
+            )
 
 
 def _rows_of_ubatch(body: bytes, at: int, context: int) -> dict[str, Any]:

@@ -4,7 +4,6 @@ The layout is told in ``resources/docs/ring-format.md``. Every number in the fil
 another program's, which may be broken, older or killed: what leads outside is unknown.
 """
 
-import contextlib
 import mmap
 import os
 import re
@@ -22,7 +21,6 @@ from ggscope.live.regular_file import (
     check_written,
     open_for_reading,
     open_regular,
-    read_regular,
 )
 from ggscope.live.source import now_ns
 from ggscope.model.tables import I64, Array
@@ -30,10 +28,13 @@ from ggscope.model.tables import I64, Array
 MAGIC, DEFS_MAGIC = b"GGSRING1", b"GGSDEFS1"
 PAGE = 4096
 UNKNOWN = 0xFFFF_FFFF
+BUILD, BUILD_LIKE = 7, 14
 OVERWRITES = 1
 RUNS, ENDED, REPLACED = 1, 2, 3
 
-_VERSION, _BYTE_ORDER = 1, 0x0102_0304
+_VERSIONS, _BYTE_ORDER = (1, 2), 0x0102_0304
+"""In the first one definitions are never given back."""
+DEFS_HEAD_BYTES = BUILD_HEAD_BYTES = 32
 _LANE_BYTES, _MOST_LANES = 256, 1 << 16
 _MAX_RING_BYTES = 8 << 30
 """The tracer makes no longer ones."""
@@ -60,11 +61,13 @@ _HEAD = np.dtype(
                   "events_offset", "events_capacity", "pid", "flags", "t0_mono",
                   "t0_real", "start_time", "identity", "program", "reader_pid",
                   "reader_heartbeat", "state", "mode", "no_lane", "events_head",
-                  "events_dropped", "events_oldest", "events_tail"],
+                  "events_dropped", "events_oldest", "events_tail", "defs_tail",
+                  "defs_bytes", "defs_first"],
         "formats": ["<u4"] * 6 + ["<u8"] * 5 + ["<u4"] * 2 + ["<u8"] * 3
-        + ["V16", "S256", "<u4", "<u8", "<u4", "<u4"] + ["<u8"] * 5,
+        + ["V16", "S256", "<u4", "<u8", "<u4", "<u4"] + ["<u8"] * 8,
         "offsets": [8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 84, 88, 96, 104,
-                    128, 256, 1032, 1040, 2072, 2076, 2080, 2560, 2568, 2584, 2624],
+                    128, 256, 1032, 1040, 2072, 2076, 2080, 2560, 2568, 2584, 2624,
+                    1152, 2096, 2112],
         "itemsize": PAGE,
     }
 )  # fmt: skip
@@ -90,12 +93,14 @@ class Frame:
     body: bytes
 
 
-def frames(data: bytes) -> Iterator[tuple[Frame | None, int]]:
-    """Yield the whole frames at the beginning of `data`, and where each ends.
+def frames(
+    data: bytes | mmap.mmap, begin: int = 0
+) -> Iterator[tuple[Frame | None, int]]:
+    """Yield the whole frames of `data` from `begin` on, and where each ends.
 
     None stands for one that only fills room. What has no possible size ends the walk.
     """
-    at = 0
+    at = begin
     while at + 8 <= len(data):
         size, kind = struct.unpack_from("<IH", data, at)
         if size < 8 or size % 8 or at + size > len(data):
@@ -108,7 +113,8 @@ def frames(data: bytes) -> Iterator[tuple[Frame | None, int]]:
         yield frame, at
 
 
-def _packed(frame: Frame) -> bytes:
+def packed(frame: Frame) -> bytes:
+    """Return a frame as it was in the ring."""
     size = _FRAME.size + len(frame.body)
     return _FRAME.pack(size, frame.type, 0, frame.time) + frame.body
 
@@ -121,6 +127,50 @@ def text_at(body: bytes, at: int) -> tuple[str, int]:
     if end > len(body):
         raise LiveError("a text goes beyond its frame")
     return body[at + 2 : end].decode("utf-8", "replace"), end
+
+
+class SeenDefinitions:
+    """Tells definitions apart from those that were told before.
+
+    Each generation of a ring's definitions begins with all that lasts, and tells the
+    builds anew that its graphs use.
+    """
+
+    def __init__(self) -> None:
+        self._frames: set[Frame] = set()
+        self._whole: set[int] = set()
+        self._like: set[int] = set()
+
+    def is_new(self, frame: Frame) -> bool:
+        """Tell whether a definition says anything new; it is known from then on.
+
+        A build that was described by what differs is new where it is told whole:
+        others may be like it.
+        """
+        is_build = frame.type in (BUILD, BUILD_LIKE)
+        if not is_build or len(frame.body) < BUILD_HEAD_BYTES:
+            is_new = frame not in self._frames
+            self._frames.add(frame)
+            return is_new
+        number = int.from_bytes(frame.body[:4], "little")
+        if number in self._whole:
+            return False
+        known = self._whole if frame.type == BUILD else self._like
+        is_new = number not in known
+        known.add(number)
+        return is_new
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """What a reader took out of a ring, as it was there, in whole frames.
+
+    The writer learns that its room is free when it is in safety.
+    """
+
+    records: Array
+    events: bytes
+    definitions: bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,10 +270,10 @@ class Ring:
         self._head["reader_pid"] = os.getpid()
         return True
 
-    def untaken(self) -> tuple[Array, bytes, int]:
-        """Return the records and events that this reader has, and the writer keeps.
+    def untaken(self) -> tuple[Taken, int]:
+        """Return what this reader has, and the writer keeps.
 
-        They lie in the ring until `release`. The last number tells how many of them
+        It lies in the ring until `release`. The number tells how many of the records
         the writer has written over.
         """
         parts, capacity = [np.zeros(0, RECORD)], self._records.shape[1]
@@ -243,13 +293,15 @@ class Ring:
         upto, self._events_tail = self._events_tail, self.value("events_tail")
         _, raw = self._events(upto)
         both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
-        return both.view(RECORD), raw, n_over
+        definitions, _ = self._read_definitions(0, self._defs_at)
+        return Taken(both.view(RECORD), raw, definitions), n_over
 
     def release(self) -> None:
         """Tell the writer that all that this reader has is taken: its room is free."""
         if self._makes_room:
             self._lanes["tail"] = self._tail
             self._head["events_tail"] = self._events_tail
+            self._head["defs_tail"] = self._defs_at
 
     @property
     def n_taken(self) -> int:
@@ -290,11 +342,13 @@ class Ring:
             number["records_offset"] + n * capacity * RECORD.itemsize,
             number["events_offset"] + number["events_capacity"],
         )
-        if number["version"] != _VERSION:
+        if number["version"] not in _VERSIONS:
+            known = " and ".join(map(str, _VERSIONS))
             raise LiveError(
                 f"{self.path}: a ring of version {number['version']}; this program "
-                f"reads version {_VERSION}. Use the capture tool that came with it."
+                f"reads versions {known}. Use the capture tool that came with it."
             )
+        self._has_generations = number["version"] > 1
         if (
             number["byte_order"] != _BYTE_ORDER
             or number["header_size"] != PAGE
@@ -318,7 +372,8 @@ class Ring:
         self._tail = self._lanes["tail"].astype(np.int64)
         self._dropped = np.zeros(n, np.int64)
         self._events_tail = self.value("events_tail")
-        self._defs_at = 0
+        self._defs_at = DEFS_HEAD_BYTES
+        self._seen = SeenDefinitions()
         self._lost = 0
 
     def close(self) -> None:
@@ -374,17 +429,17 @@ class Ring:
             return False
         return is_running(self.value("pid"), self.value("start_time"))
 
-    def take(self, keep: Callable[[Array, bytes], None] | None = None) -> Fresh:
+    def take(self, keep: Callable[[Taken], None] | None = None) -> Fresh:
         """Return what is new. Never waits.
 
-        `keep` takes the records and whole frames of events before the writer learns
-        that their room is free.
+        `keep` takes it before the writer learns that its room is free.
         """
-        # Heads first: what the records below them refer to is in the events then.
+        # Heads first: what the records below them refer to is in the events then, and
+        # what these refer to is among the definitions.
         head = self._lanes["head"].astype(np.int64)
         dropped = self._lanes["dropped"].astype(np.int64)
-        definitions = self._definitions()
         events, raw = self._events(self.value("events_head"))
+        definitions, raw_definitions = self._definitions()
         capacity = self._records.shape[1]
         behind = head - self._tail
         behind[behind < 0] = 0  # it cannot be: a writer that began anew is another ring
@@ -424,10 +479,11 @@ class Ring:
             both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
             records = both.view(RECORD)
         if keep is not None:
-            keep(records, raw)
+            keep(Taken(records, raw, raw_definitions))
         if self._makes_room:
             self._lanes["tail"][lanes] = self._tail[lanes]
             self._head["events_tail"] = self._events_tail
+            self._head["defs_tail"] = self._defs_at
         if self.is_owner:
             self._head["reader_heartbeat"] = now_ns()
         fill = min(float(behind.max(initial=0)) / capacity, 1.0)
@@ -438,13 +494,8 @@ class Ring:
         """Return what a recording has of the ring itself, by the name of its file."""
         at = self.value("lanes_offset")
         lanes = self._map[at : at + len(self._lanes) * _LANE_BYTES]
-        found = {"lanes": lanes}
-        with contextlib.suppress(OSError):
-            data = read_regular(defs_of(self.path), _MOST_BYTES)
-            if data[16:32] == self.identity:
-                found["definitions"] = data
-        found["control"] = self._map[:PAGE]  # last: where it is, the others are
-        return found
+        # In this order: where the first page is, the others are.
+        return {"lanes": lanes, "control": self._map[:PAGE]}
 
     def _copied(self, lane: int, first: int, stop: int) -> Array:
         capacity = self._records.shape[1]
@@ -475,23 +526,45 @@ class Ring:
         whole = [frame for frame, _ in found if frame is not None]
         raw = data[torn : torn + found[-1][1]] if found else b""
         if len(whole) < len(found):  # what fills room may be damage for others
-            raw = b"".join(map(_packed, whole))
+            raw = b"".join(map(packed, whole))
         return whole, raw
 
-    def _definitions(self) -> list[Frame]:
+    def _definitions(self) -> tuple[list[Frame], bytes]:
+        """Return the definitions that are new, and the bytes of all that were read."""
+        data, self._defs_at = self._read_definitions(self._defs_at, None)
+        found = [frame for frame, _ in frames(data) if frame is not None]
+        return [frame for frame in found if self._seen.is_new(frame)], data
+
+    def _read_definitions(self, begin: int, end: int | None) -> tuple[bytes, int]:
+        """Return whole frames of the file beside the ring, and where they end.
+
+        Parameters
+        ----------
+        begin, end : places in the file; None = all that is there. What was given back
+            is passed over.
+        """
         try:
             with open_for_reading(defs_of(self.path)) as file:
-                head = file.read(32)
+                head = file.read(DEFS_HEAD_BYTES)
                 if head[:8] != DEFS_MAGIC or head[16:32] != self.identity:
-                    return []  # not written yet, or another ring's
-                file.seek(self._defs_at or 32)
-                data = file.read(_MOST_BYTES)
-        except OSError:
-            return []
+                    return b"", begin  # not written yet, or another ring's
+                begin = max(begin, DEFS_HEAD_BYTES)
+                if self._has_generations:
+                    begin = max(begin, self.value("defs_first"))
+                    written = DEFS_HEAD_BYTES + self.value("defs_bytes")
+                    end = written if end is None else min(end, written)
+                n_bytes = _MOST_BYTES if end is None else max(end - begin, 0)
+                file.seek(begin)
+                data = file.read(min(n_bytes, _MOST_BYTES))
+        except (OSError, OverflowError):
+            return b"", begin
+        if self._has_generations:
+            # Some of it may have been given back while it was copied.
+            given_back = max(self.value("defs_first") - begin, 0)
+            data, begin = data[given_back:], begin + given_back
         found = list(frames(data))
-        if found:
-            self._defs_at = (self._defs_at or 32) + found[-1][1]
-        return [frame for frame, _ in found if frame is not None]
+        n_whole = found[-1][1] if found else 0
+        return data[:n_whole], begin + n_whole
 
 
 def defs_of(ring: Path) -> Path:

@@ -158,7 +158,8 @@ void begins_wrap(void)
                 if (wrap_type(*types, device, home_of(found)))
                     note("Ops are seen by their beginnings only: this build of ggml "
                          "calls its own functions directly. Threads are numbered in "
-                         "the order in which they begin.");
+                         "the order in which they begin.",
+                         WITH_PROCESS);
                 return; // others are asked only where the first one declines
             }
     }

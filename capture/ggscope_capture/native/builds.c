@@ -1,392 +1,32 @@
-// What records name by number: models and their tensors, buffers, ops, and the nodes of
-// each distinct graph. All of it is told once, when it is first seen.
+// The nodes of each distinct graph: found again by its signature, told when it is first
+// seen and once in every generation of definitions in which a graph uses it.
 
 #define _GNU_SOURCE
 #include "tracer.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define MOST_BACKENDS 256
-#define MOST_BUILDS 1024
-#define MOST_MODELS 256
-#define MOST_NODES (1 << 20)
-
-// ---- models: tensors of the files by name ---------------------------------------------
-
-struct model {
-    char *path;
-    uint64_t size;
-    // Where it lies in memory, as of the last look; one place.
-    uint64_t from, to, offset;
-};
-
-struct weight {
-    char *name;
-    int64_t ne[4];
-    uint64_t offset, size;
-    uint32_t model, index;
-    int32_t type;
-    uint32_t next; // index + 1 of the next of the same hash
-};
-
-static struct model models[MOST_MODELS];
-static uint32_t n_models;
-static struct weight *weights;
-static uint32_t n_weights, room_weights;
-static uint32_t weights_by_name[4096];
-
-static uint32_t hash_text(const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 16777619u;
-    return hash & 4095;
-}
-
-static void weight_add(struct weight weight)
-{
-    if (n_weights == room_weights) {
-        uint32_t room = room_weights ? room_weights * 2 : 512;
-        struct weight *more = realloc(weights, room * sizeof *weights);
-        if (more == NULL)
-            return;
-        weights = more;
-        room_weights = room;
-    }
-    uint32_t *chain = &weights_by_name[hash_text(weight.name)];
-    weight.next = *chain;
-    weights[n_weights++] = weight;
-    *chain = n_weights;
-}
-
-// `context` holds the tensors' shapes; NULL where the program did not ask for it.
-void model_read(const void *gguf, const char *path, void *context)
-{
-    char real[4096];
-    if (realpath(path, real) == NULL || n_models == MOST_MODELS ||
-        !ggml.gguf_n_tensors || !ggml.gguf_tensor_name || !ggml.gguf_tensor_offset ||
-        !ggml.gguf_tensor_size || !ggml.gguf_tensor_type || !ggml.gguf_data_offset)
-        return;
-    // Programs read a model's head several times.
-    for (uint32_t i = 0; i < n_models; i++)
-        if (strcmp(models[i].path, real) == 0)
-            return;
-    int file = open(real, O_RDONLY | O_CLOEXEC);
-    off_t end = file < 0 ? 0 : lseek(file, 0, SEEK_END);
-    if (file >= 0)
-        close(file);
-    uint32_t number = n_models;
-    models[n_models++] = (struct model){.path = strdup(real), .size = (uint64_t)end};
-    uint64_t base = ggml.gguf_data_offset(gguf), now = monotonic_ns();
-    int64_t n = ggml.gguf_n_tensors(gguf);
-    struct {
-        uint32_t model, n;
-        uint64_t base, size;
-    } head = {number, (uint32_t)n, base, (uint64_t)end};
-    struct frame frame = {0};
-    frame_begin(&frame, DEF_MODEL, now);
-    frame_add(&frame, &head, sizeof head);
-    frame_text(&frame, real, strlen(real));
-    frame_define(&frame, true);
-    bool has_shapes = context && ggml.get_tensor && ggml_layout() == LAYOUT_KNOWN;
-    for (int64_t i = 0; i < n; i++) {
-        const char *name = ggml.gguf_tensor_name(gguf, i);
-        struct weight weight = {
-            .name = strdup(name),
-            .offset = base + ggml.gguf_tensor_offset(gguf, i),
-            .size = ggml.gguf_tensor_size(gguf, i),
-            .model = number,
-            .index = (uint32_t)i,
-            .type = ggml.gguf_tensor_type(gguf, i),
-        };
-        const struct ggml_tensor *tensor =
-            has_shapes ? ggml.get_tensor(context, name) : NULL;
-        struct def_weight told = {number, (uint32_t)i, (uint32_t)weight.type, 0,
-                                  {0},    weight.offset, weight.size};
-        for (int k = 0; tensor != NULL && k < 4; k++) {
-            told.ne[k] = (uint64_t)(weight.ne[k] = tensor->ne[k]);
-            if (tensor->ne[k] != 1)
-                told.n_dims = (uint32_t)k + 1;
-        }
-        frame_begin(&frame, DEF_WEIGHT, now);
-        frame_add(&frame, &told, sizeof told);
-        frame_text(&frame, name, strlen(name));
-        frame_define(&frame, true);
-        if (weight.name != NULL)
-            weight_add(weight);
-    }
-}
-
-// Where the models' files lie in memory now, from the kernel's own list.
-static void models_locate(void)
-{
-    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return;
-    struct frame text = {0};
-    char block[8192];
-    ssize_t n;
-    while ((n = read(file, block, sizeof block)) > 0)
-        frame_add(&text, block, (size_t)n);
-    close(file);
-    if (frame_add(&text, "", 1) == NULL)
-        return;
-    for (char *line = (char *)text.bytes, *next; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next != NULL)
-            *next++ = '\0';
-        uint64_t from, to, offset;
-        char *path = strchr(line, '/');
-        if (path == NULL ||
-            sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &from, &to, &offset) != 3)
-            continue;
-        for (uint32_t i = 0; i < n_models; i++) {
-            struct model *model = &models[i];
-            if (strcmp(model->path, path) != 0)
-                continue;
-            // Neighbouring pieces of the same file are one place.
-            if (model->to == from && model->offset + (from - model->from) == offset) {
-                model->to = to;
-            } else if (model->from != from || model->to < to) {
-                *model = (struct model){model->path, model->size, from, to, offset};
-                struct def_mapping told = {from, to - from, offset};
-                struct frame frame = {0};
-                frame_begin(&frame, DEF_MAPPING, monotonic_ns());
-                frame_add(&frame, &told, sizeof told);
-                frame_text(&frame, path, strlen(path));
-                frame_define(&frame, false);
-            }
-        }
-    }
-    free(text.bytes);
-}
-
-static uint64_t place_in_file(const void *data, uint32_t *model)
-{
-    uint64_t at = (uint64_t)(uintptr_t)data;
-    for (uint32_t i = 0; i < n_models; i++)
-        if (at >= models[i].from && at < models[i].to) {
-            *model = i;
-            return models[i].offset + (at - models[i].from);
-        }
-    return UNKNOWN_U64;
-}
-
-// The weight that a tensor is: of its name; among several models' the one it lies in,
-// or whose shape it has.
-static const struct weight *weight_of(const struct ggml_tensor *tensor, bool *by_place)
-{
-    uint32_t mapped_model = UNKNOWN_U32;
-    uint64_t mapped = place_in_file(tensor->data, &mapped_model);
-    const struct weight *found = NULL;
-    *by_place = false;
-    for (uint32_t i = weights_by_name[hash_text(tensor->name)]; i > 0;
-         i = weights[i - 1].next) {
-        const struct weight *weight = &weights[i - 1];
-        if (strcmp(weight->name, tensor->name) != 0)
-            continue;
-        if (weight->model == mapped_model && weight->offset == mapped)
-            return weight;
-        bool fits = weight->ne[0] == 0 ||
-                    memcmp(weight->ne, tensor->ne, sizeof weight->ne) == 0;
-        if (fits && weight->type == tensor->type)
-            found = weight;
-    }
-    if (found == NULL && mapped != UNKNOWN_U64)
-        for (uint32_t i = 0; i < n_weights; i++)
-            if (weights[i].model == mapped_model && weights[i].offset == mapped) {
-                *by_place = true;
-                return &weights[i];
-            }
-    return found;
-}
-
-// ---- buffers --------------------------------------------------------------------------
-
-struct buffer {
-    void *pointer;
-    uint32_t number;
-};
-static struct buffer *buffers;
-static uint32_t n_buffers, room_buffers, next_buffer;
-
-static void buffer_tell(uint32_t number, uint32_t kind, uint64_t usage)
-{
-    struct {
-        uint32_t number, kind;
-        uint64_t usage;
-    } told = {number, kind, usage};
-    struct frame frame = {0};
-    frame_begin(&frame, EVENT_BUFFER, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
-    frame_define(&frame, true);
-}
-
-uint32_t buffer_number(void *buffer)
-{
-    for (uint32_t i = 0; i < n_buffers; i++)
-        if (buffers[i].pointer == buffer)
-            return buffers[i].number;
-    return UNKNOWN_U32;
-}
-
-void buffer_seen(void *buffer, bool is_new)
-{
-    if (buffer == NULL || buffer_number(buffer) != UNKNOWN_U32)
-        return;
-    if (n_buffers == room_buffers) {
-        uint32_t room = room_buffers ? room_buffers * 2 : 64;
-        struct buffer *more = realloc(buffers, room * sizeof *buffers);
-        if (more == NULL)
-            return;
-        buffers = more;
-        room_buffers = room;
-    }
-    buffers[n_buffers++] = (struct buffer){buffer, next_buffer};
-    struct def_buffer told = {
-        .buffer = next_buffer++,
-        .usage = ggml.buffer_usage ? (uint32_t)ggml.buffer_usage(buffer) : UNKNOWN_U32,
-        .pointer = (uint64_t)(uintptr_t)buffer,
-        .size = ggml.buffer_size ? ggml.buffer_size(buffer) : 0,
-    };
-    if (ggml.buffer_base && told.size > 0)
-        told.base = (uint64_t)(uintptr_t)ggml.buffer_base(buffer);
-    const char *name = ggml.buffer_name ? ggml.buffer_name(buffer) : "";
-    struct frame frame = {0};
-    frame_begin(&frame, DEF_BUFFER, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
-    frame_text(&frame, name, strlen(name));
-    frame_define(&frame, true);
-    if (is_new)
-        buffer_tell(told.buffer, 1, told.usage);
-}
-
-void buffer_gone(void *buffer)
-{
-    for (uint32_t i = 0; i < n_buffers; i++)
-        if (buffers[i].pointer == buffer) {
-            buffer_tell(buffers[i].number, 2, 0);
-            buffers[i] = buffers[--n_buffers];
-            return;
-        }
-}
-
-void buffer_used(void *buffer, int usage)
-{
-    uint32_t number = buffer_number(buffer);
-    if (number != UNKNOWN_U32)
-        buffer_tell(number, 3, (uint64_t)usage);
-}
-
-// ---- backends -------------------------------------------------------------------------
-
-static struct backend {
-    void *pointer;
-    char *name;
-    uint32_t number;
-} backends[MOST_BACKENDS];
-static uint32_t n_backends, next_backend = 1;
-
-static void add_name(struct frame *frame, const char *name)
-{
-    name = name ? name : "";
-    frame_text(frame, name, strlen(name));
-}
-
-uint32_t backend_number(void *backend)
-{
-    const char *name = backend && ggml.backend_name ? ggml.backend_name(backend) : NULL;
-    if (name == NULL)
-        return 0;
-    uint32_t i = 0;
-    while (i < n_backends && backends[i].pointer != backend)
-        i++;
-    if (i < n_backends && strcmp(backends[i].name, name) == 0)
-        return backends[i].number;
-    if (i == MOST_BACKENDS)
-        return 0;
-    char *kept = strdup(name);
-    if (kept == NULL)
-        return 0;
-    if (i < n_backends) // another one at the same address
-        free(backends[i].name);
-    else
-        n_backends++;
-    backends[i] = (struct backend){backend, kept, next_backend};
-    struct def_backend told = {next_backend++, 0, (uint64_t)(uintptr_t)backend};
-    void *device = ggml.backend_device ? ggml.backend_device(backend) : NULL;
-    struct frame frame = {0};
-    frame_begin(&frame, DEF_BACKEND, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
-    add_name(&frame, name);
-    add_name(&frame, device && ggml.dev_name ? ggml.dev_name(device) : NULL);
-    add_name(&frame, device && ggml.dev_description ? ggml.dev_description(device) : NULL);
-    frame_define(&frame, true);
-    return backends[i].number;
-}
-
-// ---- ops and types --------------------------------------------------------------------
-
-static uint8_t ops_told[65536 / 8], types_told[65536 / 8];
-
-static bool is_first(uint8_t *told, int number)
-{
-    if (number < 0 || number > 65535 || told[number / 8] >> (number % 8) & 1)
-        return false;
-    told[number / 8] |= (uint8_t)(1 << (number % 8));
-    return true;
-}
-
-static void op_tell(int op)
-{
-    if (!is_first(ops_told, op))
-        return;
-    uint32_t number = (uint32_t)op;
-    const char *name = ggml.op_name(op);
-    struct frame frame = {0};
-    frame_begin(&frame, DEF_OP, monotonic_ns());
-    frame_add(&frame, &number, sizeof number);
-    frame_text(&frame, name, strlen(name));
-    frame_define(&frame, true);
-}
-
-static void type_tell(int type)
-{
-    if (!ggml.type_name || !ggml.blck_size || !ggml.type_size ||
-        !is_first(types_told, type))
-        return;
-    struct {
-        uint32_t number, block;
-        uint64_t bytes;
-    } told = {(uint32_t)type, (uint32_t)ggml.blck_size(type), ggml.type_size(type)};
-    const char *name = ggml.type_name(type);
-    name = name ? name : "";
-    struct frame frame = {0};
-    frame_begin(&frame, DEF_TYPE, monotonic_ns());
-    frame_add(&frame, &told, sizeof told);
-    frame_text(&frame, name, strlen(name));
-    frame_define(&frame, true);
-}
 
 // ---- builds ---------------------------------------------------------------------------
 
-static struct build *builds[MOST_BUILDS];
+#define MOST_BUILDS 1024
+#define MOST_BUILD_BYTES ((size_t)16 << 20)
+#define MOST_NODES (1 << 20)
+#define N_CHAINS 1024
+
 static uint32_t next_build;
 
 uint64_t graph_signature(struct ggml_cgraph *graph, int n_nodes)
 {
-    uint64_t hash = (uint64_t)n_nodes * 0x9E3779B97F4A7C15u;
+    uint64_t hash = ((uint64_t)n_nodes + ((uint64_t)n_buffers_freed << 32)) *
+                    0x9E3779B97F4A7C15u;
     for (int i = 0; i < n_nodes; i++) {
         const struct ggml_tensor *node = ggml.graph_node(graph, i);
         uint64_t shape = (uint64_t)node->ne[0] ^ (uint64_t)node->ne[1] << 20 ^
                          (uint64_t)node->ne[2] << 40 ^ (uint64_t)node->op << 54;
         uint64_t place = (uint64_t)(uintptr_t)node ^ (uint64_t)(uintptr_t)node->data * 31 ^
-                         (uint64_t)(uintptr_t)node->src[0] * 131;
+                         (uint64_t)(uintptr_t)node->src[0] * 131 ^
+                         (uint64_t)(uintptr_t)node->src[1] * 8191;
         hash = (hash ^ shape) * 0xFF51AFD7ED558CCDu;
         hash = (hash ^ place ^ hash >> 32) * 0xC4CEB9FE1A85EC53u;
     }
@@ -474,64 +114,6 @@ static bool runs_within(const struct ggml_tensor *norm, const struct ggml_tensor
     return weight != NULL && norm->src[0] && norm->src[0]->type == 0 &&
            node->type == 0 && weight->type == 0 && weight->ne[0] == norm->ne[0] &&
            weight->nb[0] == 4 && (norm->flags & 2) == 0;
-}
-
-static void tell_build(const struct build *build, const struct places *places,
-                       const uint32_t *flags,
-                       uint32_t (*sources)[TENSOR_SOURCES + 1])
-{
-    uint64_t now = monotonic_ns();
-    struct frame frame = {0};
-    struct def_build head = {build->number, build->n_nodes, places->n,
-                             build->n_steps - build->n_fused, build->n_fused, 0,
-                             build->signature};
-    frame_begin(&frame, DEF_BUILD, now);
-    frame_add(&frame, &head, sizeof head);
-    for (uint32_t i = 0; i < places->n; i++) {
-        const struct ggml_tensor *tensor = places->tensors[i];
-        const struct ggml_tensor *storage = storage_of(tensor);
-        bool by_place;
-        const struct weight *weight =
-            name_is(storage->op, "NONE") ? weight_of(storage, &by_place) : NULL;
-        buffer_seen(storage->buffer, false);
-        op_tell(tensor->op);
-        type_tell(tensor->type);
-        struct def_tensor told = {
-            .op = (uint16_t)tensor->op,
-            .type = (uint16_t)tensor->type,
-            .flags = flags[i],
-            .ggml_flags = (uint32_t)tensor->flags,
-            .layer = layer_of(tensor->name),
-            .pointer = (uint64_t)(uintptr_t)tensor,
-            .data = (uint64_t)(uintptr_t)tensor->data,
-            .bytes = ggml.nbytes(tensor),
-            .offset = UNKNOWN_U64,
-            .model = UNKNOWN_U32,
-            .weight = UNKNOWN_U32,
-            .buffer = buffer_number(storage->buffer),
-            .view_source = sources[i][TENSOR_SOURCES],
-        };
-        if (tensor->view_src != NULL)
-            told.flags |= TENSOR_VIEW;
-        if (weight != NULL) {
-            told.flags |= TENSOR_WEIGHT | (by_place ? TENSOR_BY_MAPPING : 0);
-            told.offset = weight->offset + (tensor->view_src ? tensor->view_offs : 0);
-            told.model = weight->model;
-            told.weight = weight->index;
-        }
-        for (int k = 0; k < 4; k++) {
-            told.ne[k] = (uint64_t)tensor->ne[k];
-            told.nb[k] = tensor->nb[k];
-        }
-        for (int k = 0; k < TENSOR_SOURCES; k++)
-            told.sources[k] = sources[i][k];
-        frame_add(&frame, &told, sizeof told);
-        size_t length = strnlen(tensor->name, sizeof tensor->name);
-        size_t begin = frame.size;
-        frame_text(&frame, tensor->name, length);
-        frame_add(&frame, NULL, (begin - frame.size) & 7);
-    }
-    frame_define(&frame, false);
 }
 
 static void mark_experts(struct build *build)
@@ -650,104 +232,286 @@ static void build_free(struct build *build)
     }
 }
 
+// ---- a look at a graph ------------------------------------------------------------------
+
+// Its nodes and what they read, by their places among both.
+struct scan {
+    struct places places;
+    uint32_t n_nodes;
+    uint32_t *flags, *uses;
+    uint32_t (*sources)[TENSOR_SOURCES + 1]; // the last: the storage of a view
+};
+
+static void scan_free(struct scan *scan)
+{
+    free(scan->places.tensors);
+    free(scan->places.slots);
+    free(scan->flags);
+    free(scan->uses);
+    free(scan->sources);
+}
+
+static bool scan_graph(struct scan *scan, struct ggml_cgraph *graph, uint32_t n)
+{
+    uint32_t room = n * 4 + 64;
+    struct places *places = &scan->places;
+    *scan = (struct scan){.places = {.room = room, .n_slots = 1}, .n_nodes = n};
+    while (places->n_slots < 2 * room)
+        places->n_slots *= 2;
+    places->tensors = calloc(room, sizeof *places->tensors);
+    places->slots = calloc(places->n_slots, sizeof *places->slots);
+    scan->flags = calloc(room, sizeof *scan->flags);
+    scan->uses = calloc(room, sizeof *scan->uses);
+    scan->sources = calloc(room, sizeof *scan->sources);
+    if (!places->tensors || !places->slots || !scan->flags || !scan->uses ||
+        !scan->sources)
+        return false;
+    bool has_flags = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ggml_tensor *node = ggml.graph_node(graph, (int)i);
+        place_of(places, node);
+        has_flags |= (node->flags & GGML_FLAG_COMPUTE) != 0;
+    }
+    // What nodes read is added behind them, and looked at in its turn.
+    for (uint32_t i = 0; i < places->n; i++) {
+        const struct ggml_tensor *tensor = places->tensors[i];
+        uint32_t *sources = scan->sources[i];
+        for (int k = 0; k < TENSOR_SOURCES; k++) {
+            // Beyond the nodes only the way to a view's storage matters.
+            sources[k] = i < n ? place_of(places, tensor->src[k]) : UNKNOWN_U32;
+            if (sources[k] != UNKNOWN_U32)
+                scan->uses[sources[k]]++;
+        }
+        sources[TENSOR_SOURCES] = place_of(places, tensor->view_src);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ggml_tensor *node = places->tensors[i];
+        if (!is_run(node, has_flags))
+            continue;
+        bool is_within = i > 0 && scan->flags[i - 1] == TENSOR_COMPUTED &&
+                         runs_within(places->tensors[i - 1], node, scan->uses[i - 1]);
+        scan->flags[i] = is_within ? TENSOR_FUSED : TENSOR_COMPUTED;
+    }
+    return true;
+}
+
+static struct def_tensor tensor_facts(const struct scan *scan, uint32_t i)
+{
+    const struct ggml_tensor *tensor = scan->places.tensors[i];
+    const struct ggml_tensor *storage = storage_of(tensor);
+    struct weight_place weight;
+    struct def_tensor told = {
+        .op = (uint16_t)tensor->op,
+        .type = (uint16_t)tensor->type,
+        .flags = scan->flags[i],
+        .ggml_flags = (uint32_t)tensor->flags,
+        .layer = layer_of(tensor->name),
+        .pointer = (uint64_t)(uintptr_t)tensor,
+        .data = (uint64_t)(uintptr_t)tensor->data,
+        .bytes = ggml.nbytes(tensor),
+        .offset = UNKNOWN_U64,
+        .model = UNKNOWN_U32,
+        .weight = UNKNOWN_U32,
+        .buffer = buffer_number(storage->buffer),
+        .view_source = scan->sources[i][TENSOR_SOURCES],
+    };
+    if (tensor->view_src != NULL)
+        told.flags |= TENSOR_VIEW;
+    if (name_is(storage->op, "NONE") && weight_find(storage, &weight)) {
+        told.flags |= TENSOR_WEIGHT | (weight.by_place ? TENSOR_BY_MAPPING : 0);
+        told.offset = weight.offset + (tensor->view_src ? tensor->view_offs : 0);
+        told.model = weight.model;
+        told.weight = weight.index;
+    }
+    for (int k = 0; k < 4; k++) {
+        told.ne[k] = (uint64_t)tensor->ne[k];
+        told.nb[k] = tensor->nb[k];
+    }
+    memcpy(told.sources, scan->sources[i], sizeof told.sources);
+    return told;
+}
+
+// What it refers to is told before it.
+static void tell(struct build *build, const struct scan *scan)
+{
+    uint32_t n = scan->places.n;
+    struct def_tensor *tensors = calloc(n ? n : 1, sizeof *tensors);
+    const char **names = calloc(n ? n : 1, sizeof *names);
+    bool is_told = tensors != NULL && names != NULL;
+    if (is_told) {
+        models_locate();
+        for (uint32_t i = 0; i < n; i++) {
+            const struct ggml_tensor *tensor = scan->places.tensors[i];
+            buffer_seen(storage_of(tensor)->buffer, false);
+            op_tell(tensor->op);
+            type_tell(tensor->type);
+            tensors[i] = tensor_facts(scan, i);
+            names[i] = tensor->name;
+        }
+        struct def_build head = {build->number, build->n_nodes, n,
+                                 build->n_steps - build->n_fused, build->n_fused, 0,
+                                 build->signature};
+        is_told = build_define(&head, tensors, names);
+    }
+    free(tensors);
+    free(names);
+    if (is_told) {
+        builds_lost(-(int64_t)build->is_lost);
+        build->generation = definitions_generation;
+    } else if (build->generation == 0 && !build->is_lost) {
+        builds_lost(1);
+    }
+    build->is_lost = !is_told && build->generation == 0;
+}
+
+void build_tell(struct build *build, struct ggml_cgraph *graph)
+{
+    struct scan scan;
+    if (build->generation == definitions_generation)
+        return;
+    if (scan_graph(&scan, graph, build->n_nodes))
+        tell(build, &scan);
+    scan_free(&scan);
+}
+
+static bool fill_steps(struct build *build, const struct scan *scan)
+{
+    const struct ggml_tensor **nodes = scan->places.tensors;
+    for (uint32_t i = 0; i < build->n_nodes; i++) {
+        if (scan->flags[i] == 0)
+            continue;
+        bool is_fused = scan->flags[i] == TENSOR_FUSED;
+        build->n_fused += is_fused;
+        build->layers[build->n_steps] = layer_of(nodes[i]->name);
+        build->steps[build->n_steps++] = (struct step){
+            nodes[i], i, (uint16_t)nodes[i]->op, is_fused ? STEP_FUSED : 0};
+    }
+    build->n_recorded = build->n_steps - build->n_fused;
+    find_inputs(build, nodes);
+    mark_experts(build);
+    return index_steps(build);
+}
+
 static struct build *build_make(struct ggml_cgraph *graph, uint32_t n,
                                 uint64_t signature)
 {
     struct build *build = calloc(1, sizeof *build);
-    uint32_t room = n * 4 + 64;
-    struct places places = {.room = room, .n_slots = 1};
-    while (places.n_slots < 2 * room)
-        places.n_slots *= 2;
-    places.tensors = calloc(room, sizeof *places.tensors);
-    places.slots = calloc(places.n_slots, sizeof *places.slots);
-    uint32_t *flags = calloc(room, sizeof *flags), *uses = calloc(room, sizeof *uses);
-    uint32_t(*sources)[TENSOR_SOURCES + 1] = calloc(room, sizeof *sources);
-    bool is_good = build && places.tensors && places.slots && flags && uses && sources;
+    struct scan scan = {0};
+    bool is_good = build != NULL && scan_graph(&scan, graph, n);
     if (is_good) {
         build->signature = signature;
         build->number = next_build;
         build->n_nodes = n;
         build->steps = calloc(n + 1, sizeof *build->steps);
         build->layers = calloc(n + 1, sizeof *build->layers);
-        is_good = build->steps && build->layers;
+        is_good = build->steps && build->layers && fill_steps(build, &scan);
     }
     if (is_good) {
-        bool has_flags = false;
-        for (uint32_t i = 0; i < n; i++) {
-            const struct ggml_tensor *node = ggml.graph_node(graph, (int)i);
-            place_of(&places, node);
-            has_flags |= (node->flags & GGML_FLAG_COMPUTE) != 0;
-        }
-        // What nodes read is added behind them, and looked at in its turn.
-        for (uint32_t i = 0; i < places.n; i++) {
-            const struct ggml_tensor *tensor = places.tensors[i];
-            for (int k = 0; k < TENSOR_SOURCES; k++) {
-                // Beyond the nodes only the way to a view's storage matters.
-                sources[i][k] = i < n ? place_of(&places, tensor->src[k]) : UNKNOWN_U32;
-                if (sources[i][k] != UNKNOWN_U32)
-                    uses[sources[i][k]]++;
-            }
-            sources[i][TENSOR_SOURCES] = place_of(&places, tensor->view_src);
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            const struct ggml_tensor *node = places.tensors[i];
-            if (!is_run(node, has_flags))
-                continue;
-            flags[i] = TENSOR_COMPUTED;
-            uint16_t step_flags = 0;
-            if (i > 0 && flags[i - 1] == TENSOR_COMPUTED &&
-                runs_within(places.tensors[i - 1], node, uses[i - 1])) {
-                flags[i] = TENSOR_FUSED;
-                step_flags = STEP_FUSED;
-                build->n_fused++;
-            }
-            build->layers[build->n_steps] = layer_of(node->name);
-            build->steps[build->n_steps++] =
-                (struct step){node, i, (uint16_t)node->op, step_flags};
-        }
-        build->n_recorded = build->n_steps - build->n_fused;
-        find_inputs(build, places.tensors);
-        mark_experts(build);
-        is_good = index_steps(build);
-    }
-    if (is_good) {
-        models_locate();
-        tell_build(build, &places, flags, sources);
         next_build++;
+        tell(build, &scan);
     } else {
         build_free(build);
         build = NULL;
     }
-    free(places.tensors);
-    free(places.slots);
-    free(flags);
-    free(uses);
-    free(sources);
+    scan_free(&scan);
     return build;
 }
 
-struct build *build_of(struct ggml_cgraph *graph, int n_nodes, uint64_t signature)
+// ---- the builds that are known -----------------------------------------------------------
+
+static struct build *chains[N_CHAINS]; // by signature
+static struct build *dropped;          // to be freed when nobody looks at builds
+static uint32_t n_builds;
+static size_t builds_bytes;
+static uint64_t n_taken;
+static _Atomic uint32_t n_looking;
+
+// Whoever begins to look after a build was taken from its slot does not find it there.
+void builds_look_begins(void) { atomic_fetch_add(&n_looking, 1); }
+void builds_look_ends(void) { atomic_fetch_sub(&n_looking, 1); }
+
+static struct build **chain_of(uint64_t signature)
+{
+    return &chains[signature % N_CHAINS];
+}
+
+static size_t bytes_of(const struct build *build)
+{
+    return sizeof *build + build->n_slots * sizeof *build->hash +
+           (build->n_nodes + 1) * (sizeof *build->steps + sizeof *build->layers);
+}
+
+static void free_dropped(void)
+{
+    if (dropped == NULL || atomic_load(&n_looking) > 0)
+        return;
+    while (dropped != NULL) {
+        struct build *next = dropped->next;
+        build_free(dropped);
+        dropped = next;
+    }
+}
+
+// Drop the one that no graph has needed for the longest time.
+static bool drop_oldest(void)
+{
+    struct build **oldest = NULL;
+    for (uint32_t i = 0; i < N_CHAINS; i++)
+        for (struct build **at = &chains[i]; *at != NULL; at = &(*at)->next)
+            if ((*at)->n_users == 0 &&
+                (oldest == NULL || (*at)->last_used < (*oldest)->last_used))
+                oldest = at;
+    if (oldest == NULL)
+        return false;
+    struct build *build = *oldest;
+    *oldest = build->next;
+    n_builds--;
+    builds_bytes -= bytes_of(build);
+    build->next = dropped;
+    dropped = build;
+    return true;
+}
+
+struct build *build_take(struct ggml_cgraph *graph, int n_nodes, uint64_t signature)
 {
     if (n_nodes <= 0 || n_nodes > MOST_NODES)
         return NULL;
-    uint32_t n = next_build < MOST_BUILDS ? next_build : MOST_BUILDS;
-    for (uint32_t i = 0; i < n; i++)
-        if (builds[i] != NULL && builds[i]->signature == signature)
-            return builds[i];
-    struct build *made = build_make(graph, (uint32_t)n_nodes, signature);
-    if (made != NULL) {
-        // The oldest of 1,024 has not been computed for long.
-        struct build **place = &builds[made->number % MOST_BUILDS];
-        build_free(*place);
-        *place = made;
+    struct build **chain = chain_of(signature), *build = *chain;
+    while (build != NULL && build->signature != signature)
+        build = build->next;
+    if (build == NULL) {
+        build = build_make(graph, (uint32_t)n_nodes, signature);
+        if (build == NULL)
+            return NULL;
+        build->next = *chain;
+        *chain = build;
+        n_builds++;
+        builds_bytes += bytes_of(build);
+        build->n_users++; // it is not the one to go
+        while ((n_builds > MOST_BUILDS || builds_bytes > MOST_BUILD_BYTES) &&
+               drop_oldest())
+            ;
+        build->n_users--;
     }
-    return made;
+    build->n_users++;
+    build->last_used = ++n_taken;
+    free_dropped();
+    return build;
+}
+
+void build_drop(struct build *build)
+{
+    if (build != NULL)
+        build->n_users--;
 }
 
 // A child's ring has none of them.
 void builds_forget(void)
 {
-    memset(builds, 0, sizeof builds);
-    for (uint32_t i = 0; i < n_models; i++)
-        models[i].from = models[i].to = 0;
+    memset(chains, 0, sizeof chains);
+    dropped = NULL;
+    n_builds = 0;
+    builds_bytes = 0;
+    n_looking = 0;
+    wholes_forget();
 }

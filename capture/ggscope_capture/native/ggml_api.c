@@ -60,7 +60,7 @@ enum layout ggml_layout(void)
             snprintf(text, sizeof text,
                      "ggml %s is not understood: %s. Its ops are not recorded.", version,
                      why);
-            note(text);
+            note(text, WITH_PROCESS);
         }
     }
     return layout;

@@ -1,5 +1,5 @@
-// The ring and its definitions: made at the first graph, allocated before use, written
-// in frames. Records are written by trace.c alone.
+// The ring: made at the first graph, allocated before use, written in frames. Records are
+// written by trace.c alone, definitions by definitions.c.
 
 #define _GNU_SOURCE
 #include "tracer.h"
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,8 +21,6 @@
 #define USUAL_BYTES ((uint64_t)64 << 20)
 #define MOST_BYTES ((uint64_t)8 << 30)
 #define LEAST_BYTES ((uint64_t)1 << 20)
-#define MOST_DEFS ((uint64_t)256 << 20)
-#define MOST_LASTING ((size_t)64 << 20)
 #define MOST_LANES 1024
 
 struct ring *_Atomic the_ring;
@@ -31,10 +28,7 @@ pthread_mutex_t tracer_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct ring ring_memory;
 static size_t mapped_bytes;
-static char defs_path[4096];
 static bool has_failed; // nobody tries again at every graph
-// Definitions that hold for the whole process; a ring begins with them.
-static struct frame lasting;
 
 // ---- small helpers ------------------------------------------------------------------
 
@@ -118,21 +112,6 @@ static size_t process_line(char *into, size_t room)
 }
 #endif
 
-static bool write_whole(int file, const void *data, size_t size)
-{
-    const char *at = data;
-    while (size > 0) {
-        ssize_t n = write(file, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 // ---- frames -------------------------------------------------------------------------
 
 void *frame_add(struct frame *frame, const void *data, size_t size)
@@ -168,7 +147,7 @@ void frame_text(struct frame *frame, const char *text, size_t length)
     frame_add(frame, text, n);
 }
 
-static bool frame_finish(struct frame *frame)
+bool frame_finish(struct frame *frame)
 {
     if (frame->bytes == NULL || frame->size < sizeof(struct ring_frame))
         return false;
@@ -176,46 +155,6 @@ static bool frame_finish(struct frame *frame)
     frame_add(frame, zeros, -frame->size & 7);
     ((struct ring_frame *)frame->bytes)->size = (uint32_t)frame->size;
     return (frame->size & 7) == 0;
-}
-
-// How long a file may become: beyond, the system ends the program by a signal.
-static uint64_t longest_file(void)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? (uint64_t)limit.rlim_cur : UINT64_MAX;
-}
-
-// The file is opened anew each time: a number that is kept could be closed by the
-// program and given to a file of its own.
-static bool append(const void *data, size_t size)
-{
-    int file = open(defs_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0)
-        return false;
-    bool is_written = write_whole(file, data, size);
-    close(file);
-    return is_written;
-}
-
-void frame_define(struct frame *frame, bool is_lasting)
-{
-    struct ring *ring = the_ring;
-    if (frame_finish(frame)) {
-        if (is_lasting && lasting.size < MOST_LASTING)
-            frame_add(&lasting, frame->bytes, frame->size);
-        if (ring != NULL) {
-            struct ring_control *control = ring->control;
-            uint64_t size = control->defs_bytes + frame->size;
-            if (size <= MOST_DEFS &&
-                size + sizeof(struct defs_header) <= longest_file() &&
-                control->defs_lost == 0 && append(frame->bytes, frame->size))
-                control->defs_bytes += frame->size;
-            else // behind a torn frame nothing could be read
-                control->defs_lost++;
-        }
-    }
-    free(frame->bytes);
-    *frame = (struct frame){0};
 }
 
 void events_write(const uint8_t *bytes, size_t size)
@@ -259,14 +198,14 @@ void frame_tell(struct frame *frame)
     *frame = (struct frame){0};
 }
 
-void note(const char *text)
+void note(const char *text, enum lasts lasts)
 {
     struct frame frame = {0};
     uint32_t code = 0;
     frame_begin(&frame, DEF_NOTE, monotonic_ns());
     frame_add(&frame, &code, sizeof code);
     frame_text(&frame, text, strlen(text));
-    frame_define(&frame, true);
+    frame_define(&frame, lasts);
 }
 
 // ---- the ring -----------------------------------------------------------------------
@@ -348,7 +287,7 @@ static void define_program(struct ring_control *control)
     frame_text(&frame, control->program, strlen(control->program));
     frame_text(&frame, version, strlen(version));
     frame_text(&frame, line, size);
-    frame_define(&frame, false);
+    frame_define(&frame, WITH_RING);
 }
 
 // Tell what whoever started the program wants known of this run: one line.
@@ -359,26 +298,26 @@ static void note_given(void)
     if (given == NULL || given[0] == '\0')
         return;
     snprintf(text, sizeof text, "%s", given);
-    note(text);
+    note(text, WITH_RING);
 }
 
-static bool begin_defs(const char *path, const struct ring_control *control)
+// Tell that the ring is smaller than it was to be: a container has little room.
+static void note_room(const char *path, const struct ring_control *control,
+                      uint64_t asked, uint64_t is_free)
 {
-    struct defs_header head = {.version = RING_VERSION,
-                               .byte_order = RING_BYTE_ORDER};
-    memcpy(head.magic, DEFS_MAGIC, sizeof head.magic);
-    memcpy(head.identity, control->identity, sizeof head.identity);
-    snprintf(defs_path, sizeof defs_path, "%s%s", path, DEFS_SUFFIX);
-    int file = open(defs_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0)
-        return false;
-    bool is_written = sizeof head + lasting.size <= longest_file() &&
-                      write_whole(file, &head, sizeof head) &&
-                      write_whole(file, lasting.bytes, lasting.size);
-    close(file);
-    if (!is_written)
-        unlink(defs_path);
-    return is_written;
+    struct ring_control planned = {0};
+    plan(&planned, asked, control->n_lanes / 4);
+    const char *name = strrchr(path, '/');
+    char text[256], room[64] = "";
+    if (is_free < asked * 2)
+        snprintf(room, sizeof room, ": %.*s has %llu MiB free", (int)(name - path),
+                 path, (unsigned long long)(is_free >> 20));
+    snprintf(text, sizeof text,
+             "The ring has %llu MiB instead of %llu MiB%s. Records are lost where a "
+             "program writes more between two looks.",
+             (unsigned long long)(control->file_size >> 20),
+             (unsigned long long)(planned.file_size >> 20), room);
+    note(text, WITH_RING);
 }
 
 struct ring *ring_make(uint32_t n_threads)
@@ -394,10 +333,11 @@ struct ring *ring_make(uint32_t n_threads)
     bytes = bytes < MOST_BYTES ? bytes : MOST_BYTES;
     // Half of what is free, at most: others need room, too.
     struct statvfs room;
-    if (fstatvfs(file, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize / 2 < bytes)
-        bytes = (uint64_t)room.f_bavail * room.f_frsize / 2;
-    if (longest_file() < bytes)
-        bytes = longest_file();
+    uint64_t asked = bytes, is_free = UINT64_MAX;
+    if (fstatvfs(file, &room) == 0)
+        is_free = (uint64_t)room.f_bavail * room.f_frsize;
+    bytes = is_free / 2 < bytes ? is_free / 2 : bytes;
+    bytes = longest_file() < bytes ? longest_file() : bytes;
     struct ring_control planned = {0};
     uint8_t *map = MAP_FAILED;
     for (bytes = bytes < LEAST_BYTES ? LEAST_BYTES : bytes; bytes >= LEAST_BYTES;
@@ -457,12 +397,11 @@ struct ring *ring_make(uint32_t n_threads)
     control->enabled = (uint32_t)number_from("GGSCOPE_ENABLED", 1);
     control->sample_every = (uint32_t)number_from("GGSCOPE_SAMPLE", 1);
     control->state = RING_RUNS;
-    if (!begin_defs(path, control)) {
+    if (!definitions_begin(path, control)) {
         munmap(map, mapped_bytes);
         unlink(path);
         return NULL;
     }
-    control->defs_bytes = lasting.size;
     ring_memory = (struct ring){
         .control = control,
         .lanes = (void *)(map + control->lanes_offset),
@@ -476,6 +415,8 @@ struct ring *ring_make(uint32_t n_threads)
     has_failed = false;
     define_program(control);
     note_given();
+    if (bytes < asked)
+        note_room(path, control, asked, is_free);
     uint64_t magic;
     memcpy(&magic, RING_MAGIC, sizeof magic);
     __atomic_store_n((uint64_t *)control->magic, magic, __ATOMIC_RELEASE);
@@ -488,6 +429,7 @@ void ring_forget(void)
         munmap(ring_memory.control, mapped_bytes);
     the_ring = NULL;
     has_failed = false;
+    definitions_forget();
 }
 
 struct ring_lane *ring_lane_take(struct ring *ring, uint32_t slot, uint32_t ith)
@@ -507,7 +449,7 @@ struct ring_lane *ring_lane_take(struct ring *ring, uint32_t slot, uint32_t ith)
     struct frame frame = {0};
     frame_begin(&frame, DEF_LANE, monotonic_ns());
     frame_add(&frame, &told, sizeof told);
-    frame_define(&frame, false);
+    frame_define(&frame, WITH_RING);
     return lane;
 }
 

@@ -6,6 +6,9 @@
 // Two files belong together: the ring itself (PATH: control page, lanes, events, records)
 // and the definitions (PATH.defs: what events and records refer to by number). Both are
 // little-endian. Every number counts from 0; a number of all ones means "not known".
+//
+// Version 2: definitions come in generations, of which the oldest are given back, and
+// builds may be described by what differs from another one.
 
 #ifndef GGSCOPE_RING_H
 #define GGSCOPE_RING_H
@@ -16,7 +19,7 @@
 #define RING_MAGIC "GGSRING1"
 #define DEFS_MAGIC "GGSDEFS1"
 #define DEFS_SUFFIX ".defs"
-#define RING_VERSION 1
+#define RING_VERSION 2
 #define RING_BYTE_ORDER 0x01020304u
 #define RING_PAGE 4096
 #define UNKNOWN_U32 0xFFFFFFFFu
@@ -93,7 +96,8 @@ struct ring_control {
     uint64_t lane_mask[8];     // thread indexes left out
     uint32_t layer_first;      // both 0: all layers
     uint32_t layer_last;
-    char reserved3[896];
+    uint64_t defs_tail; // definitions before this place of PATH.defs are in safety
+    char reserved3[888];
 
     // From 2048: what the tracer writes beside its records.
     uint64_t heartbeat; // CLOCK_MONOTONIC of the last graph, ns
@@ -103,10 +107,11 @@ struct ring_control {
     uint32_t mode;      // enum ring_mode
     uint64_t no_lane;   // records lost because all lanes were taken
     uint64_t no_node;   // ops seen that no build names
-    uint64_t defs_bytes;
-    uint64_t defs_lost; // definitions that could not be written
+    uint64_t defs_bytes; // ever written, behind the head of PATH.defs
+    uint64_t defs_lost;  // definitions that could not be written, and were not since
+    uint64_t defs_first; // where in PATH.defs the oldest generation begins; 0: at its head
 
-    char reserved4[448];
+    char reserved4[440];
 
     // From 2560: the event lane, the writer's line and the reader's.
     uint64_t events_head; // bytes ever written; the place is head % capacity
@@ -188,6 +193,7 @@ enum frame_type {
     DEF_NOTE = 11,   // u32 code; text: what a person should know
     DEF_MAPPING = 12, // struct def_mapping; text path: a model file in memory
     DEF_BACKEND = 13, // struct def_backend; text name, device, its description
+    DEF_BUILD_LIKE = 14, // struct def_build, struct def_like, then its columns
     // Events, in the ring
     EVENT_CLOCK = 32,       // u64 mono, real, ticks, first ticks
     EVENT_GRAPH_BEGIN = 33, // struct event_graph
@@ -269,6 +275,34 @@ enum check_result {
     CHECK_MISSING = 2, // computed nodes without a record
     CHECK_NO_BARRIER = 3,
     CHECK_NOTHING = 4, // no op was seen at all
+};
+
+// A build that differs from a whole one of the same generation in values only: nodes,
+// names, weights and sources are the same, and so is their order.
+struct def_like {
+    uint32_t like; // number of the whole build
+    uint32_t n_columns;
+}; // then for each: struct like_column, u64 from[n_moved], u64 to[n_moved],
+   // u64 is[n_single], u32 at[n_single], zeros up to a multiple of 8
+
+// Tensors that have `from` in the whole build have `to` here; `at` are indexes of
+// tensors that have `is`, whatever they had. What neither tells of is the same.
+struct like_column {
+    uint32_t column; // enum tensor_column
+    uint32_t n_moved;
+    uint32_t n_single;
+    uint32_t reserved;
+};
+
+enum tensor_column {
+    COLUMN_POINTER = 0,
+    COLUMN_DATA = 1,
+    COLUMN_BYTES = 2,
+    COLUMN_OFFSET = 3,
+    COLUMN_BUFFER = 4,
+    COLUMN_NE = 5, // four of them
+    COLUMN_NB = 9,
+    N_COLUMNS = 13,
 };
 
 struct def_check {
@@ -388,7 +422,9 @@ struct event_copy {
     char name[64];
 };
 
-// The definitions' file: this head, then frames to its end.
+// The definitions' file: this head, then frames to its end. A generation begins with
+// all that lasts (program, ops, models, buffers, ...), and holds every build that a graph
+// uses which begins in it. What lies before `defs_first` is given back: a hole.
 struct defs_header {
     char magic[8];
     uint32_t version;

@@ -16,16 +16,18 @@
 #define MOST_THREADS 512
 
 // A thread's place in a computation. Written by that thread while the graph is computed,
-// by the main thread before and after.
+// by the main thread before and after. Other threads look at `steps` and `mark` only.
 struct lane {
     const struct step *_Atomic steps; // NULL between graphs
+    _Atomic uint32_t mark;            // graph + 1; 0 between graphs
     uint32_t cursor;
     int32_t ith;
     bool is_open, is_masked;
     uint16_t op, number;
     uint32_t node, extra, barriers;
     uint32_t core, last_core;
-    uint64_t begin, entry, exit;
+    uint64_t begin, entry;
+    _Atomic uint64_t exit; // a worker may leave its last barrier late
     struct slot *slot;
     uint64_t head, tail, head_before;
     _Atomic uint32_t taken_for; // graph + 1: by a thread that came without an index
@@ -37,13 +39,13 @@ struct lane {
 
 // One computation at a time.
 struct slot {
-    _Atomic uint32_t is_taken;
-    uint32_t number, graph, n_threads;
-    struct build *build;
+    _Atomic uint32_t is_taken, graph, n_threads;
+    uint32_t number;
+    struct build *_Atomic build; // held until another one takes its place
     struct time_base base;
     uint64_t last_ns, begin_ns;
     uint64_t n_expected; // records of the graph that filters leave
-    struct lane *lanes;
+    struct lane *_Atomic lanes;
     uint32_t n_lanes;
     bool is_first;
     uint8_t *scratch;
@@ -51,15 +53,20 @@ struct slot {
     // Where ops are only asked about: threads that came, and how far the planning got.
     _Atomic uint32_t n_came;
     int64_t planned;
-    bool is_asked;
+    _Atomic bool is_asked;
 };
 
 _Atomic uint32_t n_computing;
+static _Atomic uint32_t n_untraced; // graphs that are computed and not traced
 static struct slot slots[MOST_SLOTS];
 static _Atomic uint32_t n_slots_used; // slots beyond were never taken
 static _Atomic uint32_t next_graph;
-static bool is_checked;
-static __thread struct lane *current;
+static _Atomic bool is_checked;
+// Where this thread is: a lane, as long as it computes the graph of that mark.
+static __thread struct {
+    struct lane *lane;
+    uint32_t mark;
+} here;
 static __thread uint32_t last_slot;
 
 // ---- the hot path -----------------------------------------------------------------------
@@ -97,7 +104,8 @@ static inline void close_op(struct lane *lane)
     };
     if (LIKELY(barriers > 0)) {
         record.op_ns = short_of(ticks_to_ns(base, lane->entry - lane->begin));
-        record.wait_ns = short_of(ticks_to_ns(base, lane->exit - lane->entry));
+        uint64_t exit = atomic_load_explicit(&lane->exit, memory_order_relaxed);
+        record.wait_ns = short_of(ticks_to_ns(base, exit - lane->entry));
         if (((lane->last_core ^ lane->core) & 0xFFF) != 0)
             extra |= RECORD_MIGRATED;
     } else {
@@ -109,28 +117,50 @@ static inline void close_op(struct lane *lane)
     write_record(lane, &record);
 }
 
+// The lane of this thread in the graph that holds an op. Graphs of other computations,
+// which are looked at meanwhile, may end: nothing of theirs is changed or followed.
 static struct lane *find_lane(int ith, const struct ggml_tensor *op)
 {
+    struct lane *found = NULL;
     uint32_t n = n_slots_used;
-    for (uint32_t i = 0; i < n; i++) {
+    builds_look_begins();
+    for (uint32_t i = 0; i < n && found == NULL; i++) {
         struct slot *slot = &slots[i];
-        if (!slot->is_taken || ith < 0 || (uint32_t)ith >= slot->n_threads)
+        struct lane *lanes = slot->lanes;
+        if (!slot->is_taken || lanes == NULL || ith < 0 || (uint32_t)ith >= slot->n_threads)
             continue;
-        struct lane *lane = &slot->lanes[ith];
-        const struct step *steps = lane->steps;
-        if (steps == NULL)
+        struct lane *lane = &lanes[ith];
+        const struct build *build = lane->steps ? slot->build : NULL;
+        int64_t step = build ? step_find(build, op) : -1;
+        if (step < 0)
             continue;
-        if (steps[lane->cursor].tensor != op) {
-            int64_t step = step_find(slot->build, op);
-            if (step < 0)
-                continue;
-            lane->cursor = (uint32_t)step;
-        }
-        if (current != lane && lane->ring_lane != NULL)
-            lane->ring_lane->tid = thread_number();
-        return lane;
+        found = lane;
+        lane->cursor = (uint32_t)step;
     }
-    return NULL;
+    builds_look_ends();
+    if (found != NULL) {
+        if (here.lane != found && found->ring_lane != NULL)
+            found->ring_lane->tid = thread_number();
+        here.lane = found;
+        here.mark = found->mark;
+    }
+    return found;
+}
+
+static bool is_empty(const struct ggml_tensor *op)
+{
+    return op->ne[0] == 0 || op->ne[1] == 0 || op->ne[2] == 0 || op->ne[3] == 0;
+}
+
+// No graph that is traced holds the op.
+static void op_unknown(const struct ggml_tensor *op)
+{
+    struct ring *ring = the_ring;
+    here.lane = NULL;
+    // One without elements computes nothing; nobody knows the ops of other graphs.
+    if (ring == NULL || n_untraced > 0 || ggml_layout() != LAYOUT_KNOWN || is_empty(op))
+        return;
+    __atomic_fetch_add(&ring->control->no_node, 1, __ATOMIC_RELAXED);
 }
 
 // The choice of experts as it lies in memory now.
@@ -189,20 +219,19 @@ static void copy_choice(struct lane *lane, const struct step *step)
 void op_begins(const struct ggml_compute_params *params, const struct ggml_tensor *op,
                bool is_fused)
 {
-    struct lane *lane = current;
-    const struct step *steps = lane ? lane->steps : NULL;
+    struct lane *lane = here.lane;
+    bool is_mine = lane && atomic_load_explicit(&lane->mark, memory_order_relaxed) == here.mark;
+    const struct step *steps = is_mine ? lane->steps : NULL;
     if (UNLIKELY(steps == NULL || lane->ith != params->ith ||
                  steps[lane->cursor].tensor != op)) {
         struct lane *found = find_lane(params->ith, op);
         if (found == NULL) {
             if (steps != NULL && lane->is_open)
                 close_op(lane);
-            struct ring *ring = the_ring;
-            if (ring != NULL)
-                __atomic_fetch_add(&ring->control->no_node, 1, __ATOMIC_RELAXED);
+            op_unknown(op);
             return;
         }
-        current = lane = found;
+        lane = found;
         steps = lane->steps;
     }
     uint32_t core;
@@ -236,14 +265,20 @@ static void open_lane(struct slot *slot, uint32_t ith);
 
 static struct slot *find_asked(const struct ggml_tensor *op)
 {
+    struct slot *found = NULL;
     uint32_t n = n_slots_used;
-    for (uint32_t i = 0; i < n; i++) {
+    builds_look_begins();
+    for (uint32_t i = 0; i < n && found == NULL; i++) {
         struct slot *slot = &slots[i];
-        if (slot->is_taken && slot->is_asked && slot->lanes[0].steps != NULL &&
-            step_find(slot->build, op) >= 0)
-            return slot;
+        struct lane *lanes = slot->lanes;
+        bool is_computing =
+            slot->is_taken && slot->is_asked && lanes != NULL && lanes[0].steps != NULL;
+        const struct build *build = is_computing ? slot->build : NULL;
+        if (build != NULL && step_find(build, op) >= 0)
+            found = slot;
     }
-    return NULL;
+    builds_look_ends();
+    return found;
 }
 
 // This thread is new to a graph: it gets the lane that it had before, or a free one.
@@ -279,8 +314,9 @@ static void come(struct slot *slot)
 void op_asked(const void *op)
 {
     struct slot *slot = came.slot;
-    if (slot == NULL || !slot->is_asked || slot->graph != came.graph ||
-        step_find(slot->build, op) < 0) {
+    bool is_mine = slot != NULL && slot->is_asked && slot->graph == came.graph;
+    // While this thread computes a graph, it stays.
+    if (!is_mine || step_find(slot->build, op) < 0) {
         slot = find_asked(op);
         if (slot == NULL)
             return;
@@ -301,16 +337,17 @@ void op_asked(const void *op)
 
 void barrier_passed(void *threadpool, void (*barrier)(void *))
 {
-    struct lane *lane = current;
-    if (lane == NULL || !lane->is_open) {
+    struct lane *lane = here.lane;
+    if (lane == NULL || !lane->is_open ||
+        atomic_load_explicit(&lane->mark, memory_order_relaxed) != here.mark) {
         barrier(threadpool);
         return;
     }
     lane->entry = ticks_and_core(&lane->last_core);
-    lane->exit = 0;
+    atomic_store_explicit(&lane->exit, 0, memory_order_relaxed);
     lane->barriers++;
     barrier(threadpool);
-    lane->exit = ticks();
+    atomic_store_explicit(&lane->exit, ticks(), memory_order_relaxed);
 }
 
 // ---- begin and end of a graph -----------------------------------------------------------
@@ -337,9 +374,9 @@ static struct slot *take_slot(void)
 static bool ready_lane(struct slot *slot, struct ring *ring, uint32_t ith)
 {
     struct lane *lane = &slot->lanes[ith];
-    lane->ith = (int32_t)ith;
-    lane->slot = slot;
     if (lane->ring_lane == NULL) {
+        lane->ith = (int32_t)ith;
+        lane->slot = slot;
         lane->ring_lane = ring_lane_take(ring, slot->number, ith);
         if (lane->ring_lane == NULL)
             return false;
@@ -371,7 +408,8 @@ static bool ready_lanes(struct slot *slot, struct ring *ring, uint32_t n_threads
 
 static bool ready_scratch(struct slot *slot)
 {
-    size_t needed = slot->build ? slot->build->expert_bytes : 0;
+    const struct build *build = slot->build;
+    size_t needed = build ? build->expert_bytes : 0;
     if (needed <= slot->scratch_room)
         return true;
     uint8_t *more = realloc(slot->scratch, needed);
@@ -386,7 +424,10 @@ static bool is_wanted(struct ring_control *control)
 {
     uint32_t every = control->sample_every;
     if (control->enabled &&
-        (every <= 1 || (control->graphs + control->skipped) % every == 0))
+        (every <= 1 || (__atomic_load_n(&control->graphs, __ATOMIC_RELAXED) +
+                        __atomic_load_n(&control->skipped, __ATOMIC_RELAXED)) %
+                               every ==
+                           0))
         return true;
     __atomic_fetch_add(&control->skipped, 1, __ATOMIC_RELAXED);
     return false;
@@ -414,7 +455,7 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     if (ring == NULL || n_threads == 0 || n_threads > MOST_THREADS)
         return NULL;
     struct ring_control *control = ring->control;
-    control->heartbeat = monotonic_ns();
+    __atomic_store_n(&control->heartbeat, monotonic_ns(), __ATOMIC_RELAXED);
     if (!is_wanted(control))
         return NULL;
     bool is_known = ggml_layout() == LAYOUT_KNOWN;
@@ -426,10 +467,17 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     }
     uint64_t signature = is_known ? graph_signature(graph, n_nodes) : 0;
     pthread_mutex_lock(&tracer_lock);
-    if (slot->build == NULL || slot->build->signature != signature)
-        slot->build = is_known ? build_of(graph, n_nodes, signature) : NULL;
-    if (slot->build && slot->build->filter_seq != control->filter_seq)
-        build_filter(slot->build, control);
+    definitions_renew();
+    struct build *build = slot->build;
+    if (build == NULL || build->signature != signature) {
+        build_drop(build);
+        build = is_known ? build_take(graph, n_nodes, signature) : NULL;
+        slot->build = build;
+    }
+    if (build != NULL)
+        build_tell(build, graph);
+    if (build != NULL && build->filter_seq != control->filter_seq)
+        build_filter(build, control);
     if (!ready_lanes(slot, ring, n_threads) || !ready_scratch(slot)) {
         pthread_mutex_unlock(&tracer_lock);
         slot->is_taken = 0;
@@ -437,15 +485,15 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
     }
     slot->graph = next_graph++;
     slot->is_first = !is_checked;
-    if (slot->build && has_inputs)
-        ubatch_tell(slot->build);
+    if (build != NULL && has_inputs)
+        ubatch_tell(build);
     clock_base(&slot->base, slot->last_ns);
-    if (control->graphs++ % 256 == 0)
+    if (__atomic_fetch_add(&control->graphs, 1, __ATOMIC_RELAXED) % 256 == 0)
         clock_tell(&slot->base);
     slot->begin_ns = at ? at : slot->base.ns;
     struct event_graph told = {
         .graph = slot->graph,
-        .build = slot->build ? slot->build->number : UNKNOWN_U32,
+        .build = build ? build->number : UNKNOWN_U32,
         .ubatch = around.ubatch,
         .slot = (uint16_t)slot->number,
         .n_threads = is_counted ? (uint16_t)n_threads : 0,
@@ -471,14 +519,17 @@ static struct slot *graph_begins(struct ggml_cgraph *graph, uint32_t n_threads,
 static void open_lane(struct slot *slot, uint32_t ith)
 {
     struct lane *lane = &slot->lanes[ith];
+    const struct build *build = slot->build;
     lane->head_before = lane->ring_lane ? lane->head + lane->ring_lane->dropped : 0;
     lane->barriers = 0;
     lane->cursor = 0;
     lane->is_open = false;
     const struct ring_control *control = ((struct ring *)the_ring)->control;
     lane->is_masked = control->lane_mask[ith / 64] >> ith % 64 & 1;
-    if (lane->ring_lane != NULL && slot->build != NULL)
-        atomic_store_explicit(&lane->steps, slot->build->steps, memory_order_release);
+    if (lane->ring_lane != NULL && build != NULL) {
+        atomic_store_explicit(&lane->mark, slot->graph + 1, memory_order_relaxed);
+        atomic_store_explicit(&lane->steps, build->steps, memory_order_release);
+    }
 }
 
 static void open_lanes(struct slot *slot)
@@ -498,20 +549,24 @@ static uint64_t close_lanes(struct slot *slot)
 {
     slot->is_asked = false;
     slot->n_expected = 0;
+    const struct build *build = slot->build;
     uint64_t now = ticks(), n = 0;
     for (uint32_t ith = 0; ith < slot->n_threads; ith++) {
         struct lane *lane = &slot->lanes[ith];
         if (!lane->is_masked)
-            slot->n_expected += slot->build->n_recorded;
+            slot->n_expected += build->n_recorded;
         if (lane->ring_lane == NULL)
             continue;
         // A worker may still be on its way out of the last barrier.
         if (lane->is_open) {
-            if (lane->exit < lane->entry)
-                lane->exit = now;
+            uint64_t exit = atomic_load_explicit(&lane->exit, memory_order_relaxed);
+            if (exit < lane->entry)
+                atomic_store_explicit(&lane->exit, now, memory_order_relaxed);
             close_op(lane);
         }
-        atomic_store_explicit(&lane->steps, NULL, memory_order_release);
+        // Whoever looks at builds after this finds none here: see builds_look_begins.
+        atomic_store(&lane->steps, NULL);
+        atomic_store(&lane->mark, 0);
         n += lane->head + lane->ring_lane->dropped - lane->head_before;
         if (lane->ring_lane->last_ns > slot->last_ns)
             slot->last_ns = lane->ring_lane->last_ns;
@@ -542,18 +597,19 @@ static void check(struct slot *slot, uint64_t found)
     told.mode = found == 0 ? MODE_GRAPHS : barriers == 0 ? MODE_BEGINS : MODE_THREADS;
     if (found < expected && n_threads > 0)
         told.missing_nodes = (expected - found) / n_threads;
-    control->mode = told.mode;
+    __atomic_store_n(&control->mode, told.mode, __ATOMIC_RELAXED);
     struct frame frame = {0};
     frame_begin(&frame, DEF_CHECK, monotonic_ns());
     frame_add(&frame, &told, sizeof told);
-    frame_define(&frame, false);
+    frame_define(&frame, WITH_RING);
     is_checked = true;
 }
 
 // A fork within the graph is not meant to happen; the child has no ring.
 static void check_once(struct slot *slot, uint64_t found)
 {
-    if (the_ring == NULL || !slot->is_first || slot->build->n_steps == 0)
+    const struct build *build = slot->build;
+    if (the_ring == NULL || !slot->is_first || build->n_steps == 0)
         return;
     pthread_mutex_lock(&tracer_lock);
     if (!is_checked)
@@ -579,8 +635,23 @@ static void write_graph(struct slot *slot, uint64_t end)
     write_record(lane, &record);
     // Until a graph is seen node by node, this is what there is.
     struct ring_control *control = ((struct ring *)the_ring)->control;
-    if (control->mode == MODE_UNKNOWN)
-        control->mode = MODE_GRAPHS;
+    uint32_t unknown = MODE_UNKNOWN;
+    __atomic_compare_exchange_n(&control->mode, &unknown, MODE_GRAPHS, false,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static uint32_t mode_of(const struct ring_control *control)
+{
+    return __atomic_load_n(&control->mode, __ATOMIC_RELAXED);
+}
+
+static int untraced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
+                    int (*compute)(struct ggml_cgraph *, struct ggml_cplan *))
+{
+    n_untraced++;
+    int status = compute(graph, plan);
+    n_untraced--;
+    return status;
 }
 
 static void graph_ends(struct slot *slot, int status, uint64_t n_records)
@@ -609,24 +680,24 @@ int graph_traced(struct ggml_cgraph *graph, struct ggml_cplan *plan,
     struct slot *slot = graph_begins(graph, (uint32_t)plan->n_threads, 0, true, true);
     if (slot == NULL) {
         errno = error;
-        return compute(graph, plan);
+        return untraced(graph, plan, compute);
     }
     struct ring_control *control = ((struct ring *)the_ring)->control;
-    bool by_thread = (control->mode != MODE_GRAPHS || !is_checked) && slot->build != NULL;
+    bool by_thread = (mode_of(control) != MODE_GRAPHS || !is_checked) && slot->build != NULL;
     uint64_t n = 0;
     if (by_thread) {
         slot->planned = INT64_MAX; // that was before
         open_lanes(slot);
     }
     errno = error;
-    int status = compute(graph, plan);
+    int status = by_thread ? compute(graph, plan) : untraced(graph, plan, compute);
     error = errno;
     if (by_thread) {
         n = close_lanes(slot);
         check_once(slot, n);
     }
     if (the_ring != NULL) {
-        if (n == 0 && (!by_thread || control->mode == MODE_GRAPHS)) {
+        if (n == 0 && (!by_thread || mode_of(control) == MODE_GRAPHS)) {
             write_graph(slot, monotonic_ns());
             n = 1;
         }
@@ -760,8 +831,8 @@ void slots_forget(void)
     }
     for (int i = 0; i < MOST_WHOLE; i++)
         whole[i] = NULL;
-    n_computing = 0;
+    n_computing = n_untraced = 0;
     next_graph = 0;
     is_checked = false;
-    current = NULL;
+    here.lane = NULL;
 }

@@ -207,11 +207,33 @@ struct frame {
 void frame_begin(struct frame *frame, enum frame_type type, uint64_t time);
 void *frame_add(struct frame *frame, const void *data, size_t size);
 void frame_text(struct frame *frame, const char *text, size_t length);
-// Into the file of definitions; kept for the rings of this process's children, too.
-void frame_define(struct frame *frame, bool is_lasting);
+bool frame_finish(struct frame *frame); // its size is told; false: memory was short
 void frame_tell(struct frame *frame); // into the event lane
 void events_write(const uint8_t *bytes, size_t size); // a whole frame, likewise
-void note(const char *text);
+
+// ---- definitions.c: the file beside the ring -------------------------------------------
+
+// Whether a definition is told again in every generation of definitions.
+enum lasts {
+    ONCE,
+    LIKE_BUILD,  // when a graph uses it again
+    FROM_TABLE,  // by lasting_tell
+    WHOLE_BUILD, // when a graph uses it again; counted, since each generation needs it
+    WITH_RING,
+    WITH_PROCESS, // in the rings of its children, too
+};
+extern uint32_t definitions_generation;
+
+// All of these with the lock held. False: it could not be written, for now.
+bool frame_define(struct frame *frame, enum lasts lasts);
+void note(const char *text, enum lasts lasts);
+void builds_lost(int64_t more); // never told so far
+// Before a graph: begin a new generation where the present one is long, and give those
+// back that nobody needs.
+void definitions_renew(void);
+bool definitions_begin(const char *ring_path, struct ring_control *control);
+void definitions_forget(void); // after a fork
+uint64_t longest_file(void); // beyond, the system ends the program by a signal
 
 // ---- clock.c: stamps ----------------------------------------------------------------
 
@@ -295,6 +317,11 @@ struct step {
 struct build {
     uint64_t signature;
     uint32_t number;
+    uint32_t generation; // of definitions that it was told in last; 0: never
+    uint32_t n_users;    // slots that hold it
+    bool is_lost;        // it was never told, and counted so
+    uint64_t last_used;
+    struct build *next;  // of the same place in the table, or to be freed
     uint32_t n_nodes;
     uint32_t n_steps; // computed nodes in order, fused ones among them
     uint32_t n_fused;
@@ -310,19 +337,45 @@ struct build {
 };
 
 uint64_t graph_signature(struct ggml_cgraph *graph, int n_nodes);
-// With the lock held. NULL where memory is short.
-struct build *build_of(struct ggml_cgraph *graph, int n_nodes, uint64_t signature);
+// With the lock held. A build that the caller holds until it lets go of it, and that the
+// present generation of definitions tells; NULL where memory is short.
+struct build *build_take(struct ggml_cgraph *graph, int n_nodes, uint64_t signature);
+void build_tell(struct build *build, struct ggml_cgraph *graph); // anew, where needed
+void build_drop(struct build *build); // NULL: nothing
 void builds_forget(void);
 void build_filter(struct build *build, const struct ring_control *control);
 int64_t step_find(const struct build *build, const struct ggml_tensor *tensor);
+// Around a look at builds that another thread may drop: they are freed when nobody looks.
+void builds_look_begins(void);
+void builds_look_ends(void);
 
-// registry of models, and buffers; all with the lock held
+// ---- changes.c: builds by what differs ------------------------------------------------
+
+// With the lock held. False: it could not be written, for now.
+bool build_define(const struct def_build *head, const struct def_tensor *tensors,
+                  const char *const *names);
+void wholes_forget(void);
+
+// ---- registry.c: models, buffers, backends; all with the lock held ----------------------
+
 void model_read(const void *gguf, const char *path, void *context);
 void buffer_seen(void *buffer, bool is_new);
 void buffer_gone(void *buffer);
 void buffer_used(void *buffer, int usage);
 uint32_t buffer_number(void *buffer);
 uint32_t backend_number(void *backend); // told when it is new; 0: not known
+void lasting_tell(void); // buffers, backends and mappings that there are now
+extern uint32_t n_buffers_freed; // so often a number of a buffer became another's
+void op_tell(int op);
+void type_tell(int type);
+void models_locate(void); // where the models' files lie in memory now
+
+struct weight_place {
+    uint64_t offset; // in the model's file
+    uint32_t model, index;
+    bool by_place; // found by its address, not by its name
+};
+bool weight_find(const struct ggml_tensor *tensor, struct weight_place *place);
 
 // ---- backends.c -----------------------------------------------------------------------
 

@@ -515,7 +515,7 @@ def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("version", 2),
+        ("version", 3),
         ("byte_order", 0x04030201),
         ("record_size", 64),
         ("n_lanes", 0),
@@ -529,7 +529,7 @@ def test_damaged_first_page_is_refused_with_a_sentence(source, path, name, value
     writer = Writer(path)
     writer.control[name] = value
 
-    with pytest.raises(LiveError, match=r"version 2|damaged"):
+    with pytest.raises(LiveError, match=r"version 3|damaged"):
         source.poll()
 
 

@@ -1,0 +1,242 @@
+"""What a ring told that its records have no room for, by the keys of the sidecar.
+
+Tables of many rows are made while they are written: see `Rows`.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from ggscope_capture.record import count_choices
+from ggscope_capture.ring import (
+    RECORD_GRAPH,
+    UNKNOWN_U32,
+    UNKNOWN_U64,
+    Frame,
+    Host,
+    Knowledge,
+    Mode,
+    text_at,
+)
+from ggscope_capture.told import Told, Ubatch, joined
+
+SIDECAR_VERSION = 2
+_GRAPH_KEYS = (
+    "graph", "build", "ubatch", "slot", "n_threads", "split", "n_nodes", "context",
+    "backend", "backend_number",
+)  # fmt: skip
+_HOST_KEYS = ("tid", "begin", "end", "context", "bytes", "ubatch", "count")
+_COPY_KEYS = ("begin", "end", "bytes", "from_buffer", "to_buffer", "context")
+Row = dict[str, Any]
+
+
+class Rows:
+    """Rows of a table, made anew each time they are asked for."""
+
+    def __init__(self, make: Callable[[], Iterator[Row]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._make()
+
+
+def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
+    """Return what the records have no room for, but the builds, by its keys.
+
+    ``sidecar.pieces`` writes it.
+
+    Parameters
+    ----------
+    control : the control page of the ring, of ``ring_control``.
+    """
+    n_ops, whole = _counted(told)
+    mode = int(control["mode"])
+    facts: dict[str, Any] = {
+        "format": "ggscope-capture",
+        "version": SIDECAR_VERSION,
+        "records": n_ops,
+        "extension_records": count_choices(told),
+        "graph_records": len(whole),
+        "graphs": len(told.graphs),
+        "mode": Mode(mode).name.lower() if mode in set(Mode) else "unknown",
+        "clock": {
+            "unit": "ns",
+            "monotonic": int(control["t0_mono"]),
+            "real": int(control["t0_real"]),
+        },
+        "pid": int(control["pid"]),
+        "dropped": int(told.lanes["dropped"].sum()) + int(control["no_lane"]),
+        "dropped_events": int(control["events_dropped"]),
+        "unnamed_ops": int(control["no_node"]),
+        "lost_definitions": int(control["defs_lost"]),
+        "skipped_graphs": int(control["skipped"]),
+        "ops": {str(number): name for number, name in sorted(told.ops.items())},
+    }
+    facts.update(from_definitions(told))
+    facts["ubatches"] = Rows(lambda: map(_ubatch_facts, told.ubatches()))
+    facts["host"] = Rows(lambda: _hosts(told))
+    facts["copies"] = Rows(lambda: _copies(told))
+    facts["graph_list"] = Rows(lambda: _graphs(told))
+    threads = told.threads(whole["lane"]).tolist()
+    facts["whole_graphs"] = [
+        {"thread": thread, "graph": _known(row["graph"]), "begin": int(row["t0"]),
+         "end": int(row["t0"]) + int(row["op_ns"])}
+        for row, thread in zip(whole, threads, strict=True)
+    ]  # fmt: skip
+    used = np.flatnonzero(told.lanes["state"])
+    facts["threads"] = [
+        {
+            "thread": int(thread),
+            "slot": int(told.lanes["slot"][lane]),
+            "index": int(told.lanes["ith"][lane]),
+            "tid": int(told.lanes["tid"][lane]),
+        }
+        for lane, thread in zip(
+            used.tolist(), told.threads(used.astype(np.uint16)).tolist(), strict=True
+        )
+    ]
+    return facts
+
+
+def _counted(told: Told) -> tuple[int, Any]:
+    """Return how many records are ops, and the others: whole graphs, by their begin."""
+    n_ops, parts = 0, []
+    for chunk in told.records.chunks():
+        is_graph = chunk["extra"] & RECORD_GRAPH != 0
+        n_ops += int(np.count_nonzero(~is_graph))
+        parts.append(chunk[is_graph])
+    whole = joined(parts)
+    return n_ops, whole[np.argsort(whole["t0"], kind="stable")]
+
+
+def _known(number: Any) -> int | None:
+    value = int(number)
+    return None if value in (UNKNOWN_U32, UNKNOWN_U64) else value
+
+
+def from_definitions(told: Told) -> dict[str, Any]:
+    """Return models, buffers, backends, notes, checks and the program by their keys."""
+    found: dict[str, Any] = {
+        "models": [], "buffers": [], "backends": [], "notes": [], "checks": [],
+    }  # fmt: skip
+    buffers: dict[int, dict[str, Any]] = {}
+    weights: dict[int, dict[str, list[Any]]] = {}
+    for event in told.definitions:
+        if event.type == Frame.PROGRAM:
+            program, at = text_at(event.body, 4)
+            version, at = text_at(event.body, at)
+            line, _ = text_at(event.body, at)
+            found["program"], found["ggml"] = program, version
+            found["command"] = line.split("\0")
+        elif event.type == Frame.MODEL:
+            number, n, data, size = struct.unpack_from("<IIQQ", event.body)
+            found["models"].append(
+                {"model": number, "path": text_at(event.body, 24)[0],
+                 "tensors": n, "data_offset": data, "size": size,
+                 "weights": weights.setdefault(number, {
+                     "index": [], "name": [], "type": [], "shape": [], "offset": [],
+                     "size": [],
+                 })}
+            )  # fmt: skip
+        elif event.type == Frame.WEIGHT:
+            weight, rest = event.struct("def_weight")
+            columns = weights.get(int(weight["model"]))
+            if columns is not None:
+                columns["name"].append(text_at(rest)[0])
+                columns["shape"].append(weight["ne"].tolist())
+                for key in ("index", "type", "offset", "size"):
+                    columns[key].append(int(weight[key]))
+        elif event.type == Frame.BUFFER:
+            told_buffer, rest = event.struct("def_buffer")
+            number = int(told_buffer["buffer"])
+            known = buffers.get(number, {})
+            buffers[number] = {
+                "buffer": number, "name": text_at(rest)[0],
+                "size": int(told_buffer["size"]), "base": int(told_buffer["base"]),
+                "pointer": int(told_buffer["pointer"]),
+                "usage": _known(told_buffer["usage"]), "seen": event.time,
+                "allocated": known.get("allocated"), "freed": known.get("freed"),
+            }  # fmt: skip
+        elif event.type == Frame.BUFFER_EVENT:
+            number, kind, usage = struct.unpack_from("<IIQ", event.body)
+            buffer = buffers.get(number, {})
+            if kind == 3:
+                buffer["usage"] = usage
+            else:
+                buffer["allocated" if kind == 1 else "freed"] = event.time
+        elif event.type == Frame.BACKEND:
+            backend, rest = event.struct("def_backend")
+            name, at = text_at(rest)
+            device, at = text_at(rest, at)
+            found["backends"].append(
+                {"backend": int(backend["backend"]), "name": name, "device": device,
+                 "description": text_at(rest, at)[0],
+                 "pointer": int(backend["pointer"])}
+            )  # fmt: skip
+        elif event.type == Frame.NOTE:
+            found["notes"].append(text_at(event.body, 4)[0])
+        elif event.type == Frame.CHECK:
+            check, _ = event.struct("def_check")
+            names = [
+                name for name in cast(Any, check.dtype.names) if name != "reserved"
+            ]
+            found["checks"].append({name: int(check[name]) for name in names})
+    found["buffers"] = list(buffers.values())
+    return found
+
+
+def _hosts(told: Told) -> Iterator[Row]:
+    kinds = set(Host)
+    for host in told.events.rows(Frame.HOST, "event_host"):
+        kind = int(host["kind"])
+        name = Host(kind).name.lower() if kind in kinds else str(kind)
+        yield {"kind": name, **{key: _known(host[key]) for key in _HOST_KEYS}}
+
+
+def _copies(told: Told) -> Iterator[Row]:
+    for copy in told.events.rows(Frame.COPY, "event_copy"):
+        name = bytes(copy["name"]).decode("utf-8", "replace")
+        yield {"name": name, **{key: _known(copy[key]) for key in _COPY_KEYS}}
+
+
+def _graphs(told: Told) -> Iterator[Row]:
+    for graph, phase in zip(told.graphs, told.phases.tolist(), strict=True):
+        has_end = bool(graph["has_end"])
+        yield {
+            **{key: _known(graph[key]) for key in _GRAPH_KEYS},
+            "phase": phase,
+            "begin": int(graph["begin"]),
+            "end": int(graph["end"]) if has_end else None,
+            "status": int(graph["status"]) if has_end else None,
+        }
+
+
+def _ubatch_facts(ubatch: Ubatch) -> dict[str, Any]:
+    """Return what a sidecar says of a ubatch."""
+    facts = {
+        "ubatch": int(ubatch.head["ubatch"]),
+        "time": ubatch.time,
+        "context": int(ubatch.head["context"]),
+        "tokens": ubatch.tokens,
+        "positions": ubatch.positions,
+        "phase": int(ubatch.head["phase"]),
+    }
+    rows = ubatch.rows
+    if rows is None:
+        return facts
+    knows = Knowledge(
+        int(rows["knowledge"]) & (Knowledge.SEQUENCES | Knowledge.OUTPUTS)
+    )
+    outputs = [row for row, is_output in enumerate(ubatch.outputs) if is_output]
+    counts = [len(numbers) for numbers in ubatch.sequences]
+    return facts | {
+        "decode": _known(rows["decode"]),
+        "owner": int(rows["owner"]) or None,
+        "phases": ubatch.phases,
+        "outputs": outputs if Knowledge.OUTPUTS in knows else None,
+        "sequences": [number for numbers in ubatch.sequences for number in numbers],
+        "sequence_counts": None if set(counts) <= {1} else counts,
+        "sequences_from": "batch" if Knowledge.SEQUENCES in knows else "positions",
+    }

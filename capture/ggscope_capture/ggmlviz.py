@@ -1,0 +1,202 @@
+"""What a ring told, as the event stream of ggml-viz: ``.ggmlviz``.
+
+An op ends where it waits for others; waits have no events of their own, because two
+numberings of those exist.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope_capture.builds import Build
+from ggscope_capture.facts import from_definitions
+from ggscope_capture.ring import RECORD_BEGIN, RECORD_GRAPH
+from ggscope_capture.told import PIECE, Told
+
+Array = npt.NDArray[Any]
+I64 = npt.NDArray[np.int64]
+_MAX_LABEL = 63
+_LANES_OF_SLOT = 512
+_LAST = 1 << 62
+"""Behind every op that ends at the same time."""
+_GRAPH_BEGIN, _GRAPH_END, _OP_BEGIN, _OP_END, _ALLOCATED, _FREED = 0, 1, 2, 3, 6, 7
+_VIZ = np.dtype(
+    [
+        ("type", "u1"), ("time", "<u8"), ("thread", "<u4"), ("pointer", "<u8"),
+        ("first", "<u4"), ("second", "<u4"), ("size", "<u8"), ("backend", "<u8"),
+        ("has_label", "u1"),
+    ]
+)  # fmt: skip
+"""An event without its label. The union: a pointer; op or nodes and threads; then the
+size of an op or the backend of a graph; the backend of an op."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Events, the number of the label of each, and their rank among those of a time."""
+
+    rows: Array
+    labels: I64
+    ranks: I64
+
+    def where(self, chosen: Array) -> "_Events":
+        return _Events(self.rows[chosen], self.labels[chosen], self.ranks[chosen])
+
+    def ordered(self) -> "_Events":
+        return self.where(np.lexsort((self.ranks, self.rows["time"])))
+
+
+def _both(*parts: _Events) -> _Events:
+    return _Events(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.ranks for part in parts]),
+    )
+
+
+@dataclass
+class _Labels:
+    """The names of all builds, those that are alike once; number 0 is none."""
+
+    texts: list[bytes] = field(default_factory=lambda: [b""])
+    _first: dict[int, int] = field(default_factory=dict)
+
+    def of(self, build: Build) -> int:
+        """Return the number of the label of a build's first node."""
+        whole = build.whole if build.whole >= 0 else int(build.head["build"])
+        if whole not in self._first:
+            self._first[whole] = len(self.texts)
+            self.texts += [_label(name) for name in build.names]
+        return self._first[whole]
+
+
+def to_ggmlviz(told: Told, *, has_names: bool = True) -> bytes:
+    """Return the stream of events, in the order in which they really were."""
+    return b"".join(ggmlviz_pieces(told, has_names=has_names))
+
+
+def ggmlviz_pieces(
+    told: Told, *, has_names: bool = True, size: int = PIECE
+) -> Iterator[bytes]:
+    """Yield the stream of events, some at a time."""
+    yield b"GGMLVIZ1" + struct.pack("<I", 1)
+    labels = _Labels()
+    waiting, n_before = _others(told).ordered(), 0
+    pieces = told.records.pieces(size)
+    piece = next(pieces, None)
+    while piece is not None:
+        after = next(pieces, None)
+        is_op = piece["extra"] & (RECORD_BEGIN | RECORD_GRAPH) == 0
+        spans = piece[is_op]
+        ops = _ops(told, spans, n_before, labels if has_names else None)
+        n_before += len(spans)
+        found = _both(waiting, ops).ordered()
+        end = len(found.rows)
+        if after is not None:
+            end = int(np.searchsorted(found.rows["time"], after["t0"][0]))
+        yield _packed(found.where(np.arange(end)), labels.texts)
+        waiting, piece = found.where(np.arange(end, len(found.rows))), after
+    yield _packed(waiting, labels.texts)
+
+
+def _ops(told: Told, spans: Array, n_before: int, labels: _Labels | None) -> _Events:
+    """Return begin and end of some ops; `n_before` ops are before them."""
+    made = np.zeros(len(spans), _VIZ)
+    label = np.zeros(len(spans), np.int64)
+    for build, mine, nodes in told.by_build(spans):
+        made["pointer"][mine] = build.tensors["pointer"][nodes]
+        made["size"][mine] = build.tensors["bytes"][nodes]
+        if labels is not None:
+            label[mine] = nodes + labels.of(build)
+    made["thread"], made["first"] = told.threads(spans["lane"]), spans["op"]
+    made["type"], made["time"] = _OP_BEGIN, spans["t0"]
+    ends = made.copy()
+    ends["type"], ends["time"] = _OP_END, spans["t0"] + spans["op_ns"]
+    rank = 2 * (n_before + np.arange(len(spans), dtype=np.int64))
+    return _both(_Events(made, label, rank), _Events(ends, label, rank + 1))
+
+
+def _others(told: Told) -> _Events:
+    """Return the events of graphs and buffers."""
+    rows = np.concatenate([_graph_events(told), _buffer_events(told)])
+    ranks = np.where(rows["type"] == _GRAPH_END, _LAST, -1).astype(np.int64)
+    return _Events(rows, np.zeros(len(rows), np.int64), ranks)
+
+
+def _label(name: str) -> bytes:
+    """Return a name in as many bytes as readers expect, cut between characters."""
+    return name.encode()[:_MAX_LABEL].decode("utf-8", "ignore").encode()
+
+
+def _graph_events(told: Told) -> Array:
+    """Return begin and end of every graph, on its first thread."""
+    graphs = told.graphs
+    last, has_ops = np.zeros(len(graphs), np.uint64), np.zeros(len(graphs), np.bool_)
+    for chunk in told.records.chunks():
+        spans = chunk[chunk["extra"] & (RECORD_BEGIN | RECORD_GRAPH) == 0]
+        places = told.places(spans["graph"])
+        is_known = places >= 0
+        end = spans["t0"] + spans["op_ns"]
+        np.maximum.at(last, places[is_known], end[is_known])
+        has_ops[places[is_known]] = True
+    made = np.zeros(len(graphs), _VIZ)
+    made["thread"] = graphs["slot"].astype(np.uint32) * _LANES_OF_SLOT
+    # A number for each build: graphs have no address that lasts.
+    made["pointer"] = graphs["build"].astype(np.uint64) + np.uint64(1)
+    made["first"], made["second"] = graphs["n_nodes"], graphs["n_threads"]
+    made["size"] = np.where(has_ops, 0, graphs["backend"])
+    made["type"], made["time"] = _GRAPH_BEGIN, graphs["begin"]
+    # A graph that was cut off has no end; the reader shows it as open.
+    ends = made[graphs["has_end"]]
+    ends["type"] = _GRAPH_END
+    ends["time"] = np.maximum(graphs["end"], last)[graphs["has_end"]]
+    return np.concatenate([made, ends])
+
+
+def _buffer_events(told: Told) -> Array:
+    buffers = from_definitions(told)["buffers"]
+    rows = [
+        (kind, time, buffer["base"] or buffer["buffer"] + 1, buffer["size"])
+        for buffer in buffers
+        for kind, time in (
+            (_ALLOCATED, buffer["allocated"]), (_FREED, buffer["freed"]),
+        )
+        if time is not None and buffer["size"] > 0
+    ]  # fmt: skip
+    made = np.zeros(len(rows), _VIZ)
+    for index, (kind, time, pointer, size) in enumerate(rows):
+        made[index]["type"], made[index]["time"] = kind, time
+        made[index]["pointer"] = pointer
+        made[index]["first"] = size & 0xFFFFFFFF
+        made[index]["second"] = size >> 32
+    return made
+
+
+def _packed(found: _Events, texts: list[bytes]) -> bytes:
+    """Return events that are in order one after another, each with its label."""
+    events, labels = found.rows.copy(), found.labels
+    lengths = np.array([len(text) for text in texts], np.int64)[labels]
+    sizes = np.where(labels > 0, 4 + lengths, 0) + _VIZ.itemsize
+    events["has_label"] = labels > 0
+    starts = np.cumsum(sizes) - sizes
+    out = np.zeros(int(sizes.sum()), np.uint8)
+    raw = events.view("u1").reshape(-1, _VIZ.itemsize)
+    for size in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size)
+        block = np.zeros((len(rows), size), np.uint8)
+        block[:, : _VIZ.itemsize] = raw[rows]
+        if size > _VIZ.itemsize:
+            length = size - _VIZ.itemsize - 4
+            block[:, _VIZ.itemsize : _VIZ.itemsize + 4] = np.frombuffer(
+                struct.pack("<I", length), np.uint8
+            )
+            used, back = np.unique(labels[rows], return_inverse=True)
+            text = b"".join(texts[number] for number in used.tolist())
+            table = np.frombuffer(text, np.uint8).reshape(len(used), length)
+            block[:, _VIZ.itemsize + 4 :] = table[back]
+        out[starts[rows][:, None] + np.arange(size)] = block
+    return out.tobytes()

@@ -1,0 +1,393 @@
+"""All that a ring told, by what it is.
+
+A server that runs for a day tells more than fits into memory. Records and frames stay
+in their files, mapped; what is kept of them are columns of numbers.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope_capture.builds import Build, Builds
+from ggscope_capture.frames import HEAD_BYTES, Frames
+from ggscope_capture.ring import (
+    RECORD,
+    RECORD_GRAPH,
+    ROW_OUTPUT,
+    ROW_PHASE,
+    STRUCTS,
+    UNKNOWN_U32,
+    Event,
+    Frame,
+    RingError,
+    text_at,
+)
+
+Array = npt.NDArray[Any]
+I64 = npt.NDArray[np.int64]
+PIECE = 1 << 18
+"""Records that are worked on at a time."""
+_LANES_OF_SLOT = 512
+_END = STRUCTS["event_graph_end"]
+_OLD_END = np.dtype([("graph", "<u4"), ("status", "<i4"), ("n_records", "<u8")])
+"""Older tracers do not tell what their filters leave."""
+GRAPH = np.dtype(
+    [
+        *STRUCTS["event_graph"].descr,
+        ("begin", "<u8"), ("end", "<u8"), ("has_end", "?"), ("status", "<i4"),
+        ("written", "<i8"), ("expected", "<i8"),
+    ]
+)  # fmt: skip
+"""A graph: what was told at its begin, when that was, and at its end.
+
+`written` and `expected` are records of ops: -1 = not told.
+"""
+
+
+class Records:
+    """Records of a ring, in the order in which they were taken out.
+
+    Parameters
+    ----------
+    stored : of `RECORD`; may be a mapped file.
+    keeps : takes some of them and tells which count, bool[n]; None = all do.
+    """
+
+    def __init__(
+        self, stored: Array, keeps: Callable[[Array], Array] | None = None
+    ) -> None:
+        self._stored, self._keeps = stored, keeps
+
+    def __len__(self) -> int:
+        """Return how many there are, those that do not count with them."""
+        return len(self._stored)
+
+    def that(self, keeps: Callable[[Array], Array]) -> "Records":
+        """Return the same where others count."""
+        return Records(self._stored, keeps)
+
+    def chunks(self, size: int = PIECE) -> Iterator[Array]:
+        """Yield those that count, in no order of time."""
+        for at in range(0, len(self._stored), size):
+            yield self._kept(self._stored[at : at + size])
+
+    def pieces(self, size: int = PIECE) -> Iterator[Array]:
+        """Yield those that count in the order of their begins, about `size` each.
+
+        Threads and polls of the ring overlap a little in time. So each piece is a
+        stretch of time, and only what was taken out about then is looked through.
+        """
+        begins = range(0, len(self._stored), size)
+        times = [self._stored["t0"][at : at + size] for at in begins]
+        least = np.array([part.min() for part in times], np.uint64)
+        most = np.array([part.max() for part in times], np.uint64)
+        edges = np.unique(least)
+        order, n_open = np.argsort(least, kind="stable"), 0
+        open_blocks: list[int] = []
+        for k, low in enumerate(edges):
+            high = edges[k + 1] if k + 1 < len(edges) else None
+            while n_open < len(order) and (high is None or least[order[n_open]] < high):
+                open_blocks.append(int(order[n_open]))
+                n_open += 1
+            parts = []
+            for block in sorted(open_blocks):
+                rows = self._stored[begins[block] : begins[block] + size]
+                in_time = rows["t0"] >= low
+                if high is not None:
+                    in_time &= rows["t0"] < high
+                parts.append(rows[in_time])
+            if high is not None:
+                open_blocks = [b for b in open_blocks if most[b] >= high]
+            piece = self._kept(np.concatenate(parts))
+            if len(piece):
+                yield piece[np.argsort(piece["t0"], kind="stable")]
+
+    def all(self) -> Array:
+        """Return all that count, in the order of their begins."""
+        return np.concatenate([self._stored[:0], *self.pieces()])
+
+    def _kept(self, rows: Array) -> Array:
+        return rows if self._keeps is None else rows[self._keeps(rows)]
+
+
+@dataclass(frozen=True)
+class Ubatch:
+    """The tokens that are computed at once.
+
+    Attributes
+    ----------
+    head : ``event_ubatch``.
+    time : when it was told first.
+    tokens, positions : as the graph reads them; of M-RoPE several positions each.
+    rows : ``ubatch_rows``; None where an older tracer told nothing of single tokens.
+    phases : `Phase` of each token.
+    outputs : whether each token's output is asked for.
+    sequences : those that each token is of.
+    """
+
+    head: np.void
+    time: int
+    tokens: list[int]
+    positions: list[int]
+    rows: np.void | None = None
+    phases: list[int] = field(default_factory=list)
+    outputs: list[bool] = field(default_factory=list)
+    sequences: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, event: Event) -> "Ubatch":
+        """Return what an event tells; raises RingError where it is cut."""
+        head, body = event.struct("event_ubatch")
+        n, n_positions = int(head["n_tokens"]), int(head["n_positions"])
+        size = 4 * (n + n_positions)
+        if size > len(body):
+            raise RingError("a ubatch is cut")
+        listed = np.frombuffer(body, "<i4", n + n_positions).tolist()
+        plain = cls(head, event.time, listed[:n], listed[n:])
+        dtype = STRUCTS["ubatch_rows"]
+        if len(body) - size < dtype.itemsize:
+            return plain
+        rows = np.frombuffer(body, dtype, 1, size)[0]
+        at, n, n_all = size + dtype.itemsize, int(rows["n_rows"]), rows["n_sequences"]
+        counts_at = at + n + -n % 4
+        if counts_at + 4 * (n + int(n_all)) > len(body):
+            raise RingError("the rows of a ubatch are cut")
+        bits = np.frombuffer(body, "u1", n, at)
+        counts = np.frombuffer(body, "<u4", n, counts_at).astype(np.int64)
+        if counts.sum() != n_all:
+            raise RingError("the sequences of a ubatch are not those of its rows")
+        sequences = np.frombuffer(body, "<i4", int(n_all), counts_at + 4 * n)
+        return replace(
+            plain,
+            rows=rows,
+            phases=(bits & ROW_PHASE).tolist(),
+            outputs=((bits & ROW_OUTPUT) != 0).tolist(),
+            sequences=[
+                part.tolist() for part in np.split(sequences, np.cumsum(counts)[:-1])
+            ]
+            if n
+            else [],
+        )
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that a ring told.
+
+    Attributes
+    ----------
+    lanes : of `LANE`.
+    graphs : of `GRAPH`, by their number, ascending.
+    ops : names by number.
+    definitions : but for builds.
+    """
+
+    records: Records
+    lanes: Array
+    builds: Builds
+    graphs: Array
+    ops: dict[int, str]
+    definitions: Sequence[Event]
+    events: Frames
+
+    @classmethod
+    def of(
+        cls,
+        definitions: Iterable[Event],
+        events: Iterable[Event] | Frames,
+        records: Array,
+        lanes: Array,
+    ) -> "Told":
+        """Take what `Ring` gave; raises RingError where a definition is damaged."""
+        builds, others = Builds(), []
+        for event in definitions:
+            if event.type in (Frame.BUILD, Frame.BUILD_LIKE):
+                builds.add_event(event)
+            else:
+                others.append(event)
+        found = events if isinstance(events, Frames) else Frames.of(events)
+        return cls.with_builds(builds, others, found, Records(records), lanes)
+
+    @classmethod
+    def with_builds(
+        cls,
+        builds: Builds,
+        definitions: Sequence[Event],
+        events: Frames,
+        records: Records,
+        lanes: Array,
+    ) -> "Told":
+        """Take what a recording has; frames are as long as their type says."""
+        ops = {
+            _number(event): text_at(event.body, 4)[0]
+            for event in definitions
+            if event.type == Frame.OP
+        }
+        graphs = _graphs(events)
+        return cls(records, lanes, builds, graphs, ops, definitions, events)
+
+    def n_ops(self) -> int:
+        """Return how many of the records are ops."""
+        return sum(
+            int(np.count_nonzero(chunk["extra"] & RECORD_GRAPH == 0))
+            for chunk in self.records.chunks()
+        )
+
+    def places(self, graphs: Array) -> I64:
+        """Return where each of some graphs stands in `graphs`; -1 = it was not told."""
+        numbers = self.graphs["graph"]
+        if not len(numbers):
+            return np.full(len(graphs), -1, np.int64)
+        at = np.minimum(np.searchsorted(numbers, graphs), len(numbers) - 1)
+        return np.where(numbers[at] == graphs, at, -1).astype(np.int64)
+
+    def by_build(self, spans: Array) -> Iterator[tuple[Build, Array, Array]]:
+        """Give each build with the rows of `spans` that are its nodes', and which."""
+        of_graph = np.append(self.graphs["build"].astype(np.int64), -1)
+        of_span = of_graph[self.places(spans["graph"])]
+        order = np.argsort(of_span, kind="stable")
+        bounds = np.flatnonzero(np.diff(of_span[order])) + 1
+        for rows in np.split(order, bounds):
+            build = self.builds.get(int(of_span[rows[0]])) if len(rows) else None
+            if build is None:
+                continue
+            nodes = spans["node"][rows].astype(np.int64)
+            is_known = nodes < int(build.head["n_nodes"])
+            yield build, rows[is_known], nodes[is_known]
+
+    def threads(self, lanes: Array) -> I64:
+        """Return a number of its own for every thread of every slot."""
+        known = np.minimum(lanes.astype(np.int64), max(len(self.lanes) - 1, 0))
+        if not len(self.lanes):
+            return known
+        slot = self.lanes["slot"][known].astype(np.int64)
+        return np.asarray(slot * _LANES_OF_SLOT + self.lanes["ith"][known], np.int64)
+
+    @cached_property
+    def phases(self) -> I64:
+        """The phase of each of `graphs`: that which its ubatch told last."""
+        heads, _, _ = self._ubatches
+        phases = self.graphs["phase"].astype(np.int64)
+        if len(heads):
+            at = np.searchsorted(heads["ubatch"], self.graphs["ubatch"])
+            at = np.minimum(at, len(heads) - 1)
+            is_told = heads["ubatch"][at] == self.graphs["ubatch"]
+            phases[is_told] = heads["phase"][at[is_told]]
+        return phases
+
+    @cached_property
+    def steps(self) -> I64:
+        """The decode step that each of `graphs` belongs to."""
+        ubatch = self.graphs["ubatch"].astype(np.int64)
+        graph = self.graphs["graph"].astype(np.int64)
+        return np.where(ubatch == UNKNOWN_U32, graph, ubatch)
+
+    def ubatches(self) -> Iterator[Ubatch]:
+        """Yield each ubatch as it was told last, with the time of the first word."""
+        _, frames, times = self._ubatches
+        for number, time in zip(frames.tolist(), times.tolist(), strict=True):
+            yield replace(Ubatch.of(self.events.event(number)), time=time)
+
+    @cached_property
+    def _ubatches(self) -> tuple[Array, I64, Array]:
+        """Return of each ubatch the last head, its frame, and when it was told first.
+
+        Ascending by their number.
+        """
+        frames = self.events.where(Frame.UBATCH)
+        heads = self.events.structs(frames, STRUCTS["event_ubatch"])
+        order = np.argsort(heads["ubatch"], kind="stable")
+        numbers = heads["ubatch"][order]
+        is_last = np.append(numbers[1:] != numbers[:-1], True)[: len(order)]
+        is_first = np.append(True, numbers[1:] != numbers[:-1])[: len(order)]
+        last, first = order[is_last], order[is_first]
+        return heads[last], frames[last], self.events.times(frames[first])
+
+
+def _graphs(events: Frames) -> Array:
+    """Return the graphs that were told, by their number."""
+    frames = events.where(Frame.GRAPH_BEGIN)
+    heads = events.structs(frames, STRUCTS["event_graph"])
+    order = np.argsort(heads["graph"], kind="stable")
+    numbers = heads["graph"][order]
+    last = order[np.append(numbers[1:] != numbers[:-1], True)[: len(order)]]
+    graphs = np.zeros(len(last), GRAPH)
+    for name in STRUCTS["event_graph"].names or ():
+        graphs[name] = heads[name][last]
+    graphs["begin"] = events.times(frames[last])
+    graphs["written"] = graphs["expected"] = -1
+    ends = events.where(Frame.GRAPH_END)
+    rows = events.structs(ends, _OLD_END)
+    expected = np.full(len(ends), -1, np.int64)
+    is_new = events.body_bytes(ends) >= _END.itemsize
+    found = events.structs(ends[is_new], _END)["n_expected"]
+    expected[is_new] = found.astype(np.int64)
+    at = np.searchsorted(graphs["graph"], rows["graph"])
+    is_known = at < len(graphs)
+    is_known[is_known] = graphs["graph"][at[is_known]] == rows["graph"][is_known]
+    at, rows = at[is_known], rows[is_known]
+    graphs["has_end"][at] = True
+    graphs["end"][at] = events.times(ends[is_known])
+    graphs["status"][at] = rows["status"]
+    graphs["written"][at] = rows["n_records"].astype(np.int64)
+    graphs["expected"][at] = expected[is_known]
+    return graphs
+
+
+def _number(event: Event) -> int:
+    if len(event.body) < 4:
+        raise RingError("a definition is cut")
+    return int.from_bytes(event.body[:4], "little")
+
+
+_SHAPES: dict[int, tuple[int, int]] = {
+    Frame.PROGRAM: (4, 3), Frame.OP: (4, 1), Frame.TYPE: (16, 1),
+    Frame.MODEL: (24, 1), Frame.NOTE: (4, 1), Frame.BUFFER_EVENT: (16, 0),
+    Frame.WEIGHT: (STRUCTS["def_weight"].itemsize, 1),
+    Frame.BUFFER: (STRUCTS["def_buffer"].itemsize, 1),
+    Frame.BACKEND: (STRUCTS["def_backend"].itemsize, 3),
+    Frame.CHECK: (STRUCTS["def_check"].itemsize, 0),
+    Frame.GRAPH_BEGIN: (STRUCTS["event_graph"].itemsize, 0),
+    Frame.GRAPH_END: (_OLD_END.itemsize, 0),
+    Frame.UBATCH: (STRUCTS["event_ubatch"].itemsize, 0),
+    Frame.EXPERTS: (STRUCTS["event_experts"].itemsize, 0),
+    Frame.ROUTER: (STRUCTS["event_experts"].itemsize, 0),
+    Frame.HOST: (STRUCTS["event_host"].itemsize, 0),
+    Frame.COPY: (STRUCTS["event_copy"].itemsize, 0),
+}  # fmt: skip
+"""Bytes before the texts of a frame, and how many texts there are."""
+
+
+def is_whole(event: Event) -> bool:
+    """Tell whether a definition holds what its type says; unknown types do."""
+    at, n_texts = _SHAPES.get(event.type, (0, 0))
+    try:
+        for _ in range(n_texts):
+            _, at = text_at(event.body, at)
+    except RingError:
+        return False
+    return at <= len(event.body)
+
+
+def whole_events(events: Frames) -> npt.NDArray[np.bool_]:
+    """Tell of each event whether it holds what its type says; unknown types do."""
+    least = np.zeros(1 << 16, np.int64)
+    for kind, (size, _) in _SHAPES.items():
+        least[kind] = size
+    is_good: npt.NDArray[np.bool_] = events.sizes - HEAD_BYTES >= least[events.types]
+    for number in events.where(Frame.UBATCH).tolist():
+        if is_good[number]:
+            try:
+                Ubatch.of(events.event(number))
+            except RingError:
+                is_good[number] = False
+    return is_good
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Return the records of several lanes as one array of `RECORD`."""
+    return np.concatenate([np.zeros(0, RECORD), *parts])
