@@ -108,6 +108,7 @@ class Choices:
                 rank=found["rank"].astype(np.int16),
                 score=found["score"].copy(),
                 is_used=np.ones(len(found), np.bool_),
+                row=found["row"].astype(np.int32),
             )
         )
         self._builder.routing = replace(self._grown.table(), n_experts=self._n_experts)

@@ -79,6 +79,16 @@ class Routing(Table):
             0,
         ),
     ] = None
+    row: Annotated[
+        Array | None,
+        Column(
+            "int32",
+            "row of the ubatch that it was chosen for, as the op numbers them: all "
+            "tokens, or in the last layers those whose output is asked for",
+            -1,
+            high=1 << 31,
+        ),
+    ] = None
     n_experts: int = 0
 
     def listed(self) -> "Routing":

@@ -209,7 +209,7 @@ class Figures(Struct):
     _fields_ = (
         *_names(Out.i64, "spans", "bytes", "total", "inside", "least", "most"),
         *_names(Out.i64, "unknown", "ops", "wait", "waits", "longest"),
-        *_names(Out.i64, "op_ticks", "open", "untimed"),
+        *_names(Out.i64, "open", "op_ticks", "op_bytes", "op_open"),
         ("histogram", Out.u32),
     )  # fmt: skip
 

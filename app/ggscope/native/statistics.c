@@ -48,8 +48,9 @@ typedef struct {
     int64_t *spans; /* [n_groups * N_QUALITIES] */
     int64_t *bytes, *total, *inside, *least, *most, *unknown, *ops;
     int64_t *wait, *waits, *longest; /* their sum, how many, how many are cut */
-    int64_t *op_ticks, *open, *untimed; /* of the ops: their time; those of which some
-                                         * bytes are not known, and those whose time */
+    int64_t *open; /* ops of which some bytes are not known */
+    int64_t *op_ticks, *op_bytes, *op_open; /* the same and time and bytes of the ops
+                                             * whose time is known */
     uint32_t *histogram; /* [n_groups * n_codes] */
 } Figures;
 
@@ -141,18 +142,19 @@ EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t 
         f->ops[group] += is_own;
         if (is_own) {
             int64_t pattern = s->pattern ? number(s->pattern, s->pattern_width, i) : -1;
-            if (pattern >= 0 && pattern < s->n_patterns) {
-                f->bytes[group] += s->bytes[pattern];
-                f->unknown[group] += s->unknown[pattern];
-                f->open[group] += s->is_open[pattern] != 0;
-            } else {
-                f->open[group]++;
+            const int is_known = pattern >= 0 && pattern < s->n_patterns;
+            const int64_t bytes = is_known ? s->bytes[pattern] : 0;
+            const int is_open = !is_known || s->is_open[pattern];
+            f->bytes[group] += bytes;
+            f->unknown[group] += is_known ? s->unknown[pattern] : 0;
+            f->open[group] += is_open;
+            const int64_t ticks = s->op_ticks ? s->op_ticks[i] : duration_of(s, i);
+            if (quality <= s->worst_used && ticks >= 0) {
+                f->op_ticks[group] = (int64_t)((uint64_t)f->op_ticks[group]
+                                               + (uint64_t)ticks);
+                f->op_bytes[group] += bytes;
+                f->op_open[group] += is_open;
             }
-            int64_t ticks = s->op_ticks ? s->op_ticks[i] : duration_of(s, i);
-            int is_untimed = quality > s->worst_used || ticks < 0;
-            f->untimed[group] += is_untimed;
-            f->op_ticks[group] = (int64_t)((uint64_t)f->op_ticks[group]
-                                           + (is_untimed ? 0 : (uint64_t)ticks));
         }
         if (s->wait && s->wait[i] != NO_WAIT) {
             f->wait[group] += s->wait[i];

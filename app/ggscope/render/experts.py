@@ -185,7 +185,7 @@ def main_grid(scene: ExpertsScene, frame: Part) -> GridScene:
         Measure.SHARE: ("share of the layer", in_percent),
     }[scene.measure]
     choices, token = scene.choices, scene.result.token
-    of_token = "" if token is None else f" · token {choices.tokens[token]}"
+    of_token = "" if token is None else f" · {choices.noun} {choices.tokens[token]}"
     return GridScene(
         width=frame.width,
         height=frame.height,
@@ -249,10 +249,6 @@ def _second_grid(scene: ExpertsScene, frame: Part) -> GridScene:
         "show_bar": not scene.is_figure,
     }
     if scene.result.beside is Beside.OVERLAP:
-        known = ~np.isnan(matrix)
-        n = known.sum(axis=1)
-        total = np.where(known, matrix, 0.0).sum(axis=1)
-        mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
         return GridScene(
             **common,  # type: ignore[arg-type]  # the fields of every scene
             values=share_values(matrix),
@@ -260,11 +256,11 @@ def _second_grid(scene: ExpertsScene, frame: Part) -> GridScene:
             row_labels=[str(layer) for layer in scene.choices.layers.tolist()],
             column_labels=[str(token) for token in scene.choices.tokens.tolist()],
             row_title="layer",
-            column_title="token",
+            column_title=scene.choices.noun,
             value_title="experts kept",
             words=in_percent,
             missing="N/A: no two tokens in a row have all choices recorded",
-            side=Side(mean, "mean"),
+            side=Side(scene.result.base.overlap.by_layer, "mean"),
         )
     experts = [str(i) for i in range(len(matrix))]
     follows = scene.result.beside is Beside.TRANSITION
@@ -365,6 +361,9 @@ def draw_experts(scene: ExpertsScene, look: Look, name: str) -> Drawn:
             else f"Choices without a usable layer or expert: {n:,}."
         )
 
+    n = len(choices.tokens)
+    tokens = f"{n:,} {choices.noun}{'es' if choices.noun == 'ubatch' else 's'}"
+
     def compose(height: float) -> DisplayList:
         whole = replace(scene, height=height)
         if scene.with_second and frames(whole)[1] is None:
@@ -380,7 +379,7 @@ def draw_experts(scene: ExpertsScene, look: Look, name: str) -> Drawn:
         entries=grid_entries(*grids),
         bars=[bar for grid in grids for bar in grid_bars(grid)],
         description=f"{figures.n_active:,} of {figures.n_slots:,} (layer, expert) "
-        f"slots of {name} active, {len(choices.tokens):,} tokens, known from "
+        f"slots of {name} active, {tokens}, known from "
         f"{choices.source.value}.",
         left_out=left_out,
     )

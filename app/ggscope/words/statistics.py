@@ -259,9 +259,10 @@ COLUMNS = (
         is_there=_has("has_unknown"), spare=9,
     ),
     StatColumn(
-        "rate", "rate", "Bytes per time of the ops, each from the first thread's "
-        "begin to the last one's end; ≥ where not all bytes are known", "rate",
-        lambda r: r.least_rate, axis="bytes per time of the ops, at least",
+        "rate", "rate", "Bytes by the time in which any of the ops ran, each from "
+        "the first thread's begin to the last one's end; ≥ where not all bytes are "
+        "known", "rate",
+        lambda r: r.least_rate, axis="bytes by the time in which any op ran, at least",
         is_there=_knows_bytes, spare=6,
     ),
     StatColumn(
@@ -341,9 +342,9 @@ def stat_cell(column: StatColumn, row: StatRow, facts: StatFacts) -> StatCell:
 def _rate_cell(row: StatRow, value: float, facts: StatFacts) -> StatCell:
     text = format_byte_rate(value, facts.unit, facts.hz)
     ticks = format_exact(row.op_ticks or 0, facts.unit)
-    exact = f"{format_exact_bytes(row.bytes)} in {ticks}"
+    exact = f"{format_exact_bytes(row.op_bytes)} in {ticks}"
     if row.rate is None:
-        n = format_count(row.open_ops)
+        n = format_count(row.timed_open_ops)
         return StatCell(f"≥ {text}", value, f"{exact}; more in {n} of the ops")
     raw = rate_per_unit(value, facts)
     return StatCell(text, value, exact, None if raw is None else round(raw, 6))
@@ -383,9 +384,6 @@ def _blank(column: StatColumn, row: StatRow) -> str:
 def _why_unknown(column: StatColumn, row: StatRow) -> str:
     if column.name in ("bytes", "rate") and row.bytes < 0:
         return "threads share these ops; which part each moves is not recorded"
-    if column.name == "rate" and row.untimed_ops:
-        n = format_count(row.untimed_ops)
-        return f"the time of {n} of the ops is not known"
     if column.name == "latency":
         return "no span, or several, stand for it as a whole"
     if column.name == "idle":
@@ -450,8 +448,8 @@ def stat_notes(
         )
     if "rate" in shown and any(row.least_rate for row in table.rows):
         lines.append(
-            "Rate is bytes per time of the ops, each from the first thread's begin to "
-            "the last one's end."
+            "Rate is bytes by the time in which any of the ops ran, each from the "
+            "first thread's begin to the last one's end."
         )
     return lines
 

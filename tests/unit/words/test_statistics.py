@@ -175,7 +175,7 @@ def test_lanes_that_contain_each_other_are_noted() -> None:
 def test_row_without_a_time_has_no_derived_figures() -> None:
     row = StatRow(
         "a", 1, 0, 0, float("nan"), None, float("nan"), float("nan"), float("nan"),
-        None, 100, 0.0, "unfinished", op_ticks=0, untimed_ops=1,
+        None, 100, 0.0, "unfinished", op_ticks=0,
     )  # fmt: skip
 
     assert row.rate is None

@@ -15,10 +15,12 @@ from ggscope.analysis.experts.slices import (
     expert_slices,
     stated_experts,
 )
+from ggscope.analysis.experts.token_order import TokenOrder, token_order
 from ggscope.analysis.reads.account import Account, account, loose_bytes
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import I64, Array, ranges, ranked, taken
+from ggscope.model.tokens import token_noun
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
@@ -208,6 +210,9 @@ class Choices:
     more : int64[n], choices of the row's token and layer that no list names and that
         nobody can tell therefore, see ``Routing.n_more``; None where there are none.
     n_implied : rows that no list names, but the sizes of tensors imply.
+    order : the tokens that the rows are of, one by one, and which follow each other: a
+        ubatch is one number of `tokens`, and may hold many.
+    noun : what `tokens` numbers: "token" or "ubatch".
     """
 
     source: ExpertSource
@@ -224,9 +229,11 @@ class Choices:
     weight: I64
     bytes: I64 | None
     slices: ExpertSlices
+    order: TokenOrder
     n_left_out: int = 0
     more: I64 | None = None
     n_implied: int = 0
+    noun: str = "token"
 
     def __len__(self) -> int:
         return len(self.layer)
@@ -345,6 +352,7 @@ def _of_routing(trace: Trace, slices: ExpertSlices) -> Choices:
         n_left_out=len(routing) - n,
         more=more if more is not None and more.any() else None,
         n_implied=implied,
+        row=None if routing.row is None else routing.row[kept],
     )
 
 
@@ -378,6 +386,7 @@ def _choices(
     layer: Array,
     expert: Array,
     token: Array,
+    row: Array | None = None,
     **columns: Any,
 ) -> Choices:
     """Return choices of experts by their layers, numbers and tokens."""
@@ -393,6 +402,8 @@ def _choices(
         expert=expert.astype(np.int32),
         token=token_row,
         slices=slices,
+        order=token_order(trace, token, layer, row, tokens),
+        noun=token_noun(trace),
         **columns,
     )
 

@@ -118,21 +118,23 @@ class ExpertSets:
 
     Attributes
     ----------
-    token : int64[s], row of ``Choices.tokens``.
+    token : int64[s], row of ``Choices.tokens``; of a ubatch it may be that of several.
     layer : int64[s], row of ``Choices.layers``.
     first : int64[s + 1]; the experts of set i are ``expert[first[i] : first[i + 1]]``.
     expert : int64[m].
-    following : int64[s], the set of the next token in the same layer; -1 where the
-        next token's number is not higher by one, or it chose nothing in that layer.
+    before : int64[s], the set of the token before in the same layer; -1 where that is
+        not known, see ``TokenOrder.before``, or chose nothing in that layer.
     is_whole : bool[s], whether the set holds all that the token chose in the layer.
+    n_tokens : how many tokens have a set.
     """
 
     token: I64
     layer: I64
     first: I64
     expert: I64
-    following: I64
+    before: I64
     is_whole: npt.NDArray[np.bool_]
+    n_tokens: int
 
     def __len__(self) -> int:
         return len(self.token)
@@ -140,48 +142,75 @@ class ExpertSets:
 
 def expert_sets(choices: Choices) -> ExpertSets:
     """Return the sets of experts that computed; rows without a token are left out."""
-    n_layers, n_experts = len(choices.layers), max(choices.n_experts, 1)
-    kept = choices.is_used & (choices.token >= 0)
-    key = choices.token[kept].astype(np.int64) * n_layers + choices.layer[kept]
+    n_layers, n_experts = max(len(choices.layers), 1), max(choices.n_experts, 1)
+    order = choices.order
+    kept = choices.is_used & (order.unit >= 0)
+    key = order.unit[kept] * n_layers + choices.layer[kept]
     key = np.sort(key * n_experts + choices.expert[kept])
     key = key[np.append(True, key[1:] != key[:-1])[: len(key)]]
     group, expert = np.divmod(key, n_experts)
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
     group = group[starts]
-    token, layer = np.divmod(group, max(n_layers, 1))
-    is_next = np.append(np.diff(choices.tokens) == 1, False)[token]
-    wanted = group + n_layers
+    unit, layer = np.divmod(group, n_layers)
+    token, previous = order.column[unit], order.before[unit]
+    wanted = previous * n_layers + layer
     at = np.minimum(np.searchsorted(group, wanted), max(len(group) - 1, 0))
-    is_next[is_next] = group[at[is_next]] == wanted[is_next]
+    is_there = previous >= 0
+    is_there[is_there] = group[at[is_there]] == wanted[is_there]
     first = np.append(starts, len(key)).astype(np.int64)
     open_layer, open_token, _ = choices.open_pairs()
-    is_whole = ~np.isin(group, open_token * n_layers + open_layer)
-    following = np.where(is_next, at, -1)
-    return ExpertSets(token, layer, first, expert, following, is_whole)
+    is_whole = ~np.isin(token * n_layers + layer, open_token * n_layers + open_layer)
+    before = np.where(is_there, at, -1)
+    return ExpertSets(
+        token, layer, first, expert, before, is_whole, len(np.unique(unit))
+    )
 
 
-def overlap(choices: Choices, sets: ExpertSets) -> F64:
-    """Return how much of a token's experts the token before it chose, float64[L, T].
+@dataclass(frozen=True, slots=True, eq=False)
+class Overlap:
+    """How much of a token's experts the token before it chose, too.
 
-    It is ``|A and B| / |B|`` for B chosen by the token and A by the one before; NaN
-    where either is not known, or not in full.
+    It is ``|A and B| / |B|`` for B chosen by the token and A by the one before.
+
+    Attributes
+    ----------
+    share : float64[L, T], the mean over the tokens of each number (ubatch); NaN where
+        of none of them both are known, and in full.
+    by_layer : float64[L], the mean over all tokens.
+    mean : of all tokens and layers; NaN where nothing can be compared.
     """
-    found = np.full((len(choices.layers), len(choices.tokens)), np.nan)
-    before = np.flatnonzero(sets.following >= 0)
-    after = sets.following[before]
-    n_experts = max(choices.n_experts, 1)
-    size = np.diff(sets.first)
+
+    share: F64
+    by_layer: F64
+    mean: float
+
+
+def overlap(choices: Choices, sets: ExpertSets) -> Overlap:
+    """Return how much of a token's experts the token before it chose."""
+    after = np.flatnonzero(sets.before >= 0)
+    after = after[sets.is_whole[after] & sets.is_whole[sets.before[after]]]
+    n_experts, size = max(choices.n_experts, 1), np.diff(sets.first)
     of_set = np.repeat(np.arange(len(sets)), size)
     key = of_set * n_experts + sets.expert
-    moved = np.append(sets.following, -1)[of_set] * n_experts + sets.expert
-    is_moved = sets.following[of_set] >= 0
-    # Both ascend: the sets of a layer follow each other as their successors do.
-    at = np.minimum(np.searchsorted(key, moved[is_moved]), max(len(key) - 1, 0))
-    is_again = key[at] == moved[is_moved]
-    n_again = np.bincount(of_set[at[is_again]], minlength=len(sets))
+    wanted = sets.before[of_set] * n_experts + sets.expert
+    at = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
+    is_again = (sets.before[of_set] >= 0) & (key[at] == wanted)
+    n_again = np.bincount(of_set[is_again], minlength=len(sets))
     share = n_again[after] / size[after]
-    is_known = sets.is_whole[before] & sets.is_whole[after]
-    found[sets.layer[after], sets.token[after]] = np.where(is_known, share, np.nan)
+    shape = (len(choices.layers), len(choices.tokens))
+    cell = sets.layer[after] * shape[1] + sets.token[after]
+    return Overlap(
+        _means(cell, share, shape[0] * shape[1]).reshape(shape),
+        _means(sets.layer[after], share, shape[0]),
+        float(share.mean()) if len(share) else math.nan,
+    )
+
+
+def _means(group: I64, values: F64, n: int) -> F64:
+    """Return the mean of the values of each group; NaN without any."""
+    count = np.bincount(group, minlength=n)
+    total = np.bincount(group, values, minlength=n)
+    found: F64 = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
     return found
 
 
@@ -191,8 +220,8 @@ def transitions(choices: Choices, sets: ExpertSets, layer: int | None = None) ->
     Every pair of an expert of a token and one of the next token counts once.
     `layer` is a row of ``choices.layers``; None = all, each with itself.
     """
-    before = np.flatnonzero(_in_layer(sets, layer) & (sets.following >= 0))
-    return _pairs(sets, before, sets.following[before], choices.n_experts)
+    after = np.flatnonzero(_in_layer(sets, layer) & (sets.before >= 0))
+    return _pairs(sets, sets.before[after], after, choices.n_experts)
 
 
 def coactivation(choices: Choices, sets: ExpertSets, layer: int | None = None) -> I64:
@@ -389,13 +418,12 @@ class ExpertsBase:
 
     Attributes
     ----------
-    overlap : float64[L, T]; `mean_overlap` is NaN where nothing can be compared.
+    overlap : from each token to the next one of its sequence.
     """
 
     choices: Choices
     sets: ExpertSets
-    overlap: F64
-    mean_overlap: float
+    overlap: Overlap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -446,7 +474,7 @@ def experts_result(
     matrix = scores = curve = None
     found: tuple[Cover, ...] = ()
     if beside is Beside.OVERLAP:
-        matrix = base.overlap
+        matrix = base.overlap.share
     elif beside is Beside.TRANSITION:
         matrix = transitions(choices, base.sets, layer).astype(np.float64)
     elif beside is Beside.TOGETHER:
@@ -468,7 +496,4 @@ def experts_base(trace: Trace) -> ExpertsBase:
     """Return what holds for every picture of a trace."""
     choices = expert_choices(trace)
     sets = expert_sets(choices)
-    kept = overlap(choices, sets)
-    known = kept[~np.isnan(kept)]
-    mean = float(known.mean()) if len(known) else float("nan")
-    return ExpertsBase(choices, sets, kept, mean)
+    return ExpertsBase(choices, sets, overlap(choices, sets))

@@ -67,31 +67,46 @@ def spans_of_op(trace: Trace, span: int) -> I64 | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpTicks:
-    """How long ops take, from the first thread's begin to the last one's end.
+class OpTimes:
+    """When ops are computed, from the first thread's begin to the last one's end.
 
     Attributes
     ----------
-    values : int64[n_spans], of the op that each span is counted for; -1 where the time
-        of one of its threads is not known, and of spans that are counted with another.
-        None: each op has one span, and takes as long as that.
+    ticks : int64[n_spans], length of the op that each span is counted for; -1 where the
+        time of one of its threads is not known, and of spans that are counted with
+        another. None: each op has one span, and takes as long as that.
+    begin : int64[n_spans], of the ops; None where no two of them share time.
     is_known : whether it was found out; not in traces that are too long.
     """
 
-    values: I64 | None
+    ticks: I64 | None
+    begin: I64 | None = None
     is_known: bool = True
 
 
 @once
-def op_ticks(trace: Trace) -> OpTicks:
-    """Return how long each op takes; O(n log n) where threads are not in step."""
+def op_times(trace: Trace) -> OpTimes:
+    """Return when each op is computed; O(n log n) where threads are not in step."""
     if not has_shared_ops(trace):
-        return OpTicks(None)
+        return OpTimes(None)
     lanes, n = _lanes_in_step(trace), len(trace.spans)
     most = _MOST_RUNNING if trace.is_running else _MOST_SORTED
     if n > (_MOST_IN_STEP if lanes else most):
-        return OpTicks(None, is_known=False)
-    return OpTicks(_ticks_in_step(trace, lanes) if lanes else _ticks_by_time(trace))
+        return OpTimes(None, is_known=False)
+    find = _in_step if lanes else _nearest
+    ids, begin, end, unknown = find(trace, lanes)
+    ticks = np.full(n, -1, np.int64)
+    ticks[ids] = np.where(unknown, -1, end - begin)
+    order = np.argsort(begin, kind="stable")
+    if not (end[order][:-1] > begin[order][1:]).any():
+        return OpTimes(ticks)
+    begins = np.zeros(n, np.int64)
+    begins[ids] = begin
+    return OpTimes(ticks, begins)
+
+
+_Ops = tuple[I64, I64, I64, npt.NDArray[np.bool_]]
+"""Spans that ops are counted with, their begins and ends, and whose are not known."""
 
 
 @once
@@ -131,7 +146,7 @@ def _lanes_in_step(trace: Trace) -> tuple[slice, ...]:
     return lanes
 
 
-def _ticks_in_step(trace: Trace, lanes: tuple[slice, ...]) -> I64:
+def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> _Ops:
     spans, first = trace.spans, lanes[0]
     begin, end = spans.start[first].copy(), spans.end[first].copy()
     unknown = _is_untimed(trace, first)
@@ -139,12 +154,10 @@ def _ticks_in_step(trace: Trace, lanes: tuple[slice, ...]) -> I64:
         np.minimum(begin, spans.start[lane], out=begin)
         np.maximum(end, spans.end[lane], out=end)
         unknown |= _is_untimed(trace, lane)
-    found = np.full(len(spans), -1, np.int64)
-    found[first] = np.where(unknown, -1, end - begin)
-    return found
+    return np.arange(first.start, first.stop), begin, end, unknown
 
 
-def _ticks_by_time(trace: Trace) -> I64:
+def _nearest(trace: Trace, _: tuple[slice, ...]) -> _Ops:
     """Return the same where each span is of the op of its kind that begins nearest."""
     spans, pattern = trace.spans, trace.accesses.pattern
     ids = np.flatnonzero(spans.op >= 0)
@@ -187,10 +200,8 @@ def _ticks_by_time(trace: Trace) -> I64:
     np.maximum.at(end, chosen, spans.end[rows])
     unknown = np.zeros(len(order), np.bool_)
     unknown[chosen[_is_untimed(trace, rows)]] = True
-    found = np.full(len(spans), -1, np.int64)
     ops = distinct(chosen)
-    found[ids[order[ops]]] = np.where(unknown[ops], -1, end[ops] - begin[ops])
-    return found
+    return ids[order[ops]], begin[ops], end[ops], unknown[ops]
 
 
 def _is_untimed(trace: Trace, rows: slice | Array) -> npt.NDArray[np.bool_]:

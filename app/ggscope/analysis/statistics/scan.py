@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.reads.shared import op_ticks
+from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
 from ggscope.analysis.workers import Watcher, chunks, n_workers, share_out
-from ggscope.model.tables import I64, Array, Quality, Spans, distinct
+from ggscope.model.tables import I64, Array, Quality, Spans, distinct, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.declared import Figures as FigureSums
@@ -38,7 +39,7 @@ _NOT_IN_ORDER = 2
 _MOST_RUNS = 64
 """Of more runs the time is not shared out: each costs a search for each worker."""
 _LONGEST = np.iinfo(np.int64).max
-_N_SUMS, _LEAST, _MOST = 13, 3, 4
+_N_SUMS, _LEAST, _MOST = 14, 3, 4
 """Figures of a group, and which of them are no sums."""
 
 
@@ -88,8 +89,9 @@ class Figures:
     wait : int64[n], what the threads waited behind the spans, as far as recorded.
     waits, longest : int64[n], spans whose wait is recorded; those that waited at least
         as long as can be.
-    op_ticks : int64[n], how long the ops took, each on all of its threads together.
-    open, untimed : int64[n], ops of which some bytes, and the time, are not known.
+    open : int64[n], ops of which some bytes are not known.
+    op_ticks : int64[n], how long the ops took whose time is known, each on all of its
+        threads together; op_bytes, op_open : bytes, and `open`, of these alone.
     """
 
     spans: I64
@@ -104,9 +106,10 @@ class Figures:
     wait: I64
     waits: I64
     longest: I64
-    op_ticks: I64
     open: I64
-    untimed: I64
+    op_ticks: I64
+    op_bytes: I64
+    op_open: I64
 
 
 class SpanBlocks:
@@ -264,7 +267,7 @@ class _Scan:
             column=_whole(lookup.column), op=_whole(op), mask=_whole(wanted.mask),
             table=lookup.table, pattern=_whole(pattern) if has_pattern else None,
             bytes=sizes.per_entry, unknown=sizes.unknown_per_entry,
-            is_open=sizes.is_open.astype(np.uint8), op_ticks=op_ticks(trace).values,
+            is_open=sizes.is_open.astype(np.uint8), op_ticks=op_times(trace).ticks,
             wait=_whole(s.wait),
             n_patterns=len(sizes.per_entry),
             low=lookup.low, n_table=len(lookup.table), n_groups=self._n,
@@ -280,10 +283,12 @@ class _Scan:
         """Return the figures."""
         spans, sums, histogram = self._count()
         size, total, inside, least, most, unknown, ops, wait, waits, longest = sums[:10]
-        ticks, is_open, untimed = sums[10:]
-        for group, loose_bytes, more_open in self._loose():
+        n_open, ticks, op_bytes, op_open = sums[10:]
+        for group, loose_bytes, is_opened, is_timed in self._loose():
             np.add.at(size, group, loose_bytes)
-            np.add.at(is_open, group, more_open)
+            np.add.at(n_open, group, is_opened)
+            np.add.at(op_bytes, group, loose_bytes * is_timed)
+            np.add.at(op_open, group, is_opened * is_timed)
         timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
         values = np.full((len(PERCENTILES), self._n), np.nan)
         known = np.flatnonzero(timed)
@@ -293,7 +298,7 @@ class _Scan:
         least[unused] = most[unused] = 0
         return Figures(
             spans, size, total, least, most, values, inside, unknown, ops, wait, waits,
-            longest, ticks, is_open, untimed,
+            longest, n_open, ticks, op_bytes, op_open,
         )  # fmt: skip
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
@@ -425,7 +430,7 @@ class _Scan:
     def _count(self) -> tuple[I64, I64, npt.NDArray[np.uint32]]:
         """Return what the first pass finds, all workers together.
 
-        Spans by group and quality, int64[13, n] in the order of the kernel's figures,
+        Spans by group and quality, int64[14, n] in the order of the kernel's figures,
         and the histogram.
         """
         n_parts = n_workers()
@@ -452,8 +457,11 @@ class _Scan:
         together[_MOST] = sums[:, _MOST].max(axis=0)
         return spans.sum(axis=0), together, counters[0]
 
-    def _loose(self) -> list[tuple[I64, I64, I64]]:
-        """Return (groups, bytes, ops that are open by it) of accesses with a span."""
+    def _loose(self) -> list[tuple[I64, I64, I64, I64]]:
+        """Return accesses that name their span: groups, bytes, 0 or 1 for more.
+
+        The last two say whether an op is open for them, and whether its time is known.
+        """
         assert self._groups.lookup is not None
         loose, s = self._groups.lookup.sizes.loose, self._trace.spans
         if not len(loose.span):
@@ -462,8 +470,13 @@ class _Scan:
         ids = loose.span[keep]
         part = self._groups.of(ids)
         where = slice(None) if part.span is None else part.span
-        more_open = self._groups.lookup.sizes.opened_by_loose(ids)
-        return [(part.group, loose.size[keep][where], more_open[where])]
+        is_opened = self._groups.lookup.sizes.opened_by_loose(ids)
+        ticks = op_times(self._trace).ticks
+        is_timed = quality_of(s.flags[ids]) <= self._wanted.worst_used
+        is_timed &= ~is_repeated(s.flags[ids])
+        is_timed &= True if ticks is None else ticks[ids] >= 0
+        size, timed = loose.size[keep][where], is_timed[where].astype(np.int64)
+        return [(part.group, size, is_opened[where], timed)]
 
     def _percentiles(
         self, histogram: npt.NDArray[np.uint32], timed: I64, known: I64

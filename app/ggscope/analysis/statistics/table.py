@@ -15,12 +15,17 @@ import numpy.typing as npt
 
 from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.account import is_repeated
-from ggscope.analysis.reads.shared import op_ticks
+from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.reads.unrecorded import unrecorded_ops
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping, SpanBytes, grouping
 from ggscope.analysis.statistics.latency import TokenTimes, token_times
-from ggscope.analysis.statistics.nesting import Nesting, nesting
+from ggscope.analysis.statistics.nesting import (
+    MOST_SPANS,
+    Nesting,
+    covered,
+    nesting,
+)
 from ggscope.analysis.statistics.scan import (
     PERCENTILES,
     Figures,
@@ -80,7 +85,7 @@ def figures(
     watcher while it gathers; the sort cannot be stopped.
     """
     sums = _Sums(len(groups), wanted.worst_used)
-    s, sizes, times = trace.spans, SpanBytes(trace), op_ticks(trace).values
+    s, sizes, times = trace.spans, SpanBytes(trace), op_times(trace).ticks
     for rows in _selected(trace, wanted, ids, watcher):
         start, end = s.start[rows], s.end[rows]
         part = groups.of(rows)
@@ -113,7 +118,8 @@ def figures(
         ticks = np.where(quality > wanted.worst_used, -1, ticks)
         own = ~repeated[where]
         is_open = sizes.open_of(rows)[where]
-        sums.add_ops(part.group[own], ticks[where][own], is_open[own])
+        ticks, size = ticks[where][own], part.bytes[own]
+        sums.add_ops(part.group[own], ticks, size, is_open[own])
     return sums.figures()
 
 
@@ -154,7 +160,7 @@ class _Sums:
         self._inside = np.zeros(n_groups, np.int64)
         self._unknown, self._ops = np.zeros((2, n_groups), np.int64)
         self._wait, self._waits, self._longest = np.zeros((3, n_groups), np.int64)
-        self._ticks, self._open, self._untimed = np.zeros((3, n_groups), np.int64)
+        self._open, *self._of_ops = np.zeros((4, n_groups), np.int64)
         self._worst_used = worst_used
         self._durations: list[I64] = [np.zeros(0, np.int64)]
         self._groups: list[npt.NDArray[np.int32]] = [np.zeros(0, np.int32)]
@@ -187,11 +193,15 @@ class _Sums:
         add_by_group(self._waits, group, np.ones_like(ticks))
         add_by_group(self._longest, group, (wait == LONGEST_WAIT).astype(np.int64))
 
-    def add_ops(self, group: I64, ticks: I64, is_open: npt.NDArray[np.bool_]) -> None:
+    def add_ops(
+        self, group: I64, ticks: I64, size: I64, is_open: npt.NDArray[np.bool_]
+    ) -> None:
         """Add how long ops took, -1 = not known, and whose bytes are not all known."""
-        add_by_group(self._ticks, group, np.maximum(ticks, 0))
-        add_by_group(self._untimed, group, (ticks < 0).astype(np.int64))
         add_by_group(self._open, group, is_open.astype(np.int64))
+        timed = ticks >= 0
+        of_timed = (ticks[timed], size[timed], is_open[timed].astype(np.int64))
+        for total, values in zip(self._of_ops, of_timed, strict=True):
+            add_by_group(total, group[timed], values)
 
     def figures(self) -> Figures:
         """Return the figures of all that was added."""
@@ -210,7 +220,7 @@ class _Sums:
         return Figures(
             self._spans, self._bytes, total, least, most, values, self._inside,
             self._unknown, self._ops, self._wait, self._waits, self._longest,
-            self._ticks, self._open, self._untimed,
+            self._open, *self._of_ops,
         )  # fmt: skip
 
     def _sorted_durations(self) -> I64:
@@ -256,9 +266,10 @@ class StatRow:
     trace has no such span, or several, and `idle` also where not all ops of the token
     were counted.
 
-    `op_ticks` is how long the ops took, each from the first thread's begin to the last
-    one's end; None where that is not known. `open_ops` and `untimed_ops` count those of
-    which some bytes, or the time, are not known.
+    `open_ops` counts ops of which some bytes are not known. `op_ticks` is the time in
+    which any op of the group was computed, each from the first thread's begin to the
+    last one's end, of ops whose time is used; None where that is not told. `op_bytes`
+    and `timed_open_ops` are of these alone.
 
     `wait` is what the threads waited behind the spans, None where nothing is recorded;
     `waits` counts the spans whose wait is, and `longest_waits` those that waited at
@@ -292,9 +303,10 @@ class StatRow:
     wait_share: float | None = None
     latency: int | None = None
     idle: int | None = None
-    op_ticks: int | None = None
     open_ops: int = 0
-    untimed_ops: int = 0
+    op_ticks: int | None = None
+    op_bytes: int = 0
+    timed_open_ops: int = 0
 
     @property
     def known_bytes(self) -> int | None:
@@ -304,15 +316,15 @@ class StatRow:
 
     @property
     def rate(self) -> float | None:
-        """Bytes per tick of the ops; None where bytes or times are not all known."""
-        return None if self.open_ops else self.least_rate
+        """Bytes per tick of the ops that have a time; None where some are unknown."""
+        return None if self.timed_open_ops else self.least_rate
 
     @property
     def least_rate(self) -> float | None:
         """The same of the known bytes: the rate is at least so high."""
-        if self.bytes <= 0 or not self.op_ticks or self.untimed_ops:
+        if self.bytes < 0 or self.op_bytes <= 0 or not self.op_ticks:
             return None
-        return self.bytes / self.op_ticks
+        return self.op_bytes / self.op_ticks
 
     @property
     def mean_wait(self) -> float:
@@ -430,11 +442,12 @@ def stat_table(
     if by == "token":
         is_whole = mask is None and ids is None
         own = token_times(trace, groups, time, is_whole=is_whole)
+    busy = None
+    if by not in _SHARED:
+        busy = _time_of_ops(trace, groups, wanted, ids, found, times, most_nested)
     table = _table(
-        found, groups, worst_used, limit, times, own, has_range=time is not None
+        found, groups, worst_used, limit, times, own, busy, has_range=time is not None
     )
-    if by in _SHARED or not op_ticks(trace).is_known:
-        table = _without_op_ticks(table)
     if by == "op" and mask is None and ids is None and time is None:
         return replace(table, unrecorded=unrecorded_ops(trace))
     return table
@@ -460,6 +473,7 @@ def _table(
     limit: int | None,
     times: Nesting | None,
     own: TokenTimes | None,
+    busy: I64 | None,
     *,
     has_range: bool,
 ) -> StatTable:
@@ -484,9 +498,9 @@ def _table(
         "wait": found.wait,
         "waits": found.waits,
         "longest_waits": found.longest,
-        "op_ticks": found.op_ticks,
         "open_ops": found.open,
-        "untimed_ops": found.untimed,
+        "op_bytes": found.op_bytes,
+        "timed_open_ops": found.op_open,
         "estimated": found.spans[:, Quality.ESTIMATED],
         "unfinished": found.spans[:, Quality.UNFINISHED],
         "quality": _worst(found.spans, worst_used),
@@ -501,9 +515,9 @@ def _table(
         "wait",
         "waits",
         "longest_waits",
-        "op_ticks",
         "open_ops",
-        "untimed_ops",
+        "op_bytes",
+        "timed_open_ops",
         "estimated",
         "unfinished",
     )
@@ -522,6 +536,8 @@ def _table(
         for name, values in (("self_time", times.own), ("wall", times.wall)):
             if values is not None:
                 columns[name], together[name] = values, int(values[-1])
+    if busy is not None:
+        columns["op_ticks"], together["op_ticks"] = busy[:-1], int(busy[-1])
     if own is not None:
         columns["latency"] = own.latency
         if times is not None and times.wall is not None:
@@ -546,9 +562,39 @@ def _table(
     return StatTable(tuple(rows), all_of_them, int(np.count_nonzero(n_spans)))
 
 
-def _without_op_ticks(table: StatTable) -> StatTable:
-    rows = tuple(replace(row, op_ticks=None) for row in table.rows)
-    return replace(table, rows=rows, all=replace(table.all, op_ticks=None))
+def _time_of_ops(
+    trace: Trace,
+    groups: Grouping,
+    wanted: Wanted,
+    ids: Array | None,
+    found: Figures,
+    times: Nesting | None,
+    most: int | None,
+) -> I64 | None:
+    """Return how much time the ops of each group, and all, cover, int64[n + 1].
+
+    Of ops whose time is used. None where that takes too long to find out.
+    """
+    ops = op_times(trace)
+    if not ops.is_known:
+        return None
+    if ops.ticks is None:
+        return None if times is None else times.wall
+    if ops.begin is None:  # one after the other
+        return np.append(found.op_ticks, found.op_ticks.sum())
+    parts = []
+    for rows in _selected(trace, wanted, ids, None):
+        used = quality_of(trace.spans.flags[rows]) <= wanted.worst_used
+        parts.append(rows[used & (ops.ticks[rows] >= 0)])
+    rows = np.concatenate([np.zeros(0, np.int64), *parts])
+    if len(rows) > (MOST_SPANS if most is None else most):
+        return None
+    part = groups.of(rows)
+    rows = rows if part.span is None else rows[part.span]
+    begin = ops.begin[rows]
+    end = begin + ops.ticks[rows]
+    whole = covered(part.group * 0, begin, end, 1)
+    return np.append(covered(part.group, begin, end, len(groups)), whole)
 
 
 def _row(key: str, whole: int, waited: int, figures: dict[str, Any]) -> StatRow:

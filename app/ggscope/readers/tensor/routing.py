@@ -389,6 +389,7 @@ def _of_choices(draft: Draft, found: Array) -> Routing:
         rank=found["rank"].astype(np.int16),
         score=found["score"],
         is_used=np.ones(len(found), np.bool_),
+        row=found["row"].astype(np.int32),
     )
 
 

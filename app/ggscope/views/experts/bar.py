@@ -107,9 +107,11 @@ class ExpertsBar(QWidget):
         combo.setMinimumContentsLength(round(longest * 0.75))
         return combo
 
-    def set_rows(self, tokens: Sequence[int], layers: Sequence[int]) -> None:
+    def set_rows(
+        self, tokens: Sequence[int], layers: Sequence[int], noun: str = "token"
+    ) -> None:
         """Offer these tokens and layers; what was chosen stays where it can."""
-        of_token, of_layer = self.tr("token {0}"), self.tr("layer {0}")
+        of_token, of_layer = f"{noun} {{0}}", self.tr("layer {0}")
         for combo, first, words, numbers in (
             (self.token, self.tr("all tokens"), of_token, tokens),
             (self.layer, self.tr("all layers"), of_layer, layers),

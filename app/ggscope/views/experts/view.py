@@ -151,7 +151,8 @@ class ExpertsView(PaintedView):
         is_first = self._base is None
         self._base, self.result = result.base, result
         choices = result.base.choices
-        self.bar.set_rows(choices.tokens.tolist(), choices.layers.tolist())
+        numbers = choices.tokens.tolist(), choices.layers.tolist()
+        self.bar.set_rows(*numbers, choices.noun)
         if len(choices):
             about = experts_words.about_words(result)
             self.bar.say(about, experts_words.about_tip(result))

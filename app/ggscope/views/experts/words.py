@@ -77,13 +77,11 @@ def about_words(result: ExpertsResult) -> str:
         share = float(np.nanmean(figures.entropy_share))
         words = tr("entropy {0} bits ({1} of even)")
         parts.append(words.format(f"{entropy.mean():.2f}", format_share(share)))
-    if not math.isnan(result.base.mean_overlap):
+    if not math.isnan(result.base.overlap.mean):
         words = tr("{0} kept from token to token")
-        parts.append(words.format(format_share(result.base.mean_overlap)))
-    n_tokens = len(choices.tokens)
-    if result.token is None and n_tokens:
-        words = tr("1 token") if n_tokens == 1 else tr("{0} tokens")
-        parts.append(words.format(format_count(n_tokens)))
+        parts.append(words.format(format_share(result.base.overlap.mean)))
+    if result.token is None and len(choices.tokens):
+        parts.append(_tokens_words(result))
     if figures.n_open_layers:
         words = tr("{0} of {1} layers with choices that are not recorded")
         n_layers = format_count(len(choices.layers))
@@ -92,6 +90,19 @@ def about_words(result: ExpertsResult) -> str:
         words = tr("{0} without a usable layer or expert left out")
         parts.append(words.format(format_count(choices.n_left_out)))
     return " · ".join(parts)
+
+
+def _tokens_words(result: ExpertsResult) -> str:
+    """Return "42 tokens in 30 ubatches", or what the trace numbers: "9 tokens"."""
+    base = result.base
+    n, n_tokens = len(base.choices.tokens), base.sets.n_tokens
+    if base.choices.noun == "token":
+        words = tr("1 token") if n == 1 else tr("{0} tokens")
+        return words.format(format_count(n))
+    words = tr("1 ubatch") if n == 1 else tr("{0} ubatches")
+    of_tokens = tr("1 token in {1}") if n_tokens == 1 else tr("{0} tokens in {1}")
+    of_ubatches = words.format(format_count(n))
+    return of_tokens.format(format_count(n_tokens), of_ubatches)
 
 
 def about_tip(result: ExpertsResult) -> str:
@@ -192,13 +203,17 @@ def beside_words(result: ExpertsResult, cell: Cell) -> str:
     row, column = cell
     value = float(result.matrix[row, column])
     if result.beside is Beside.OVERLAP:
-        place = tr("layer {0} · token {1}").format(
-            int(choices.layers[row]), int(choices.tokens[column])
+        place = tr("layer {0} · {1} {2}").format(
+            int(choices.layers[row]), choices.noun, int(choices.tokens[column])
         )
         if not math.isnan(value):
             kept = tr("{0} of its experts worked for the token before, too")
+            if choices.noun != "token":
+                kept = tr("{0} of its tokens' experts worked for the token before, too")
             return place + "\n" + kept.format(format_share(value))
-        if column and choices.tokens[column] - choices.tokens[column - 1] == 1:
+        sets = result.base.sets
+        is_cell = (sets.layer == row) & (sets.token == column)
+        if (sets.before[is_cell] >= 0).any():
             why = tr("choices of it or of the token before are not all recorded")
         else:
             why = tr("no token right before it is recorded")

@@ -99,7 +99,7 @@ def test_overlap_equals_sets_compared_one_by_one(
 ) -> None:
     chosen, choices = made(*shape)
 
-    found = overlap(choices, expert_sets(choices))
+    found = overlap(choices, expert_sets(choices)).share
 
     n_tokens, n_layers, _ = chosen.shape
     expected = np.full((n_layers, n_tokens), np.nan)
@@ -151,7 +151,7 @@ def test_tokens_with_a_gap_between_them_are_not_neighbours() -> None:
     sets = expert_sets(choices)
 
     assert transitions(choices, sets).tolist() == [[0, 1], [0, 0]]
-    np.testing.assert_array_equal(overlap(choices, sets), [[np.nan, 0.0, np.nan]])
+    np.testing.assert_array_equal(overlap(choices, sets).share, [[np.nan, 0.0, np.nan]])
 
 
 def test_a_layer_that_chose_nothing_breaks_the_chain() -> None:

@@ -3,20 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.reads.hotness import space_totals
 from ggscope.analysis.reads.units import read_sequence
-from ggscope.cli import stats
-from ggscope.cli.arguments import parse
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.render.theme import theme
-from ggscope.session.session import Session
-from ggscope.views.statistics import StatisticsView
 from ggscope.words.reads import hot_cold, hot_facts
+from ggscope.words.statistics import columns_of, stat_facts, stat_notes
 from reads_builder import Op, Read, TensorRow, reads_trace
 from sentences import assert_sides
 
@@ -58,26 +54,19 @@ def test_remarks_of_sums_say_so(traces: tuple[Trace, Trace]) -> None:
     assert_sides(claim, apart, compared)
 
 
-def test_statistics_say_so(traces: tuple[Trace, Trace], qtbot: QtBot) -> None:
-    tips, notes = [], []
+def test_statistics_say_so(traces: tuple[Trace, Trace]) -> None:
+    notes = []
     for trace in traces:
-        session = Session()
-        view = StatisticsView(session, theme("dark"))
-        qtbot.addWidget(view)
-        session.set_trace(trace)
-        tips.append(view._bytes_tip())
-        arguments = parse(["stats", "x.bin"])
-        result = stats._result(trace, trace.info.paths[0], arguments)
-        notes.append("\n".join(stats._notes(result)))
-        session.close()
+        table = stat_table(trace, "op")
+        facts = stat_facts(trace, "op", table)
+        columns = columns_of(facts)
+        # Of the command line, and of the window, whose columns explain themselves.
+        for shown in (columns, None):
+            notes.append("\n".join(stat_notes(trace, table, facts, shown)))
 
     claim = (
-        "Known bytes of all accesses of these spans, of threads not compared each "
-        "one's; + where there may be more"
-    )
-    assert_sides(claim, tips[1], tips[0])
-    claim = (
-        "an op may count several times, once for each of the threads that were not "
+        "An op may count several times, once for each of the threads that were not "
         "compared."
     )
-    assert_sides(claim, notes[1], notes[0])
+    assert_sides(claim, notes[2], notes[0])
+    assert_sides(claim, notes[3], notes[1])

@@ -7,12 +7,13 @@ import pytest
 
 from ggscope.analysis.reads import shared
 from ggscope.analysis.reads.account import account_of
-from ggscope.analysis.reads.shared import op_ticks, spans_of_op
+from ggscope.analysis.reads.shared import op_times, spans_of_op
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.model.selection import By
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from ggscope.words.spans import span_facts
 from reads_builder import Op, Read, TensorRow, reads_trace
 
@@ -65,23 +66,23 @@ def test_ops_take_from_the_first_begin_to_the_last_end(
 ) -> None:
     trace = shared_ops(60, threads, threads, in_step=in_step)
 
-    found = op_ticks(trace)
+    found = op_times(trace)
 
     assert found.is_known
-    assert found.values is not None
-    assert found.values.tolist() == slowly(trace)
+    assert found.ticks is not None
+    assert found.ticks.tolist() == slowly(trace)
 
 
 def test_threads_in_step_are_the_same_by_their_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace = shared_ops(50, 4, 1)
-    quick = op_ticks(trace).values
+    quick = op_times(trace).ticks
     monkeypatch.setattr(shared, "_lanes_in_step", lambda _: ())
     again = replace(trace)  # what is known of a trace is known of that one only
 
     assert quick is not None
-    by_time = op_ticks(again).values
+    by_time = op_times(again).ticks
     assert by_time is not None
     assert by_time.tolist() == quick.tolist()
     assert slowly(again) == quick.tolist()
@@ -90,7 +91,7 @@ def test_threads_in_step_are_the_same_by_their_times(
 def test_op_of_one_thread_takes_as_long_as_its_span() -> None:
     trace = reads_trace(WEIGHTS, [Op(0, (Read(0, 8000),)), Op(50, (Read(1, 8000),))])
 
-    assert op_ticks(trace).values is None
+    assert op_times(trace).ticks is None
     (row,) = stat_table(trace, "op").rows
     assert row.rate == 16000 / 20
 
@@ -114,13 +115,64 @@ def test_rate_is_bytes_of_the_ops_by_the_time_of_the_ops(by: By, in_step: bool) 
         assert row.rate == 8000 * len(own) / own.sum()
 
 
+def in_two_contexts(seed: int) -> Trace:
+    """Return two programs' ops side by side, each on two threads, begun anywhere."""
+    rng = np.random.default_rng(seed)
+    ops = []
+    for context in (0, 1):
+        at = 0
+        for _ in range(40):
+            at += int(rng.integers(15, 60))
+            weight = int(rng.integers(0, 3))
+            for k in (0, 1):
+                begin = at + int(rng.integers(0, 5))
+                thread = 2 * context + k
+                read = (Read(weight, 8000),)
+                ops.append(Op(begin, read, thread=thread, repeated=k > 0))
+    ops.sort(key=lambda op: (op.thread, op.start))
+    return reads_trace(WEIGHTS, ops)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("time", [None, TimeRange(300, 900)])
+def test_ops_at_once_count_their_time_once(seed: int, time: TimeRange | None) -> None:
+    trace = in_two_contexts(seed)
+    spans, times = trace.spans, op_times(trace)
+    assert times.ticks is not None
+    assert times.begin is not None
+    is_busy, n = np.zeros(4000, np.bool_), 0
+    for span in np.flatnonzero(times.ticks >= 0).tolist():
+        touches = time is None or (
+            spans.start[span] < time.end and spans.end[span] > time.start
+        )
+        if touches:
+            begin = int(times.begin[span])
+            is_busy[begin : begin + int(times.ticks[span])] = True
+            n += 1
+
+    (row,) = stat_table(trace, "op", time=time).rows
+    (few,) = stat_table(trace, "op", time=time, most_nested=3).rows
+
+    assert row.op_ticks == is_busy.sum()
+    assert row.rate == 8000 * n / is_busy.sum()
+    assert few.rate is None
+
+
+def test_ops_of_threads_that_share_none_count_their_time_once() -> None:
+    ops = [Op(0, (Read(0, 8000),)), Op(5, (Read(1, 8000),), thread=1)]
+    (row,) = stat_table(reads_trace(WEIGHTS, ops), "op").rows
+
+    assert row.total == 20
+    assert row.rate == 16000 / 15
+
+
 def test_rate_of_one_op_is_the_same_in_details() -> None:
     trace = shared_ops(1, 3, 9)
     (row,) = stat_table(trace, "op").rows
 
     facts = {fact.label: fact for fact in span_facts(trace, 1)}
 
-    assert row.rate == 8000 / op_ticks(trace).values.max()
+    assert row.rate == 8000 / op_times(trace).ticks.max()
     assert facts["rate"].exact.startswith("8,000 bytes in ")
     assert facts["rate"].exact.endswith(f"{row.op_ticks:03d}\u202fs")
 
@@ -143,7 +195,7 @@ def test_rate_needs_all_bytes() -> None:
     assert row(silent).least_rate is None
 
 
-def test_rate_needs_all_times() -> None:
+def test_rate_is_of_the_ops_with_a_time() -> None:
     trace = reads_trace(WEIGHTS, [Op(0, (Read(0, 8000),)), Op(50, (Read(1, 8000),))])
     flags = np.array([0, int(SpanFlag.ESTIMATED)], np.uint16)
     trace = replace(trace, spans=replace(trace.spans, flags=flags))
@@ -151,8 +203,13 @@ def test_rate_needs_all_times() -> None:
     (row,) = stat_table(trace, "op").rows
     (every,) = stat_table(trace, "op", include_estimated=True).rows
 
-    assert (row.rate, row.least_rate, row.untimed_ops) == (None, None, 1)
+    # Bytes without a time are in no rate.
+    assert (row.bytes, row.op_bytes, row.rate) == (16000, 8000, 800)
     assert every.rate == 16000 / 20
+    flags[:] = int(SpanFlag.ESTIMATED)
+    trace = replace(trace, spans=replace(trace.spans, flags=flags))
+    (none,) = stat_table(trace, "op").rows
+    assert none.least_rate is None
 
 
 def test_threads_that_share_ops_have_no_rate_of_their_own() -> None:
@@ -184,7 +241,7 @@ def test_compiled_scan_and_numpy_tell_the_same_rate(by: By, in_step: bool) -> No
         sorted_ = stat_table(trace, by).rows
 
     def told(row: StatRow) -> tuple[object, ...]:
-        return row.op_ticks, row.open_ops, row.untimed_ops, row.rate, row.bytes
+        return row.op_ticks, row.open_ops, row.op_bytes, row.rate, row.bytes
 
     assert list(map(told, scanned)) == list(map(told, sorted_))
 
@@ -195,7 +252,7 @@ def test_trace_that_is_too_long_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> 
 
     for in_step in (True, False):
         trace = shared_ops(10, 2, 3, in_step=in_step)
-        assert not op_ticks(trace).is_known
+        assert not op_times(trace).is_known
         (row,) = stat_table(trace, "op").rows
         assert row.op_ticks is None
         assert row.least_rate is None
