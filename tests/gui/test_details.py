@@ -16,6 +16,7 @@ import builders
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
+from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, RecordView, Stated, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.registry import open_trace
@@ -477,3 +478,23 @@ def test_pointer_finds_no_row_of_facts_that_are_gone(qtbot: QtBot) -> None:
     facts.set_facts(())
 
     assert facts._row_at(QPointF(last)) is None
+
+
+@pytest.mark.parametrize(("ticks", "shown"), [(0, "–"), (30, "at least 30 ns")])
+def test_span_without_an_end_does_not_last_0_ns(
+    qtbot: QtBot, qapp: QApplication, ticks: int, shown: str
+) -> None:
+    flags = np.array([0, SpanFlag.UNFINISHED], np.uint16)
+    session = Session()
+    session.set_trace(
+        builders.spans_trace([0, 20], [10, 20 + ticks], op=1, flags=flags)
+    )
+    view = DetailsView(session, theme("dark"))
+    qtbot.addWidget(view)
+
+    session.select_span(1)
+
+    (fact,) = [f for f in view.facts.facts if f.label == "duration"]
+    assert fact.value.startswith(f"{shown} unfinished")
+    view.release()
+    session.close()

@@ -685,6 +685,52 @@ def test_switch_lists_what_is_visible_also_where_it_is_on(
     assert session.range_shown == MarkedRange(session.visible_range)
 
 
+def test_cores_of_a_recording_do_not_push_sources_and_quality_out(
+    qtbot: QtBot, session: Session
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    known = np.zeros(len(trace.spans), np.int16)
+    spans = replace(trace.spans, core=known, numa=known, wait=known.astype(np.uint32))
+    session.set_trace(replace(trace, spans=spans))
+    view = shown(qtbot, session)
+    view.resize(1250, 420)  # what a window of 1600 pixels leaves beside Details
+    keys = [column.key for column in view.model.columns]
+    cells = {cell.column.key: cell for cell in view.grid.cells()}
+
+    assert "core" in keys  # the trace has them, and the header's menu shows them
+    assert not {"core", "numa"} & set(cells)
+    for key in ("sources", "quality"):
+        assert cells[key].x + cells[key].width <= view.grid.viewport().width()
+    view.grid.hide_column("core", False)
+    assert "core" in {cell.column.key for cell in view.grid.cells()}
+
+
+@pytest.mark.parametrize("end", [0, 30])
+def test_span_without_an_end_has_no_duration(
+    qtbot: QtBot, session: Session, end: int
+) -> None:
+    flags = np.array([0, SpanFlag.UNFINISHED, 0], np.uint16)
+    ends = [10, 20 + end, 45]
+    session.set_trace(builders.spans_trace([0, 20, 40], ends, op=1, flags=flags))
+    view = shown(qtbot, session)
+    view.sort_by(Sorting("duration", False))
+    up = [view.model.span_at(row) for row in range(3)]
+    view.sort_by(Sorting("duration", True))
+    down = [view.model.span_at(row) for row in range(3)]
+    row = view.model.row_of(1)
+    assert row is not None
+
+    assert (up, down) == ([2, 0, 1], [0, 2, 1])
+    assert texts(view, row)["duration"] == "–"
+    column = [c.key for c in view.model.columns].index("duration")
+    index = view.model.index(row, column)
+    assert view.model.data(index, Role.RAW) is None
+    tip = view.model.data(index, Qt.ItemDataRole.ToolTipRole)
+    assert "no end was recorded" in tip
+    assert ("30" in tip) == bool(end)
+
+
 # -- keyboard and wheel ------------------------------------------------------
 
 

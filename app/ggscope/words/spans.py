@@ -181,6 +181,13 @@ def duration_of(trace: Trace, span: int) -> int:
     return int(trace.spans.end[span]) - int(trace.spans.start[span])
 
 
+def known_duration(trace: Trace, span: int) -> int | None:
+    """Return the ticks between a span's start and end; None: no end was recorded."""
+    if _quality(trace, span) is Quality.UNFINISHED:
+        return None
+    return duration_of(trace, span)
+
+
 def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
     """Return what a span accesses, in the order of the file."""
     what = trace.accesses.of_span(span)
@@ -309,11 +316,8 @@ def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
         for fact in span_facts(trace, span, absolute=absolute)
         if fact.value not in (NOT_AVAILABLE, PENDING)
     }
-    length = format_duration(duration_of(trace, span), trace.clock.unit)
-    quality = _quality(trace, span)
-    if quality is Quality.UNFINISHED:
-        length = f"at least {length}"
-    when = f"at {facts['start']} · {length} {quality.word}"
+    length, quality = _length(trace, span), _quality(trace, span).word
+    when = f"at {facts['start']} · {length} {quality}".replace(" – ", " ")
     if wait_of(trace, span) > 0:
         when += f" · waited {column_text(trace, 'wait', span)}"
     if "note" in facts:
@@ -427,17 +431,25 @@ def _op_source(trace: Trace, op: int) -> str:
     return f"op number {op} in table {trace.ops.id} ({trace.ops.source})"
 
 
+def _length(trace: Trace, span: int) -> str:
+    """Return how long a span took; "at least" so long, or a dash, without an end."""
+    ticks = duration_of(trace, span)
+    text = format_duration(ticks, trace.clock.unit)
+    if _quality(trace, span) is not Quality.UNFINISHED:
+        return text
+    return f"at least {text}" if ticks else "–"
+
+
 def _duration_fact(trace: Trace, span: int) -> Fact:
     ticks = duration_of(trace, span)
     quality = _quality(trace, span)
     words = quality_words(trace, span)
     exact = format_exact(ticks, trace.clock.unit)
-    text = format_duration(ticks, trace.clock.unit)
     if quality is Quality.UNFINISHED:
-        text = f"at least {text}"
+        exact = f"at least {exact}" if ticks else words
     return Fact(
         "duration",
-        f"{text} {words}",
+        f"{_length(trace, span)} {words}",
         exact,
         caution=quality is not Quality.MEASURED,
         qualifier=words,

@@ -18,7 +18,15 @@ from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
 from ggscope.analysis.workers import Watcher, chunks, count_values, n_workers, share_out
 from ggscope.model.selection import MarkedRange
-from ggscope.model.tables import I64, Array, Spans, quality_of, schema_of, taken
+from ggscope.model.tables import (
+    I64,
+    Array,
+    Quality,
+    Spans,
+    quality_of,
+    schema_of,
+    taken,
+)
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.library import library
@@ -301,7 +309,10 @@ class OrderKey:
     def _raw(self, ids: Array | slice) -> I64:
         spans, column = self.trace.spans, self.sorting.column
         if column == "duration":
-            return spans.end[ids] - spans.start[ids]
+            ticks = spans.end[ids] - spans.start[ids]
+            # Where no end was recorded, how long it took is not known.
+            is_open = quality_of(spans.flags[ids]) == Quality.UNFINISHED
+            return np.where(is_open, -1, ticks)
         looked_up = self._looked_up()
         if looked_up is not None:
             return self._table[looked_up[ids]]

@@ -32,6 +32,7 @@ from ggscope.words.spans import (
     column_text,
     duration_of,
     exact_time_text,
+    known_duration,
     quality_word,
     quality_words,
     time_form,
@@ -238,8 +239,11 @@ class CellTexts:
         if key == "time":
             return exact_time_text(trace, int(trace.spans.start[span]))
         if key == "duration":
-            exact = format_exact(duration_of(trace, span), trace.clock.unit)
-            return f"{exact} {tr(quality_words(trace, span))}"
+            ticks, words = duration_of(trace, span), tr(quality_words(trace, span))
+            exact = format_exact(ticks, trace.clock.unit)
+            if known_duration(trace, span) is None:
+                return tr("at least {0}; {1}").format(exact, words) if ticks else words
+            return f"{exact} {words}"
         if key == "wait":
             wait = wait_of(trace, span)
             return NOT_AVAILABLE if wait < 0 else format_exact(wait, trace.clock.unit)
@@ -259,7 +263,7 @@ class CellTexts:
         if key == "time":
             return int(spans.start[span]) + trace.clock.shift(self.absolute)
         if key == "duration":
-            return duration_of(trace, span)
+            return known_duration(trace, span)
         if key == "wait":
             wait = wait_of(trace, span)
             return wait if wait >= 0 else None
@@ -344,7 +348,8 @@ class CellTexts:
         return "…" if "accesses" in self.trace.pending else NOT_AVAILABLE
 
     def _duration(self, span: int) -> str:
-        return format_duration(duration_of(self.trace, span), self.trace.clock.unit)
+        ticks = known_duration(self.trace, span)
+        return NONE if ticks is None else format_duration(ticks, self.trace.clock.unit)
 
     def _quality(self, span: int) -> str:
         return tr(quality_word(self.trace, span))

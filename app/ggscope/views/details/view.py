@@ -83,7 +83,7 @@ from ggscope.words.spans import (
     access_facts,
     access_line,
     destination_of,
-    duration_of,
+    known_duration,
     known_facts,
     marker_facts,
     record_fact,
@@ -685,7 +685,8 @@ class DetailsView(View):
         op = int(trace.spans.op[span])
         # Spans without an op are compared by name; that is only known per span.
         key = (trace.generation, op if op >= 0 else -2 - span)
-        ticks, unit = duration_of(trace, span), trace.clock.unit
+        known_ticks, unit = known_duration(trace, span), trace.clock.unit
+        ticks = -1 if known_ticks is None else known_ticks
         color = swatch_key(trace, span)
         self._times_of = key
         known = self._known_times.get(key)

@@ -44,6 +44,8 @@ _MOVES = {
     Qt.Key.Key_Home,
     Qt.Key.Key_End,
 }
+_HIDDEN_AT_FIRST = frozenset({"core", "numa"})
+"""They would push sources and quality out of a window of usual width."""
 _OPENS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WHEEL_ROWS = 3
 
@@ -77,7 +79,7 @@ class VirtualTable(QAbstractScrollArea):
         self.model = model
         self.rows = painter
         self.sorting = Sorting()
-        self.hidden_columns: frozenset[str] = frozenset()
+        self.hidden_columns = _HIDDEN_AT_FIRST
         self.is_busy = False
         self._selected: frozenset[int] = frozenset()
         self._active = -1
