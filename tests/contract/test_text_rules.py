@@ -35,7 +35,7 @@ ROLES = {"ToolTipRole", "StatusTipRole", "WhatsThisRole"}
 ALLOWED = {
     (PLAIN, name): "the one place"
     for name in (
-        "QInputDialog", "QLabel", "QMessageBox", "setTabToolTip", "setTextFormat",
+        "QLabel", "QMessageBox", "setTabToolTip", "setTextFormat",
         "setToolTip", "setWindowTitle", "showText",
     )
 } | {

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QInputDialog, QWidget
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 import ggmlviz_files
 from builders import llama_like_trace
+from ggscope.gui.dialogs.dialogs import NameDialog
 from ggscope.gui.dialogs.filters import FilterPopup, apply_saved
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
@@ -126,12 +127,12 @@ def test_menu_saves_lists_and_applies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     document = opened(ggmlviz_files.write(tmp_path / "a.ggmlviz", ggmlviz_files.run()))
-    monkeypatch.setattr(
-        QInputDialog, "getText", staticmethod(lambda *_: ("mine", True))
-    )
     document.session.set_filter(MATMUL)
 
     window.actions_["analyse.save_filter"].trigger()
+    (dialog,) = window.findChildren(NameDialog)
+    QTest.keyClicks(dialog.name, "mine")
+    QTest.keyClick(dialog.name, Qt.Key.Key_Return)
     document.session.set_filter(Filter())
     menu = window._menus.filters
     menu.aboutToShow.emit()

@@ -24,9 +24,15 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QPalette
+from PySide6.QtGui import (
+    QColor,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPalette,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
-    QDialog,
     QFrame,
     QGraphicsDropShadowEffect,
     QGridLayout,
@@ -43,6 +49,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS, Actions, tr
+from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import label
 from ggscope.model.tokens import token_noun, token_text
 from ggscope.model.units import format_duration
@@ -480,7 +487,7 @@ class PlacesRequest:
 _COLUMNS = 3
 
 
-class KeysSheet(QDialog):
+class KeysSheet(Dialog):
     """A sheet of all keys; typing narrows it down, Esc closes it."""
 
     def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
@@ -530,17 +537,32 @@ class KeysSheet(QDialog):
         ]
         return [(title, rows) for title, rows in kept if rows]
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Use as many columns as there is room for."""
+        super().resizeEvent(event)
+        self._fill(self.edit.text())
+
     def _fill(self, pattern: str) -> None:
-        page = QWidget()
+        for n_columns in range(_COLUMNS, 0, -1):
+            page = self._page(pattern, n_columns)
+            bar = self._scroll.verticalScrollBar().sizeHint().width()
+            room = self.width() - 40 - bar
+            if n_columns == 1 or page.minimumSizeHint().width() <= room:
+                self._scroll.setWidget(page)
+                return
+            page.deleteLater()
+
+    def _page(self, pattern: str, n_columns: int) -> QWidget:
+        page = QWidget(self)
         columns = QHBoxLayout(page)
         columns.setContentsMargins(0, 0, 8, 0)
         columns.setSpacing(28)
         groups = self.groups(pattern)
         total = sum(len(rows) + 2 for _, rows in groups)
-        sides = [QVBoxLayout() for _ in range(_COLUMNS)]
+        sides = [QVBoxLayout() for _ in range(n_columns)]
         filled, at = 0, 0
         for title, rows in groups:
-            if filled > total / _COLUMNS * (at + 1) - 4 and at < _COLUMNS - 1:
+            if filled > total / n_columns * (at + 1) - 4 and at < n_columns - 1:
                 at += 1
             sides[at].addLayout(_group(page, title, rows))
             filled += len(rows) + 2
@@ -550,7 +572,7 @@ class KeysSheet(QDialog):
             columns.addLayout(side, 1)
         if not groups:
             sides[0].insertWidget(0, label(self.tr("Nothing fits."), page, "dim"))
-        self._scroll.setWidget(page)
+        return page
 
 
 def _group(page: QWidget, title: str, rows: list[tuple[str, str]]) -> QGridLayout:

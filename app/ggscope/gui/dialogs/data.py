@@ -11,7 +11,6 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QDialog,
     QFormLayout,
     QHBoxLayout,
     QVBoxLayout,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 from ggscope import assets
 from ggscope.analysis.filters.text import format_filter
 from ggscope.errors import ExportError
+from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
@@ -159,7 +159,7 @@ class ReportRequest:
         return saved_words(self.target)
 
 
-class DataDialog(QDialog):
+class DataDialog(Dialog):
     """Asks for the form and the part; says how many spans that are.
 
     Signals

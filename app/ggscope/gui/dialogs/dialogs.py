@@ -40,6 +40,7 @@ import ggscope
 from ggscope import assets
 from ggscope.assets import PACKAGES
 from ggscope.gui.dialogs.find import FindLine
+from ggscope.gui.dialogs.fitted import Dialog, scrolled
 from ggscope.gui.messages import LogEntry
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
@@ -75,7 +76,7 @@ def tr(text: str) -> str:
 
 
 def _dialog(title: str, parent: QWidget | None, width: int, height: int) -> QDialog:
-    made = QDialog(parent)
+    made = Dialog(parent)
     set_title(made, title)
     made.setAccessibleName(title)
     made.resize(width, height)
@@ -99,7 +100,7 @@ def _add_close(dialog: QDialog) -> None:
 
 
 @guarded
-class SettingsDialog(QDialog):
+class SettingsDialog(Dialog):
     """Shows and changes the settings; every change acts at once."""
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
@@ -181,14 +182,17 @@ class SettingsDialog(QDialog):
             "Plug-ins run with your rights: load only what you trust. They are read "
             "when the program starts."
         )
+        content = QVBoxLayout()
+        content.setSpacing(12)
+        content.addLayout(form)
+        content.addWidget(label(hint, self, "dim", wraps=True))
+        for problem in settings.problems[:5]:
+            content.addWidget(label(problem, self, "caution", wraps=True))
+        content.addStretch(1)
         box = QVBoxLayout(self)
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
-        box.addLayout(form)
-        box.addWidget(label(hint, self, "dim", wraps=True))
-        for problem in settings.problems[:5]:
-            box.addWidget(label(problem, self, "caution", wraps=True))
-        box.addStretch(1)
+        box.addWidget(scrolled(content, self), 1)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Close
             | QDialogButtonBox.StandardButton.RestoreDefaults,
@@ -275,27 +279,24 @@ class SettingsDialog(QDialog):
         self.close()
 
 
-class BookmarkDialog(QDialog):
-    """Asks for the name of a bookmark and a note; both may stay empty."""
+class NameDialog(Dialog):
+    """Asks for a name, and tells in `words` of what.
 
-    def __init__(self, parent: QWidget) -> None:
+    Attributes
+    ----------
+    form : further fields may be added.
+    """
+
+    def __init__(self, parent: QWidget, title: str, words: str = "") -> None:
         super().__init__(parent)
-        set_title(self, self.tr("New bookmark"))
-        self.setAccessibleName(self.windowTitle())
+        set_title(self, title)
+        self.setAccessibleName(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumWidth(_TITLE_PX)
-        self.name, self.note = QLineEdit(self), QLineEdit(self)
-        form = QFormLayout()
-        form.setHorizontalSpacing(16)
-        form.setVerticalSpacing(10)
-        for text, field, most, hint in (
-            (self.tr("Name"), self.name, MAX_NAME, self.tr("numbered if empty")),
-            (self.tr("Note"), self.note, MAX_NOTE, ""),
-        ):
-            field.setMaxLength(most)
-            field.setPlaceholderText(hint)
-            field.setAccessibleName(text)
-            form.addRow(text, field)
+        self.form = QFormLayout()
+        self.form.setHorizontalSpacing(16)
+        self.form.setVerticalSpacing(10)
+        self.name = self.add_field(self.tr("Name"), MAX_NAME)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel,
             self,
@@ -305,8 +306,28 @@ class BookmarkDialog(QDialog):
         box = QVBoxLayout(self)
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
-        box.addLayout(form)
+        if words:
+            box.addWidget(label(words, self, "dim", wraps=True))
+        box.addLayout(self.form)
         box.addWidget(buttons)
+
+    def add_field(self, text: str, most: int, hint: str = "") -> QLineEdit:
+        """Add a line for at most so many letters; return it."""
+        field = QLineEdit(self)
+        field.setMaxLength(most)
+        field.setPlaceholderText(hint)
+        field.setAccessibleName(text)
+        self.form.addRow(text, field)
+        return field
+
+
+class BookmarkDialog(NameDialog):
+    """Asks for the name of a bookmark and a note; both may stay empty."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, self.tr("New bookmark"))
+        self.name.setPlaceholderText(self.tr("numbered if empty"))
+        self.note = self.add_field(self.tr("Note"), MAX_NOTE)
 
 
 def choose_one(

@@ -13,7 +13,6 @@ from PySide6.QtGui import QCloseEvent, QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QDialog,
     QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
@@ -26,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.errors import ExportError
+from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.render.export import (
     MAX_PIXELS,
@@ -112,7 +112,7 @@ class PreviewPane(QWidget):
         super().__init__(parent)
         self.image: QImage | None = None
         self._words = ""
-        self.setMinimumSize(320, 240)
+        self.setMinimumSize(200, 120)
         self.setAccessibleName(self.tr("Preview"))
 
     def show_image(self, image: QImage) -> None:
@@ -166,7 +166,7 @@ class PreviewPane(QWidget):
 
 
 @guarded
-class FigureDialog(QDialog):
+class FigureDialog(Dialog):
     """Asks how a figure is to look, and shows it so.
 
     Signals
@@ -312,7 +312,9 @@ class FigureDialog(QDialog):
         made.setReadOnly(True)
         made.setTabChangesFocus(True)
         made.setAccessibleName(name)
-        made.setMaximumHeight(lines * made.fontMetrics().lineSpacing() + 18)
+        line = made.fontMetrics().lineSpacing()
+        made.setMinimumHeight(line + 18)
+        made.setMaximumHeight(lines * line + 18)
         return made
 
     def _lay_out(self) -> None:

@@ -42,7 +42,6 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
 from ggscope.text import one_line
-from ggscope.views.base.plain import ask_text
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import mono_font
 
@@ -232,10 +231,13 @@ class FilterPopup(QFrame):
 
     def show_below(self, anchor: QWidget) -> None:
         """Open under a widget, inside the screen."""
+        screen = anchor.screen().availableGeometry()
+        self.setMaximumHeight(screen.height())
         self.adjustSize()
         corner = anchor.mapToGlobal(QPoint(0, anchor.height() + 4))
-        screen = anchor.screen().availableGeometry()
         corner.setX(max(screen.left(), min(corner.x(), screen.right() - self.width())))
+        low = screen.bottom() - self.height()
+        corner.setY(max(screen.top(), min(corner.y(), low)))
         self.move(corner)
         self.show()
         self.edit.setFocus()
@@ -442,13 +444,16 @@ def save_present(settings: Settings, session: Session, name: str) -> None:
 
 def ask_and_save(settings: Settings, session: Session, parent: QWidget) -> None:
     """Ask for a name and keep the present filter."""
-    name = ask_text(
-        parent,
-        parent.tr("Save filter"),
-        parent.tr("Name for “{0}”").format(format_filter(session.filter)[:200]),
-    )
-    if name is not None:
-        save_present(settings, session, name)
+    from ggscope.gui.dialogs.dialogs import NameDialog
+
+    words = parent.tr("Name for “{0}”").format(format_filter(session.filter)[:200])
+    dialog = NameDialog(parent, parent.tr("Save filter"), words)
+
+    def keep() -> None:
+        save_present(settings, session, dialog.name.text())
+
+    dialog.accepted.connect(keep)
+    dialog.open()
 
 
 class SavedFilters(QWidget):

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QDialog,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
 from ggscope.errors import QueryError
+from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import button, label
 from ggscope.model.trace import Part, Trace
 from ggscope.model.units import Unit, format_bytes, format_exact_bytes
@@ -65,7 +65,7 @@ class _ShiftHandle(Label):
         self._from = None
 
 
-class PartsDialog(QDialog):
+class PartsDialog(Dialog):
     """Shows the parts of one tab; follows what is added and taken out.
 
     Parameters

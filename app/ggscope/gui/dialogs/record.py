@@ -9,7 +9,6 @@ from pathlib import Path
 from PySide6.QtCore import QStandardPaths, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QFileDialog,
     QFormLayout,
     QFrame,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.errors import TraceError
+from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
 from ggscope.live import launch
 from ggscope.live.launch import Check, Target, Wish
@@ -68,7 +68,7 @@ class ModelRequest:
         return launch.model_words(self.path)
 
 
-class RecordDialog(QDialog):
+class RecordDialog(Dialog):
     """Asks what is to be run, and tells beforehand whether that can be traced.
 
     Signals

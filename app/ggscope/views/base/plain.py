@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QImage, QResizeEvent
 from PySide6.QtWidgets import (
-    QInputDialog,
     QLabel,
     QListWidgetItem,
     QMenu,
@@ -165,13 +164,6 @@ def add_action(
 def add_menu(menu: QMenu, text: str) -> QMenu:
     """Add a menu within a menu that says `text`, & and all."""
     return menu.addMenu(caption(text))
-
-
-def ask_text(parent: QWidget, title: str, words: str) -> str | None:
-    """Ask for a line of text; None where the person thinks better of it."""
-    # Its label takes words for rich text as a tooltip does.
-    text, is_good = QInputDialog.getText(parent, one_line(title), tooltip(words))
-    return text if is_good else None
 
 
 def ask_yes(parent: QWidget, words: str) -> bool:
