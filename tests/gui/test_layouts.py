@@ -10,7 +10,12 @@ from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
 from ggscope.gui.panes.host import ViewHost
-from ggscope.gui.panes.layouts import ROOM_OF_ROWS, TIMELINE_ROOM
+from ggscope.gui.panes.layouts import (
+    LOW_TIMELINE_ROOM,
+    OTHER_ROOM,
+    ROOM_OF_ROWS,
+    TIMELINE_ROOM,
+)
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.render.theme import Theme, theme
 from ggscope.session.session import Session
@@ -74,13 +79,13 @@ def test_timeline_keeps_its_lanes_where_drawer_and_panes_are_too_many(
     workspace.show_view("statistics")
     workspace.resize(800, 440)
     upper, lower = workspace.cells
-    assert upper.height() >= TIMELINE_ROOM
+    assert upper.height() >= TIMELINE_ROOM - 4
     assert lower.isHidden()
 
     workspace.show_view("table")
     assert not workspace.drawer.is_open
-    assert upper.height() >= TIMELINE_ROOM
-    assert lower.height() >= 90
+    assert upper.height() >= TIMELINE_ROOM - 4
+    assert lower.height() >= OTHER_ROOM
 
     workspace.drawer.set_open(True)
     assert lower.isHidden()
@@ -483,3 +488,17 @@ def test_every_cell_view_shows_a_trace(qtbot: QtBot, session: Session) -> None:
 def test_unknown_view_raises() -> None:
     with pytest.raises(KeyError):
         entry("nothing")
+
+
+def test_low_window_shares_its_height(workspace: Workspace, qtbot: QtBot) -> None:
+    workspace.set_details_shown(False)
+    workspace.resize(780, 330)  # what 200 % leaves of 1600 × 1000
+    upper, lower = workspace.cells
+    assert upper.height() >= LOW_TIMELINE_ROOM
+    assert lower.height() >= 100  # rows of the table are in sight
+
+    workspace.show_view("statistics")
+
+    assert lower.isHidden()
+    qtbot.waitUntil(lambda: workspace.drawer.height() >= 140)
+    assert upper.height() >= LOW_TIMELINE_ROOM

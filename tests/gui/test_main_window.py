@@ -460,6 +460,22 @@ def test_status_names_file_range_and_problems(
     assert status.renderer.text()
 
 
+def test_status_leaves_out_what_would_be_cut(
+    window: MainWindow, opened: Opened, sample: Path
+) -> None:
+    status = opened(sample).status
+    window.resize(1400, 800)
+    assert status.memory.isVisible()
+    assert status.renderer.isVisible()
+
+    window.resize(780, 500)
+
+    assert not status.memory.isVisible()
+    assert not status.renderer.isVisible()
+    for shown in (status.ops, status.problems):
+        assert shown.width() >= shown.sizeHint().width()
+
+
 def test_status_counts_problems_of_each_severity_apart(
     window: MainWindow, opened: Opened, sample: Path
 ) -> None:

@@ -5,7 +5,14 @@ import time
 from collections import Counter
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QSizePolicy,
+    QStackedWidget,
+    QToolButton,
+    QWidget,
+)
 
 from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
 from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
@@ -21,6 +28,8 @@ SAID_MS = 6000
 MEMORY_MS = 2000
 _RANGE_SHARE = 0.34
 """So much of the strip the range may take before it is cut."""
+_ROOM_FOR_ALL = 900
+"""On a narrower strip there is no room for memory and renderer."""
 _ROOM_FOR_MARGIN = 1100
 """On a narrower strip the margin of the op table, and the numbers of the lesser
 problems one by one, stand in tooltips only."""
@@ -94,7 +103,13 @@ class StatusStrip(QFrame):
     def set_renderer(self, text: str) -> None:
         """Name what draws the timeline."""
         self.renderer.setText(text)
-        self.renderer.setVisible(bool(text))
+        self._show_sides()
+
+    def _show_sides(self) -> None:
+        """Leave out what matters least where it would be cut."""
+        has_room = self.width() >= _ROOM_FOR_ALL * self.fontMetrics().height() / 15
+        self.memory.setVisible(has_room)
+        self.renderer.setVisible(has_room and bool(self.renderer.text()))
 
     def set_related(self, text: str, tip: str) -> None:
         """Offer files that lie beside this one; "" = there are none to add."""
@@ -128,6 +143,7 @@ class StatusStrip(QFrame):
         trace = self._session.trace
         self._show_ops(None if trace is None else trace.ops)
         self._show_problems(trace)
+        self._show_sides()
         self._fit_range()
 
     def hideEvent(self, event: object) -> None:
@@ -139,6 +155,8 @@ class StatusStrip(QFrame):
         made = QToolButton(self)
         set_tip(made, tip)
         made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        # Never cut: the file and the range give way.
+        made.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         made.clicked.connect(signal)
         return made
 

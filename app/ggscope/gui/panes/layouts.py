@@ -16,6 +16,10 @@ TIMELINE = "timeline"
 TIMELINE_ROOM = 166
 """Height of a timeline's pane with head, axis and four rows of lanes, in
 device-independent pixels at 100 %."""
+LOW_TIMELINE_ROOM = 100
+"""The same with two rows of lanes, for windows that have no room for more."""
+DRAWER_ROOM = 180
+"""Height of a drawer that shows some rows of a table, with tabs and heads."""
 OTHER_ROOM = 116
 """Height below which the pane over or under it shows too little to be of use."""
 ROOM_OF_ROWS = 184
@@ -129,7 +133,9 @@ def shared_heights(
     sizes = [total * share // 1000, total - total * share // 1000]
     if timeline is not None and not is_chosen:
         most = max(round(TIMELINE_ROOM * zoom), total - round(ROOM_OF_ROWS * zoom))
-        sizes[timeline] = min(sizes[timeline], most)
+        # In a low window the other keeps what it needs rather than the timeline.
+        left = max(total - round(OTHER_ROOM * zoom), round(LOW_TIMELINE_ROOM * zoom))
+        sizes[timeline] = min(sizes[timeline], most, left)
     if timeline is not None:
         least, other = round(TIMELINE_ROOM * zoom), round(OTHER_ROOM * zoom)
         if may_fold and total < least + other:

@@ -17,7 +17,9 @@ from ggscope.gui.panes.drawer import Drawer
 from ggscope.gui.panes.floats import FLOATABLE, Floats
 from ggscope.gui.panes.host import DropMark, PaneFiller, ViewHost
 from ggscope.gui.panes.layouts import (
+    DRAWER_ROOM,
     GRID,
+    LOW_TIMELINE_ROOM,
     TIMELINE,
     TIMELINE_ROOM,
     fields_of,
@@ -32,7 +34,7 @@ from ggscope.gui.widgets import GUTTER, GripSplitter
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Layout, LayoutName, Settings
-from ggscope.views.base.view import View, guarded
+from ggscope.views.base.view import View, guarded, later
 from ggscope.views.registry import BUILTIN, entry
 
 OVERVIEW_HEIGHT = 56
@@ -635,11 +637,12 @@ class Workspace(QWidget):
         The person's, else a share of the window's, whatever is in front: its tabs stay
         where they are. Less only where there is no room for lanes.
         """
-        chosen = self._layout.bottom_height
-        wanted = chosen or round(DRAWER_SHARE * self.window().height())
+        chosen, zoom = self._layout.bottom_height, self._zoom()
+        share = round(DRAWER_SHARE * self.window().height())
+        wanted = chosen or max(share, round(DRAWER_ROOM * zoom))
         if TIMELINE in self._hosts:
-            room_of_lanes = round(TIMELINE_ROOM * self._zoom())
-            wanted = min(wanted, room - room_of_lanes)
+            lanes = max(room - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
+            wanted = min(wanted, room - round(min(lanes, TIMELINE_ROOM * zoom)))
         return min(wanted, round(room * _MOST_OF_DRAWER))
 
     def _share_centre(self) -> None:
@@ -666,9 +669,13 @@ class Workspace(QWidget):
             may_fold=self.drawer.is_open and not self.drawer.isHidden(),
             is_chosen=self._layout.splits != Layout().splits,
         )
+        before = [part.isHidden() for part in parts]
         for part, height in zip(parts, heights, strict=True):
             part.setVisible(height > 0)
         root.setSizes(list(heights))
+        if before != [part.isHidden() for part in parts]:
+            # What is hidden still asks for its least height until the next turn.
+            later(self, self._fit_docks)
 
     def _is_narrow(self) -> bool:
         return self.width() < NARROW_PX * self._zoom()
