@@ -151,7 +151,8 @@ def moe_file(folder: Path, chosen: Sequence[tuple[int, ...]]) -> Path:
         name = "blk.0.ffn_up_exps.weight" if experts else "blk.0.ffn_up.weight"
         topk = Src("ffn_moe_topk-0", size=4 * len(experts))
         sources = (weight(name, 0), Src("ffn_norm-0"), topk)
-        up = Rec(at + 100, "ffn_moe_up-0", 30, sources, experts=experts, **token)
+        op = 30 if experts else 29  # MUL_MAT_ID, MUL_MAT
+        up = Rec(at + 100, "ffn_moe_up-0", op, sources, experts=experts, **token)
         records.append(up)
     path = folder / "run.bin"
     path.write_bytes(encode(records, "1024"))

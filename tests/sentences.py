@@ -264,6 +264,8 @@ CONDITIONS = {
     # -- completeness ---------------------------------------------------------
     "records_missing": "passes or layers that are alike, or the graph, have records "
     "that others lack",
+    "choices_missing": "of the two lists of a token and layer one is missing or has "
+    "fewer rows, or both are where most tokens have them",
     "records_altered": "records have another op or name than the same op in others",
     "tokens_missing": "token numbers go up by one, but for some that are skipped",
 }

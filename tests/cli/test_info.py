@@ -36,6 +36,7 @@ KEYS = {
     "warnings",
 }
 COUNTS = {
+    "op_records",
     "records",
     "spans",
     "markers",

@@ -369,7 +369,7 @@ def _count_words(severity: Severity, n: int) -> str:
 
 def _file_text(name: str, trace: Trace) -> str:
     info = trace.info
-    text = f"{name} · {info.format} · {format_count(info.n_records)} records"
+    text = f"{name} · {info.format} · {format_count(info.n_op_records)} records"
     reading = trace.pending - {RUNNING}
     if trace.is_running:
         text += " · live"

@@ -653,6 +653,12 @@ class TraceInfo:
     modified_ns: int = 0
 
     @property
+    def n_op_records(self) -> int:
+        """Records less those that list choices of experts, as live views count them."""
+        n = self.summary.get("extension_records", 0)
+        return self.n_records - (n if isinstance(n, int) else 0)
+
+    @property
     def name(self) -> str:
         """The file's name, with its folder where that tells twins apart.
 

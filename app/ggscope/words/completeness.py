@@ -22,11 +22,12 @@ def completeness_words(found: Completeness) -> str:
     skipped = f"; {_tokens_words(found.tokens)}" if found.tokens.gaps else ""
     if share is None:
         why = found.why or "nothing tells what was to be expected"
-        return f"not known: {why}{skipped}"
+        return f"not known: {why}{skipped}{_lists_words(found)}"
     is_one = found.rests_on in _SINGULAR
     rests = f"{' and '.join(found.rests_on)} tell{'s' if is_one else ''}"
     if not n:
-        text = f"nothing that was to be expected is missing, as far as {rests}"
+        what = "no record of an op" if found.n_lists else "nothing"
+        text = f"{what} that was to be expected is missing, as far as {rests}"
     else:
         text = (
             f"{format_percent(share)} of what was expected: {format_count(n)} of "
@@ -39,7 +40,7 @@ def completeness_words(found: Completeness) -> str:
                 f"; {format_count(low)} to {format_count(high)} are likely, with those "
                 "that every pass or an end of the recording may lack"
             )
-    text += skipped
+    text += skipped + _lists_words(found)
     if unseen := found.n_unseen:
         text += (
             f"; {format_count(unseen)} op{'' if unseen == 1 else 's'} of the graph "
@@ -58,6 +59,14 @@ def completeness_words(found: Completeness) -> str:
             "another graph"
         )
     return text
+
+
+def _lists_words(found: Completeness) -> str:
+    n = found.n_lists
+    if not n:
+        return ""
+    words = "list of experts is" if n == 1 else "lists of experts are"
+    return f"; {format_count(n)} {words} missing"
 
 
 def _tokens_words(tokens: SkippedTokens) -> str:

@@ -137,6 +137,7 @@ class TraceCoverage:
 _OF_PROBLEMS: dict[str, Cause] = {
     "capture_lost": Cause.RECORDS_LOST,
     "capture_events_lost": Cause.EVENTS_LOST,
+    "choices_missing": Cause.EVENTS_LOST,
     "capture_definitions_lost": Cause.DEFINITIONS_LOST,
     "capture_unnamed_ops": Cause.OPS_NOT_SEEN,
     "capture_damaged": Cause.DAMAGED,
@@ -175,6 +176,8 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
             _OF_PROBLEMS[warning.code],
             warning.count,
             trace.info.options.get("range", "") if warning.code in RANGE_CODES else "",
+            # What experts compute without a known choice is told tensor by tensor.
+            is_located=warning.code == "choices_missing",
         )
         for warning in trace.warnings
         if warning.code in _OF_PROBLEMS

@@ -570,6 +570,8 @@ _FITS = 0.9
 """So many ops are found in a graph that says what passes hold."""
 _AT_ENDS = 5
 """From so many unpaired events at the ends on, the recording stopped amid ops."""
+LISTS_CODE = "choices_missing"
+"""Code of the problem by which a reader counts missing lists of experts."""
 _TWO_EVENTS = "ggmlviz"
 """Its records are begins and ends; all others are whole ops."""
 _PARTLY_READ = {*RANGE_CODES, "names_left_out", "stopped"}
@@ -614,6 +616,7 @@ class Completeness:
         `n_token_records` of the missing records are theirs.
     n_altered : records that are there, under another op or name than in other passes;
         altered : the spans of up to `MOST_PLACES` of them.
+    n_lists : missing records that list choices of experts; in no other number.
     """
 
     is_known: bool
@@ -631,6 +634,7 @@ class Completeness:
     n_token_records: int = 0
     n_altered: int = 0
     altered: tuple[int, ...] = ()
+    n_lists: int = 0
 
     @property
     def n_expected(self) -> int:
@@ -660,6 +664,12 @@ def completeness(trace: Trace, watcher: Watcher | None = None) -> Completeness:
     may have begun or ended inside a pass. Where the tracer itself counts, nothing is
     compared.
     """
+    n_lists = sum(w.count for w in trace.warnings if w.code == LISTS_CODE)
+    return replace(_of_ops(trace, watcher), n_lists=n_lists)
+
+
+def _of_ops(trace: Trace, watcher: Watcher | None) -> Completeness:
+    """Return how many of the records of ops that were to be expected are there."""
     why = _why_not(trace)
     count = trace.record_count
     if count is not None and not why:

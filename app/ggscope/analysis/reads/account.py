@@ -39,6 +39,8 @@ from ggscope.model.tables import (
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
+_STACK_SLOTS = {"MUL_MAT_ID": 0, "ADD_ID": 1}
+"""Which source of an op is the stack whose experts another one names."""
 _MOST_EXPERTS = 1 << 12
 _MOST_KEPT = 1 << 22
 """Spans of a trace whose account with choices is kept: 4 bytes each."""
@@ -408,7 +410,30 @@ def _stacks(trace: Trace) -> Bools:
     found = np.fromiter((_STACK_WORD in name for name in names), np.bool_, len(t))
     if t.n_experts is not None:
         found |= t.n_experts > 1
+    # A name may be cut before that word; what chosen experts are read of is a stack.
+    found[_chosen_from(trace)] = True
     return np.append(found & (t.expert < 0), False)
+
+
+def _chosen_from(trace: Trace) -> I64:
+    """Return the weights of which ops such as ``MUL_MAT_ID`` read chosen experts."""
+    accesses, spans = trace.accesses, trace.spans
+    what, found = accesses.patterns, [np.zeros(0, np.int64)]
+    for op in distinct(spans.op).tolist():
+        slot = _STACK_SLOTS.get(trace.op_name(op))
+        if slot is None:
+            continue
+        of_op = [
+            accesses.pattern[rows][spans.op[rows] == op] for rows in chunks(len(spans))
+        ]
+        pattern = distinct(np.concatenate(of_op))
+        pattern = pattern[(pattern >= 0) & (pattern < len(accesses.first) - 1)]
+        row = accesses.first[pattern] + slot
+        row = row[row < accesses.first[pattern + 1]]
+        row = row[what.space[row] == Space.FILE]
+        found.append(what.tensor[row].astype(np.int64))
+    tensors = distinct(np.concatenate(found))
+    return tensors[tensors >= 0]
 
 
 def _is_all(trace: Trace, what: AccessColumns) -> Bools:

@@ -161,6 +161,7 @@ def _counts(trace: Trace, n_accesses: int) -> dict[str, int | None]:
         found = token_counts(trace.batch_tokens, trace.token_sequences)
     return {
         "records": trace.info.n_records,
+        "op_records": trace.info.n_op_records,
         "spans": len(trace.spans),
         "markers": len(trace.markers),
         "accesses": n_accesses,
@@ -285,6 +286,7 @@ def completeness_json(trace: Trace, found: Completeness) -> dict[str, object]:
         "passes": found.n_passes,
         "varying_ops": found.n_varying,
         "altered": found.n_altered,
+        "missing_lists": found.n_lists,
         "rests_on": list(found.rests_on),
         "missing_tokens": [
             {
@@ -417,6 +419,13 @@ def _producer_text(facts: dict[str, Any]) -> str:
     return f"{styled('What the file says of itself', 'bold')}\n{_pairs(rows)}"
 
 
+def _record_words(counts: dict[str, int]) -> str:
+    """Return what records are of, where some list choices of experts; else ""."""
+    n_ops = counts["op_records"]
+    n_lists = counts["records"] - n_ops
+    return _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
+
+
 def _counts_text(facts: dict[str, Any]) -> str:
     counts = facts["counts"]
     rows = [(name, format_count(counts[name])) for name in _COUNTS if counts[name]]
@@ -425,7 +434,7 @@ def _counts_text(facts: dict[str, Any]) -> str:
     if not rows:
         return "It holds no records: nothing was traced."
     more = {
-        "records": _by_word(facts["events"]),
+        "records": _by_word(facts["events"]) or _record_words(counts),
         "spans": _by_word(facts["spans_by_quality"]),
         "accesses": _by_word(
             {word.upper(): n for word, n in facts["accesses_by_space"].items()}

@@ -53,6 +53,8 @@ _EXTENSION = np.dtype(
         "itemsize": 256,
     }
 )
+_ROOM = (104, 52)
+"""Experts that a record of each kind can list: those with scores half as many."""
 CHOICE = np.dtype(
     [("time", "<i8"), ("token", "<i8"), ("layer", "<i8"), ("row", "<i8"),
      ("rank", "<i8"), ("expert", "<i8"), ("score", "<f4"), ("op", "<i8")]
@@ -276,6 +278,16 @@ def add_extensions(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
     told = {FIRST_EXTENSION_OP: found[0], FIRST_EXTENSION_OP + 1: found[1]}
     choices = [_choices_of(raw, code) for code, raw in told.items()]
     n_bad = sum(bad for _, bad in choices)
+    if n_lost := _n_missing(found):
+        builder.warn(
+            Severity.DATA_LOSS,
+            "choices_missing",
+            "extension records with choices of experts are missing: the other list of "
+            "that token and layer, or other tokens, have them.",
+            count=n_lost,
+            remedy="Which experts computed there is known where the other list has "
+            "it. Record again if they matter.",
+        )
     if n_bad:
         builder.warn(
             Severity.DATA_LOSS,
@@ -286,7 +298,70 @@ def add_extensions(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
         )
     computed = merged_choices(builder, *(rows for rows, _ in choices))
     if len(computed):
-        builder.routing = _of_choices(draft, computed)
+        routing = _of_choices(draft, computed)
+        numbers = distinct(np.concatenate([raw["of"] for raw in found]))
+        # Stacks of different numbers cannot be told apart without a model.
+        n_experts = int(numbers[-1]) if len(numbers[numbers > 0]) == 1 else 0
+        builder.routing = replace(routing, n_experts=n_experts)
+
+
+def _n_missing(found: tuple[Array, Array]) -> int:
+    """Return how many extension records are missing, by those that are there.
+
+    Both kinds list the same rows of a token and layer, from the first one on without
+    a gap. A token and layer without any is missed where most tokens have that layer.
+    """
+    tables = [_rows_told(raw, room) for raw, room in zip(found, _ROOM, strict=True)]
+    keys = distinct(np.concatenate([table.key for table in tables]))
+    end = np.zeros(len(keys), np.int64)
+    for table in tables:
+        at = np.searchsorted(keys, table.key)
+        end[at] = np.maximum(end[at], table.end)
+    n_tokens = len(distinct(keys >> 16))
+    n = 0
+    for table in tables:
+        layers, counts = np.unique(table.key & 0xFFFF, return_counts=True)
+        usual = layers[2 * counts >= n_tokens]
+        is_usual = np.isin(keys & 0xFFFF, usual)
+        has = np.zeros(len(keys), np.int64)
+        has[np.searchsorted(keys, table.key)] = table.rows
+        lacks = np.maximum(end - has, 0)[is_usual]
+        n += int((-(-lacks // table.per_record)).sum())
+        n += n_tokens * len(usual) - int(np.count_nonzero(is_usual))
+    return n
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Rows that records of one kind list, by ``token << 16 | layer``, ascending.
+
+    Attributes
+    ----------
+    rows, end : how many of each key, and up to which.
+    per_record : how many one record has room for.
+    """
+
+    key: I64
+    rows: I64
+    end: I64
+    per_record: int
+
+
+def _rows_told(raw: Array, room: int) -> _Rows:
+    used, rows = raw["used"].astype(np.int64), raw["rows"].astype(np.int64)
+    raw = raw[(used * rows > 0) & (used * rows <= room)]
+    place = (raw["token"].astype(np.int64) << 32) | (
+        raw["layer"].astype(np.int64) << 16
+    )
+    # Several multiplications of a layer list the same choice.
+    place, at = np.unique(place | raw["row"], return_index=True)
+    key, group = np.unique(place >> 16, return_inverse=True)
+    n_rows = raw["rows"][at].astype(np.int64)
+    total = np.bincount(group, n_rows, len(key)).astype(np.int64)
+    end = np.zeros(len(key), np.int64)
+    np.maximum.at(end, group, (place & 0xFFFF) + n_rows)
+    each = int(np.median(raw["used"])) if len(raw) else 1
+    return _Rows(key, total, end, max(room // max(each, 1), 1))
 
 
 def merged_choices(builder: TraceBuilder, computed: Array, routed: Array) -> Array:
@@ -339,7 +414,7 @@ def _extension_records(draft: Draft, pieces: Pieces) -> tuple[Array, Array]:
 def _choices_of(raw: Array, code: int) -> tuple[Array, int]:
     """Return the choices of records of one kind, and how many records make no sense."""
     has_scores = code != FIRST_EXTENSION_OP
-    room = 52 if has_scores else 104
+    room = _ROOM[has_scores]
     used, rows = raw["used"].astype(np.int64), raw["rows"].astype(np.int64)
     n = used * rows
     experts = raw["list"][:, ::2] if has_scores else raw["list"]

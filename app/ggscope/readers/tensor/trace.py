@@ -530,7 +530,8 @@ _CHANGES = {
 _COUNTED = {
     "extension_records": (
         Severity.INFO,
-        "extension records hold expert ids and scores; they are not drawn.",
+        "extension records hold the choices of experts and their scores: they are in "
+        "the experts pane, and no ops.",
     ),
     "per_thread_blocks": (
         Severity.INFO,

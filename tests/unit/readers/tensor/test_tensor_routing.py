@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggscope.analysis.completeness.coverage import Cause, trace_coverage
+from ggscope.analysis.completeness.expected import completeness
+from ggscope.analysis.reads.account import account
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.routing import Routing
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.reader import TensorAccessReader
+from ggscope.words.completeness import completeness_words
 from tensor_files import Rec, Src, encode, encode_one, weight
 from token_files import document, read_object
 
@@ -359,6 +364,112 @@ def test_router_that_differs_from_what_was_computed_is_told(tmp_path: Path) -> N
     (told,) = (w for w in trace.warnings if w.code == "expert_lists_differ")
     assert told.count == 1
     assert 9 in trace.routing.expert.tolist()
+
+
+def listed_passes(n_rows: list[int], kinds: tuple[int, ...] = (0xF0, 0xF1)):
+    """Return records of passes of so many rows; both kinds list each layer's rows."""
+    parts: list[bytes] = []
+    for number, n in enumerate(n_rows):
+        rng = np.random.default_rng(number)
+        for r in moe_pass(10**12 + 10**9 * number, token=number, n_layers=4):
+            layer = int(r.dst.rsplit("-", 1)[1]) if "-" in r.dst else 0
+            r = replace(r, layer=layer, experts=())
+            parts.append(encode_one(r, "256"))
+            code = {"argsort": 0xF1, "up": 0xF0}.get(r.dst.split("-")[0][8:], 0)
+            if code not in kinds:
+                continue
+            chosen = [rng.permutation(N_EXPERTS)[:4].tolist() for _ in range(n)]
+            room = 13 if code == 0xF1 else 26
+            for first in range(0, n, room):
+                part = chosen[first : first + room]
+                scores = [[0.25] * 4] * len(part) if code == 0xF1 else None
+                parts.append(extension(r, code, part, scores, row=first))
+    return parts
+
+
+def missing(tmp_path: Path, parts: list[bytes]) -> int:
+    trace = read(tmp_path, b"".join(parts))
+    return sum(w.count for w in trace.warnings if w.code == "choices_missing")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lists_that_were_taken_out_are_counted(tmp_path: Path, seed: int) -> None:
+    parts = listed_passes([40, *[1] * 12])
+    places = [i for i, record in enumerate(parts) if record[16] >= 0xF0]
+    gone = set(np.random.default_rng(seed).choice(places, 16, False).tolist())
+
+    assert missing(tmp_path, parts) == 0
+    found = missing(tmp_path, [p for i, p in enumerate(parts) if i not in gone])
+
+    # The last rows of a prompt are not missed where both lists lost them.
+    assert len(gone) - 1 <= found <= len(gone)
+
+
+@pytest.mark.parametrize("kinds", [(0xF0,), (0xF1,)])
+def test_tracer_that_lists_one_kind_lacks_nothing(tmp_path: Path, kinds) -> None:
+    assert missing(tmp_path, listed_passes([40, *[1] * 12], kinds)) == 0
+
+
+def test_layers_that_few_tokens_list_lack_nothing(tmp_path: Path) -> None:
+    parts = listed_passes([1] * 12)
+    few = [p for p in parts if p[16] < 0xF0 or p[12] < 3 or p[8] < 4]
+
+    assert len(few) < len(parts)
+    assert missing(tmp_path, few) == 0
+
+
+def test_lost_lists_are_told_beside_complete_ops(tmp_path: Path) -> None:
+    parts = listed_passes([1] * 12)
+    at = next(i for i in range(20, len(parts)) if parts[i][16] == 0xF0)
+    trace = read(tmp_path, b"".join(parts[:at] + parts[at + 1 :]))
+
+    found = completeness(trace)
+
+    assert (found.n_missing, found.n_lists) == (0, 1)
+    assert "1 list of experts is missing" in completeness_words(found)
+    (omission,) = trace_coverage(trace).of(Cause.EVENTS_LOST)
+    assert omission.is_located
+
+
+def test_lists_tell_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> None:
+    """Of a stack of 32 experts each one has as many bytes."""
+    parts = listed_passes([1] * 12)
+
+    trace = read(tmp_path, b"".join(parts))
+    found = account(trace)
+    of_experts = found.what.expert >= 0
+
+    assert trace.routing.n_experts == N_EXPERTS
+    assert set(found.known[of_experts].tolist()) == {2048 // N_EXPERTS}
+    assert not found.unknown[of_experts].any()
+    rows = {row.key: row for row in stat_table(trace, "expert").rows}
+    chosen = trace.routing.expert.tolist()
+    assert rows.keys() - {"none"} == {str(expert) for expert in chosen}
+    assert all(rows[key].unknown_bytes == 0 for key in rows.keys() - {"none"})
+
+
+@pytest.mark.parametrize("layer", [2, 10, 100])
+def test_stack_whose_name_is_cut_is_one_all_the_same(tmp_path: Path, layer: int):
+    """Of ``blk.100.ffn_gate_exps`` 19 letters are left, without ``_exps``."""
+    parts = [
+        replace(
+            r,
+            experts=(),
+            layer=layer,
+            sources=(
+                weight(f"blk.{layer}.ffn_gate_exps.weight", layer),
+                *r.sources[1:],
+            ),
+        )
+        for r in moe_pass(10**12, n_layers=1)
+        if r.op == 30
+    ]
+
+    found = account(read(tmp_path, encode(parts, "256")))
+
+    assert found.is_stack[found.what.tensor == 0].all()
+    assert not found.known[found.is_stack].any()
+    assert found.unknown[found.is_stack].all()
 
 
 @pytest.mark.parametrize(
