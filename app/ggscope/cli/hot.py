@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from ggscope.analysis.filters.text import parse_range
-from ggscope.analysis.reads.hotness import Ranking, ranking
+from ggscope.analysis.reads.hotness import Ranking, RowReads, ranking
 from ggscope.analysis.sessions.join import refused_models
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
@@ -115,6 +115,7 @@ def _json(
             "unknown": found.heat.unknown_file_bytes,
             "not_chosen": found.heat.passed_bytes,
         },
+        "embedding_rows": [_rows_json(trace, rows) for rows in found.rows],
         "sequential_share": found.seeks.share_sequential if found.seeks.n else None,
         "order_on_disk": found.order.kind,
         "facts": [
@@ -132,6 +133,22 @@ def _json(
             }
             for i in range(n)
         ],
+    }
+
+
+def _rows_json(trace: Trace, rows: RowReads) -> dict[str, object]:
+    """Return how rows of an embedding table are read; None = not known."""
+    is_known = rows.n_placed > 0
+    return {
+        "tensor": trace.strings[int(trace.tensors.name[rows.tensor])],
+        "ops": rows.n_ops,
+        "look_ups": rows.n_reads,
+        "placed": rows.n_placed,
+        "rows": len(rows.row) if is_known else None,
+        "bytes": len(rows.row) * rows.row_bytes if is_known else None,
+        "read_again": rows.n_repeated if is_known else None,
+        "all_rows": rows.n_rows or None,
+        "untouched_rows": rows.n_untouched if is_known else None,
     }
 
 

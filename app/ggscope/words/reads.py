@@ -204,7 +204,7 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
         _spaces(found.totals, part_words(found.coverage)),
         _of_file(found.heat),
         _kv(found),
-        *(_rows(trace, rows) for rows in found.rows),
+        *(_rows(trace, rows, found.coverage) for rows in found.rows),
         _order(found.order),
         _jumps(found.seeks),
         _lost(trace, found.heat),
@@ -361,16 +361,30 @@ def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
     return f"{format_bytes(size)} {word} and up to {format_bytes(open_)} more"
 
 
-def _rows(trace: Trace, rows: RowReads) -> HotFact:
+def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:
     name = trace.strings[int(trace.tensors.name[rows.tensor])]
-    words = f"{format_count(rows.n_reads)} look-ups in {name}"
+    words = f"{_n(rows.n_reads, 'look-up')} in {name}"
     if not rows.n_placed:
         return HotFact("Embedding rows", words, "which rows is not recorded")
-    words += (
-        f"; {format_count(len(rows.row))} different rows, "
-        f"{format_count(rows.n_repeated)} read again"
-    )
-    return HotFact("Embedding rows", words)
+    if rows.n_ops < rows.n_reads:
+        words += f" by {_n(rows.n_ops, 'op')}"
+    words += f"; {_n(len(rows.row), 'different row')}"
+    if rows.n_rows:
+        words += f" of {format_count(rows.n_rows)}"
+        words += f" ({format_bytes(len(rows.row) * rows.row_bytes)})"
+    words += f", {format_count(rows.n_repeated)} read again"
+    if (n := rows.n_untouched) is not None and not rows.is_whole:
+        is_whole = not coverage.may_hide_reads and not coverage.of(Cause.PART_SHOWN)
+        words += f", {format_count(n)} {'never' if is_whole else 'not in this part'}"
+    remark = ""
+    if open_ := rows.n_reads - rows.n_placed:
+        remark = f"the row of {_n(open_, 'look-up')} is not recorded"
+    return HotFact("Embedding rows", words, remark)
+
+
+def _n(n: int, noun: str) -> str:
+    """Return "1 op" or "3 ops"."""
+    return f"{format_count(n)} {noun}{'' if n == 1 else 's'}"
 
 
 def _order(order: DiskOrder) -> HotFact | None:

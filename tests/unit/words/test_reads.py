@@ -68,7 +68,7 @@ def test_embedding_rows_are_named_where_accesses_tell_them():
         return words_of(reads_trace([table], ops))["Embedding rows"]
 
     words = said(1040, 1090, 1040)
-    assert words.startswith("3 look-ups in token_embd.weight; 2 different rows, 1 read")
+    assert words.startswith("3 look-ups in token_embd.weight; 2 different rows of 800")
     assert_sides("; * different rows, * read again", words, said(-1, -1, -1))
 
 

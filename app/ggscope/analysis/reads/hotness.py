@@ -4,7 +4,7 @@ And how a run walks through the model file: jumps between reads, and layers on d
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -715,6 +715,9 @@ class RowReads:
     row : int64[k], rows that are read, ascending.
     count : int64[k], how often.
     n_reads : all look-ups; `n_placed` of them tell which row they read.
+    n_ops : ops that look rows up; less than `n_reads` where each row of an op is known.
+    n_rows, row_bytes : rows of the table and bytes of one; 0 unknown.
+    is_whole : whether another op reads all of the table.
     """
 
     tensor: int
@@ -722,18 +725,31 @@ class RowReads:
     count: I64
     n_reads: int
     n_placed: int
+    n_ops: int
+    n_rows: int = 0
+    row_bytes: int = 0
+    is_whole: bool = False
 
     @property
     def n_repeated(self) -> int:
         """Look-ups of a row that had been read before."""
         return int(self.count.sum()) - len(self.count)
 
+    @property
+    def n_untouched(self) -> int | None:
+        """Rows that no op reads; None where not all look-ups tell their row."""
+        if self.is_whole:
+            return 0
+        is_known = self.n_rows > 0 and self.n_placed == self.n_reads
+        return self.n_rows - len(self.row) if is_known else None
+
 
 def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowReads:
-    """Return which rows of a tensor are read, where accesses tell.
+    """Return which rows of a tensor are read, where anything tells.
 
     An access tells it by an offset of its own inside the tensor; most writers record
-    the whole tensor, and then only the number of reads is known.
+    the whole tensor. Then the ids of the tokens that an op looks up tell it, where a
+    recording lists them; else only the number of ops is known.
     """
     found = account(trace)
     what = found.what
@@ -742,14 +758,58 @@ def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowRe
     base, size = int(trace.tensors.offset[tensor]), int(trace.tensors.size[tensor])
     shape = None if trace.tensors.shape is None else trace.tensors.shape[tensor]
     n_rows = 0 if shape is None else int(np.prod(shape[1:]))
-    n_reads = int(times[mine].sum())
+    is_cut = size > 0 and n_rows > 0 and size % n_rows == 0
     placed = mine & (what.offset >= base) & (what.size >= 0) & (what.size < size)
-    if base < 0 or size <= 0 or n_rows <= 0 or size % n_rows or not placed.any():
-        none = np.zeros(0, np.int64)
-        return RowReads(tensor, none, none, n_reads, 0)
-    row = (what.offset[placed] - base) // (size // n_rows)
+    looked_up = mine & (found.is_rows | placed)
+    n_ops = int(times[looked_up].sum())
+    none = np.zeros(0, np.int64)
+    reads = RowReads(
+        tensor, none, none, n_ops, 0, n_ops,
+        n_rows if is_cut else 0, size // n_rows if is_cut else 0,
+        is_whole=bool(times[mine & ~looked_up & found.is_access].any()),
+    )  # fmt: skip
+    if base < 0 or not is_cut:
+        return reads
+    if placed.any():
+        row = (what.offset[placed] - base) // reads.row_bytes
+        n_placed = int(times[placed].sum())
+        return replace(_with_rows(reads, row, times[placed]), n_placed=n_placed)
+    return _by_ids(trace, reads, found, mine & found.is_rows, time)
+
+
+def _by_ids(
+    trace: Trace,
+    reads: RowReads,
+    found: Account,
+    rows: npt.NDArray[np.bool_],
+    time: TimeRange | None,
+) -> RowReads:
+    """Return the rows that the ids of the tokens of a recording name.
+
+    Parameters
+    ----------
+    rows : bool[n], rows of the account that look up rows of the tensor.
+    """
+    spans, tokens = trace.spans, trace.batch_tokens
+    if not len(tokens) or spans.token is None or not rows.any():
+        return reads
+    entry = np.append(found.per_entry(rows.astype(np.int64)) > 0, False)
+    chosen = entry[found.told()]
+    if (starts := _starts_in(trace, time)) is not None:
+        chosen &= starts
+    ubatches = spans.token[chosen]
+    ids = tokens.id[np.isin(tokens.ubatch, ubatches)].astype(np.int64)
+    known = ids[(ids >= 0) & (ids < reads.n_rows)]
+    is_all = bool(np.isin(ubatches, tokens.ubatch).all())
+    if not len(known) or not is_all:
+        return reads
+    counted = _with_rows(reads, known, np.ones(len(known), np.int64))
+    return replace(counted, n_reads=len(ids), n_placed=len(known))
+
+
+def _with_rows(reads: RowReads, row: I64, times: I64) -> RowReads:
+    """Return the look-ups with how often each of these rows is read."""
     rows, at = np.unique(row, return_inverse=True)
     count = np.zeros(len(rows), np.int64)
-    np.add.at(count, at, times[placed])
-    read = count > 0
-    return RowReads(tensor, rows[read], count[read], n_reads, int(times[placed].sum()))
+    np.add.at(count, at, times)
+    return replace(reads, row=rows[count > 0], count=count[count > 0])

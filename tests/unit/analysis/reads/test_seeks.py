@@ -1,11 +1,16 @@
 """Jumps through the model file and the order of layers in it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.reads.hotness import disk_order, row_reads, seeks
 from ggscope.analysis.reads.units import read_sequence
+from ggscope.model.batches import BatchTokens
+from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 ROW = tuple(TensorRow(f"blk.{i}.ffn_up.weight", 100 * i, 100, i) for i in range(8))
@@ -99,3 +104,84 @@ def test_row_reads_of_whole_tensors_only_count():
     found = row_reads(reads_trace([table], ops), 0)
 
     assert (found.n_reads, found.n_placed, len(found.row)) == (3, 0, 0)
+
+
+TABLE = TensorRow("token_embd.weight", 1000, 800, shape=(10, 80, 1, 1))
+
+
+def with_ids(trace: Trace, ids: dict[int, list[int]]) -> Trace:
+    """Return a trace of a recording whose ubatches compute tokens of these ids."""
+    flat = [
+        (ubatch, row, i) for ubatch, own in ids.items() for row, i in enumerate(own)
+    ]
+    n = len(flat)
+    tokens = replace(
+        BatchTokens.blank(n),
+        ubatch=np.array([row[0] for row in flat], np.int32),
+        row=np.array([row[1] for row in flat], np.int32),
+        id=np.array([row[2] for row in flat], np.int32),
+    )
+    return replace(trace, batch_tokens=tokens)
+
+
+def look_ups(n: int, **options: object) -> list[Op]:
+    return [
+        Op(20 * i, (Read(0, 800, offset=1000),), "GET_ROWS", token=i, **options)
+        for i in range(n)
+    ]
+
+
+def test_rows_are_those_of_the_ids_of_the_tokens():
+    ids = {0: [5, 7, 5], 1: [5], 2: [79]}
+    trace = with_ids(reads_trace([TABLE], look_ups(3)), ids)
+
+    found = row_reads(trace, 0)
+
+    assert (found.row.tolist(), found.count.tolist()) == ([5, 7, 79], [3, 1, 1])
+    assert (found.n_ops, found.n_reads, found.n_placed) == (3, 5, 5)
+    assert (found.n_rows, found.row_bytes, found.n_untouched) == (80, 10, 77)
+
+
+def test_rows_of_ubatches_without_a_look_up_are_left_out():
+    ids = {0: [5], 1: [6], 2: [7]}
+    trace = with_ids(reads_trace([TABLE], look_ups(3)), ids)
+
+    assert row_reads(trace, 0, TimeRange(0, 30)).row.tolist() == [5, 6]
+    few = with_ids(reads_trace([TABLE], look_ups(1)), ids)
+    assert row_reads(few, 0).row.tolist() == [5]
+
+
+@pytest.mark.parametrize("ids", [{0: [5], 1: [-1]}, {0: [5], 1: [80]}])
+def test_row_of_an_unknown_id_is_not_known(ids):
+    trace = with_ids(reads_trace([TABLE], look_ups(2)), ids)
+
+    found = row_reads(trace, 0)
+
+    assert (found.n_reads, found.n_placed, found.row.tolist()) == (2, 1, [5])
+    assert found.n_untouched is None
+
+
+def test_ubatch_that_no_list_tells_leaves_rows_unknown():
+    trace = with_ids(reads_trace([TABLE], look_ups(2)), {0: [5]})
+
+    assert row_reads(trace, 0).n_placed == 0
+
+
+def test_table_that_is_read_as_a_whole_has_no_untouched_rows():
+    """Models with tied embeddings multiply by the same table."""
+    ops = [*look_ups(1), Op(100, (Read(0, 800, offset=1000),), "MUL_MAT")]
+    trace = with_ids(reads_trace([TABLE], ops), {0: [5]})
+
+    found = row_reads(trace, 0)
+
+    assert (found.n_ops, found.is_whole, found.n_untouched) == (1, True, 0)
+
+
+def test_op_that_several_threads_tell_of_looks_up_once():
+    again = [Op(1, (Read(0, 800, offset=1000),), "GET_ROWS", thread=1, repeated=True)]
+    trace = with_ids(reads_trace([TABLE], [*look_ups(1), *again]), {0: [5, 6]})
+
+    found = row_reads(trace, 0)
+
+    assert (found.n_ops, found.n_reads) == (1, 2)
+    assert found.count.tolist() == [1, 1]
