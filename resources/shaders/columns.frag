@@ -8,10 +8,11 @@ const int MAX_CATEGORIES = 64;
 uniform usamplerBuffer edges;       // int64
 uniform usamplerBuffer categories;  // one per span
 uniform usamplerBuffer sums;        // int64[buckets + 1, categories]
-uniform usamplerBuffer colors;      // 0xRRGGBB per category
+uniform usamplerBuffer colors;      // per category: 0xRRGGBB, and 0xAARRGGBB of its foot
 uniform usampler2D found;           // of edges.frag
 uniform float floor_opacity;
-out vec4 color;
+layout(location = 0) out vec4 color;
+layout(location = 1) out vec4 foot;  // opaque where the column holds a span
 
 struct Row {
     int offset;          // of its times
@@ -103,6 +104,11 @@ int dominant_of_sums(Row row, Edge left, Edge right) {
     return heaviest(row);
 }
 
+// 0xAARRGGBB as 0..1.
+vec4 channels(uint argb) {
+    return vec4((argb >> 16) & 255u, (argb >> 8) & 255u, argb & 255u, argb >> 24) / 255.0;
+}
+
 void main() {
     int k = int(gl_FragCoord.x), y = int(gl_FragCoord.y);
     uvec4 here = texelFetch(found, ivec2(k, y), 0);
@@ -110,7 +116,7 @@ void main() {
     // A span that goes on over the left edge touches the column too.
     int first = int(here.x) - int(here.w), count = int(behind.x) - first;
     if (count <= 0) {
-        color = vec4(0.0);
+        color = foot = vec4(0.0);
         return;
     }
     uvec4 a = texelFetch(rows, 3 * y), b = texelFetch(rows, 3 * y + 1);
@@ -129,6 +135,7 @@ void main() {
     float busy = ratio(covered, minus(right.tick, left.tick));
     float alpha = floor_opacity + (1.0 - floor_opacity) * busy;
     float opacity = roundEven(alpha * 255.0 * uintBitsToFloat(c.y));
-    uint rgb = texelFetch(colors, int(c.x) + name).x;
-    color = vec4((rgb >> 16) & 255u, (rgb >> 8) & 255u, rgb & 255u, opacity) / 255.0;
+    uvec2 pair = texelFetch(colors, int(c.x) + name).xy;
+    color = vec4(channels(pair.x).rgb, opacity / 255.0);
+    foot = channels(pair.y);
 }

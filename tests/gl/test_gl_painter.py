@@ -5,13 +5,23 @@ from PySide6.QtGui import QImage, QOpenGLContext, QPainter
 from PySide6.QtOpenGL import QOpenGLFramebufferObject
 
 import pictures
-from ggscope.render.batch import DisplayList
+from ggscope.render.batch import ColumnBatch, DisplayList
 from ggscope.render.export import render_image
 from ggscope.render.gl.base import current_renderer, is_software
 from ggscope.render.gl.painter import GlPainter
+from ggscope.render.theme import LEAST_CONTRAST
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
-from scenes import busy_scene, npu_scene, overview_scene, wait_scene, without_texts
+from ggscope.render.timeline.scene import AXIS_HEIGHT, TimeScale
+from scenes import (
+    busy_scene,
+    make_scene,
+    npu_scene,
+    overview_scene,
+    wait_scene,
+    without_texts,
+)
+from short_spans import best_contrast, colors_of, short_spans
 
 pytestmark = pytest.mark.gl
 
@@ -164,3 +174,35 @@ def test_texts_over_a_gl_picture_equal_those_of_qpainter(
 
     assert share_of_different_pixels(image, render_image(picture)) < 0.02
     gl_painter.release()
+
+
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_short_spans_stand_out_where_the_card_searches(
+    gl_context: QOpenGLContext, look: str
+) -> None:
+    painter = GlPainter()
+    painter.initialize()
+    painter.start_search()
+    store = painter.store
+    assert store is not None
+    trace = short_spans()
+    scene = make_scene(trace, look=look, holder=store)
+
+    for _ in range(50):
+        store.begin_frame()
+        picture = compose_timeline(scene)
+        store.work()
+        if any(isinstance(batch, ColumnBatch) for batch in picture.batches):
+            break
+    pixels = colors_of(drawn_by_gl(painter, without_texts(picture)))
+
+    assert any(isinstance(batch, ColumnBatch) for batch in picture.batches)
+    box = scene.layout.box_of("thread:thread 0")
+    assert box is not None
+    top = round(AXIS_HEIGHT + box.y)
+    time = TimeScale(scene.visible, scene.header_width, scene.width, 1.0)
+    columns = round(time.x0) + time.column_of(trace.spans.start[:-2])
+    for column in columns.tolist():
+        lane = pixels[top : top + round(box.height)]
+        assert best_contrast(lane, column) >= LEAST_CONTRAST
+    painter.release()

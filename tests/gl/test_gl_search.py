@@ -1,6 +1,7 @@
 """The search in the shader: its texels are those of the processor."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,8 +63,9 @@ def batch_of(
     found = []
     for row in rows:
         low, high = np.searchsorted(row.row.start, edges[[0, -1]]).tolist()
-        found.append(ColumnRow(row, colors, strength, low, high))
-    return ColumnBatch(tuple(found), edges, 0.0, float(px), y, y + 1)
+        feet = (colors ^ np.uint32(0x3F3F3F)) | np.uint32(0xFF000000)
+        found.append(ColumnRow(row, colors, strength, low, high, feet))
+    return ColumnBatch(tuple(found), edges, 0.0, float(px), y, y + 1, foot=y + 0.5)
 
 
 def sent(
@@ -85,7 +87,9 @@ def assert_same_texels(search: GpuSearch, batch: ColumnBatch) -> None:
     search.draw([batch])
     places = search.rows_of(batch)
     assert places is not None
-    drawn = search.read_back()[places.astype(int)]
+    rows = places.astype(int)
+    drawn = np.stack([search.read_back()[rows], search.read_feet()[rows]], axis=1)
+    drawn = drawn.reshape(2 * len(rows), -1)
     expected = resolved(batch).pixels
     different = np.flatnonzero((drawn != expected).any(axis=0))
     assert are_equal(drawn, expected), different[:10]
@@ -227,13 +231,21 @@ def test_filtered_row_and_its_pale_ghost_equal_those_of_the_processor(
     for view in views_of(row):
         ghost = batch_of([full], pale, view, strength=0.4)
         front = batch_of([shown], colors_of(6), view)
-        front = ColumnBatch(front.rows, ghost.edges, 0.0, PX, front.y0, front.y1)
+        ghost = replace(
+            ghost, rows=tuple(replace(row, feet=None) for row in ghost.rows), foot=None
+        )
+        front = replace(front, edges=ghost.edges)
         search.draw([ghost, front])
         for batch in (ghost, front):
             places = search.rows_of(batch)
             assert places is not None
-            drawn = search.read_back()[places.astype(int)]
+            at = places.astype(int)
+            drawn = search.read_back()[at]
+            if batch is front:
+                drawn = np.stack([drawn, search.read_feet()[at]], axis=1)[0]
             assert are_equal(drawn, resolved(batch).pixels)
+        feet_of_ghost = search.read_feet()[search.rows_of(ghost).astype(int)]
+        assert not feet_of_ghost[:, :].any()
 
 
 def test_rows_on_several_pages_are_drawn_together(search: GpuSearch) -> None:

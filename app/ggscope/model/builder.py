@@ -401,12 +401,15 @@ class _Grown:
         return self._spans.table(), markers.full(), accesses
 
     def extent(self, counters: list[CounterSeries]) -> TimeRange:
-        """Return from when to when all of it and `counters` last."""
-        found = _extent(Spans.blank(), Markers.blank(), no_accesses(0), counters)
+        """Return from when to when all of it and `counters` last; see `_extent`."""
         if self._low is None:
-            return found
-        own = TimeRange(self._low, self._high)
-        return _widened(own, found) if any(map(len, counters)) else own
+            return _extent(Spans.blank(), Markers.blank(), no_accesses(0), counters)
+        low, high = self._low, self._high
+        for series in counters:
+            if len(series):
+                low = min(low, int(series.time.min()))
+                high = max(high, int(series.time.max()))
+        return TimeRange(low, high)
 
     def _note(self, low: int, high: int) -> None:
         self._high = high if self._low is None else max(self._high, high)
@@ -441,6 +444,11 @@ def _extent(
     accesses: Accesses,
     counters: list[CounterSeries],
 ) -> TimeRange:
+    """Return from when to when all of it lasts.
+
+    Windows of counters are as long as their writer counted: the last one mostly ends
+    behind the run. How long it lasts they tell only where nothing else does.
+    """
     lows: list[int] = []
     highs: list[int] = []
 
@@ -454,9 +462,8 @@ def _extent(
         highs.append(spans.last_tick())
     note(markers.time)
     note(accesses.loose.time)
+    has_windows_alone = not lows
     for series in counters:
-        note(
-            series.time,
-            None if series.window is None else series.time + series.window,
-        )
+        windows = series.window if has_windows_alone else None
+        note(series.time, None if windows is None else series.time + windows)
     return TimeRange(min(lows), max(highs)) if lows else TimeRange(0, 0)

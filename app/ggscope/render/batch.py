@@ -113,6 +113,8 @@ class ColumnRow:
         length 1 where the whole row has one hue.
     strength : factor of the opacity.
     low, high : how many spans begin before the first and the last edge.
+    feet : as `colors`, of the foot of each column that holds a span; None = it has
+        none.
     """
 
     columns: RowColumns
@@ -120,6 +122,7 @@ class ColumnRow:
     strength: float
     low: int
     high: int
+    feet: U32 | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +132,8 @@ class ColumnBatch:
     Attributes
     ----------
     edges : int64[columns + 1], ticks, strictly ascending.
+    foot : float32[rows], where the feet of a row begin, which reach down to `y1`; None
+        where no row has feet. All rows have them or none has.
     """
 
     rows: tuple[ColumnRow, ...]
@@ -138,6 +143,7 @@ class ColumnBatch:
     y0: F32
     y1: F32
     clip: Clip | None = None
+    foot: F32 | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,7 @@ from ggscope.analysis.rows.categories import Categories
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.tables import Array
 from ggscope.render.batch import F32, U32, ImageBatch, Pattern
-from ggscope.render.theme import Theme, contrast, mix
+from ggscope.render.theme import Theme, contrast, mix, visible_on
 
 BLACK = 0xFF000000
 WHITE = 0xFFFFFFFF
@@ -38,11 +38,14 @@ _STEPS = (0.0, 0.28, -0.22, 0.48, -0.38, 0.14, -0.12)
 _TURNS = 3
 """So often a row of numbers goes through the hues before a colour recurs."""
 _ORDERED = frozenset({"layer", "token", "thread", "backend", "expert"})
+IDLE_SHARE = 0.08
+"""How much of the colour of dim texts lies over idle time."""
 _LIGHT_YELLOW = 0xFFB39D00
 """Yellow has a contrast of 1.3 on white, so light themes use a darker one."""
 
 
 _luts: WeakKeyDictionary[Categories, dict[Theme, U32]] = WeakKeyDictionary()
+_foot_luts: WeakKeyDictionary[Categories, dict[Theme, U32]] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=16384)
@@ -80,6 +83,27 @@ def lut(categories: Categories, theme: Theme) -> U32:
     if theme not in kept:
         kept[theme] = _make_lut(categories.keys, theme)
     return kept[theme]
+
+
+def foot_lut(categories: Categories, theme: Theme) -> U32:
+    """Return the colour of the feet of every category; kept for each theme."""
+    kept = _foot_luts.setdefault(categories, {})
+    if theme not in kept:
+        kept[theme] = foot_colors(lut(categories, theme), theme)
+    return kept[theme]
+
+
+def foot_colors(colors: U32, theme: Theme) -> U32:
+    """Return the colours of the feet of columns: a contrast of 3:1 on every lane."""
+    distinct, which = np.unique(colors, return_inverse=True)
+    grounds = lane_grounds(theme)
+    feet = [visible_on(color | 0xFF000000, *grounds) for color in distinct.tolist()]
+    return np.array(feet, np.uint32)[which]
+
+
+def lane_grounds(theme: Theme) -> tuple[int, ...]:
+    """Return what may lie behind a column of a timeline or an overview."""
+    return theme.lane, theme.pane, mix(theme.lane, theme.dim, IDLE_SHARE)
 
 
 def _make_lut(keys: Sequence[str], theme: Theme) -> U32:
@@ -301,12 +325,13 @@ class Sign(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a legend."""
+    """One entry of a legend; `ground` lies under its pattern, 0 = that of the page."""
 
     label: str
     color: int
     sign: Sign = Sign.FIELD
     pattern: Pattern = Pattern.SOLID
+    ground: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,8 +217,9 @@ def _sign(entry: Entry, x: float, y: float, theme: Theme) -> list[Batch]:
         rects.add(x, x + _SWATCH, y - half, y + half, theme.pane, entry.color)
         return rects.batch()
     if entry.pattern in (Pattern.HATCH, Pattern.FAINT_HATCH):
+        ground = entry.ground or theme.pane
         edge = mix(theme.pane, entry.color, 0.5)
-        rects.add(x, x + _SWATCH, y - half, y + half, theme.pane, edge)
+        rects.add(x, x + _SWATCH, y - half, y + half, ground, edge)
     rects.add(
         x, x + _SWATCH, y - half, y + half, entry.color, pattern=int(entry.pattern)
     )

@@ -29,6 +29,7 @@ from PySide6.QtGui import (
 
 from ggscope.model.tables import Array
 from ggscope.render.batch import (
+    F32,
     U32,
     Align,
     AreaBatch,
@@ -114,7 +115,7 @@ def forget_texts() -> None:
     text_width.cache_clear()
 
 
-FLOOR = 0.16
+FLOOR = 0.25
 """Opacity of a column that holds a span but is hardly covered at all."""
 
 
@@ -130,15 +131,47 @@ def column_pixels(busy: Array, count: Array, rgb: U32, strength: float = 1.0) ->
     return (rgb & np.uint32(0xFFFFFF)) | (opacity << np.uint32(24))
 
 
+def foot_pixels(count: Array, rgb: U32) -> U32:
+    """Return texels 0xAARRGGBB of the feet: opaque where a column holds a span.
+
+    However short the span is, its foot is seen: `rgb` has a contrast of 3:1.
+    """
+    return np.where(count > 0, rgb | np.uint32(0xFF000000), np.uint32(0))
+
+
 def resolved(batch: ColumnBatch) -> ImageBatch:
     """Return the picture that a shader would draw, found by the processor."""
-    pixels = np.empty((len(batch.rows), len(batch.edges) - 1), np.uint32)
+    shape = (len(batch.rows), len(batch.edges) - 1)
+    pixels, feet = np.empty(shape, np.uint32), np.zeros(shape, np.uint32)
     for number, row in enumerate(batch.rows):
         found = row.columns.query(batch.edges)
-        name = found.category if len(row.colors) > 1 else 0
-        rgb = row.colors[name] + np.zeros_like(pixels[number])
-        pixels[number] = column_pixels(found.busy, found.count, rgb, row.strength)
-    return ImageBatch(pixels, batch.x0, batch.x1, batch.y0, batch.y1, batch.clip)
+        name = found.category if len(row.colors) > 1 else np.zeros(shape[1], np.int32)
+        pixels[number] = column_pixels(
+            found.busy, found.count, row.colors[name], row.strength
+        )
+        if row.feet is not None:
+            feet[number] = foot_pixels(found.count, row.feet[name])
+    if batch.foot is None:
+        return ImageBatch(pixels, batch.x0, batch.x1, batch.y0, batch.y1, batch.clip)
+    place = batch.x0, batch.x1, batch.y0, batch.foot, batch.y1
+    return footed(pixels, feet, *place, batch.clip)
+
+
+def footed(
+    pixels: U32,
+    feet: U32,
+    x0: float,
+    x1: float,
+    y0: F32,
+    foot: F32,
+    y1: F32,
+    clip: Clip | None,
+) -> ImageBatch:
+    """Return rows of columns above their feet, which begin at `foot`, as a picture."""
+    both = np.stack([pixels, feet], axis=1).reshape(-1, pixels.shape[1])
+    tops = np.stack([y0, foot], axis=1).ravel()
+    bottoms = np.stack([foot, y1], axis=1).ravel()
+    return ImageBatch(both, x0, x1, tops, bottoms, clip)
 
 
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}

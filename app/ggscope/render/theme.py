@@ -5,11 +5,14 @@ No numpy here: the window is painted before there is any trace.
 
 import json
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 
 from ggscope import assets
 
 THEMES = ("dark", "light", "print")
+LEAST_CONTRAST = 3.0
+"""Of marks that must be seen, as WCAG 2 asks of graphics."""
+_CONTRAST_STEPS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,20 @@ def contrast(a: int, b: int) -> float:
     """Return the contrast ratio of WCAG 2, 1..21."""
     light, dark = sorted((luminance(a), luminance(b)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+@lru_cache(maxsize=16384)
+def visible_on(color: int, *grounds: int) -> int:
+    """Return `color` with a contrast of at least 3:1 on each of some like grounds.
+
+    Where it has less it is mixed with black or white, as little as is needed.
+    """
+    far = 0xFFFFFFFF if luminance(grounds[0]) < 0.2 else 0xFF000000
+    for step in range(_CONTRAST_STEPS + 1):
+        mixed = mix(color, far, step / _CONTRAST_STEPS)
+        if all(contrast(mixed, ground) >= LEAST_CONTRAST for ground in grounds):
+            break
+    return mixed
 
 
 def outline_pair(color: int) -> tuple[int, int]:

@@ -9,6 +9,9 @@ end is a begin without an end where its track allows that, else an instant.
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
+from ggscope.model.tables import CounterSeries
 from ggscope.model.units import format_count
 from ggscope.text import json_text
 from ggscope.writers.events import Events, Track
@@ -142,11 +145,18 @@ def losses(events: Events) -> list[str]:
         not math.isfinite(value)
         for series in events.counters
         for value in series.value.tolist()
-    )
+    ) + sum(map(_window_gaps, events.counters))
     if unknown:
         plural = "" if unknown == 1 else "s"
         said.append(
-            f"{format_count(unknown)} sample{plural} of counters without a value "
-            f"{'is' if unknown == 1 else 'are'} left out."
+            f"A counter has no value from {format_count(unknown)} time{plural} on; "
+            "viewers keep the value before until the next one."
         )
     return said
+
+
+def _window_gaps(series: CounterSeries) -> int:
+    """Return how many windows of a counter end before the next one begins."""
+    if series.window is None:
+        return 0
+    return int(np.count_nonzero((series.time + series.window)[:-1] < series.time[1:]))

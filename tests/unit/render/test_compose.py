@@ -19,7 +19,7 @@ from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.trace import RUNNING
+from ggscope.model.trace import RUNNING, LaneKind
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
@@ -32,9 +32,9 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import category_color
 from ggscope.render.painter import FLOOR, elided
-from ggscope.render.theme import theme
+from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
-from ggscope.render.timeline.rows import darker
+from ggscope.render.timeline.rows import darker, idle_color, token_color
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from scenes import busy_scene, make_scene, texts_of
 from sentences import assert_sides
@@ -43,8 +43,16 @@ from support import ROOT
 OPEN = LaneState(hidden=frozenset({"op:ADD"}), collapsed=frozenset({"Layers", "Ops"}))
 
 
+TONES = [0, *(idle_color(theme(name)) for name in THEMES)]
+
+
 def images(picture: DisplayList) -> list[ImageBatch]:
-    return [batch for batch in picture.batches if isinstance(batch, ImageBatch)]
+    """Return the pictures of rows, without the tone of idle time."""
+    return [
+        batch
+        for batch in picture.batches
+        if isinstance(batch, ImageBatch) and not np.isin(batch.pixels, TONES).all()
+    ]
 
 
 def rects(picture: DisplayList) -> list[RectBatch]:
@@ -250,6 +258,56 @@ def test_tokens_say_their_number_and_duration() -> None:
     assert any(text.startswith("#0 ") and "ms" in text for text in texts_of(picture))
 
 
+def token_rects(picture: DisplayList, look: str) -> list[tuple[float, float, float]]:
+    """Return (x0, x1, radius) of the boxes of tokens."""
+    return [
+        (x0, x1, batch.radius)
+        for batch in rects(picture)
+        for x0, x1, fill in zip(
+            batch.x0.tolist(), batch.x1.tolist(), batch.fill.tolist(), strict=True
+        )
+        if fill == token_color(theme(look))
+    ]
+
+
+@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_tokens_are_flat_and_a_pixel_apart(look: str, scale: float) -> None:
+    start = np.arange(0, 8_000, 100)
+    end = np.where(start < 4_000, start + 100, start + 99)
+    trace = spans_trace(start, end, kind=LaneKind.TOKEN, token=np.arange(80))
+
+    for width in (968, 2168, 500):
+        scene = make_scene(trace, width=width, scale=scale, look=look)
+        boxes = token_rects(compose_timeline(scene), look)
+
+        assert len(boxes) == 80
+        for (x0, x1, radius), (following, *_) in itertools.pairwise(sorted(boxes)):
+            assert radius == (3.0 if x1 - x0 >= 11.0 else 0.0)
+            assert 1.0 <= following - x1 <= 2.0
+
+
+def test_nothing_is_drawn_under_the_corners_of_tokens() -> None:
+    trace = spans_trace([0, 500], [497, 1000], kind=LaneKind.TOKEN, token=[0, 1])
+    scene = make_scene(trace, width=400)
+
+    picture = compose_timeline(scene)
+
+    [image] = [b for b in picture.batches if isinstance(b, ImageBatch)]
+    assert not image.pixels.any()
+
+
+def test_narrow_token_between_wide_ones_is_drawn() -> None:
+    trace = spans_trace(
+        [0, 500, 501], [500, 501, 1000], kind=LaneKind.TOKEN, token=[0, 1, 2]
+    )
+
+    picture = compose_timeline(make_scene(trace, width=368))
+
+    [image] = [b for b in picture.batches if isinstance(b, ImageBatch)]
+    assert np.flatnonzero(image.pixels[1]).tolist() == [100]
+
+
 def test_token_labels_keep_their_number_however_narrow_the_token() -> None:
     trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
     cut = []
@@ -389,7 +447,8 @@ def test_lanes_out_of_sight_are_not_composed() -> None:
 
     picture = compose_timeline(make_scene(trace, state=OPEN, height=200))
 
-    assert sum(len(image.pixels) for image in images(picture)) < 12
+    # A row of texels for the columns of each lane, and one for their feet.
+    assert sum(len(image.pixels) for image in images(picture)) < 24
 
 
 def test_empty_trace_says_so() -> None:

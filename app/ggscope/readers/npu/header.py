@@ -99,9 +99,10 @@ class Header:
 
         Notes
         -----
-        Shares of busy time are of cycles_total, which may count idle cycles behind
-        the last event; where the file means the time from its first to its last
-        event instead, that is taken as agreement too.
+        Shares of busy time are of the time from the first to the last event, as
+        everywhere in the program. Where the file means another whole (cycles_total,
+        which may count idle cycles behind the last event, or the last cycle) that is
+        taken as agreement too, and said.
         """
         found = _Comparison(self._object("summary_metrics"), computed)
         config = self._object("config_snapshot").get("npu")
@@ -169,9 +170,11 @@ class _Comparison:
         finish = self._found("cycles") or 0.0
         self._last = finish + (self._found("first_cycle") or 0.0)
         total = _number(summary.get("cycles_total"))
-        self._wholes = [self._last, finish]
+        # As long as the trace is: of that every share is that the program tells.
+        self._whole = finish
+        self._others = {self._last}
         if total is not None and total >= self._last:
-            self._wholes.insert(0, float(total))
+            self._others.add(float(total))
         engines = computed.get("engines")
         self._engines = engines if isinstance(engines, Mapping) else {}
 
@@ -241,14 +244,20 @@ class _Comparison:
         if share is not None:
             n = max(len(own), 1)
             share = share / 100 if share > 1 else share
-            shares = [busy / n / whole for whole in self._wholes if whole > 0]
-            match = [found for found in shares if is_equal(share, found, "share")]
+            basis = "its spans" if len(own) < 2 else f"the spans of {len(own)}"
+            computed = busy / n / self._whole if self._whole > 0 else None
+            if computed is not None and not is_equal(share, computed, "share"):
+                for whole in sorted(self._others):
+                    if is_equal(share, busy / n / whole, "share"):
+                        computed = busy / n / whole
+                        basis += f" in {whole:,.0f} cycles"
+                        break
             yield stated_figure(
                 f"{name} utilization",
                 share,
-                next(iter(match or shares), None),
+                computed,
                 unit="share",
-                basis="its spans" if len(own) < 2 else f"the spans of {len(own)}",
+                basis=basis,
                 place=f"{place}.utilization",
             )
         yield stated_figure(

@@ -117,7 +117,9 @@ def add_counters(
         with np.errstate(over="ignore", invalid="ignore"):
             moved = np.nan_to_num(read) + np.nan_to_num(write)
             share = np.where(known, moved / (window * peak_bytes), np.nan)
-        totals |= _add_utilisation(builder, time, share, origin)
+        held_until = time + window
+        _add_utilisation(builder, time, held_until, share, finish)
+        totals |= _note_utilisation(builder, time, share, origin)
     return totals
 
 
@@ -173,9 +175,27 @@ def _add_power(builder: TraceBuilder, columns: EventColumns, origin: int) -> Non
 
 
 def _add_utilisation(
+    builder: TraceBuilder, time: I64, end: I64, share: F64, finish: int
+) -> None:
+    """Add the utilisation as a level that ends with its window.
+
+    Where no window follows at once it is unknown (NaN) from then on.
+    """
+    following = np.append(time[1:], finish)
+    ends = np.flatnonzero(end < following)
+    builder.add_counter(
+        "DRAM utilisation",
+        "share",
+        CounterShape.LEVEL,
+        np.insert(time, ends + 1, end[ends]),
+        np.insert(share, ends + 1, np.nan),
+    )
+
+
+def _note_utilisation(
     builder: TraceBuilder, time: I64, share: F64, origin: int
 ) -> dict[str, object]:
-    builder.add_counter("DRAM utilisation", "share", CounterShape.LEVEL, time, share)
+    """Warn of samples near or above the peak; return what holds of all of them."""
     high = np.flatnonzero((share > HIGH_UTILISATION) & (share <= 1 + 1e-9))
     if len(high):
         first = int(high[0])

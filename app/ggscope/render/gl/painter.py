@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PySide6.QtGui import QPainter
 
 from ggscope.render.batch import (
+    F32,
     AreaBatch,
     Batch,
     Clip,
@@ -325,7 +326,7 @@ class GlPainter:
             gl.GL_UNSIGNED_INT_8_8_8_8_REV,
             pixels,
         )
-        self._draw_texels(batch, columns, np.arange(rows))
+        self._draw_texels(batch, columns, batch.y0, batch.y1, np.arange(rows))
 
     def _draw_columns(self, batch: ColumnBatch) -> None:
         """Draw what the card found, or let the processor find it now."""
@@ -335,18 +336,28 @@ class GlPainter:
             return
         gl = self._gl
         gl.glUseProgram(self._programs["image"].id)
+        columns, foot = len(batch.edges) - 1, batch.foot
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._search.texture)
-        self._draw_texels(batch, len(batch.edges) - 1, rows)
+        bottom = batch.y1 if foot is None else foot
+        self._draw_texels(batch, columns, batch.y0, bottom, rows)
+        if foot is not None:
+            gl.glBindTexture(gl.GL_TEXTURE_2D, self._search.feet_texture)
+            self._draw_texels(batch, columns, foot, batch.y1, rows)
 
     def _draw_texels(
-        self, batch: ImageBatch | ColumnBatch, columns: int, rows: npt.NDArray[Any]
+        self,
+        batch: ImageBatch | ColumnBatch,
+        columns: int,
+        y0: F32,
+        y1: F32,
+        rows: npt.NDArray[Any],
     ) -> None:
         """Draw a quad per row of the bound texture; `rows` are numbers in it."""
         gl, program = self._gl, self._programs["image"]
         gl.glUniform2f(program["span"], batch.x0, batch.x1)
         gl.glUniform1i(program["columns"], columns)
         gl.glUniform1i(program["texels"], 0)
-        places = np.stack([batch.y0, batch.y1, rows], axis=1)
+        places = np.stack([y0, y1, rows], axis=1)
         self._upload("image", np.ascontiguousarray(places, np.float32))
         gl.glDrawArraysInstanced(gl.GL_TRIANGLE_STRIP, 0, 4, len(rows))
 

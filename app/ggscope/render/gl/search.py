@@ -42,7 +42,7 @@ _UNITS = (
     "found",
 )
 """Texture units, in order; the names are those of the samplers."""
-_FRAME_BUFFERS = {"rows": "GL_RGBA32UI", "edges": "GL_RG32UI", "colors": "GL_R32UI"}
+_FRAME_BUFFERS = {"rows": "GL_RGBA32UI", "edges": "GL_RG32UI", "colors": "GL_RG32UI"}
 """Texture buffers that are filled anew for each frame."""
 
 
@@ -88,7 +88,7 @@ class GpuSearch:
         for name, texel in _FRAME_BUFFERS.items():
             self._buffers[name] = self._make_buffer(getattr(gl, texel))
         self._found = _Target(gl, gl.GL_RGBA32UI)
-        self._texels = _Target(gl, gl.GL_RGBA8)
+        self._texels = _Target(gl, gl.GL_RGBA8, n_textures=2)
         self._places: dict[int, npt.NDArray[np.float32]] = {}
         self._drawn: tuple[object, ...] = ()
         for program in self._programs:
@@ -104,7 +104,12 @@ class GpuSearch:
     @property
     def texture(self) -> int:
         """The texture with the texels of the last `draw`."""
-        return self._texels.texture
+        return self._texels.textures[0]
+
+    @property
+    def feet_texture(self) -> int:
+        """The texture with the feet of the columns of the last `draw`."""
+        return self._texels.textures[1]
 
     def release(self) -> None:
         """Free everything."""
@@ -161,6 +166,10 @@ class GpuSearch:
         """Return the texels of the last `draw`, uint32[rows, columns], 0xAARRGGBB."""
         return self._texels.read()
 
+    def read_feet(self) -> U32:
+        """Return the feet of the last `draw`, uint32[rows, columns], 0xAARRGGBB."""
+        return self._texels.read(1)
+
     def check(self) -> None:
         """Let the card draw a known row and compare.
 
@@ -177,11 +186,13 @@ class GpuSearch:
         places = self.rows_of(batch)
         if places is None:
             raise GlError("the card does not take rows of spans")
-        drawn = self.read_back()[places.astype(np.int64)]
+        rows = places.astype(np.int64)
+        drawn, feet = self.read_back()[rows], self.read_feet()[rows]
         error = first_error(self._gl)
         if error:
             raise GlError(f"the search failed (error {error:#x})")
-        if not are_equal(drawn, resolved(batch).pixels):
+        both = np.stack([drawn, feet], axis=1).reshape(-1, drawn.shape[1])
+        if not are_equal(both, resolved(batch).pixels):
             raise GlError("the search draws other columns than the processor")
 
     # --- one frame ---------------------------------------------------------
@@ -212,7 +223,7 @@ class GpuSearch:
             target.begin(width, len(held_rows))
             if target is self._texels:
                 gl.glActiveTexture(gl.GL_TEXTURE0 + _UNITS.index("found"))
-                gl.glBindTexture(gl.GL_TEXTURE_2D, self._found.texture)
+                gl.glBindTexture(gl.GL_TEXTURE_2D, self._found.textures[0])
             first = 0
             for (times, names), group in groupby(held_rows, key=lambda row: row.pages):
                 count = len(list(group))
@@ -269,13 +280,13 @@ class GpuSearch:
 
 
 class _Target:
-    """A texture that is drawn into; it grows and never shrinks."""
+    """Textures that are drawn into together; they grow and never shrink."""
 
-    def __init__(self, gl: Any, texel: int) -> None:
+    def __init__(self, gl: Any, texel: int, n_textures: int = 1) -> None:
         self._gl, self._texel = gl, texel
         self._room = (0, 0)
         self._size = (0, 0)
-        self.texture = int(gl.glGenTextures(1))
+        self.textures = [int(gl.glGenTextures(1)) for _ in range(n_textures)]
         self._framebuffer = int(gl.glGenFramebuffers(1))
 
     def begin(self, width: int, height: int) -> None:
@@ -289,31 +300,31 @@ class _Target:
         is_whole = self._texel == gl.GL_RGBA32UI
         kind = gl.GL_UNSIGNED_INT if is_whole else gl.GL_UNSIGNED_BYTE
         layout = gl.GL_RGBA_INTEGER if is_whole else gl.GL_RGBA
+        places = [self._place(i) for i in range(len(self.textures))]
         gl.glActiveTexture(gl.GL_TEXTURE0 + len(_UNITS))
-        gl.glBindTexture(gl.GL_TEXTURE_2D, self.texture)
-        gl.glTexImage2D(
-            gl.GL_TEXTURE_2D, 0, self._texel, *self._room, 0, layout, kind, None
-        )
-        for key in (gl.GL_TEXTURE_MIN_FILTER, gl.GL_TEXTURE_MAG_FILTER):
-            gl.glTexParameteri(gl.GL_TEXTURE_2D, key, gl.GL_NEAREST)
+        for texture, place in zip(self.textures, places, strict=True):
+            gl.glBindTexture(gl.GL_TEXTURE_2D, texture)
+            gl.glTexImage2D(
+                gl.GL_TEXTURE_2D, 0, self._texel, *self._room, 0, layout, kind, None
+            )
+            for key in (gl.GL_TEXTURE_MIN_FILTER, gl.GL_TEXTURE_MAG_FILTER):
+                gl.glTexParameteri(gl.GL_TEXTURE_2D, key, gl.GL_NEAREST)
+            gl.glFramebufferTexture2D(
+                gl.GL_FRAMEBUFFER, place, gl.GL_TEXTURE_2D, texture, 0
+            )
         gl.glBindTexture(gl.GL_TEXTURE_2D, 0)
-        gl.glFramebufferTexture2D(
-            gl.GL_FRAMEBUFFER,
-            gl.GL_COLOR_ATTACHMENT0,
-            gl.GL_TEXTURE_2D,
-            self.texture,
-            0,
-        )
+        gl.glDrawBuffers(len(places), places)
         state = int(gl.glCheckFramebufferStatus(gl.GL_FRAMEBUFFER))
         if state != gl.GL_FRAMEBUFFER_COMPLETE:
             raise GlError(f"the card cannot draw into such a texture ({state:#x})")
 
-    def read(self) -> U32:
-        """Return what was drawn, uint32[height, width], 0xAARRGGBB."""
+    def read(self, number: int = 0) -> U32:
+        """Return what was drawn into a texture, uint32[height, width], 0xAARRGGBB."""
         gl = self._gl
         width, height = self._size
         pixels = np.empty((height, width), np.uint32)
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._framebuffer)
+        gl.glReadBuffer(self._place(number))
         gl.glPixelStorei(gl.GL_PACK_ALIGNMENT, 4)
         gl.glReadPixels(
             0, 0, width, height, gl.GL_BGRA, gl.GL_UNSIGNED_INT_8_8_8_8_REV, pixels
@@ -321,9 +332,12 @@ class _Target:
         return pixels
 
     def release(self) -> None:
-        """Free the texture."""
+        """Free the textures."""
         self._gl.glDeleteFramebuffers(1, [self._framebuffer])
-        self._gl.glDeleteTextures([self.texture])
+        self._gl.glDeleteTextures(self.textures)
+
+    def _place(self, number: int) -> int:
+        return int(self._gl.GL_COLOR_ATTACHMENT0) + number
 
 
 def row_table(held_rows: Sequence[_HeldRow]) -> tuple[U32, U32]:
@@ -334,16 +348,17 @@ def row_table(held_rows: Sequence[_HeldRow]) -> tuple[U32, U32]:
     rows : uint32[3 * len(held_rows), 4]. Per row: offset of its times, low and high end
         of the search, spans; offset of its categories and of its sums, number of
         categories, spans per sum; first colour, strength as the bits of a float32.
-    colours : uint32[n], 0xAARRGGBB.
+    colours : uint32[n, 2], 0xAARRGGBB: of a category, and of its foot (0 = none).
     """
     table = np.zeros((len(held_rows), 12), np.uint32)
     parts: list[U32] = []
-    known: dict[int, int] = {}
+    known: dict[tuple[int, int], int] = {}
     n_colors = 0
     for y, held_row in enumerate(held_rows):
         row, held = held_row.row, held_row.held
         table[y, :4] = (held.times.offset, row.low, row.high, held.n_spans)
-        names, colors, key = held.names, row.colors, id(row.colors)
+        names, colors, key = held.names, row.colors, (id(row.colors), id(row.feet))
+        feet = np.zeros_like(colors) if row.feet is None else row.feet
         if names is None or names.place is None:
             table[y, 6:8] = (1, 32)
         else:
@@ -351,10 +366,11 @@ def row_table(held_rows: Sequence[_HeldRow]) -> tuple[U32, U32]:
             table[y, 5] = names.place.offset // NAMES[1].units_per_texel
             table[y, 6:8] = (names.n_categories, names.bucket)
             if names.names is not None:
-                colors, key = colors[names.names], id(names)
+                colors, feet = colors[names.names], feet[names.names]
+                key = (id(names), id(row.feet))
         if key not in known:
             known[key] = n_colors
-            parts.append(colors)
+            parts.append(np.stack([colors, feet], axis=1))
             n_colors += len(colors)
         table[y, 8] = known[key]
         table[y, 9] = np.float32(row.strength).view(np.uint32)
@@ -392,9 +408,11 @@ def _known_batch() -> tuple[RowColumns, npt.NDArray[np.uint8], ColumnBatch]:
     edges = column_edges(TimeRange(first - 1000, last + 1000), 97)
     colors = np.array([0xFF102030, 0xFFC0A080, 0xFF0000FF, 0xFFFFFFFF], np.uint32)
     low, high = np.searchsorted(row.start, edges[[0, -1]]).tolist()
-    rows = (ColumnRow(columns, colors, 1.0, low, high),)
-    place = np.zeros(1, np.float32)
-    return columns, by_id, ColumnBatch(rows, edges, 0.0, 97.0, place, place + 1)
+    feet = np.array([0xFF405060, 0xFFC0A080, 0xFF8080FF, 0xFFFFFFFF], np.uint32)
+    rows = (ColumnRow(columns, colors, 1.0, low, high, feet),)
+    top, foot, bottom = np.arange(3, dtype=np.float32)[:, None]
+    batch = ColumnBatch(rows, edges, 0.0, 97.0, top, bottom, foot=foot)
+    return columns, by_id, batch
 
 
 assert {c.name for c in (*TIMES, *NAMES)} == set(_UNITS[:5])

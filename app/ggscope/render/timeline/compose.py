@@ -38,7 +38,15 @@ from ggscope.render.batch import (
     TextBatch,
     TextList,
 )
-from ggscope.render.colors import Entry, Sign, blend, lut, phase_color
+from ggscope.render.colors import (
+    BLACK,
+    IDLE_SHARE,
+    Entry,
+    Sign,
+    blend,
+    lut,
+    phase_color,
+)
 from ggscope.render.painter import text_width
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.lanes import (
@@ -53,7 +61,14 @@ from ggscope.render.timeline.marks import (
     open_batches,
     visible_markers,
 )
-from ggscope.render.timeline.rows import GHOST, RowStyle, neutral_color, stall_color
+from ggscope.render.timeline.rows import (
+    GHOST,
+    RowStyle,
+    idle_color,
+    neutral_color,
+    stall_color,
+    token_color,
+)
 from ggscope.render.timeline.scene import (
     OverviewScene,
     TimelineGeometry,
@@ -669,7 +684,7 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     if RowStyle.NEUTRAL in styles:
         entries.append(Entry("graphs", neutral_color(theme)))
     if RowStyle.TOKEN in styles:
-        entries.append(Entry("tokens", theme.line, Sign.FRAME))
+        entries.append(Entry("tokens", token_color(theme)))
     if RowStyle.PHASE in styles and trace.spans.phase is not None:
         of_phases = [i for x in lanes if x.kind == LaneKind.PHASE for i in x.lane_ids]
         ids = np.flatnonzero(np.isin(trace.spans.lane, of_phases))
@@ -684,7 +699,9 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     if scene.show_waits and any(scene.index.waits(lane.key) for lane in lanes):
         entries.append(Entry("waiting", wait_color(theme), Sign.BAND))
     if any(lane.kind in WORK_KINDS and not lane.thin for lane in lanes):
-        entries.append(Entry("idle", theme.idle, pattern=Pattern.FAINT_HATCH))
+        tone = mix(theme.lane, idle_color(theme) | BLACK, IDLE_SHARE)
+        hatch = Pattern.FAINT_HATCH
+        entries.append(Entry("idle", theme.idle, pattern=hatch, ground=tone))
     entries += _doubt_entries(scene, lanes)
     if len(visible_markers(TimelineGeometry(scene))):
         entries.append(Entry("markers", theme.dim, Sign.LINE))

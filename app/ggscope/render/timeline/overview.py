@@ -25,7 +25,7 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.colors import lut, phase_color
+from ggscope.render.colors import foot_colors, lut, phase_color
 from ggscope.render.theme import mix, with_alpha
 from ggscope.render.timeline.compose import cover, pending_strip
 from ggscope.render.timeline.marks import hit_columns
@@ -34,6 +34,7 @@ from ggscope.render.timeline.waits import wait_color, waiting_share
 
 BAND_PX = 4.0
 _HIT_PX = 6.0
+_FOOT_PX = 4.0
 _TEXT_SIZE = 9.5
 _BAR_STRENGTH, _WAIT_STRENGTH = 0.8, 0.5
 _MAX_KEPT = 8
@@ -48,8 +49,9 @@ class Skyline:
     Attributes
     ----------
     busy : float64[px], mean over all working lanes (threads, engines), 0..1.
-    category : int32[px], that of the busiest lane, -1 = idle. Of very many lanes
+    category : int32[px], that of the busiest lane, -1 = no span. Of very many lanes
         that which takes most of the time in all of them.
+    touched : bool[px], whether a span lies in the column, however short.
     waiting : float64[px], mean share of waiting over the same lanes; of very many
         lanes 0.
     """
@@ -57,6 +59,7 @@ class Skyline:
     busy: npt.NDArray[np.float64]
     category: npt.NDArray[np.int32]
     waiting: npt.NDArray[np.float64]
+    touched: npt.NDArray[np.bool_]
 
 
 _kept: WeakKeyDictionary[TraceIndex, dict[Any, Any]] = WeakKeyDictionary()
@@ -147,6 +150,7 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     n = time.n_columns
     total, most, waiting = np.zeros((3, n))
     category = np.full(n, -1, np.int32)
+    touched = np.zeros(n, np.bool_)
     rows: list[RowColumns] = []
     for lane in lanes:
         columns = (
@@ -158,11 +162,13 @@ def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     for picture in query_many(rows, time.edges):
         total += picture.busy
         waiting += waiting_share(picture, time.edges)
-        better = picture.busy > most
+        held = picture.count > 0
+        better = (picture.busy > most) | (held & ~touched)
+        touched |= held
         most[better] = picture.busy[better]
         category[better] = picture.category[better]
     n_lanes = max(len(lanes), 1)
-    return Skyline(total / n_lanes, category, waiting / n_lanes)
+    return Skyline(total / n_lanes, category, waiting / n_lanes, touched)
 
 
 def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Skyline:
@@ -191,9 +197,12 @@ def _skyline_of_many(scene: OverviewScene, time: TimeScale, lanes: Array) -> Sky
     width = np.append(np.diff(edges), 0)
     ticks = (ticks + np.cumsum(steps, axis=1) * width)[:, :n]
     busy = ticks.sum(axis=0)
-    category = np.where(busy > 0, ticks.argmax(axis=0), -1).astype(np.int32)
+    # A span without length lies in the column of its tick, if no other span does.
+    short = np.full(n + 1, -1, np.int32)
+    short[first] = kind
+    category = np.where(busy > 0, ticks.argmax(axis=0), short[:n]).astype(np.int32)
     busy = busy / np.maximum(width[:n], 1) / len(lanes)
-    return Skyline(busy, category, np.zeros(n))
+    return Skyline(busy, category, np.zeros(n), (busy > 0) | (short[:n] >= 0))
 
 
 def _bars(
@@ -209,6 +218,10 @@ def _bars(
     solid = rgb | np.uint32(round(255 * _BAR_STRENGTH) << 24)
     level = np.arange(n_rows, 0, -1)[:, None]
     pixels = np.where(level <= height, solid, np.uint32(0))
+    # However short the spans of a column are, its foot is seen.
+    is_foot = (level <= round(_FOOT_PX * scene.scale)) & sky.touched
+    height = np.maximum(height, is_foot.sum(axis=0))
+    pixels = np.where(is_foot, foot_colors(colors, theme)[sky.category], pixels)
     if scene.show_waits and sky.waiting.any():
         both = np.ceil((sky.busy + sky.waiting) * n_rows).astype(np.int64)
         pale = np.uint32(with_alpha(wait_color(theme), _WAIT_STRENGTH))

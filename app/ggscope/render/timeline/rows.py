@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import Columns, RowColumns
-from ggscope.model.tables import I64, Array, Quality, quality_of
+from ggscope.model.tables import I64, Array, Phase, Quality, quality_of
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.units import format_duration
 from ggscope.render.batch import (
@@ -36,10 +36,18 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.colors import category_color, label_color, lut, phase_color
+from ggscope.render.colors import (
+    IDLE_SHARE,
+    category_color,
+    foot_colors,
+    foot_lut,
+    label_color,
+    lut,
+    phase_color,
+)
 from ggscope.render.gl.store import RowPeaks
-from ggscope.render.painter import column_pixels, text_width
-from ggscope.render.theme import Theme, mix, with_alpha
+from ggscope.render.painter import column_pixels, foot_pixels, footed, text_width
+from ggscope.render.theme import Theme, contrast, mix, with_alpha
 from ggscope.render.timeline.scene import (
     RowHolder,
     TimelineGeometry,
@@ -68,12 +76,18 @@ BOX_PX = 8.0
 """Spans at least this wide become a box; below, their columns look the same."""
 LABEL_PX = 30.0
 MAX_LABELS = 400
-_IDLE_PX = 8.0
+HATCH_PX = 8.0
+"""Gaps at least this wide are hatched, beside the tone of all idle time."""
+_FOOT_SHARE = 1 / 3
+_LEAST_FOOT_PX = 3.0
 _UNFINISHED_PX = 12.0
 TOKEN_LABEL_PX = 22.0
 _LABEL_MARGINS = 9
-_ROUND_PX = 16.0
+_ROUND_PX = 12.0
 """Narrower boxes have square corners: nobody sees round ones."""
+_RADIUS = 3.0
+_TOKEN_GAP_PX = 1.0
+_TEXT_CONTRAST = 4.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -344,11 +358,14 @@ class RowsDraft:
         categories = scene.index.categories(scene.color_by)
         # One entry more than categories: index -1 reads the neutral colour.
         self._lut = np.append(lut(categories, theme), np.uint32(self._neutral))
+        neutral_foot = foot_colors(self._lut[-1:], theme)
+        self._foot_lut = np.append(foot_lut(categories, theme), neutral_foot)
         self._by_id = categories.index
         self._n_categories = len(categories.labels)
         self._phases = np.array(
-            [phase_color(phase, theme) for phase in (0, 1, -1)], np.uint32
+            [phase_color(phase, theme) for phase in (*Phase, -1)], np.uint32
         )
+        self._foot_phases = foot_colors(self._phases, theme)
 
     def held(
         self, columns: RowColumns, style: RowStyle, *, ghost: bool = False
@@ -358,7 +375,7 @@ class RowsDraft:
         `ghost` rows show what the filter left out, in one hue.
         """
         scene = self._scene
-        if scene.holder is None or style is RowStyle.PHASE:
+        if scene.holder is None or style in (RowStyle.PHASE, RowStyle.TOKEN):
             return None
         if columns.waits is not None:
             return None  # which no shader finds
@@ -392,7 +409,7 @@ class RowsDraft:
             *self._idle(y0, y1),
             *self._ghosts(y0, y1),
             *self._waits(y0, y1),
-            *self._image(y0, y1, self._edge_columns(plain, fill)),
+            *self._image(y0, y1, plain, fill, boxed),
             *self._boxes(plain, fill),
             *self._doubts(plain),
             *token_boxes(self._geometry, self._clip, boxed),
@@ -403,24 +420,84 @@ class RowsDraft:
         return np.array([row.style is style for row in self._rows])
 
     def _image(
-        self, y0: Array, y1: Array, edges: tuple[Array, Array, U32]
+        self, y0: Array, y1: Array, plain: Wide, fill: U32, tokens: Wide
     ) -> list[Batch]:
-        """Return the rows as they are shown, with the right edges of wide spans."""
+        """Return the rows as they are shown, with what is known of wide spans.
+
+        Those have no feet of their own, and a dark right edge; where tokens become
+        boxes nothing else is drawn.
+        """
         shown = [row.shown for row in self._rows]
         one_hue = [self._one_hue(row.style) for row in self._rows]
-        batches = self._pictures(shown, one_hue, np.arange(len(shown)), y0, y1)
-        row, column, color = edges
-        if len(row) and isinstance(batches[0], ImageBatch):
-            known = np.cumsum([isinstance(found, Columns) for found in shown]) - 1
-            batches[0].pixels[known[row], column] = color
-        return batches
+        numbers, foot = np.arange(len(shown)), self._foot(y0, y1)
+        batches = self._pictures(shown, one_hue, numbers, y0, y1, foot=foot)
+        if not batches:
+            return []
+        is_known = np.array([isinstance(found, Columns) for found in shown])
+        if isinstance(batches[0], ImageBatch):
+            # Two rows of texels per row of spans: columns, and their feet.
+            texels, at = batches[0].pixels, 2 * (np.cumsum(is_known) - 1)
+            own = is_known[plain.row]
+            row, column, color = self._whole_columns(plain.take(own), fill[own])
+            texels[at[row] + 1, column] = color
+            row, column = self._under_tokens(tokens)
+            texels[at[row], column] = texels[at[row] + 1, column] = 0
+            row, column, color = self._edge_columns(plain, fill)
+            texels[at[row], column] = texels[at[row] + 1, column] = color
+        held = ~is_known[plain.row]
+        over = RectList()
+        over.add(
+            plain.x0[held],
+            plain.x1[held],
+            foot[plain.row[held]],
+            plain.y1[held],
+            fill[held],
+        )
+        return [*batches, *over.batch(clip=self._clip)]
+
+    def _foot(self, y0: Array, y1: Array) -> Array:
+        """Return where the feet of each row begin, on a device pixel."""
+        scale = self._time.scale
+        height = np.rint((y1 - y0) * scale)
+        foot = np.maximum(np.rint(height * _FOOT_SHARE), round(_LEAST_FOOT_PX * scale))
+        return y1 - np.minimum(foot, height) / scale
+
+    def _whole_columns(self, wide: Wide, values: Array) -> tuple[Array, Array, Array]:
+        """Return (row, column, value) of every column that wide spans fill."""
+        scale, x0 = self._time.scale, self._time.x0
+        first = np.rint((wide.x0 - x0) * scale).astype(np.int64)
+        n = np.rint((wide.x1 - x0) * scale).astype(np.int64) - first
+        which = np.repeat(np.arange(len(n)), n)
+        column = np.arange(len(which)) - np.repeat(np.cumsum(n) - n, n) + first[which]
+        return wide.row[which], column, values[which]
+
+    def _under_tokens(self, tokens: Wide) -> tuple[Array, Array]:
+        """Return (row, column) of the columns whose tokens are drawn as boxes.
+
+        That of a mere part of a token beside its box is one of them, unless it holds
+        another token, which is narrow.
+        """
+        row, column, owner = self._whole_columns(tokens, tokens.ids)
+        spans, edges = self._spans, self._time.edges
+        boxed = np.full((len(self._rows), self._time.n_columns + 2), -1, np.int64)
+        boxed[row, column + 1] = owner
+        covered = boxed[:, 1:-1] >= 0
+        for i in np.unique(row).tolist():
+            shown = self._rows[i].shown
+            if isinstance(shown, Columns):
+                before, after = boxed[i, :-2], boxed[i, 2:]
+                expected = ((before >= 0) & (spans.end[before] > edges[:-1])) * 1
+                expected += (after >= 0) & (spans.start[after] < edges[1:])
+                covered[i] |= (expected > 0) & (shown.count == expected)
+        row, column = np.nonzero(covered)
+        return row, column
 
     def _ghosts(self, y0: Array, y1: Array) -> list[Batch]:
         """Return the rows before filtering, pale."""
         chosen = [i for i, row in enumerate(self._rows) if row.ghost]
         ghosts = [row.ghost for row in self._rows if row.ghost]
         one_hue: list[int | None] = [self._neutral] * len(ghosts)
-        return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, GHOST)
+        return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, strength=GHOST)
 
     def _waits(self, y0: Array, y1: Array) -> list[Batch]:
         """Return the waits behind the spans, under their columns.
@@ -462,8 +539,7 @@ class RowsDraft:
         if style is RowStyle.NEUTRAL:
             return self._neutral
         if style is RowStyle.TOKEN:
-            # Close to the frames of the boxes, whose edges end in mid-column.
-            return mix(self._theme.line, self._theme.dim, 0.3)
+            return token_color(self._theme)
         return stall_color(self._theme) if style is RowStyle.STALL else None
 
     def _pictures(
@@ -473,28 +549,44 @@ class RowsDraft:
         numbers: Array,
         y0: Array,
         y1: Array,
+        *,
+        foot: Array | None = None,
         strength: float = 1.0,
     ) -> list[Batch]:
-        """Return rows `numbers` as pictures: those known, and those to be found."""
+        """Return rows `numbers` as pictures: those known, and those to be found.
+
+        `foot` is where the feet of rows begin, None = they have none.
+        """
         known = [i for i, row in enumerate(rows) if isinstance(row, Columns)]
         batches: list[Batch] = []
         if known:
             columns = [row for row in rows if isinstance(row, Columns)]
             hues = [one_hue[i] for i in known]
-            rgb = self._hues(columns, hues, [self._rows[numbers[i]] for i in known])
+            pictures = [self._rows[numbers[i]] for i in known]
+            rgb, feet = self._hues(columns, hues, pictures)
             busy = np.stack([found.busy for found in columns])
             count = np.stack([found.count for found in columns])
             pixels = column_pixels(busy, count, rgb, strength)
-            batches.append(ImageBatch(pixels, *self._place(numbers[known], y0, y1)))
+            place = self._place(numbers[known], y0, y1)
+            if foot is None:
+                batches.append(ImageBatch(pixels, *place))
+            else:
+                x0, x1, top, bottom, clip = place
+                middle = foot[numbers[known]].astype(np.float32)
+                of_feet = foot_pixels(count, feet)
+                batches.append(
+                    footed(pixels, of_feet, x0, x1, top, middle, bottom, clip)
+                )
         held = [i for i, row in enumerate(rows) if isinstance(row, HeldRow)]
         if held:
             to_find = tuple(
-                self._column_row(row, hue, strength)
+                self._column_row(row, hue, strength, has_feet=foot is not None)
                 for row, hue in zip(rows, one_hue, strict=True)
                 if isinstance(row, HeldRow)
             )
             place = self._place(numbers[held], y0, y1)
-            batches.append(ColumnBatch(to_find, self._time.edges, *place))
+            begin = None if foot is None else foot[numbers[held]].astype(np.float32)
+            batches.append(ColumnBatch(to_find, self._time.edges, *place, begin))
         return batches
 
     def _place(
@@ -503,23 +595,34 @@ class RowsDraft:
         top, bottom = y0[numbers].astype(np.float32), y1[numbers].astype(np.float32)
         return self._time.x0, self._time.x1, top, bottom, self._clip
 
-    def _column_row(self, row: HeldRow, hue: int | None, strength: float) -> ColumnRow:
-        colors = self._lut if hue is None else np.array([hue], np.uint32)
-        return ColumnRow(row.columns, colors, strength, row.low, row.high)
+    def _column_row(
+        self, row: HeldRow, hue: int | None, strength: float, *, has_feet: bool
+    ) -> ColumnRow:
+        if hue is None:
+            colors, feet = self._lut, self._foot_lut
+        else:
+            colors = np.array([hue], np.uint32)
+            feet = foot_colors(colors, self._theme)
+        shown = feet if has_feet else None
+        return ColumnRow(row.columns, colors, strength, row.low, row.high, shown)
 
     def _hues(
         self, columns: list[Columns], one_hue: list[int | None], rows: list[RowPicture]
-    ) -> U32:
-        """Return the colour of every column, uint32[rows, columns]."""
+    ) -> tuple[U32, U32]:
+        """Return the colour of every column and of its foot, uint32[rows, columns]."""
         rgb = np.empty((len(columns), self._time.n_columns), np.uint32)
+        feet = np.empty_like(rgb)
         for i, (found, hue) in enumerate(zip(columns, one_hue, strict=True)):
             if hue is not None:
                 rgb[i] = hue
+                feet[i] = foot_colors(rgb[i, :1], self._theme)
             elif rows[i].style is RowStyle.PHASE:
-                rgb[i] = self._phase_fills(found.longest)
+                phase = self._phase_of(found.longest)
+                rgb[i], feet[i] = self._phases[phase], self._foot_phases[phase]
             else:
                 rgb[i] = self._lut[found.category]
-        return rgb
+                feet[i] = self._foot_lut[found.category]
+        return rgb, feet
 
     def _wide(self, y0: Array, y1: Array) -> Wide:
         """Return the spans that are at least WIDE_PX wide.
@@ -573,15 +676,14 @@ class RowsDraft:
         fill[self._rows_of(RowStyle.STALL)[wide.row]] = stall_color(self._theme)
         phase = self._rows_of(RowStyle.PHASE)[wide.row]
         if phase.any():
-            fill[phase] = self._phase_fills(wide.ids[phase])
+            fill[phase] = self._phases[self._phase_of(wide.ids[phase])]
         return fill
 
-    def _phase_fills(self, ids: Array) -> U32:
+    def _phase_of(self, ids: Array) -> Array:
+        """Return the phase of each span; -1 = unknown, or no span."""
         if self._spans.phase is None:
-            return np.full(len(ids), self._phases[2], np.uint32)
-        known = np.where(ids < 0, -1, self._spans.phase[ids])
-        fills: U32 = self._phases[known]
-        return fills
+            return np.full(len(ids), -1, np.int8)
+        return np.where(ids < 0, -1, self._spans.phase[ids])
 
     def _boxes(self, wide: Wide, fill: U32) -> list[Batch]:
         """Return boxes, and a dark right edge that keeps neighbours apart.
@@ -690,27 +792,70 @@ class RowsDraft:
         return [*edges.batch(self._clip), *marks.batch(clip=self._clip)]
 
     def _idle(self, y0: Array, y1: Array) -> list[Batch]:
-        """Hatch the gaps between spans that are wide enough to matter."""
-        rects, n = RectList(), self._time.n_columns
+        """Tone the idle time between spans, and hatch it where it is wide enough."""
         chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
         if not chosen:
             return []
-        runs = self._runs(
-            empty_runs, gap_runs, _IDLE_PX * self._time.scale, np.array(chosen)
+        is_held = np.array([isinstance(row.shown, HeldRow) for row in self._rows])
+        least = np.where(is_held, 1.0, HATCH_PX * self._time.scale)
+        runs = self._gaps(np.array(chosen), least)
+        hatch, tone, theme = RectList(), RectList(), self._theme
+        held = runs.take(is_held[runs.row])
+        tone.add(
+            self._time.column_x(held.first),
+            self._time.column_x(held.stop),
+            y0[held.row],
+            y1[held.row],
+            idle_color(theme),
         )
-        around = np.array([row.idle_around or (False, False) for row in self._rows])
-        keep = (runs.first > 0) | around[runs.row, 0]
-        keep &= (runs.stop < n) | around[runs.row, 1]
-        runs = runs.take(keep)
-        rects.add(
+        runs = runs.take(runs.stop - runs.first >= HATCH_PX * self._time.scale)
+        hatch.add(
             self._time.column_x(runs.first),
             self._time.column_x(runs.stop),
             y0[runs.row] + 1,
             y1[runs.row] - 1,
-            self._theme.idle,
+            theme.idle,
             pattern=int(Pattern.FAINT_HATCH),
         )
-        return rects.batch(clip=self._clip)
+        return [
+            *self._tones([i for i in chosen if not is_held[i]], y0, y1),
+            *tone.batch(clip=self._clip),
+            *hatch.batch(clip=self._clip),
+        ]
+
+    def _tones(self, numbers: list[int], y0: Array, y1: Array) -> list[Batch]:
+        """Return the tone of rows whose columns are known, as a picture."""
+        if not numbers:
+            return []
+        idle = np.zeros((len(numbers), self._time.n_columns), np.bool_)
+        for number, columns in zip(numbers, idle, strict=True):
+            row = self._rows[number]
+            if not isinstance(row.shown, Columns) or row.idle_around is None:
+                continue
+            columns[:] = _is_empty(row.shown)
+            used = np.flatnonzero(~columns)
+            before, after = row.idle_around
+            first = 0 if before else int(used[0]) if len(used) else len(columns)
+            stop = len(columns) if after else int(used[-1]) + 1 if len(used) else 0
+            columns[:first] = columns[stop:] = False
+        if not idle.any():
+            return []
+        tone = np.where(idle, np.uint32(idle_color(self._theme)), np.uint32(0))
+        return [ImageBatch(tone, *self._place(np.array(numbers), y0, y1))]
+
+    def _gaps(self, chosen: Array, least: Array) -> Runs:
+        """Return the idle time between spans of rows, of at least `least` columns."""
+        n = self._time.n_columns
+        parts = [
+            self._runs(empty_runs, gap_runs, float(least[some[0]]), some)
+            for some in (chosen[least[chosen] == 1.0], chosen[least[chosen] != 1.0])
+            if len(some)
+        ]
+        runs = parts[0] if len(parts) == 1 else joined(parts)
+        around = np.array([row.idle_around or (False, False) for row in self._rows])
+        keep = (runs.first > 0) | around[runs.row, 0]
+        keep &= (runs.stop < n) | around[runs.row, 1]
+        return runs.take(keep)
 
     def _labels(self, wide: Wide, fill: U32) -> list[tuple[float, Text]]:
         width = wide.x1 - wide.x0
@@ -755,6 +900,11 @@ def _has_edge(wide: Wide) -> npt.NDArray[np.bool_]:
     return ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
 
 
+def idle_color(theme: Theme) -> int:
+    """Return the tone of idle time, which lets the grid shine through."""
+    return with_alpha(theme.dim, IDLE_SHARE)
+
+
 def neutral_color(theme: Theme) -> int:
     """Return the colour of spans that have no category, such as graphs."""
     return mix(theme.dim, theme.lane, 0.45)
@@ -771,29 +921,34 @@ def darker(fill: U32) -> U32:
     return halved
 
 
+def token_color(theme: Theme) -> int:
+    """Return the colour of tokens, wide or not."""
+    return mix(theme.line, theme.dim, 0.2 if theme.is_dark else 0.05)
+
+
 def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batch]:
-    """Return tokens as quiet boxes with round corners."""
+    """Return tokens as flat boxes, a pixel apart, with round corners if wide enough."""
     scene, spans = geometry.scene, geometry.scene.index.trace.spans
-    theme, rects, visible = scene.theme, RectList(), geometry.time.visible
+    theme, visible = scene.theme, geometry.time.visible
     marked = _is_selected(scene, wide.ids)
-    border = np.where(marked, np.uint32(theme.selection), np.uint32(theme.line))
+    border = np.where(marked, np.uint32(theme.selection), np.uint32(0))
     # Boxes that go on outside the view must not show round ends in it.
     x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
     x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
-    narrow = RectList()
-    for target, chosen in (
-        (rects, x1 - x0 >= _ROUND_PX),
-        (narrow, x1 - x0 < _ROUND_PX),
-    ):
-        target.add(
+    is_round = x1 - x0 >= _ROUND_PX
+    batches: list[Batch] = []
+    for chosen, radius in ((~is_round, 0.0), (is_round, _RADIUS)):
+        rects = RectList()
+        rects.add(
             x0[chosen],
-            x1[chosen] - 1,
+            x1[chosen] - _TOKEN_GAP_PX,
             wide.y0[chosen],
             wide.y1[chosen],
-            theme.raised,
+            token_color(theme),
             border[chosen],
         )
-    return [*narrow.batch(clip=clip), *rects.batch(radius=4.0, clip=clip)]
+        batches += rects.batch(radius=radius, clip=clip)
+    return batches
 
 
 def token_labels(
@@ -803,6 +958,8 @@ def token_labels(
     scene, trace = geometry.scene, geometry.scene.index.trace
     theme, spans, tokens = scene.theme, trace.spans, trace.spans.token
     marked = _is_selected(scene, wide.ids)
+    is_readable = contrast(theme.selection, token_color(theme)) >= _TEXT_CONTRAST
+    lit = theme.selection if is_readable else theme.text
     labels = []
     for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
         span, width = int(wide.ids[i]), float(wide.x1[i] - wide.x0[i])
@@ -826,7 +983,7 @@ def token_labels(
                     float(wide.x0[i]) + 7,
                     float(wide.y0[i] + wide.y1[i]) / 2,
                     words,
-                    theme.selection if marked[i] else theme.text,
+                    lit if marked[i] else theme.text,
                     LABEL_SIZE,
                     Face.WORDS,
                     width=width - _LABEL_MARGINS,

@@ -16,7 +16,9 @@ from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneState
 from ggscope.analysis.rows.waits import Gap
+from ggscope.analysis.series import value_at
 from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.tables import CounterShape
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -256,6 +258,10 @@ def _counter_text(session: Session, hit: "Hit") -> Html:
     if at < 0:
         return html("<b>{}</b><br>no sample yet here", series.name)
     value = float(series.value[at])
+    if series.shape is not CounterShape.DELTA:
+        value = value_at(series, hit.tick)
+    if value != value:
+        return html("<b>{}</b><br>not known here", series.name)
     text = _counter_value(value, series.unit)
     when = time_text(trace, int(series.time[at]), absolute=session.absolute_time)
     return html("<b>{}</b><br>{}<br>sample at {}", series.name, text, when)
@@ -263,8 +269,6 @@ def _counter_text(session: Session, hit: "Hit") -> Html:
 
 def _counter_value(value: float, unit: str) -> str:
     """Return ``1.2 MiB (1,214,720 bytes)`` or ``12,345 tokens``."""
-    if value != value:
-        return "unknown"
     text = format_value(value, unit)
     is_whole = value.is_integer() and abs(value) >= 1024
     if unit in BYTE_UNITS and is_whole:

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.series import value_at
 from ggscope.errors import LimitExceededError, ReadError
 from ggscope.model.tables import AccessKind, CounterShape, Quality, Space, quality_of
 from ggscope.model.trace import LaneKind, Severity, Trace
+from ggscope.model.units import TimeRange
 from ggscope.readers.api import Limits, ReadContext
 from ggscope.readers.npu.reader import NpuJsonReader
 from ggscope.readers.source import Source
@@ -593,6 +596,46 @@ def test_samples_become_rate_counters_in_order_of_time(tmp_path: Path) -> None:
     assert trace.warnings == ()
 
 
+def test_utilisation_ends_with_its_window(tmp_path: Path) -> None:
+    trace = read_document(
+        tmp_path,
+        events=[engine(0, 400)],
+        bandwidth_samples=[sample(0), sample(64), sample(200), sample(390)],
+        config_snapshot={"memory": {"dram_peak_bw_bytes_per_cycle": 20}},
+    )
+
+    (held,) = [c for c in trace.counters if c.name == "DRAM utilisation"]
+    assert held.time.tolist() == [0, 64, 128, 200, 264, 390]
+    assert str(held.value.tolist()) == "[0.5, 0.5, nan, 0.5, nan, 0.5]"
+    asked = [0, 127, 128, 199, 200, 263, 264, 389, 390, 399]
+    known = [value_at(held, tick) == 0.5 for tick in asked]
+    of_read = [not np.isnan(value_at(trace.counters[0], tick)) for tick in asked]
+    assert known == of_read
+    assert known == [True, True, False, False, True, True, False, False, True, True]
+
+
+def test_windows_of_samples_do_not_make_the_run_longer(tmp_path: Path) -> None:
+    trace = read_document(
+        tmp_path,
+        events=[engine(0, 300)],
+        bandwidth_samples=[
+            sample(0, window_cycles=256),
+            sample(256, window_cycles=256),
+        ],
+    )
+
+    assert trace.extent == TimeRange(0, 300)
+    computed = trace.info.summary["computed"]
+    assert isinstance(computed, dict)
+    assert computed["cycles"] == trace.extent.duration
+
+
+def test_samples_alone_last_as_long_as_their_windows(tmp_path: Path) -> None:
+    trace = read_document(tmp_path, bandwidth_samples=[sample(0), sample(64)])
+
+    assert trace.extent == TimeRange(0, 128)
+
+
 def test_samples_without_figures_make_no_counter(tmp_path: Path) -> None:
     trace = read_document(
         tmp_path,
@@ -760,6 +803,17 @@ def test_summary_that_tells_the_truth_is_no_problem(tmp_path: Path) -> None:
     assert figures["TE 0 utilization"].computed == 0.8
 
 
+def test_share_of_another_whole_agrees_and_names_it(tmp_path: Path) -> None:
+    te = {"per_engine": [{"id": 0, "utilization": 0.4}]}
+    trace, figures = stated(tmp_path, {"cycles_total": 200, "te": te})
+
+    figure = figures["TE 0 utilization"]
+    assert figure.agrees
+    assert figure.computed == 0.4
+    assert "in 200 cycles" in figure.basis
+    assert trace.warnings == ()
+
+
 @pytest.mark.parametrize(
     ("part", "lie", "name", "words"),
     [
@@ -864,7 +918,9 @@ def test_summary_of_the_corpus_is_told_as_the_lie_it_is() -> None:
 
     figures = {figure.name: figure for figure in trace.info.stated}
     assert figures["TE 0 utilization"].stated == 0.72
-    assert figures["TE 0 utilization"].computed == pytest.approx(2400 / 7880)
+    computed = figures["TE 0 utilization"].computed
+    assert computed == pytest.approx(2400 / trace.extent.duration)
+    assert computed == pytest.approx(TraceIndex(trace).busy_share("engine:TE 0"))
     assert figures["TE 0 active cycles"].agrees
     assert figures["dram bytes read"].agrees
     wrong = {name for name, figure in figures.items() if figure.agrees is False}
