@@ -260,15 +260,17 @@ def _counter_text(session: Session, hit: "Hit") -> Html:
     value = float(series.value[at])
     if series.shape is not CounterShape.DELTA:
         value = value_at(series, hit.tick)
-    if value != value:
-        return html("<b>{}</b><br>not known here", series.name)
     text = _counter_value(value, series.unit)
+    if value != value:
+        return html("<b>{}</b><br>{}", series.name, text)
     when = time_text(trace, int(series.time[at]), absolute=session.absolute_time)
     return html("<b>{}</b><br>{}<br>sample at {}", series.name, text, when)
 
 
 def _counter_value(value: float, unit: str) -> str:
     """Return ``1.2 MiB (1,214,720 bytes)`` or ``12,345 tokens``."""
+    if value != value:
+        return "unknown"
     text = format_value(value, unit)
     is_whole = value.is_integer() and abs(value) >= 1024
     if unit in BYTE_UNITS and is_whole:
