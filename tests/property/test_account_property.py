@@ -132,7 +132,7 @@ def done(
         elif kind == "some rows" and slot == 0:
             made.moves.append((r.tensor, -1, "r", 0, known))
         elif kind == "set rows" and slot == 2:
-            made.moves.append((r.tensor, -1, "w", 0, known))
+            made.moves.append((r.tensor, -1, "w", 0, min(known, 2 * 8 * n)))
         elif kind == "copy" and slot == 1:
             made.moves.append((r.tensor, -1, "w", known, 0))
         else:

@@ -23,6 +23,7 @@ from ggscope.analysis.reads.what_if import (
 )
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.names import parse
+from ggscope.model.tokens import token_noun
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
@@ -287,22 +288,32 @@ def _jumps(scene: HotScene, found: Seeks) -> ChartScene:
 
 
 def _kv(scene: HotScene) -> ChartScene:
-    found, theme = scene.found, scene.theme
-    token = found.kv.tokens.astype(np.float64)
-    most = float(max(found.kv.read.max(initial=1), found.kv.written.max(initial=1)))
+    kv, theme = scene.found.kv, scene.theme
+    token = kv.tokens.astype(np.float64)
     low = float(token[0]) if len(token) else 0.0
     high = float(token[-1]) + 1 if len(token) else 1.0
-    curves = [
-        Curve(token, found.kv.read.astype(np.float64), theme.accent, "read",
-              is_step=True, fills=True)
-    ]  # fmt: skip
-    if found.kv.written.any():
+    curves, most = list[Curve](), 1.0
+    for word, color, known, unknown in (
+        ("read", theme.accent, kv.read, kv.unknown_read),
+        ("written", theme.caution, kv.written, kv.unknown_written),
+    ):
+        upto = (known + unknown).astype(np.float64)
+        is_open, fills = bool(unknown.any()), word == "read"
+        if not upto.any():
+            continue
+        most = max(most, float(upto.max()))
+        name = f"{word}, at most" if is_open else word
         curves.append(
-            Curve(token, found.kv.written.astype(np.float64), theme.caution, "written",
-                  is_step=True)
-        )  # fmt: skip
+            Curve(token, upto, color, name, is_step=True, fills=fills and not is_open)
+        )
+        if is_open and known.any():
+            least = known.astype(np.float64)
+            curves.append(
+                Curve(token, least, color, f"{word}, known", is_step=True, fills=fills)
+            )
     return ChartScene(
-        scene.width, scene.height, theme, Axis(low, high, "token", plain),
+        scene.width, scene.height, theme,
+        Axis(low, high, token_noun(scene.trace), plain),
         Axis(0, most, "bytes of the KV cache", in_bytes, is_binary=True),
         tuple(curves), (), scene.title, scene.scale, scene.hover_at, scene.is_figure,
     )  # fmt: skip

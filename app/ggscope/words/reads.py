@@ -76,10 +76,11 @@ class KvTraffic:
 
     Attributes
     ----------
-    tokens : as the file claims them, those that touch the cache.
+    tokens : numbers (of ubatches in recordings) whose ops touch the cache; -1 = none.
     read, written : known bytes.
-    unknown_read, unknown_written : bytes that may be moved besides, at most: of a
-        destination the trace records the size of all, the op writes a few rows.
+    unknown_read, unknown_written : bytes that may be moved besides, at most: what is
+        read are views with room for positions that are not in use, and of what is
+        written a few rows.
     n_reads, n_writes : accesses.
     """
 
@@ -90,6 +91,13 @@ class KvTraffic:
     unknown_written: I64
     n_reads: I64
     n_writes: I64
+
+    def n_tokens(self, trace: Trace) -> int:
+        """Return how many tokens these are: of ubatches, those that they hold."""
+        ubatch = trace.batch_tokens.ubatch
+        if not len(ubatch):
+            return len(self.tokens)
+        return int(np.isin(ubatch, self.tokens).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,7 +211,7 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
         _coverage(found.heat),
         _spaces(found.totals, part_words(found.coverage)),
         _of_file(found.heat),
-        _kv(found),
+        _kv(trace, found),
         *(_rows(trace, rows, found.coverage) for rows in found.rows),
         _order(found.order),
         _jumps(found.seeks),
@@ -300,7 +308,7 @@ def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
     if not sum(totals.accesses.values()):
         return None
     parts = [
-        f"{name} {format_count(count)} ({format_bytes(totals.bytes[name])})"
+        f"{name} {format_count(count)} ({_size_words(*_limits(totals, name))})"
         for name, count in totals.accesses.items()
         if count
     ]
@@ -309,9 +317,13 @@ def _spaces(totals: SpaceTotals, part: str) -> HotFact | None:
     if ratio is not None:
         words += f"; {ratio:.2f} to KV cache and intermediates per access to weights"
     counted = counted_words(0, is_once=totals.is_once)
-    return HotFact(
-        "Accesses", words, f"{part or 'of the whole trace'}; known bytes, {counted}"
-    )
+    return HotFact("Accesses", words, f"{part or 'of the whole trace'}; {counted}")
+
+
+def _limits(totals: SpaceTotals, name: str) -> tuple[int, int]:
+    """Return the least and the most bytes of a kind of accesses."""
+    known = totals.bytes[name]
+    return known, known + totals.unknown_bytes[name]
 
 
 def _of_file(found: Heat) -> HotFact | None:
@@ -328,37 +340,46 @@ def _of_file(found: Heat) -> HotFact | None:
     return HotFact("Bytes of the model", words, remark)
 
 
-def _kv(found: HotCold) -> HotFact | None:
+def _kv(trace: Trace, found: HotCold) -> HotFact | None:
     kv = found.kv
-    n = len(kv.tokens)
-    if not n:
+    if not len(kv.tokens):
         return None
-    known = int(kv.read.sum()) + int(kv.written.sum())
     words = ", ".join(
         [
             _moved("read", kv.n_reads, kv.read, kv.unknown_read),
             _moved("written", kv.n_writes, kv.written, kv.unknown_written),
         ]
     )
-    if n > 1 and known:
-        words += f"; {format_bytes(known // n)} per token on average"
-    return HotFact("KV cache", words, "tokens as the file claims them")
+    n = kv.n_tokens(trace)
+    known = int(kv.read.sum()) + int(kv.written.sum())
+    open_ = int(kv.unknown_read.sum()) + int(kv.unknown_written.sum())
+    if n > 1 and known + open_:
+        words += f"; {_size_words(known // n, (known + open_) // n)} per token"
+    remarks = []
+    if kv.unknown_read.any():
+        remarks.append(
+            "views of the cache are padded, and attention skips masked positions"
+        )
+    if not len(trace.batch_tokens):
+        remarks.append("tokens as the file claims them")
+    return HotFact("KV cache", words, "; ".join(remarks))
 
 
 def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
     """Return what is read or written, and how far that is known."""
-    count, size, open_ = int(n.sum()), int(known.sum()), int(unknown.sum())
-    if not count:
+    if not n.sum():
         return f"no {'reads' if word == 'read' else 'writes'} are recorded"
-    if not open_:
-        return f"{format_bytes(size)} {word}"
-    if not size:
-        ops = "op" if count == 1 else "ops"
-        return (
-            f"{word} by {format_count(count)} {ops}, how many bytes is not recorded "
-            f"(at most {format_bytes(open_)})"
-        )
-    return f"{format_bytes(size)} {word} and up to {format_bytes(open_)} more"
+    size = int(known.sum())
+    return f"{_size_words(size, size + int(unknown.sum()))} {word}"
+
+
+def _size_words(least: int, most: int) -> str:
+    """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 to 3.0 MiB"."""
+    if least == most:
+        return format_bytes(least)
+    if not least:
+        return f"at most {format_bytes(most)}"
+    return f"{format_bytes(least)} to {format_bytes(most)}"
 
 
 def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:

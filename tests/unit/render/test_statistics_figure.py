@@ -74,8 +74,7 @@ def test_bars_of_each_measure_begin_with_the_longest(
     found = lengths(statistics_figure(trace, measure=measure))
 
     assert found == sorted(found, reverse=True)
-    # Two ops that read nothing of which a size is recorded have no rate.
-    assert len(found) == (7 if measure == "rate" else 9)
+    assert len(found) == 9
     assert found[0] > 50
 
 

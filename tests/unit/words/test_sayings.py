@@ -107,7 +107,7 @@ def refused(op: str, trace: Trace) -> str:
 
 Said = Callable[[], str]
 SIDES: dict[str, tuple[Said, Said]] = {
-    "* * and up to * more": (lambda: cache_of(1), lambda: cache_of(0)),
+    "* to * written": (lambda: cache_of(1), lambda: cache_of(0)),
     "; * of them, which end in ~, by their beginning alone": (
         lambda: notes(joins((LONG[:19], -1, 256))),
         lambda: notes(joins((LONG[:19], 512, 256))),

@@ -85,12 +85,14 @@ class BufferTrack:
 
     tensor : int32[n], row of ``Trace.tensors``; -1 for those without one.
     layer : int32[n]; count, bytes : int64[n].
+    unknown : int64[n], bytes that may be accessed besides, at most.
     """
 
     tensor: npt.NDArray[np.int32]
     layer: npt.NDArray[np.int32]
     count: I64
     bytes: I64
+    unknown: I64
 
     def __len__(self) -> int:
         return len(self.tensor)
@@ -578,23 +580,29 @@ def _totals(sums: I64, n_moved: int, *, is_once: bool) -> TrackTotals:
 
 
 def _on_buffer(touches: Touches, n: I64) -> I64:
-    """Return int64[4, k]: tensor, layer, number and size of what is in buffers."""
+    """Return int64[5, k]: tensor, layer, number, size and unknown size of each."""
     rows = np.flatnonzero((touches.track == Track.BUFFER) & (n > 0))
     tensor, layer = touches.tensor[rows], touches.layer[rows]
-    return np.stack([tensor, layer, n[rows], touches.size[rows]]).astype(np.int64)
+    sizes = touches.size[rows], touches.unknown[rows]
+    return np.stack([tensor, layer, n[rows], *sizes]).astype(np.int64)
 
 
 def _buffer_track(found: I64) -> BufferTrack:
     """Return the runtime tensors that are touched, by layer."""
     tensor, place = np.unique(found[0], return_inverse=True)
-    count, size = np.zeros(len(tensor), np.int64), np.zeros(len(tensor), np.int64)
+    count, size, unknown = np.zeros((3, len(tensor)), np.int64)
     add_by_group(count, place, found[2])
     add_by_group(size, place, found[2] * found[3])
+    add_by_group(unknown, place, found[2] * found[4])
     layer = np.full(len(tensor), -1, np.int32)
     np.maximum.at(layer, place, found[1].astype(np.int32))
     order = np.lexsort((tensor, layer))
     return BufferTrack(
-        tensor[order].astype(np.int32), layer[order], count[order], size[order]
+        tensor[order].astype(np.int32),
+        layer[order],
+        count[order],
+        size[order],
+        unknown[order],
     )
 
 

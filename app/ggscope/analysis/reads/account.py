@@ -21,7 +21,7 @@ from ggscope.analysis.experts.slices import expert_slices, stated_experts
 from ggscope.analysis.heat.rows import interval_of, pass_starts
 from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks, count_values
-from ggscope.model.ggml.rules import INDEX_BYTES, Operand, operand
+from ggscope.model.ggml.rules import INDEX_BYTES, MASK_SLOT, Operand, operand
 from ggscope.model.routing import EXPERT_KEY, UNKNOWN_MORE
 from ggscope.model.tables import (
     I64,
@@ -41,6 +41,10 @@ from ggscope.model.trace import Trace
 _STACK_WORD = "_exps"
 _STACK_SLOTS = {"MUL_MAT_ID": 0, "ADD_ID": 1}
 """Which source of an op is the stack whose experts another one names."""
+_WRITING = (Operand.WRITTEN, Operand.PARTLY_WRITTEN, Operand.ROWS_WRITTEN)
+_WIDEST = 2
+"""A row that is written has at most so many times the bytes that it had: of 16 bits
+for each number it gets 32."""
 _MOST_EXPERTS = 1 << 12
 _MOST_KEPT = 1 << 22
 """Spans of a trace whose account with choices is kept: 4 bytes each."""
@@ -252,12 +256,16 @@ def _defined(
     is_all = _is_all(trace, what)
     is_stack = _stacks(trace)[what.tensor] & (what.expert < 0) & is_all
     is_rows = (does == Operand.ROWS) & is_all
-    is_part = does == Operand.PARTLY_WRITTEN
+    is_part = (does == Operand.PARTLY_WRITTEN) | (does == Operand.ROWS_WRITTEN)
+    has_mask = np.diff(first)[owner] > MASK_SLOT if len(owner) else owner != 0
+    is_masked = (does == Operand.MASKED) & has_mask
     chooses = (does == Operand.EXPERTS) & is_stack
     direction = _directions(what, does)
     known, unknown = size.copy(), np.zeros(len(size), np.int64)
-    open_ = is_part | chooses
+    open_ = is_part | chooses | is_masked
     known[open_], unknown[open_] = 0, size[open_]
+    rows_of = np.flatnonzero(does == Operand.ROWS_WRITTEN)
+    unknown[rows_of] = _most_written(size, first[owner[rows_of]], rows_of)
     named = np.flatnonzero(is_rows)
     known[named], unknown[named] = _of_rows(trace, what, owner, named)
     passed = _beyond_slice(trace, what, known)
@@ -287,10 +295,21 @@ def _defined(
     )
 
 
+def _most_written(size: I64, source: I64, rows: I64) -> I64:
+    """Return how much destinations get at most whose rows another source holds.
+
+    Parameters
+    ----------
+    source : the row of the account that holds what is written, of each of `rows`.
+    """
+    given = np.where(size[source] > 0, size[source] * _WIDEST, size[rows])
+    return np.minimum(size[rows], given).astype(np.int64)
+
+
 def _directions(what: AccessColumns, does: Array) -> npt.NDArray[np.uint8]:
     """Return the `Direction` of each row from what its op does with it."""
     found = what.kind.astype(np.uint8)
-    is_written = (does == Operand.WRITTEN) | (does == Operand.PARTLY_WRITTEN)
+    is_written = np.isin(does, _WRITING)
     found[is_written] = Direction.WRITE
     found[does == Operand.UNTOUCHED] = Direction.NEITHER
     return found
@@ -302,7 +321,7 @@ def directions_of(trace: Trace, span: int, what: AccessColumns) -> list[Directio
     found = []
     for slot, kind in enumerate(what.kind.tolist()):
         does = operand(op, slot)
-        if does in (Operand.WRITTEN, Operand.PARTLY_WRITTEN):
+        if does in _WRITING:
             kind = Direction.WRITE
         elif does is Operand.UNTOUCHED:
             kind = Direction.NEITHER

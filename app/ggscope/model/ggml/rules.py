@@ -121,10 +121,12 @@ ROW_OPS = frozenset({"GET_ROWS"})
 """Ops that read some rows of source 0: those that source 1 names."""
 CHOOSING_OPS = frozenset({"MUL_MAT_ID", "ADD_ID"})
 """Ops that read of a stack of experts those that their last source names."""
+MASKING_OPS = frozenset({"FLASH_ATTN_EXT", "FLASH_ATTN"})
+"""Ops that skip rows of sources 1 and 2 (K and V) where source 3 masks them."""
+MASK_SLOT = 3
 INDEX_BYTES = 4
 """``ggml_get_rows`` and ``ggml_mul_mat_id`` take 32-bit indices."""
 _DESTINATION = {"SET_ROWS": 2, "CPY": 1, "DUP": 1, "CONT": 1, "SET": 0, "ACC": 0}
-_IN_PART = frozenset({"SET_ROWS", "SET", "ACC"})
 
 
 @lru_cache(maxsize=1 << 14)
@@ -227,8 +229,20 @@ class Operand(IntEnum):
     """Writes all of it."""
     PARTLY_WRITTEN = 4
     """Writes some of it; how much is not to be seen from its size."""
+    ROWS_WRITTEN = 7
+    """Writes some rows of it, those of source 0, in its own type."""
     UNTOUCHED = 5
     """Neither reads nor writes it."""
+    MASKED = 6
+    """Reads the rows that a mask leaves: of views of the KV cache, which are padded,
+    those of positions in use. Without a mask all of it."""
+
+
+_WRITES = {
+    "SET_ROWS": Operand.ROWS_WRITTEN,
+    "SET": Operand.PARTLY_WRITTEN,
+    "ACC": Operand.PARTLY_WRITTEN,
+}
 
 
 @lru_cache(maxsize=4096)
@@ -240,7 +254,9 @@ def operand(op: str, slot: int) -> Operand:
     if op in VIEW_OPS:
         return Operand.UNTOUCHED
     if _DESTINATION.get(op) == slot:
-        return Operand.PARTLY_WRITTEN if op in _IN_PART else Operand.WRITTEN
+        return _WRITES.get(op, Operand.WRITTEN)
+    if op in MASKING_OPS and slot in (1, 2):
+        return Operand.MASKED
     if op in ROW_OPS and slot == 0:
         return Operand.ROWS
     if op in CHOOSING_OPS:

@@ -661,13 +661,23 @@ def _buffers(place: HeatGeometry) -> list[Batch]:
         return []
     values = track.bytes if scene.metric == "bytes" else track.count
     column = np.arange(place.x.n_columns) * len(track) // place.x.n_columns
+    unknown = track.unknown if scene.metric == "bytes" else track.unknown * 0
     if len(track) > place.x.n_columns:
         first = np.arange(place.x.n_columns) * len(track) // place.x.n_columns
         values, column = np.add.reduceat(values, first), np.arange(len(first))
+        unknown = np.add.reduceat(unknown, first)
     cells = HeatCells(np.zeros(0, np.int64), values[None, :], column)
     pixels, _ = _image(cells, scene, 0)
     ys = np.array([top], np.float32), np.array([bottom], np.float32)
-    return [ImageBatch(pixels, place.x.x0, place.x.x1, *ys, place.clip(place.buffer))]
+    clip = place.clip(place.buffer)
+    image = ImageBatch(pixels, place.x.x0, place.x.x1, *ys, clip)
+    # Of what is read in part it is not known how much: no colour stands for that.
+    edges = np.linspace(place.x.x0, place.x.x1, len(values) + 1)
+    is_open = np.flatnonzero((values == 0) & (unknown > 0))
+    rects, hatch = RectList(), int(Pattern.FAINT_HATCH)
+    left, right = edges[is_open], edges[is_open + 1]
+    rects.add(left, right, top, bottom, scene.theme.idle, pattern=hatch)
+    return [image, *rects.batch(clip=clip)]
 
 
 def _ranges_px(

@@ -142,6 +142,10 @@ def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> Html:
         (tr("accesses"), format_count(int(track.count[i]))),
         (tr("bytes"), _bytes(int(track.bytes[i]))),
     ]
+    if unknown := int(track.unknown[i]):
+        rows.append(
+            (tr("besides, not known"), tr("at most {0}").format(_bytes(unknown)))
+        )
     return tip_table(name, rows)
 
 
