@@ -413,3 +413,16 @@ def test_figures_of_statistics_draw_the_column_asked_for(run, built, tmp_path):
     assert "total by token" in caption()[0]
     wrong = run("export", "--view", "statistics", file, "-o", "x.svg", "--measure", "q")
     assert wrong.code == 2
+
+
+def test_cycles_of_a_range_are_those_of_the_file(run, tmp_path):
+    """Though the first event comes at cycle 900."""
+    events = [engine(900, 1000), engine(1500, 1600)]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(document(*events)))
+
+    for first, n in (("900cyc", 2), ("1000cyc", 1), ("1500", 1)):
+        answer = run("stats", path, "--from", first, "--by", "engine", "--json")
+        assert sum(row["count"] for row in json.loads(answer.out)["rows"]) == n
+    facts = json.loads(run("info", path, "--json").out)
+    assert (facts["clock"]["origin"], facts["extent"]["start"]) == (0, 900)

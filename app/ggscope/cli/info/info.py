@@ -390,6 +390,8 @@ def _origin_words(trace: Trace) -> str:
     In a session of several files time 0 is that of one of them.
     """
     origin, start = trace.clock.origin, trace.extent.start
+    if trace.clock.unit == "cycle" and not origin:
+        return f"as in the file; the first event is at {start:,}"
     if not start:
         return f"the first event is at {origin:,}"
     length = format_duration(abs(start), trace.clock.unit)

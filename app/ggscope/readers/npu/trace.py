@@ -55,6 +55,8 @@ _TOTAL = re.compile(rb'"cycles_total"\s*:\s*(\d{1,18})(?=[\s,}])')
 OP_TABLE_ID = "npu"
 PREFILL_DONE = "PREFILL_DONE"
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
+_EXACT_CYCLES = 1 << 50
+"""Below it pictures, which count in floats, tell each cycle from the next."""
 _NO_KEY = -(1 << 62)
 _START, _END = COMMANDS.index("START"), COMMANDS.index("END")
 
@@ -63,6 +65,7 @@ def add_counters(
     builder: TraceBuilder,
     columns: EventColumns,
     origin: int,
+    begin: int,
     finish: int,
     peak_bytes: float | None,
 ) -> dict[str, object]:
@@ -71,7 +74,7 @@ def add_counters(
     Parameters
     ----------
     origin : the file's cycle that is tick 0.
-    finish : tick of the last event.
+    begin, finish : ticks of the first and the last event.
     peak_bytes : bytes per cycle that DRAM can move; None if not stated.
 
     Returns
@@ -110,7 +113,7 @@ def add_counters(
             if not np.isnan(value).all():
                 totals[key] = float(np.nansum(value))
         is_known = not np.isnan(read).any() and not np.isnan(write).any()
-        totals["samples_cover_run"] = is_known and _covers(time, window, finish)
+        totals["samples_cover_run"] = is_known and _covers(time, window, begin, finish)
     known = ~(np.isnan(read) & np.isnan(write))
     if peak_bytes is not None and known.any():
         # Figures near the end of the scale: a sum of them is infinite.
@@ -157,11 +160,11 @@ def _note_overlaps(builder: TraceBuilder, time: I64, window: I64, origin: int) -
     return bool(same.any() or into.any())
 
 
-def _covers(time: I64, window: I64, finish: int) -> bool:
-    """Tell whether windows in order of time leave out no tick from 0 to `finish`."""
+def _covers(time: I64, window: I64, begin: int, finish: int) -> bool:
+    """Tell whether windows in order of time leave out no tick between two."""
     end = time + window
     return bool(
-        time[0] <= 0 and (time[1:] <= end[:-1]).all() and int(end[-1]) >= finish
+        time[0] <= begin and (time[1:] <= end[:-1]).all() and int(end[-1]) >= finish
     )
 
 
@@ -268,7 +271,8 @@ class TraceAssembly:
 
     Attributes
     ----------
-    origin : the file's cycle that is tick 0: the first one of all.
+    origin : the file's cycle that is tick 0: its own 0, so that times are the cycles
+        of the file; the first one of all where these are too large for exact pictures.
     computed : figures to hold against the file's own summary.
     """
 
@@ -288,7 +292,9 @@ class TraceAssembly:
         self._columns = columns
         self._extra = int(inclusive)
         self._peak_bytes = peak_bytes
-        self.origin, last = columns.extent(with_samples=True) or (0, 0)
+        first, last = columns.extent(with_samples=True) or (0, 0)
+        self.origin = 0 if last < _EXACT_CYCLES else first
+        self._begin = first - self.origin
         self._finish = last + self._extra - self.origin
         # Engine and number in one: small where the numbers are, so that tables
         # indexed by it stay small.
@@ -326,7 +332,12 @@ class TraceAssembly:
         self._add_flows(engines)
         self._add_accesses(engines, tokens)
         self.computed |= add_counters(
-            self._builder, self._columns, self.origin, self._finish, self._peak_bytes
+            self._builder,
+            self._columns,
+            self.origin,
+            self._begin,
+            self._finish,
+            self._peak_bytes,
         )
         self._compute(engines, tokens)
 
@@ -337,11 +348,12 @@ class TraceAssembly:
         if not len(table):
             return 0
         times = table.column("time" if table is columns.commands else "start")
-        return max(read_until(times) - self.origin, 0)
+        return max(read_until(times) - self.origin, self._begin)
 
     def extent_to(self, cycle: int) -> TimeRange:
-        """Return the time from tick 0 to a cycle of the file."""
-        return TimeRange(0, max(cycle + self._extra - self.origin, 0))
+        """Return the time from the first event to a cycle of the file."""
+        begin = self._begin
+        return TimeRange(begin, max(cycle + self._extra - self.origin, begin))
 
     def _ticks(self, table: ColumnPieces, name: str) -> I64:
         return table.column(name) - self.origin
@@ -369,7 +381,7 @@ class TraceAssembly:
         marks = self._ticks(instants, "time")[instants.column("name") == done]
         if done < 0 or len(marks) != 1:
             return bands
-        return split_at(bands, int(marks[0]), 0, self._finish)
+        return split_at(bands, int(marks[0]), self._begin, self._finish)
 
     def _add_tokens(self, tokens: _Tokens) -> None:
         if not len(tokens.start):
@@ -616,12 +628,12 @@ class TraceAssembly:
 
     def _compute(self, engines: _Engines, tokens: _Tokens) -> None:
         first = np.flatnonzero(np.diff(engines.key, prepend=_NO_KEY))
-        self.computed["cycles"] = self._finish
-        self.computed["first_cycle"] = self.origin
+        self.computed["cycles"] = self._finish - self._begin
+        self.computed["first_cycle"] = self._begin + self.origin
         self.computed["engines"] = EngineFigures(
             engines.key[first],
             busy_cycles(engines.start, engines.end, first),
-            self._finish,
+            self._finish - self._begin,
             self._n_units,
             tuple(self._columns.names),
         )

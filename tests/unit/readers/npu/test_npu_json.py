@@ -54,7 +54,7 @@ def test_engine_event_becomes_span_on_its_engine(tmp_path: Path) -> None:
     assert trace.ops is not None
     assert (trace.ops.id, trace.ops.source) == ("npu", "spelled")
     assert trace.clock.unit == "cycle"
-    assert trace.clock.origin == 100
+    assert trace.clock.origin == 0
     assert trace.spans.layer is not None
     assert trace.spans.layer.tolist() == [1]
     assert trace.warnings == ()
@@ -501,7 +501,7 @@ def test_reserved_events_become_markers_without_a_word(tmp_path: Path) -> None:
     assert (trace.markers.time + trace.clock.origin).tolist() == [2, 3, 4, 5, 6]
     (power,) = trace.counters
     assert (power.name, power.unit, power.shape) == ("Power", "mW", CounterShape.LEVEL)
-    assert power.time.tolist() == [0, 2]
+    assert power.time.tolist() == [2, 4]
     assert power.value.tolist() == [100, 120.5]
 
 
@@ -705,15 +705,30 @@ def test_configuration_without_memory_gives_no_utilisation(tmp_path: Path) -> No
     assert len(trace.counters) == 2
 
 
-def test_origin_is_the_first_cycle_of_anything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "origin"), [(700, 0), (1 << 50, 1 << 50)])
+def test_times_are_the_cycles_of_the_file(
+    tmp_path: Path, first: int, origin: int
+) -> None:
+    """So large that pictures could not tell them apart, they count from the first."""
+    trace = read_document(
+        tmp_path,
+        events=[engine(first + 200, first + 300), token(first + 100, first + 250)],
+        bandwidth_samples=[sample(first)],
+    )
+
+    assert trace.clock.origin == origin
+    assert trace.extent.start + origin == first
+    assert spans_on(trace, "TE 0") == [("ffn_1_t0", first + 200, first + 300)]
+
+
+def test_extent_begins_at_the_first_cycle_of_anything(tmp_path: Path) -> None:
     trace = read_document(
         tmp_path,
         events=[engine(900, 1000), token(800, 950)],
         bandwidth_samples=[sample(700)],
     )
 
-    assert trace.clock.origin == 700
-    assert trace.extent.start == 0
+    assert trace.extent.start == 700
     assert spans_on(trace, "TE 0") == [("ffn_1_t0", 900, 1000)]
 
 
