@@ -21,7 +21,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.rows.lanes import LaneState
-from ggscope.model.selection import Filter, Selection
+from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.units import TimeRange, format_share
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
@@ -450,6 +450,33 @@ def test_tooltips_of_headers_markers_and_counters(
     assert "DMA0" in stalled
     assert [index.stalled_share(box.lane.key) for box in prepared.layout.boxes
             if box.lane is not None].count(None) > 1  # fmt: skip
+
+
+def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(
+    view: TimelineView, session: Session
+) -> None:
+    from ggscope.views.timeline.gestures import tooltip_for
+
+    session.set_trace(builders.spans_trace([0, 500], [100, 1000]))
+    prepared = view.prepared()
+    assert prepared is not None
+    box = prepared.layout.box_of("thread:thread 0")
+    assert box is not None
+
+    def said() -> list[str]:
+        hit = view.hit(40.0, AXIS_HEIGHT + box.y + box.height / 2)
+        text = unescape(tooltip_for(prepared, session, hit, view.ticks_per_px()))
+        return [line for line in text.split("<br>") if line.startswith("busy")]
+
+    whole = said()
+    session.set_visible(TimeRange(0, 200))
+    zoomed = said()
+    session.set_marked(MarkedRange(TimeRange(400, 600)))
+    marked = said()
+
+    assert whole == ["busy 60.0 % of the trace"]
+    assert zoomed == ["busy 50.0 % of the visible range", *whole]
+    assert marked == ["busy 50.0 % of the marked range", *whole]
 
 
 def test_filter_redraws_with_ghosts_and_keeps_lanes(

@@ -35,7 +35,11 @@ from ggscope.render.painter import FLOOR, elided
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.rows import darker, idle_color, token_color
-from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
+from ggscope.render.timeline.scene import (
+    AXIS_HEIGHT,
+    TimelineGeometry,
+    TimelineScene,
+)
 from scenes import busy_scene, make_scene, texts_of
 from sentences import assert_sides
 from support import ROOT
@@ -574,3 +578,71 @@ def test_repainting_an_unchanged_view_asks_no_row_again() -> None:
 def test_theme_names_are_those_of_the_files() -> None:
     with pytest.raises(KeyError):
         theme("neon")
+
+
+def head_notes(scene: TimelineScene) -> list[str]:
+    """Return the shares that headers tell, from top to bottom."""
+    return [text for text in texts_of(compose_timeline(scene)) if text.endswith(" %")]
+
+
+def test_headers_tell_how_busy_lanes_are_in_view_or_in_the_marked_range() -> None:
+    trace = spans_trace([0, 500, 0], [100, 1000, 1000], lane=[0, 0, 1])
+    scene = make_scene(trace, state=OPEN)
+
+    whole = head_notes(scene)
+    left = head_notes(replace(scene, visible=TimeRange(0, 200)))
+    marked = head_notes(replace(scene, marked=MarkedRange(TimeRange(400, 600))))
+    beyond = head_notes(replace(scene, visible=TimeRange(-1000, 200)))
+
+    assert whole == ["60.0 %", "100.0 %"]
+    assert left == ["50.0 %", "100.0 %"]
+    assert marked == ["50.0 %", "100.0 %"]
+    assert beyond == left  # nothing is known of the time before the trace
+
+
+def test_filter_leaves_lanes_of_tokens_and_phases() -> None:
+    trace = llama_like_trace()
+    scene = make_scene(trace, state=OPEN)
+    mask = np.zeros(len(trace.spans), np.bool_)
+    mask[: len(mask) // 2] = True
+
+    plain = compose_timeline(scene)
+    filtered = compose_timeline(replace(scene, mask=mask, mask_token="m"))
+
+    def lanes_of_run(picture: DisplayList) -> set[tuple[float, ...]]:
+        wanted = [
+            token_color(scene.theme),
+            *(category_color(f"phase:{phase}", scene.theme) for phase in (0, 1)),
+        ]
+        found = [filled(picture, color) for color in wanted]
+        assert all(len(boxes) for boxes in found)
+        return {tuple(box) for boxes in found for box in boxes.tolist() if box[1] < 90}
+
+    assert lanes_of_run(filtered) == lanes_of_run(plain)
+    labels = [text for text in texts_of(plain) if text.startswith(("#", "prompt"))]
+    assert labels
+    assert set(labels) <= set(texts_of(filtered))
+
+
+def test_bookmark_of_a_range_has_edges_and_a_strip_but_no_tint() -> None:
+    scene = make_scene(spans_trace([0], [1000]), width=1168, state=OPEN)
+    marked = replace(scene, bookmarks=(("slow", TimeRange(200, 500)),))
+
+    plain, picture = compose_timeline(scene), compose_timeline(marked)
+
+    caution = scene.theme.caution
+    lanes_y = TimelineGeometry(scene).lanes_y
+    strip = filled(picture, caution)
+    assert strip.tolist() == [[368.0, lanes_y - 3, 668.0, lanes_y]]
+    edges = [
+        sorted(b.x0.tolist())
+        for b in picture.batches
+        if isinstance(b, LineBatch) and (b.color == caution).all()
+    ]
+    assert edges == [[368.0, 668.0]]
+    # Nothing else of the lanes changes: no rectangle over them is new.
+    below = [
+        [b for b in rects(p) if b.y1.max() > lanes_y and b.y0.min() >= lanes_y]
+        for p in (plain, picture)
+    ]
+    assert len(below[0]) == len(below[1])

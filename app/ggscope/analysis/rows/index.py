@@ -3,7 +3,8 @@
 When names and accesses are added to a trace, its next index takes over what stays true.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import TypeVar, cast
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.categories import Categories, categorize
-from ggscope.analysis.rows.columns import RowColumns, make_waits
+from ggscope.analysis.rows.columns import RowColumns, make_waits, query_many
 from ggscope.analysis.rows.growth import Growth
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
@@ -64,6 +65,20 @@ _KEPT_FILTERS = 2
 _NO_DEPTH = np.iinfo(np.int32).max
 _WORK_SAMPLES, _WORK_FIRST = 4096, 16
 """Spans looked at to tell whether a row holds ops."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneUse:
+    """What a lane does in a range of time.
+
+    Attributes
+    ----------
+    busy : share of the time that it works, 0..1.
+    waiting : share that it waits; None where no waits are recorded.
+    """
+
+    busy: float
+    waiting: float | None
 
 
 def stays(
@@ -240,7 +255,7 @@ class TraceIndex:
         Behind the same spans, and of the same time, as `busy_share`; None where no
         waits are recorded.
         """
-        waits, duration = self.waits(key), self._known_duration()
+        waits, duration = self.waits(key), self._known_time().duration
         if not waits or not duration:
             return None
         at = self.work_row(key)
@@ -366,16 +381,46 @@ class TraceIndex:
 
         While spans are still being read, of the part of it that is known.
         """
-        rows, duration = self.rows(key), self._known_duration()
+        rows, duration = self.rows(key), self._known_time().duration
         if not rows or not duration:
             return 0.0
         return min(rows[self.work_row(key)].total_covered / duration, 1.0)
 
-    def _known_duration(self) -> int:
-        """Return how long the part of the extent is of which spans are known."""
+    def shares_in(
+        self, keys: Sequence[str], time: TimeRange, by: ColorBy
+    ) -> list[LaneUse]:
+        """Return the shares of a range of time that lanes work and wait.
+
+        As `busy_share` and `wait_share`, of the part of the range that is known. `by`
+        is a colouring that the lanes have columns for; all are asked at once.
+        """
+        known = self._known_time()
+        low, high = max(time.start, known.start), min(time.end, known.end)
+        columns = [self.row_columns(key, by) for key in keys]
+        if high <= low:
+            return [LaneUse(0.0, None) for _ in keys]
+        asked = [
+            rows[self.work_row(key)]
+            for key, rows in zip(keys, columns, strict=True)
+            if rows
+        ]
+        found = iter(query_many(asked, np.array([low, high], np.int64)))
+        uses = []
+        for rows in columns:
+            use = LaneUse(0.0, None)
+            if rows:
+                column = next(found)
+                waited = column.waited_ticks
+                waiting = None if waited is None else int(waited[0]) / (high - low)
+                use = LaneUse(int(column.covered_ticks[0]) / (high - low), waiting)
+            uses.append(use)
+        return uses
+
+    def _known_time(self) -> TimeRange:
+        """Return the part of the extent of which spans are known."""
         extent, until = self._trace.extent, self._trace.read_until
         end = extent.end if until is None else min(until, extent.end)
-        return max(end - extent.start, 0)
+        return TimeRange(extent.start, max(end, extent.start))
 
     def has_derived_ends(self, key: str) -> bool:
         """Tell whether the end of any span that `busy_share` counts is derived."""

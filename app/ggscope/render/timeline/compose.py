@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.analysis.rows.rows import MAX_ROWS
 from ggscope.model.tables import Quality, quality_of
@@ -95,6 +95,11 @@ _last_heads: WeakKeyDictionary[
     TraceIndex,
     list[tuple[LaneLayout, tuple[object, ...], tuple[list[Batch], list[Batch]]]],
 ] = WeakKeyDictionary()
+_LONGEST_USE = "100.0 %"
+_last_uses: WeakKeyDictionary[TraceIndex, tuple[tuple[object, ...], list[LaneUse]]] = (
+    WeakKeyDictionary()
+)
+"""How busy the lanes of the last picture were: the mouse moves, the range does not."""
 _WORDS_PX = 96.0
 """Bands narrower than this carry no words."""
 _PLATE_PX = 7.0
@@ -112,8 +117,8 @@ def head_batches(
 
     Parameters
     ----------
-    notes : dim texts at the right of a lane's header, by lane key; lanes that
-        are not in it say how busy they are.
+    notes : dim texts at the right of a lane's header, by lane key. How busy a lane
+        is stands there too, but changes with the range; see `use_batches`.
 
     Notes
     -----
@@ -382,7 +387,7 @@ def _add_lane(
     geometry: TimelineGeometry,
     notes: dict[str, str],
 ) -> None:
-    """Draw a lane's header: title, and how busy it is over the whole trace."""
+    """Draw a lane's header: title, and a note."""
     lane, theme = box.lane, geometry.scene.theme
     if lane is None or not box.row_y:
         return
@@ -392,11 +397,10 @@ def _add_lane(
     middle = y + (
         min(box.height, 24) / 2 if is_tall else box.row_y[0] + box.row_height / 2
     )
-    note = notes.get(lane.key)
+    note, room = notes.get(lane.key), edge - indent - HEAD_PAD
     if note is None:
-        note = _busy_note(geometry, box)
-    room = edge - indent - HEAD_PAD
-    if note and len(lane.title) * _WORD_PX + len(note) * _DIGIT_PX + 8 > room:
+        note = _LONGEST_USE if tells_use(lane) else _count_note(lane)
+    if not _has_room_for(note, lane, room):
         note = ""  # where both do not fit, the name matters more
     room -= len(note) * _DIGIT_PX + (8 if note else 0)
     texts.append(
@@ -425,19 +429,60 @@ def _add_lane(
                 clip=clip,
             )
         )
-    if note:
-        texts.append(
-            Text(
-                edge - HEAD_PAD,
-                middle,
-                note,
-                theme.dim,
-                min(_NUMBER_SIZE, box.row_height - 3),
-                Face.NUMBERS,
-                Align.RIGHT,
-                clip=clip,
-            )
-        )
+    if note and note is not _LONGEST_USE:
+        texts.append(_note_text(note, box, edge, middle, clip, theme))
+
+
+def _note_text(
+    note: str, box: LaneBox, edge: float, middle: float, clip: Clip, theme: Theme
+) -> Text:
+    size = min(_NUMBER_SIZE, box.row_height - 3)
+    x, face, right = edge - HEAD_PAD, Face.NUMBERS, Align.RIGHT
+    return Text(x, middle, note, theme.dim, size, face, right, clip=clip)
+
+
+def _has_room_for(note: str, lane: TimelineLane, room: float) -> bool:
+    gap = 8 if note else 0
+    return len(lane.title) * _WORD_PX + len(note) * _DIGIT_PX + gap <= room
+
+
+def tells_use(lane: TimelineLane) -> bool:
+    """Tell whether the header of a lane says how busy it is."""
+    return lane.kind in WORK_KINDS and not lane.thin and lane.n_spans > 0
+
+
+def use_batches(
+    geometry: TimelineGeometry, boxes: list[tuple[LaneBox, float]]
+) -> list[Batch]:
+    """Return how busy the lanes are in the marked range, else in the one in view."""
+    scene, edge = geometry.scene, geometry.time.x0
+    if scene.is_figure or edge < 24:
+        return []
+    shown = [
+        (lane, box, y)
+        for box, y in boxes
+        if (lane := box.lane) is not None
+        and box.row_y
+        and tells_use(lane)
+        and lane.key not in scene.waiting
+    ]
+    keys = tuple(lane.key for lane, _, _ in shown)
+    time = scene.visible if scene.marked is None else scene.marked.time
+    asked = (time, keys, scene.color_by)
+    known = _last_uses.get(scene.index)
+    if known is None or known[0] != asked:
+        known = asked, scene.index.shares_in(keys, time, scene.color_by)
+        _last_uses[scene.index] = known
+    texts = TextList()
+    pinned = Clip(0, geometry.lanes_y, edge, geometry.pinned_clip.height)
+    scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
+    for (lane, box, y), use in zip(shown, known[1], strict=True):
+        indent = _GROUP_INDENT if lane.title == lane.group else _LANE_INDENT
+        if _has_room_for(_LONGEST_USE, lane, edge - indent - HEAD_PAD):
+            middle = y + box.row_y[0] + box.row_height / 2
+            clip, note = pinned if box.pinned else scrolled, format_share(use.busy)
+            texts.append(_note_text(note, box, edge, middle, clip, scene.theme))
+    return list(texts.batch())
 
 
 def _deeper_levels(geometry: TimelineGeometry, box: LaneBox) -> int:
@@ -447,13 +492,8 @@ def _deeper_levels(geometry: TimelineGeometry, box: LaneBox) -> int:
     return geometry.scene.index.rows(box.lane.key)[-1].levels - 1
 
 
-def _busy_note(geometry: TimelineGeometry, box: LaneBox) -> str:
-    lane = box.lane
-    if lane is None or lane.thin or not lane.n_spans:
-        return ""
-    if lane.kind in (LaneKind.THREAD, LaneKind.ENGINE):
-        return format_share(geometry.scene.index.busy_share(lane.key))
-    return format_count(lane.n_spans)
+def _count_note(lane: TimelineLane) -> str:
+    return "" if lane.thin or not lane.n_spans else format_count(lane.n_spans)
 
 
 def unknown_range(trace: Trace) -> TimeRange | None:
@@ -585,6 +625,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     batches = [
         *under,
         *heads,
+        *use_batches(geometry, boxes),
         *lines,
         *axis_batches(geometry, axis),
         *flag_batches(geometry, boxes),

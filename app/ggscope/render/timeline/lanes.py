@@ -51,6 +51,8 @@ _STYLES = {
     LaneKind.STALL: RowStyle.STALL,
 }
 WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
+_UNFILTERED = (LaneKind.TOKEN, LaneKind.PHASE, LaneKind.SEQUENCE)
+"""Lanes that tell where in the run something is: a filter of ops leaves them."""
 _MAX_REASONS = 100
 
 _KEPT_VIEWS = 3
@@ -227,7 +229,7 @@ class LanesDraft:
         scene = self._scene
         full = self._index.row_columns(lane.key, scene.color_by)
         shown = full
-        if scene.mask is not None:
+        if scene.mask is not None and lane.kind not in _UNFILTERED:
             shown = self._index.filtered_columns(
                 lane.key, scene.color_by, scene.mask, scene.mask_token
             )

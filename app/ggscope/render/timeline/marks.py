@@ -42,6 +42,9 @@ MIN_OUTLINE_PX = 3.0
 _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
 _INVALID_PX = 3.0
+_STRIP_PX = 3.0
+_LEAST_RANGE_PX = 2.0
+"""Narrower bookmarks are drawn as a moment."""
 LIT_SHARE = 0.3
 """How much of the selection's colour lies over a lit span."""
 NARROW_SHARE = 0.85
@@ -246,6 +249,7 @@ def flag_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return what lies over the axis: flags, hits, the pill and the time label."""
     return [
         *_invalid_band(geometry),
+        *_bookmark_strips(geometry),
         *_search_ticks(geometry),
         *_flags(geometry),
         *_pill(geometry, boxes),
@@ -328,29 +332,37 @@ def _invalid_band(geometry: TimelineGeometry) -> list[Batch]:
     x0, x1 = time.xs(np.array([extent.start, extent.end])).tolist()
     y0, color = geometry.axis_y, scene.theme.error
     band.add(x0, max(x1, x0 + 1), y0, time.snap(y0 + _INVALID_PX), color)
-    clip = Clip(time.x0, y0, time.x1 - time.x0, AXIS_HEIGHT)
-    return band.batch(clip=clip)
+    return band.batch(clip=_axis_clip(geometry))
 
 
 def _bookmark_lines(geometry: TimelineGeometry) -> list[Batch]:
-    theme, time = geometry.scene.theme, geometry.time
-    lines, bands = LineList(dashed=True), RectList()
+    """Return the edges of bookmarks; the data between them keep their colours."""
+    lines = LineList(dashed=True)
+    for x0, x1 in _bookmark_places(geometry):
+        for x in (x0, x1) if x1 - x0 >= _LEAST_RANGE_PX else (x0,):
+            color = geometry.scene.theme.caution
+            lines.add(x, geometry.lanes_y, x, geometry.bottom, color)
+    return lines.batch(_lane_clip(geometry))
+
+
+def _bookmark_strips(geometry: TimelineGeometry) -> list[Batch]:
+    """Return a strip at the foot of the axis for each bookmark of a range."""
+    rects, y1 = RectList(), geometry.lanes_y
+    y0 = geometry.time.snap(y1 - _STRIP_PX)
+    for x0, x1 in _bookmark_places(geometry):
+        if x1 - x0 >= _LEAST_RANGE_PX:
+            rects.add(x0, x1, y0, y1, geometry.scene.theme.caution)
+    return rects.batch(clip=_axis_clip(geometry))
+
+
+def _bookmark_places(geometry: TimelineGeometry) -> list[tuple[float, float]]:
+    """Return left and right of each bookmark that touches the view."""
+    time, found = geometry.time, []
     for _, span in geometry.scene.bookmarks:
         x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
-        if x1 < time.x0 or x0 > time.x1:
-            continue
-        if x1 - x0 >= 2:
-            bands.add(
-                x0,
-                x1,
-                geometry.lanes_y,
-                geometry.bottom,
-                with_alpha(theme.caution, 0.08),
-            )
-            lines.add(x1, geometry.lanes_y, x1, geometry.bottom, theme.caution)
-        lines.add(x0, geometry.lanes_y, x0, geometry.bottom, theme.caution)
-    clip = _lane_clip(geometry)
-    return [*bands.batch(clip=clip), *lines.batch(clip)]
+        if x1 >= time.x0 and x0 <= time.x1:
+            found.append((x0, x1))
+    return found
 
 
 def _marked_range(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
@@ -596,9 +608,7 @@ def _search_ticks(geometry: TimelineGeometry) -> list[Batch]:
     ticks = RectList()
     border = 0 if scene.theme.is_dark else mix(scene.theme.selection, 0xFF000000, 0.2)
     ticks.add(x, x + width, y1 - _SEARCH_TICK_PX, y1, scene.theme.selection, border)
-    return ticks.batch(
-        clip=Clip(time.x0, geometry.axis_y, time.x1 - time.x0, AXIS_HEIGHT)
-    )
+    return ticks.batch(clip=_axis_clip(geometry))
 
 
 def hit_columns(times: Array, time: TimeScale) -> Array:
@@ -666,6 +676,11 @@ def _lane_clip(geometry: TimelineGeometry) -> Clip:
         time.x1 - time.x0,
         max(geometry.bottom - geometry.lanes_y, 0),
     )
+
+
+def _axis_clip(geometry: TimelineGeometry) -> Clip:
+    time = geometry.time
+    return Clip(time.x0, geometry.axis_y, time.x1 - time.x0, AXIS_HEIGHT)
 
 
 def _middle(time: TimeScale, x: float) -> float:

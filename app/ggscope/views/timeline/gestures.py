@@ -13,8 +13,8 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.analysis.rows.columns import column_edges
-from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lanes import LaneBox, LaneState
+from ggscope.analysis.rows.index import LaneUse, TraceIndex
+from ggscope.analysis.rows.lanes import LaneBox, LaneState, TimelineLane
 from ggscope.analysis.rows.waits import Gap
 from ggscope.analysis.series import value_at
 from ggscope.model.selection import MarkedRange, Selection
@@ -27,7 +27,7 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_share,
 )
-from ggscope.render.timeline.compose import unknown_range
+from ggscope.render.timeline.compose import tells_use, unknown_range
 from ggscope.render.timeline.lanes import BYTE_UNITS, WORK_KINDS, format_value
 from ggscope.session.session import Session
 from ggscope.text import Html, html, join_html, markdown_row, tsv_text
@@ -135,7 +135,7 @@ def tooltip_for(
     if trace is None:
         return Html()
     if hit.in_header and hit.box is not None:
-        return _lane_text(prepared, hit)
+        return _lane_text(prepared, session, hit)
     unknown = unknown_range(prepared.index.trace)
     if unknown is not None and unknown.contains(hit.tick):
         return _unknown_text(trace)
@@ -205,7 +205,7 @@ def gap_tip(trace: Trace, gap: Gap, *, absolute: bool) -> Html:
     return html("<b>{}</b><br>{}<br>Click to mark it.", first, body)
 
 
-def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
+def _lane_text(prepared: "Prepared", session: Session, hit: "Hit") -> Html:
     box = hit.box
     if box is None:
         return Html()
@@ -222,7 +222,7 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
     parts = [html("<b>{}</b>", lane.title)]
     if lane.n_spans:
         parts.append(html("{} spans", format_count(lane.n_spans)))
-        parts.append(html("{} of the trace", _use_words(prepared.index, lane.key)))
+        parts += _use_lines(prepared, session, lane)
         if prepared.index.has_derived_ends(lane.key):
             parts.append(html("derived: not every end was recorded"))
     stalled = prepared.index.stalled_share(lane.key)
@@ -239,14 +239,28 @@ def _lane_text(prepared: "Prepared", hit: "Hit") -> Html:
     return join_html(parts, html("<br>"))
 
 
-def _use_words(index: TraceIndex, key: str) -> str:
+def _use_lines(
+    prepared: "Prepared", session: Session, lane: TimelineLane
+) -> list[Html]:
+    """Return what a lane does in the marked range, or the one in view, and in all."""
+    index, marked = prepared.index, session.marked_range
+    time = session.visible_range if marked is None else marked.time
+    whole = LaneUse(index.busy_share(lane.key), index.wait_share(lane.key))
+    lines = [html("{} of the trace", _use_words(whole))]
+    if tells_use(lane) and index.trace.extent != time:
+        (use,) = index.shares_in((lane.key,), time, prepared.color_by)
+        what = "visible" if marked is None else "marked"
+        lines.insert(0, html("{} of the {} range", _use_words(use), what))
+    return lines
+
+
+def _use_words(use: LaneUse) -> str:
     """Return "busy 45.0 %", with the shares of waiting and idle time if recorded."""
-    busy, waiting = index.busy_share(key), index.wait_share(key)
-    words = f"busy {format_share(busy)}"
-    if waiting is None:
+    words = f"busy {format_share(use.busy)}"
+    if use.waiting is None:
         return words
-    idle = max(1.0 - busy - waiting, 0.0)
-    return f"{words}, waiting {format_share(waiting)}, idle {format_share(idle)}"
+    idle = max(1.0 - use.busy - use.waiting, 0.0)
+    return f"{words}, waiting {format_share(use.waiting)}, idle {format_share(idle)}"
 
 
 def _counter_text(session: Session, hit: "Hit") -> Html:

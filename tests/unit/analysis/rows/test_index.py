@@ -3,6 +3,8 @@ from threading import Barrier
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import builders
 from ggscope.analysis import workers
@@ -14,6 +16,7 @@ from ggscope.model.selection import COLOR_BY
 from ggscope.model.tables import CounterShape
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import TimeRange
+from wait_traces import random_waits
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +309,40 @@ def test_busy_share_is_covered_time_of_the_extent():
     found = TraceIndex(builders.spans_trace([0, 60, 10], [25, 100, 20]))
 
     assert found.busy_share("thread:thread 0") == pytest.approx(0.65)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 99), cut=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_shares_of_a_range_are_those_of_brute_force(seed, cut) -> None:
+    trace = random_waits(seed, 200, lanes=2)
+    found = TraceIndex(trace)
+    extent = trace.extent
+    low, high = sorted(extent.start + int(c * extent.duration) for c in cut)
+    keys = ["thread:thread 0", "thread:thread 1"]
+
+    uses = found.shares_in(keys, TimeRange(low, high), "family")
+
+    for key, use in zip(keys, uses, strict=True):
+        (row,) = found.rows(key)
+        inside = np.minimum(row.end, high) - np.maximum(row.start, low)
+        waited = found.waits(key)[0].behind(row, np.arange(len(row)))
+        of_waits = np.minimum(row.end + waited, high) - np.maximum(row.end, low)
+        length = max(high - low, 1)
+        assert use.busy == pytest.approx(np.maximum(inside, 0).sum() / length)
+        if high > low:
+            expected = np.maximum(of_waits, 0).sum() / length
+            assert use.waiting == pytest.approx(expected)
+
+
+def test_shares_of_the_whole_are_the_busy_shares() -> None:
+    trace = builders.llama_like_trace()
+    found = TraceIndex(trace)
+    keys = [lane.key for lane in found.lanes if lane.kind is LaneKind.THREAD]
+
+    for by in ("family", "op"):
+        uses = found.shares_in(keys, trace.extent, by)
+        assert [use.busy for use in uses] == [found.busy_share(key) for key in keys]
+        assert [use.waiting for use in uses] == [None] * len(keys)
 
 
 def test_busy_share_of_a_trace_without_length_is_zero():
