@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -15,6 +16,7 @@ from ggscope.analysis.reads.what_if import what_if
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
+from ggscope.words.reads import rests_on
 from panes import empty_words, titles_of
 from reads_builder import moe_reads
 from sentences import assert_sides, is_said
@@ -97,7 +99,16 @@ def test_typed_size_is_answered_for(view, qtbot):
     answered(qtbot, view)
 
     assert view.capacity == 20 << 10
-    assert view.words.text().startswith("With 20.0 KiB of page cache")
+    assert "With 20.0 KiB of page cache" in view.words.text()
+
+
+def test_what_the_answer_rests_on_stands_below_it_whole(view, qtbot):
+    answered(qtbot, view)
+    remarks = rests_on(view._found)
+
+    shown = unescape(view.words.text())
+    assert remarks
+    assert all(remark in shown for remark in remarks)
 
 
 def test_read_ahead_adds_a_sentence(view, qtbot):

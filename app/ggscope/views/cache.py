@@ -32,9 +32,10 @@ from ggscope.render.reads import (
     compose_cache,
     draw_cache,
 )
-from ggscope.render.theme import Theme
+from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.text import html, join_html
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import copy_text, set_tip
 from ggscope.views.base.widgets import ControlRow, WordsBeside
@@ -247,11 +248,16 @@ class CacheView(PaintedView):
         return answer_words(self._found, self._answer)
 
     def _say(self) -> None:
-        lines = self.answer_lines()
-        self.beside.say("\n\n".join(lines))
         remarks = () if self._found is None else rests_on(self._found)
-        self.controls.words.setText(" ".join(remarks))
-        set_tip(self.controls.words, "\n".join(remarks))
+        parts = [(line, css(self.theme.text)) for line in self.answer_lines()]
+        # Below the answer: beside the controls there is no room for a sentence.
+        parts += [(remark, css(self.theme.faint)) for remark in remarks]
+        self.beside.say(
+            join_html(
+                html("<p style='margin:0 0 8px 0; color:{}'>{}</p>", color, line)
+                for line, color in parts
+            )
+        )
 
     def empty_words(self) -> tuple[str, str]:
         """Say what is missing."""
@@ -288,6 +294,7 @@ class CacheView(PaintedView):
         super().set_theme(theme)
         self.controls.set_theme(theme)
         self.beside.set_theme(theme)
+        self._say()
 
     def scene(self, width: float, height: float, scale: float) -> CacheScene | None:
         """Return what the chart is drawn from; None where nothing is read."""

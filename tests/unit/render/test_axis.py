@@ -1,11 +1,19 @@
 import itertools
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import llama_like_trace
 from ggscope.model.units import Clock, TimeRange
 from ggscope.render.axis import CHARACTER_PX, axis_ticks
+from ggscope.render.batch import Align, Text, TextBatch
+from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.marks import time_label_place
+from ggscope.render.timeline.scene import TimelineGeometry, TimelineScene
+from scenes import make_scene
 
 MS = 1_000_000
 
@@ -88,3 +96,38 @@ def test_ticks_cover_the_view_are_even_distinct_and_do_not_touch(
 @pytest.mark.parametrize("width", [200, 800, 3840])
 def test_ticks_are_not_more_than_fit(width: int) -> None:
     assert len(labels(0, 12_345_678, width)) <= width / 68 + 3
+
+
+def test_no_number_of_the_axis_is_half_below_the_time_of_the_cursor() -> None:
+    whole = make_scene(llama_like_trace())
+    labels = [text for text in axis_texts(whole) if text.color == whole.theme.dim]
+    assert len(labels) > 3
+    extent = whole.visible
+
+    for share in np.linspace(0.02, 0.98, 40).tolist():
+        tick = extent.start + round(extent.duration * share)
+        scene = replace(whole, cursor_tick=tick)
+        place = time_label_place(TimelineGeometry(scene))
+        assert place is not None
+        words, x0, x1 = place
+        shown = [text for text in axis_texts(scene) if text.text != words]
+        for text in shown:
+            half = len(text.text) * CHARACTER_PX / 2
+            assert text.x + half <= x0 or text.x - half >= x1
+        assert len(shown) >= len(labels) - 2
+
+
+def axis_texts(scene: TimelineScene) -> list[Text]:
+    """Return the texts of the axis that are centred on a time."""
+    geometry = TimelineGeometry(scene)
+    found = [
+        text
+        for batch in compose_timeline(scene).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+    ]
+    return [
+        text
+        for text in found
+        if text.y < geometry.lanes_y and text.align is Align.CENTER
+    ]

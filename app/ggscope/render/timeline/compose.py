@@ -59,6 +59,7 @@ from ggscope.render.timeline.marks import (
     flag_batches,
     mark_batches,
     open_batches,
+    time_label_place,
     visible_markers,
 )
 from ggscope.render.timeline.rows import (
@@ -198,7 +199,7 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
     lines.add(snapped, bottom - 6, snapped, bottom, theme.faint)
     small = _in_view(_small_ticks(geometry, axis), time)
     lines.add(small, bottom - 3, small, bottom, with_alpha(theme.faint, 0.6))
-    taken = time.x0
+    taken, pill = time.x0, time_label_place(geometry)
     for x, (_, label) in zip(xs.tolist(), axis.ticks, strict=True):
         half = len(label) * CHARACTER_PX / 2
         if not time.x0 - 1 <= x <= time.x1 + 1:
@@ -208,6 +209,8 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
         if x - half < taken:
             continue
         taken = x + half + _LABEL_GAP_PX
+        if pill is not None and x + half > pill[1] and x - half < pill[2]:
+            continue  # the time under the cursor would leave a part of it
         texts.append(
             Text(
                 x,

@@ -570,21 +570,32 @@ def _hair_line(geometry: TimelineGeometry) -> list[Batch]:
     return lines.batch(_lane_clip(geometry))
 
 
-def _time_label(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the time under the cursor, on the axis."""
+def time_label_place(geometry: TimelineGeometry) -> tuple[str, float, float] | None:
+    """Return the time under the cursor, and from where to where it is on the axis."""
     scene, time = geometry.scene, geometry.time
     tick = scene.cursor_tick
     if tick is None or not time.visible.start <= tick <= time.visible.end:
-        return []
+        return None
     clock = scene.index.trace.clock
     words = shown_form(time.visible, clock, absolute=scene.absolute).text(tick)
     half = text_width(words, PILL_SIZE) / 2 + 6
     x = max(min(time.x(tick), time.x1 - half), time.x0 + half)
+    return words, x - half, x + half
+
+
+def _time_label(geometry: TimelineGeometry) -> list[Batch]:
+    """Return the time under the cursor, on the axis."""
+    scene, time = geometry.scene, geometry.time
+    place = time_label_place(geometry)
+    if place is None:
+        return []
+    words, x0, x1 = place
+    x = (x0 + x1) / 2
     y = geometry.axis_y + AXIS_HEIGHT / 2 - 1
     plate, texts = RectList(), TextList()
     plate.add(
-        time.snap(x - half),
-        time.snap(x + half),
+        time.snap(x0),
+        time.snap(x1),
         y - 9,
         y + 9,
         scene.theme.raised,

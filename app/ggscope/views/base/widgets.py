@@ -418,6 +418,8 @@ class ControlRow(QWidget):
         """Add a choice of (words, value) after a label; `changed` hears of it."""
         self._add_label(label)
         box = combo_box(self._panel, label or tip, items, tip=tip)
+        # Its width follows the font: by default it is that of the first showing.
+        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         box.currentIndexChanged.connect(lambda _: changed())
         self._place(box)
         return box
