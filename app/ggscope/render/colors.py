@@ -203,6 +203,8 @@ class ScaleKind(Enum):
     LINEAR = "linear"
     LOG = "log"
     PERCENTILE = "percentile"
+    AUTO = "auto"
+    """By percentile where most numbers are alike, else by logarithm."""
 
 
 @cache
@@ -252,8 +254,7 @@ class ColorScale:
         above = numbers > 0
         part = numbers[above]
         if self.quantiles is not None:
-            ranks = np.linspace(0, 1, len(self.quantiles))
-            found[above] = np.interp(part, self.quantiles, ranks)
+            found[above] = _ranks(part, self.quantiles)
         elif self.kind is ScaleKind.LOG and self.high > self.low:
             # Differences of logarithms: quotients may be too large for a float.
             low = np.log(self.low)
@@ -274,6 +275,34 @@ class ColorScale:
         return share * self.high
 
 
+def _ranks(
+    numbers: npt.NDArray[np.float64], quantiles: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return the percentile of numbers, 0..1; of like ones the middle of theirs.
+
+    So numbers that are all alike have the colour of the middle, not the hottest, and a
+    per cent more or less, as cells have that are a pixel wide, makes no stripes.
+    """
+    ranks = np.linspace(0, 1, len(quantiles))
+    first = np.searchsorted(quantiles, numbers * (1 - _LIKE), "left")
+    last = np.searchsorted(quantiles, numbers * (1 + _LIKE), "right") - 1
+    found = np.interp(numbers, quantiles, ranks)
+    has_like = last >= first
+    found[has_like] = (ranks[first[has_like]] + ranks[last[has_like]]) / 2
+    return found
+
+
+_LIKE = 0.03
+ALIKE, LOWER_PART = 4.0, 0.4
+"""Where all but the lower part of the numbers are within this factor of the largest
+one, a logarithm gives nearly all of them the hottest colour."""
+
+
+def automatic_kind(lower: float, high: float) -> ScaleKind:
+    """Return the scale that tells numbers apart; `lower` ends their LOWER_PART."""
+    return ScaleKind.PERCENTILE if lower * ALIKE > high else ScaleKind.LOG
+
+
 def color_scale(values: Array, kind: ScaleKind = ScaleKind.LINEAR) -> ColorScale:
     """Return the scale that covers all numbers above zero in `values`."""
     numbers = np.asarray(values, np.float64).ravel()
@@ -281,6 +310,8 @@ def color_scale(values: Array, kind: ScaleKind = ScaleKind.LINEAR) -> ColorScale
     if not len(numbers):
         return ColorScale(kind, 1.0, 1.0)
     low, high = float(numbers.min()), float(numbers.max())
+    if kind is ScaleKind.AUTO:
+        kind = automatic_kind(float(np.quantile(numbers, LOWER_PART)), high)
     if kind is not ScaleKind.PERCENTILE:
         return ColorScale(kind, low, high)
     quantiles = np.quantile(numbers, np.linspace(0, 1, _QUANTILES))

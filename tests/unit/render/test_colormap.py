@@ -123,3 +123,30 @@ def test_color_bar_goes_from_low_to_high():
     assert bar.pixels[0, 0] == colors("viridis")[0]
     assert bar.pixels[0, -1] == colors("viridis")[255]
     assert (bar.x0, bar.x1) == (10, 110)
+
+
+def test_numbers_that_are_alike_have_the_colour_of_the_middle():
+    numbers = np.array([492.0, 493.0, 495.0, 490.0] * 50)
+
+    found = color_scale(numbers, ScaleKind.PERCENTILE).shares(numbers)
+
+    assert found == pytest.approx(0.5, abs=0.01)
+
+
+@given(st.lists(st.integers(1, 1_000_000), min_size=1, max_size=400))
+def test_percentiles_ascend_with_the_numbers(numbers):
+    scale = color_scale(np.array(numbers, float), ScaleKind.PERCENTILE)
+
+    found = scale.shares(np.sort(np.array(numbers, float)))
+
+    assert (np.diff(found) >= -1e-9).all()
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_automatic_scale_is_by_percentile_where_most_numbers_are_alike():
+    alike = np.array([1.0] * 10 + [493.0] * 90)
+    spread = np.geomspace(1, 1e6, 100)
+
+    assert color_scale(alike, ScaleKind.AUTO).kind is ScaleKind.PERCENTILE
+    assert color_scale(spread, ScaleKind.AUTO).kind is ScaleKind.LOG
+    assert color_scale(np.zeros(3), ScaleKind.AUTO).high == 1

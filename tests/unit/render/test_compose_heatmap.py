@@ -1,6 +1,7 @@
 """The picture of the file heatmap: what is drawn where, and figures."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from ggscope.render.heatmap.scene import (
     cell_texels,
     value_keys,
 )
-from ggscope.render.theme import THEMES, theme
+from ggscope.render.theme import THEMES, outline_pair, theme
 from heat_traces import moe_trace
 from reads_builder import TensorRow, reads_trace
 from scenes import texts_of
@@ -114,7 +115,7 @@ def test_words_name_badges_layers_rows_scale_and_totals() -> None:
 
     assert {"DISK", "BUF", "layer", "tensor", "token", "never touched"} <= set(words)
     assert "layer 1" in words
-    assert "bytes per cell, log" in words
+    assert _scale_words(words)
     assert any("in experts not chosen" in w for w in words)
     assert "0" in words
 
@@ -123,11 +124,51 @@ def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
     scene = scene_of()
 
     narrow = texts_of(compose_heatmap(replace(scene, width=300)))
-    assert "bytes per cell, log" not in narrow
+    assert not _scale_words(narrow)
     assert "0" in narrow  # the colours' own scale stays
 
     wide = texts_of(compose_heatmap(replace(scene, width=600)))
-    assert {"never touched", "bytes per cell, log"} <= set(wide)
+    assert "never touched" in wide
+    assert _scale_words(wide)
+
+
+def _scale_words(texts: list[str]) -> list[str]:
+    return [text for text in texts if text.startswith("bytes per cell, ")]
+
+
+def test_scale_that_was_chosen_by_itself_says_which() -> None:
+    scene = scene_of()
+    heat = HeatGeometry(scene).cells().values
+    kind = color_scale(heat, ScaleKind.AUTO).kind
+    chosen = replace(scene, scale_kind=ScaleKind.LINEAR)
+
+    assert _scale_words(texts_of(compose_heatmap(scene))) == [
+        f"bytes per cell, {kind.value} (auto)"
+    ]
+    assert _scale_words(texts_of(compose_heatmap(chosen))) == ["bytes per cell, linear"]
+
+
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_selected_tensor_has_a_frame_of_two_pixels_in_a_casing(look: str) -> None:
+    scene = scene_of()
+    scene = replace(scene, selected=np.array([2], np.int64), theme=theme(look))
+    place = HeatGeometry(scene)
+    line, casing = outline_pair(theme(look).selection)
+
+    edges = set()
+    for batch in compose_heatmap(scene).batches:
+        if isinstance(batch, RectBatch) and batch.border is not None:
+            sides = (batch.x0, batch.x1, batch.y0, batch.y1, batch.border)
+            edges |= set(zip(*(side.tolist() for side in sides), strict=True))
+    frames = sorted(
+        edge for edge in edges if edge[2] >= place.heat[0] and edge[4] in (line, casing)
+    )
+
+    assert [frame[4] for frame in frames] == [casing, line, line, casing]
+    # Each lies within the last by a pixel on all sides: no casing covers the line.
+    for outer, inner in pairwise(frames):
+        steps = [b - a for a, b in zip(outer[:4], inner[:4], strict=True)]
+        assert steps == pytest.approx([1, -1, 1, -1])
 
 
 def test_slices_wide_enough_get_their_numbers() -> None:

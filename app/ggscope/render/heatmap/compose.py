@@ -280,7 +280,7 @@ def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
     low, high = (
         format_bytes(v) if is_bytes else format_count(round(v)) for v in values
     )
-    words = f"{'bytes' if is_bytes else 'accesses'} per cell, {scene.scale_kind.value}"
+    words = scale_words(scene, scale)
     right = scene.width - 10
     texts = TextList()
     right = _right_text(texts, high, right, y, theme.dim, Face.NUMBERS)
@@ -302,6 +302,13 @@ def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
             )
         )
     return [bar, *swatches, *texts.batch()]
+
+
+def scale_words(scene: HeatScene, scale: ColorScale) -> str:
+    """Return what the colours measure, and how: "bytes per cell, log"."""
+    what = "bytes" if scene.metric == "bytes" else "accesses"
+    chosen = " (auto)" if scene.scale_kind is ScaleKind.AUTO else ""
+    return f"{what} per cell, {scale.kind.value}{chosen}"
 
 
 def never_color(theme: Theme) -> int:
@@ -721,11 +728,15 @@ def _frame(
     rows: tuple[float, float],
     theme: Theme,
 ) -> None:
-    """Add frames around ranges, a line in a casing, which show on any heat."""
+    """Add frames around ranges, two pixels in a casing, which show on any heat."""
     line, casing = outline_pair(theme.selection)
-    rects.add(x0 - 1, x1 + 1, *rows, 0, border=casing)
-    rects.add(x0 - 2, x1 + 2, *rows, 0, border=line)
-    rects.add(x0 - 3, x1 + 3, *rows, 0, border=casing)
+    top, bottom = rows
+    for inset, color in enumerate((casing, line, line, casing)):
+        grow = 4 - inset
+        if bottom - top > 2 * inset + 1:
+            rects.add(
+                x0 - grow, x1 + grow, top + inset, bottom - inset, 0, border=color
+            )
 
 
 def _selected(place: HeatGeometry) -> list[Batch]:
@@ -833,8 +844,7 @@ def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     low, high = (
         format_bytes(v) if is_bytes else format_count(round(v)) for v in values
     )
-    kind = scene.scale_kind.value
-    title = f"{'bytes' if is_bytes else 'accesses'} per cell, {kind}"
+    title = scale_words(scene, scale)
     entries = [
         Entry(words, color, pattern=pattern)
         for words, color, pattern in untouched_meanings(scene)

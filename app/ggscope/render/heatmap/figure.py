@@ -33,7 +33,7 @@ def heatmap_figure(
     rows: RowKind | None = None,
     axis: AxisKind = "offset",
     metric: Metric = "bytes",
-    scale: ScaleKind | str = ScaleKind.LOG,
+    scale: ScaleKind | str = ScaleKind.AUTO,
     colors: str = DEFAULT,
     offsets: tuple[int, int] | None = None,
     shown_rows: tuple[int, int] | None = None,
@@ -124,7 +124,7 @@ def heatmap_recipe(
     rows: RowKind | None = None,
     axis: AxisKind = "offset",
     metric: Metric = "bytes",
-    scale: ScaleKind = ScaleKind.LOG,
+    scale: ScaleKind = ScaleKind.AUTO,
     colors: str = DEFAULT,
     offsets: tuple[int, int] | None = None,
     shown_rows: tuple[int, int] | None = None,
@@ -135,7 +135,7 @@ def heatmap_recipe(
     """Return how the command line makes this figure."""
     said = (
         ("axis", axis, "offset"), ("metric", metric, "bytes"),
-        ("scale", scale.value, ScaleKind.LOG.value), ("colors", colors, DEFAULT),
+        ("scale", scale.value, ScaleKind.AUTO.value), ("colors", colors, DEFAULT),
         ("absolute", absolute, False),
     )  # fmt: skip
     options: dict[str, object] = {

@@ -14,7 +14,14 @@ from ggscope.analysis.rows.columns import column_edges
 from ggscope.model.tables import I64, StringTable
 from ggscope.model.units import Clock, TimeRange, shown_form
 from ggscope.render.batch import U32, Clip
-from ggscope.render.colors import DEFAULT, ColorScale, ScaleKind, texels
+from ggscope.render.colors import (
+    DEFAULT,
+    LOWER_PART,
+    ColorScale,
+    ScaleKind,
+    automatic_kind,
+    texels,
+)
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.scene import TimeScale
 
@@ -119,7 +126,7 @@ class HeatScene:
     theme: Theme
     scale: float = 1.0
     metric: Metric = "bytes"
-    scale_kind: ScaleKind = ScaleKind.LOG
+    scale_kind: ScaleKind = ScaleKind.AUTO
     colors: str = DEFAULT
     clock: Clock = field(default_factory=Clock)
     absolute: bool = False
@@ -293,6 +300,8 @@ def cell_scale(values: I64, keys: U32, kind: ScaleKind) -> ColorScale:
         return ColorScale(kind, 1.0, 1.0)
     if kind is ScaleKind.LINEAR:
         return ColorScale(kind, 0.0, high)
+    if kind is ScaleKind.AUTO:
+        kind = automatic_kind(_end_of_lower_part(keys), high)
     if kind is ScaleKind.LOG:
         # Key 0 becomes the largest number: the least key above 0 is found at once.
         least = int((keys - np.uint32(1)).argmin())
@@ -307,6 +316,14 @@ def cell_scale(values: I64, keys: U32, kind: ScaleKind) -> ColorScale:
     wanted = np.linspace(1, ranks[-1], _RANKS)
     quantiles = numbers[np.searchsorted(ranks, wanted)]
     return ColorScale(kind, low, high, quantiles)
+
+
+def _end_of_lower_part(keys: U32) -> float:
+    """Return what LOWER_PART of the cells above zero are not above."""
+    seen = np.bincount(keys.ravel(), minlength=_N_KEYS)
+    seen[0] = 0
+    ranks = np.cumsum(seen)
+    return float(key_values()[int(np.searchsorted(ranks, LOWER_PART * ranks[-1]))])
 
 
 def cell_texels(keys: U32, scale: ColorScale, colors: str, background: int) -> U32:

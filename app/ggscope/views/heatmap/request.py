@@ -39,7 +39,7 @@ class HeatLook:
     rows: RowKind = "token"
     axis: AxisKind = "offset"
     metric: Metric = "bytes"
-    scale: ScaleKind = ScaleKind.LOG
+    scale: ScaleKind = ScaleKind.AUTO
     colors: str = DEFAULT
 
 

@@ -100,8 +100,11 @@ class HeatmapHead(QWidget):
             ((tr("bytes"), "bytes"), (tr("accesses"), "count")),
         )  # fmt: skip
         self.scale = self._combo(
-            box, "", tr("Scale of the colours"),
-            ((tr("log"), ScaleKind.LOG), (tr("linear"), ScaleKind.LINEAR),
+            box, "",
+            tr("Scale of the colours; auto: by percentile where most cells are alike, "
+               "else by logarithm"),
+            ((tr("auto"), ScaleKind.AUTO), (tr("log"), ScaleKind.LOG),
+             (tr("linear"), ScaleKind.LINEAR),
              (tr("percentile"), ScaleKind.PERCENTILE)),
         )  # fmt: skip
         self.colors = self._combo(
