@@ -152,13 +152,18 @@ class TraceBuilder:
             self._grown.append(spans, pattern)
         return first
 
-    def add_patterns(self, rows: AccessColumns, lengths: Array) -> int:
+    def add_patterns(
+        self, rows: AccessColumns, lengths: Array, result: Array | None = None
+    ) -> int:
         """Append access patterns of a trace that grows; return the first one's number.
 
-        `rows` are the accesses of one after the other, `lengths` how many each has.
+        Parameters
+        ----------
+        rows : the accesses of one after the other; `lengths` : how many each has.
+        result : bytes of what an op of each computes, -1 unknown; None = of all.
         """
         assert self._grown is not None
-        return self._grown.add_patterns(rows, lengths)
+        return self._grown.add_patterns(rows, lengths, result)
 
     def set_open(self, spans: Spans) -> None:
         """Say which spans have begun and not ended, instead of the last ones."""
@@ -362,6 +367,8 @@ class _Grown:
         self._pattern = Growing(np.int32)
         self._first = Growing(np.int64)
         self._first.append(np.zeros(1, np.int64))
+        self._result = Growing(np.int64)
+        self._has_results = False
         self._low: int | None = None
         self._high = 0
 
@@ -382,9 +389,14 @@ class _Grown:
         if len(markers):
             self._note(int(markers.time.min()), int(markers.time.max()))
 
-    def add_patterns(self, rows: AccessColumns, lengths: Array) -> int:
+    def add_patterns(
+        self, rows: AccessColumns, lengths: Array, result: Array | None
+    ) -> int:
         """Add patterns; return the number of the first one."""
         found, n = len(self._first) - 1, len(self._rows)
+        self._has_results |= result is not None
+        none = np.full(len(lengths), -1, np.int64)
+        self._result.append(none if result is None else result)
         self._rows.append(rows)
         self._first.append(np.cumsum(lengths, dtype=np.int64) + n)
         return found
@@ -396,6 +408,7 @@ class _Grown:
             self._first.view(),
             self._rows.table(),
             FlatAccesses.blank(),
+            self._result.view() if self._has_results else None,
         )
         markers = self._markers.table() if len(self._markers) else Markers.blank()
         return self._spans.table(), markers.full(), accesses

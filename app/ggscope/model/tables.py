@@ -601,6 +601,16 @@ class Accesses:
     ]
     patterns: AccessColumns
     loose: FlatAccesses
+    result: Annotated[
+        I64 | None,
+        Column(
+            "int64",
+            "how large the result of an op is that makes a pattern",
+            -1,
+            unit="bytes",
+            per="patterns",
+        ),
+    ] = None
 
     def __len__(self) -> int:
         return int(self.counts().sum()) + len(self.loose)
@@ -619,6 +629,13 @@ class Accesses:
         """Spread one value per pattern over the spans; 0 where a span has none."""
         padded = np.append(per_pattern, per_pattern.dtype.type(0))
         return padded[self.pattern]
+
+    def result_bytes(self, span: int) -> int | None:
+        """Return how large the result of a span is; -1 unknown, None in no span."""
+        if self.result is None:
+            return None
+        pattern = int(self.pattern[span])
+        return int(self.result[pattern]) if pattern >= 0 else -1
 
     def of_span(self, span: int) -> AccessColumns:
         """Return the accesses of one span, in the order of the file."""

@@ -899,7 +899,11 @@ def _check(trace: Trace) -> list[str]:
         "patterns": n_patterns,
         "batch_tokens": len(trace.batch_tokens),
     }
-    rows = {"spans": len(spans), "patterns and one more": n_patterns + 1}
+    rows = {
+        "spans": len(spans),
+        "patterns": n_patterns,
+        "patterns and one more": n_patterns + 1,
+    }
     broken: list[str] = []
     for name, table in (
         ("spans", spans),

@@ -209,9 +209,11 @@ def destination_of(trace: Trace, span: int) -> Fact | None:
     if int(trace.spans.op[span]) < 0:
         return None
     name = trace.strings[int(trace.spans.name[span])] or NOT_AVAILABLE
-    size = -1
-    tensor = trace.spans.tensor
-    if tensor is not None and int(tensor[span]) >= 0:
+    size, tensor = -1, trace.spans.tensor
+    result = trace.accesses.result_bytes(span)
+    if result is not None:  # of a tensor of that name others may be larger
+        size = result
+    elif tensor is not None and int(tensor[span]) >= 0:
         size = int(trace.tensors.size[int(tensor[span])])
     if size < 0:
         return Fact(name, NOT_AVAILABLE)

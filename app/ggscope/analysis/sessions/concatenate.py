@@ -11,7 +11,14 @@ import numpy as np
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.errors import QueryError
-from ggscope.model.tables import LONGEST_WAIT, Accesses, Array, StringTable, stacked
+from ggscope.model.tables import (
+    I64,
+    LONGEST_WAIT,
+    Accesses,
+    Array,
+    StringTable,
+    stacked,
+)
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Claims, Part, ReadWarning, Severity, Trace, TraceInfo
 from ggscope.model.units import TimeRange, Unit, parse_duration
@@ -378,7 +385,19 @@ def _joined_accesses(a: Accesses, b: Accesses, move: Move) -> Accesses:
         np.concatenate([a.first, b.first[1:] + n_rows]),
         stacked(a.patterns, move.of(b.patterns)),
         stacked(a.loose, loose),
+        _joined_results(a, b),
     )
+
+
+def _joined_results(a: Accesses, b: Accesses) -> I64 | None:
+    """Return the sizes of results of both; None where neither has any."""
+    if a.result is None and b.result is None:
+        return None
+    parts = [
+        np.full(len(one.first) - 1, -1, np.int64) if one.result is None else one.result
+        for one in (a, b)
+    ]
+    return np.concatenate(parts)
 
 
 def _joined_claims(

@@ -160,6 +160,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
             side.accesses.first if takes_nodes else accesses.first,
             side.accesses.patterns if takes_nodes else accesses.patterns,
             FlatAccesses.blank(),
+            side.accesses.result if takes_nodes else accesses.result,
         ),
         models=side.models,
         routing=_routing(trace, spans, rows),

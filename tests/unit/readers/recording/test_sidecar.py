@@ -19,6 +19,7 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.survey import beside, sidecar_of, survey
 from ggscope.words.files import join_words
+from ggscope.words.spans import destination_of
 from ggscope.words.times import fused_ops
 from recordings import N_GRAPHS, N_THREADS, NODES, recording
 from sentences import assert_sides
@@ -110,6 +111,26 @@ def test_ops_that_ran_with_the_next_node_say_so(tmp_path):
     first = [row for row in range(len(trace.spans)) if trace.span_name(row) == NODES[0]]
     assert fused.nonzero()[0].tolist() == first
     assert sum(fused_ops(trace).values()) == N_GRAPHS
+
+
+def test_result_of_an_op_is_as_large_as_in_its_own_build(tmp_path):
+    facts = recordings.sidecar()
+    (prompt,) = facts["builds"]
+    sizes = {"bytes": [32, 64, 128, 8192, 32]}
+    generate = prompt | {"build": 1, "tensors": prompt["tensors"] | sizes}
+    graphs = [g | {"build": int(g["graph"] > 0)} for g in facts["graph_list"]]
+    path = recording(tmp_path, builds=[prompt, generate], graph_list=graphs)
+
+    trace = opened(path)
+
+    def results(token: int) -> dict[str, str]:
+        rows = np.flatnonzero((trace.spans.token == token) & (trace.spans.op >= 0))
+        facts = [destination_of(trace, row) for row in rows.tolist()]
+        return {fact.label: fact.value for fact in facts if fact is not None}
+
+    assert results(0) == dict.fromkeys(NODES, "256 B")
+    for token in range(1, N_GRAPHS):
+        assert list(results(token).values()) == ["32 B", "64 B", "128 B"]
 
 
 def test_whole_graph_of_a_backend_lies_on_its_thread(tmp_path):
