@@ -701,6 +701,11 @@ def _ab(options: argparse.Namespace) -> int:
             raise _CommandError(f"-{name}: {error}") from error
     if options.rounds < 1 or not all(commands):
         raise _CommandError("name two commands and at least one round")
+    if options.rounds < ab.LEAST_ROUNDS:
+        complain(
+            f"too few rounds for a verdict: {ab.LEAST_ROUNDS} are the least "
+            f"(--rounds {ab.LEAST_ROUNDS})"
+        )
     tell = complain if sys.stderr.isatty() else lambda text: None
     try:
         found = ab.compare(

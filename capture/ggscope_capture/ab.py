@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _CONFIDENCE = 0.95
+LEAST_ROUNDS = 6
+"""With fewer no interval is of so much probability: there is no verdict."""
 _EVAL = re.compile(r"(?<!prompt )eval time\s*=.*?([\d.]+) tokens per second")
 """What llama.cpp's programs say of the tokens that they generated."""
 NAMES = ("a", "b", "again")
@@ -58,7 +60,7 @@ class Comparison:
         """Say whether B differs from A by more than A from itself."""
         b, noise = self.difference, self.noise
         if b.coverage < _CONFIDENCE:
-            return "too few rounds to tell: six are the least"
+            return f"too few rounds to tell: {LEAST_ROUNDS} are the least"
         if b.low <= noise.high and noise.low <= b.high:
             return "no difference beyond the noise"
         return f"B is {'faster' if b.median > noise.median else 'slower'}"

@@ -133,3 +133,23 @@ def test_what_fails_is_named(
 ) -> None:
     assert main(["ab", "-a", "true", "-b", command, "--rounds", "1"]) == 1
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n", [1, 5, 6])
+def test_too_few_rounds_are_told_before_anything_runs(
+    n: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def compare(*_: object, **__: object) -> None:
+        seen.append(capsys.readouterr().err)
+        raise ab.AbError("no more is needed")
+
+    monkeypatch.setattr(ab, "compare", compare)
+
+    main(["ab", "-a", "true", "-b", "true", "--rounds", str(n)])
+
+    (told,) = seen
+    has_verdict = ab.difference(np.ones(n), np.ones(n)).coverage >= 0.95
+    assert ("--rounds 6" in told) == (not has_verdict)
+    assert (n >= ab.LEAST_ROUNDS) == has_verdict

@@ -138,7 +138,7 @@ def ranked(scene: HotScene) -> Ranking:
             measure="accesses" if scene.measure == "accesses" else "bytes",
             only_file=scene.only_file,
         )
-    whole = ranking(scene.trace, scene.found.heat, scene.by)
+    whole = ranking(scene.trace, scene.found.heat, scene.by, lists_rest=True)
     # What experts that no list names, ops without a record or sources beyond those of
     # a record may touch is not known to be cold.
     is_open = (whole.maybe > 0) | (whole.unrecorded > 0) | (whole.cut > 0)

@@ -24,6 +24,8 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 GroupBy = Literal["tensor", "layer", "component", "expert"]
+NO_EXPERT = "no expert"
+"""What the tensors that are of no expert are called together."""
 GROUP_BY: tuple[GroupBy, ...] = ("tensor", "layer", "component", "expert")
 _MOST_DENSE = 1 << 26
 N_BINS = 64
@@ -376,13 +378,18 @@ def ranking(
     *,
     measure: Literal["bytes", "accesses"] = "bytes",
     only_file: bool = True,
+    lists_rest: bool = False,
 ) -> Ranking:
     """Return groups of the model's tensors by heat, the hottest first; ties by place.
+
+    By expert a group is an expert's slice of a stack; tensors that are of no expert are
+    one group, the last.
 
     Parameters
     ----------
     only_file : of the model file only; else runtime tensors (activations, KV
         cache) too.
+    lists_rest : by expert, make a group of each tensor that is of no expert.
     """
     units = found.places
     tensor = units.tensor.astype(np.int64)
@@ -400,7 +407,8 @@ def ranking(
         maybe = np.concatenate([maybe, np.zeros(len(rest), np.int64)])
         open_ = found.unknown_read + found.unknown_written
         unknown = np.concatenate([unknown, open_[rest]])
-    group, keys, first = _groups(trace, by, tensor, expert)
+    is_rest = (expert < 0) & (by == "expert" and not lists_rest)
+    group, keys, first = _groups(trace, by, np.where(is_rest, -1, tensor), expert)
     n = len(keys)
     silent, cut = np.zeros((2, len(tensor)), np.int64)
     silent[: len(units)] = found.unit_unrecorded
@@ -410,16 +418,18 @@ def ranking(
     for total, values in zip(sums, columns, strict=True):
         np.add.at(total, group, values)
     amount = sums[1] if measure == "bytes" else sums[0]
-    order = np.argsort(-amount, kind="stable")
+    is_last = is_rest[first]
+    order = np.lexsort((-amount, is_last))
     is_one = by in ("tensor", "expert")
-    layer = np.asarray(trace.tensors.layer, np.int64)[tensor[first]]
     none = np.full(n, -1, np.int64)
+    member = np.where(is_last, -1, tensor[first])
+    layer = np.append(np.asarray(trace.tensors.layer, np.int64), -1)[member]
     return Ranking(
         tuple(keys[i] for i in order.tolist()),
         sums[0][order],
         sums[1][order],
         sums[2][order],
-        (tensor[first] if is_one else none)[order],
+        (member if is_one else none)[order],
         (expert[first] if by == "expert" else none)[order],
         (layer if by != "component" else none)[order],
         sums[3][order],
@@ -472,6 +482,8 @@ def _component(trace: Trace, tensor: int) -> str:
 
 
 def _key(trace: Trace, by: GroupBy, tensor: int, expert: int) -> str:
+    if tensor < 0:
+        return NO_EXPERT
     if by == "layer":
         layer = int(trace.tensors.layer[tensor])
         return f"layer {layer}" if layer >= 0 else "no layer"

@@ -233,9 +233,7 @@ class Definitions:
             expert=structure.expert,
             address=tensors["data"][read].astype(np.uint64),
         )
-        number = self._builder.add_patterns(
-            accesses, structure.lengths, size[:n_nodes]
-        )
+        number = self._builder.add_patterns(accesses, structure.lengths, size[:n_nodes])
         pattern = np.where(structure.lengths > 0, number + np.arange(n_nodes), -1)
         first = len(self._nodes[0])
         for column, values in zip(

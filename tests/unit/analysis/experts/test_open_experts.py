@@ -62,7 +62,7 @@ def test_what_may_be_touched_is_neither_hot_nor_cold(more: int) -> None:
     assert (found.cold.n_cold, found.cold.n_unknown) == (n_cold, 3 - n_cold)
     assert f"{n_cold} of 6 tensors and expert slices" in words
     assert ("it is not known" in remark) == (more != 0)
-    by_expert = ranking(trace, found.heat, "expert")
+    by_expert = ranking(trace, found.heat, "expert", lists_rest=True)
     perhaps = dict(zip(by_expert.keys, by_expert.unknown.tolist(), strict=True))
     assert (perhaps["blk.0.ffn_up_exps.weight[1]"] > 0) == (more != 0)
     assert perhaps["output.weight"] == 0

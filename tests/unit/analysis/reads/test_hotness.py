@@ -151,8 +151,16 @@ def test_ranking_orders_by_bytes_and_keeps_sums():
     )
     assert by_tensor.bytes[:4].tolist() == [12000, 6000, 500, 0]
     assert by_tensor.keys[3] == "token_embd.weight"
-    assert by_expert.keys[1] == "blk.0.ffn_up_exps.weight[0]"
-    assert by_expert.expert[:2].tolist() == [-1, 0]
+    # By expert only experts are listed; all else is one row, the last.
+    assert by_expert.keys[0] == "blk.0.ffn_up_exps.weight[0]"
+    assert by_expert.expert[0] == 0
+    assert by_expert.keys[-1] == "no expert"
+    assert all("_exps" in key for key in by_expert.keys[:-1])
+    assert by_expert.bytes.sum() == by_tensor.bytes.sum()
+    assert by_expert.size.sum() == by_tensor.size.sum()
+    assert (by_expert.tensor[-1], by_expert.expert[-1]) == (-1, -1)
+    units = ranking(trace, found, "expert", lists_rest=True)
+    assert "output.weight" in units.keys
     assert by_layer.keys == ("layer 0", "no layer", "layer 1")
     assert by_layer.size.tolist() == [4000, 3000, 500]
     assert everything.keys[-2] == "Qcur-1"
