@@ -11,13 +11,14 @@ from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.dialogs.dialogs import BookmarkDialog
+from ggscope.gui.dialogs.dialogs import BookmarkDialog, NameDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import MarkedRange
 from ggscope.model.units import TimeRange, format_exact
 from ggscope.session.bookmarks import files
 from ggscope.session.bookmarks.files import side_car
+from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
@@ -26,6 +27,7 @@ from messages import clear, said, toast
 from sentences import assert_sides, is_said
 from support import ROOT
 
+DEMO = ROOT / "resources" / "samples" / "llama-demo.ggmlviz"
 SAMPLE = ROOT / "resources" / "samples" / "llama.ggmlviz"
 
 
@@ -386,6 +388,43 @@ def test_reloading_keeps_them_and_their_undo(document: Document, qtbot: QtBot) -
     assert names(document.session) == ["b"]
     document.session.undo_bookmarks()
     assert names(document.session) == ["a", "b"]
+
+
+def test_names_of_lanes_are_there_after_reopening(
+    window: MainWindow, document: Document, trace: Path, qtbot: QtBot,
+    opened: Callable[[Path], Document], settings: Settings,
+) -> None:  # fmt: skip
+    session = document.session
+    assert session.trace is not None
+    session.select_span(3)
+    key = session.index.lane_of_span(3)
+    document.focus_views()
+    QTest.keyClick(window, Qt.Key.Key_F2)
+    (dialog,) = window.findChildren(NameDialog)
+    QTest.keyClicks(dialog.name, "main")
+    QTest.keyClick(dialog.name, Qt.Key.Key_Return)
+    assert dict(session.lane_state.names) == {key: "main"}
+    wait_kept(qtbot, document)
+    assert settings.lane_state(session.trace.info.reader_id).names == ()
+    window.close_document(document)
+    moved = trace.rename(trace.with_name("moved.ggmlviz"))
+
+    again = opened(moved)
+    qtbot.waitUntil(lambda: dict(again.session.lane_state.names) == {key: "main"})
+    assert not again.session.history.can_go_back  # nobody did anything
+    again.loader.reload()
+    qtbot.waitUntil(lambda: again.loader.state is LoadState.READY)
+    other = opened(Path(shutil.copy(DEMO, trace.parent / "other.ggmlviz")))
+    qtbot.waitUntil(lambda: other.bookmarks.keeper._is_found)
+
+    assert dict(again.session.lane_state.names) == {key: "main"}
+    assert other.session.lane_state.names == ()
+    again.session.rename_lane(key, "")
+    wait_kept(qtbot, again)
+    window.close_document(again)
+    third = opened(moved)
+    qtbot.waitUntil(lambda: third.bookmarks.keeper._is_found)
+    assert third.session.lane_state.names == ()
 
 
 def test_two_windows_see_each_others_bookmarks(

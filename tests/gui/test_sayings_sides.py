@@ -506,7 +506,7 @@ def test_lanes_and_tensors_of_large_traces_are_listed_on_a_worker(
     window.dialogs.show_go_to()
     qtbot.waitUntil(lambda: document.session.tasks.is_idle)
 
-    assert ("Listing lanes and tensors" in titles) == (few == 0)
+    assert ("Listing lanes, tensors and tokens" in titles) == (few == 0)
 
 
 def test_choice_of_an_op_table_tells_how_sure_the_present_one_is(

@@ -16,13 +16,13 @@ from PySide6.QtGui import (
     QWheelEvent,
 )
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, MarkedRange, Selection
-from ggscope.model.units import TimeRange, format_share
+from ggscope.model.units import TimeRange, format_share, parse_time
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
@@ -34,8 +34,9 @@ from ggscope.views.base.painted import (
     has_graphics_card,
 )
 from ggscope.views.timeline import view as timeline_module
-from ggscope.views.timeline.gestures import build_menu
+from ggscope.views.timeline.gestures import build_menu, tooltip_for
 from ggscope.views.timeline.view import TimelineView
+from scenes import texts_of
 from sentences import assert_sides
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
@@ -354,6 +355,149 @@ def test_menu_isolates_pins_and_hides(view: TimelineView, session: Session) -> N
     assert view.prepared().layout.box_of(key) is None  # type: ignore[union-attr]
     menu = build_menu(view, 500, canvas(view).height() - 3)
     assert "Show hidden lanes" in [a.text() for a in menu.actions()]
+
+
+def head_of(view: TimelineView, group: str) -> QPoint:
+    """Return a point on the head of a group."""
+    prepared = view.prepared()
+    assert prepared is not None
+    (box,) = [b for b in prepared.layout.boxes if b.lane is None and b.group == group]
+    return QPoint(30, round(AXIS_HEIGHT + box.y + box.height / 2))
+
+
+def take(view: TimelineView, at: QPoint, wanted: str) -> list[str]:
+    """Take an entry of the menu at a point, by how it begins; return all texts."""
+    actions = build_menu(view, *at.toTuple()).actions()
+    next(a for a in actions if a.text().startswith(wanted)).trigger()
+    return [a.text() for a in actions]
+
+
+def test_group_is_hidden_pinned_and_unpinned_by_its_head(
+    view: TimelineView, session: Session
+) -> None:
+    def lanes() -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for box in view.prepared().layout.boxes:  # type: ignore[union-attr]
+            if box.lane is not None:
+                found.setdefault(box.group, []).append(box.lane.key)
+        return found
+
+    before = lanes()
+
+    take(view, head_of(view, "Threads"), "Pin ")
+    assert lanes()["Pinned"] == before["Threads"]
+    take(view, head_of(view, "Pinned"), "Unpin all")
+    assert lanes() == before
+
+    take(view, head_of(view, "Layers"), "Hide ")
+    assert session.lane_state.hidden == frozenset(before["Layers"])
+    assert lanes() == {k: v for k, v in before.items() if k != "Layers"}
+
+
+def test_hiding_is_undone_by_going_back(view: TimelineView, session: Session) -> None:
+    session.history.record()
+    take(view, head_of(view, "Layers"), "Hide ")
+    hidden = session.lane_state
+    session.zoom(0.5)
+
+    session.back()
+    session.back()
+    assert session.lane_state.hidden == frozenset()
+    session.forward()
+    assert session.lane_state == hidden
+
+
+def test_menu_of_a_point_in_time_bookmarks_copies_and_formats(
+    view: TimelineView, session: Session
+) -> None:
+    on_axis = QPoint(500, 10)
+    tick = view.tick_at(500)
+
+    texts = take(view, on_axis, "Bookmark here")
+    assert session.bookmarks[0].time == TimeRange(tick, tick)
+    assert any(t.startswith("Copy time (") for t in texts)
+    take(view, on_axis, "Copy time")
+    clock = session.trace.clock  # type: ignore[union-attr]
+    assert parse_time(QGuiApplication.clipboard().text(), clock) == tick
+
+    menu = build_menu(view, *on_axis.toTuple())
+    (forms,) = [a.menu() for a in menu.actions() if a.text() == "Time format"]
+    assert isinstance(forms, QMenu)
+    assert [a.isChecked() for a in forms.actions()] == [True, False]
+    forms.actions()[1].trigger()
+    assert session.absolute_time
+    in_lanes = build_menu(view, *spot(view, first_op(session)).toTuple())
+    texts = [a.text() for a in in_lanes.actions()]
+    assert "Bookmark here" in texts
+    assert "Time format" not in texts
+
+
+def test_lanes_and_groups_are_called_as_the_person_wants(
+    view: TimelineView, session: Session
+) -> None:
+    key = view.prepared().layout.boxes  # type: ignore[union-attr]
+    lane = next(b.lane for b in key if b.lane is not None and b.group == "Threads")
+    asked: list[str] = []
+    session.lane_name_requested.connect(asked.append)
+    take(view, head_of(view, "Threads"), "Rename")
+    box = view.prepared().layout.box_of(lane.key)  # type: ignore[union-attr]
+    take(view, QPoint(30, round(AXIS_HEIGHT + box.y + 8)), "Rename")
+    assert asked == ["group:Threads", lane.key]
+
+    session.rename_lane("group:Threads", "Cores")
+    session.rename_lane(lane.key, "main\nthread")
+
+    boxes = view.prepared().layout.boxes  # type: ignore[union-attr]
+    titles = [b.title for b in boxes]
+    assert "Cores" in titles
+    assert "main thread" in titles
+    drawn = texts_of(view.picture(1000, 420, 1.0))
+    assert {"Cores", "main thread"} <= set(drawn)
+    assert lane.title not in drawn
+    box = view.prepared().layout.box_of(lane.key)  # type: ignore[union-attr]
+    place = QPoint(30, round(AXIS_HEIGHT + box.y + 8))
+    hit = view.hit(place.x(), place.y())
+    tip = tooltip_for(view.prepared(), session, hit, 1.0)
+    assert f"{lane.title} in the file" in tip
+    take(view, place, "Its own name")
+    assert view.prepared().layout.box_of(lane.key).title == lane.title  # type: ignore[union-attr]
+    take(view, QPoint(500, canvas(view).height() - 3), "Reset lanes")
+    assert dict(session.lane_state.names) == {"group:Threads": "Cores"}
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_measured_range_snaps_to_the_edges_of_spans(
+    view: TimelineView, session: Session, shift: bool
+) -> None:
+    trace = session.trace
+    assert trace is not None
+    first = first_op(session)
+    key, row = view.prepared().index.row_of_span(first)  # type: ignore[union-attr]
+    line = view.prepared().index.rows(key)[row]  # type: ignore[union-attr]
+    last = int(line.id[list(line.id).index(first) + 3])
+    start, end = int(trace.spans.start[first]), int(trace.spans.end[last])
+    session.set_visible(TimeRange(start, end).padded((end - start) // 4))
+    y = spot(view, first).y()
+    scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
+    time = TimelineGeometry(scene).time
+    places = QPoint(round(time.x(start)) + 3, y), QPoint(round(time.x(end)) - 4, y)
+
+    target = canvas(view)
+    QTest.mousePress(target, LEFT, PLAIN, places[0])
+    for at in (places[0] + QPoint(40, 0), places[1]):
+        event = QMouseEvent(
+            QEvent.Type.MouseMove, QPointF(at), QPointF(target.mapToGlobal(at)),
+            Qt.MouseButton.NoButton, LEFT, SHIFT if shift else PLAIN,
+        )  # fmt: skip
+        QApplication.sendEvent(target, event)
+    QTest.mouseRelease(target, LEFT, PLAIN, places[1])
+
+    assert session.marked_range is not None
+    found = session.marked_range.time
+    assert (found == TimeRange(start, end)) is not shift
+    if shift:
+        ticks = [view.tick_at(p.x()) for p in places]
+        assert found == TimeRange(*ticks)
 
 
 def test_tooltip_names_the_span_and_says_what_is_derived(

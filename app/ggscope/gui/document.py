@@ -903,7 +903,10 @@ class Document(QWidget):
         if self._lanes_reader != trace.info.reader_id:
             self._lanes_reader = trace.info.reader_id
             kept = self._settings.lane_state(self._lanes_reader)
-            self.session.set_lane_state(replace(kept, hidden=frozenset()))
+            names = self.session.lane_state.names
+            self.session.set_lane_state(
+                replace(kept, hidden=frozenset(), names=names), is_step=False
+            )
 
     def _on_lanes_changed(self, _: object) -> None:
         if self._lanes_reader:

@@ -273,6 +273,7 @@ class MainWindow(QMainWindow):
         document.problem_reported.connect(document.messages.fail)
         document.messages.said.connect(self._on_document_said)
         document.session.said.connect(self._on_noted)
+        document.session.lane_name_requested.connect(self._on_lane_name_requested)
         document.session.noted.connect(self._on_noted)
         document.title_changed.connect(self._on_title_changed)
         document.ops_requested.connect(self._on_ops_requested)
@@ -718,6 +719,9 @@ class MainWindow(QMainWindow):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(at)
 
+    def _on_lane_name_requested(self, key: str) -> None:
+        self.dialogs.rename_lane(key)
+
     def _on_ops_requested(self) -> None:
         self.dialogs.show_op_tables()
 
@@ -909,6 +913,7 @@ class MainWindow(QMainWindow):
             (session.marked_range_changed, self._on_moved),
             (session.search_changed, self._on_moved),
             (session.filter_changed, self._on_moved),
+            (session.lanes_changed, self._on_moved),
             (session.history.changed, self._on_moved),
         )
 

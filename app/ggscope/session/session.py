@@ -96,6 +96,7 @@ class Session(QObject):
     held_changed = Signal(object)  # bool: whether the mouse holds the picture
     reveal_requested = Signal(object)  # span id: scroll it into view
     lane_reveal_requested = Signal(object)  # lane key: scroll it into view
+    lane_name_requested = Signal(object)  # key of a lane or group: ask for its name
     reload_requested = Signal(object)  # dict of reader options, or None
     noted = Signal(object)  # str: what a command found, for the status strip
     problem_reported = Signal(object)  # str: a failure of a view or a task
@@ -708,11 +709,19 @@ class Session(QObject):
         """Which lanes are collapsed, hidden, pinned and moved."""
         return self._lane_state
 
-    def set_lane_state(self, state: LaneState) -> None:
-        """Arrange the lanes."""
+    def set_lane_state(self, state: LaneState, *, is_step: bool = True) -> None:
+        """Arrange the lanes; `is_step` : the person did, and may go back."""
         if state != self._lane_state:
             self._lane_state = state
             self.lanes_changed.emit(state)
+            self._note()
+            if not is_step:
+                self.history.settle()
+
+    def rename_lane(self, key: str, title: str) -> None:
+        """Call a lane or group otherwise; "" gives it its own title back."""
+        clean = bookmarks.clean_line(title, bookmarks.MAX_NAME)
+        self.set_lane_state(self._lane_state.named(key, clean))
 
     def reveal_lane(self, key: str) -> None:
         """Ask the timeline to scroll a lane into view."""
@@ -928,10 +937,13 @@ class Session(QObject):
         self._set_visible(point.visible)
         self.set_filter(point.filter)
         self.select(point.selection)
+        self.set_lane_state(point.lanes)
 
     def _note(self) -> None:
         if self._trace is not None:
-            self.history.note(ViewPoint(self._visible, self._selection, self.filter))
+            self.history.note(
+                ViewPoint(self._visible, self._selection, self.filter, self._lane_state)
+            )
 
     def report(self, failure: TaskFailure) -> None:
         """Tell people that a task failed."""

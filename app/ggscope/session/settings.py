@@ -50,6 +50,8 @@ MAX_TOKENS, MAX_THREADS = 1_000_000, 1024
 SYNC_MS = 1000
 """Changes are written after so long without another."""
 _MAX_TEXT = 1 << 20
+_MOST_HIDDEN = 1_000
+"""Hidden lanes are remembered where they are no more than these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,10 +417,15 @@ class Settings(QObject):
             return LaneState()
 
     def set_lane_state(self, reader_id: str, state: "LaneState") -> None:
-        """Remember how lanes of this format are arranged."""
+        """Remember how lanes of this format are arranged.
+
+        How they are called is of one trace.
+        """
         from ggscope.analysis.rows.lane_state import lane_state_data
 
-        kept = json.dumps(lane_state_data(state))
+        few = state.hidden if len(state.hidden) <= _MOST_HIDDEN else frozenset()
+        common = replace(state, hidden=few, names=())
+        kept = json.dumps(lane_state_data(common))
         self._store.put(f"lanes/{reader_id}", kept)
         self._sync_later.start()
 

@@ -1,15 +1,16 @@
 """Arithmetic on ranges of time: zoom, pan, fit, clamp. Exact integers.
 
-Back and forward over (visible range, selection, filter).
+Back and forward over (visible range, selection, filter, lanes).
 
 Where each token lies in time, for stepping from one to the next.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import LaneKind, Trace
@@ -113,11 +114,12 @@ CAPACITY = 500
 
 @dataclass(frozen=True, slots=True)
 class ViewPoint:
-    """Where a person looked."""
+    """Where a person looked, and how the lanes lay."""
 
     visible: TimeRange
     selection: Selection
     filter: Filter
+    lanes: LaneState = field(default_factory=LaneState)
 
 
 class History(QObject):

@@ -43,6 +43,28 @@ def test_what_is_written_is_read_again() -> None:
     assert (found.kept, found.of, found.unit, found.n_bad) == (kept, OF, "cycle", 0)
 
 
+def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:
+    early = BookmarkSet(lane_names={"a": (5, "main"), "b": (9, "x")})
+    late = BookmarkSet(lane_names={"a": (7, ""), "c": (1, "y")})
+
+    for sets in permutations((early, late)):
+        both = merged(*sets)
+        assert both.lane_names == {"a": (7, ""), "b": (9, "x"), "c": (1, "y")}
+    assert parsed(to_bytes(late, OF, "ns", "x")).kept == late
+    assert bool(late)
+    assert b"lanes" not in to_bytes(BookmarkSet((entry(1),)), OF, "ns", "x")
+
+
+@pytest.mark.parametrize(
+    "bad", [5, [], "x", {"k": 5}, {"k": {"name": 5}}, {"k": []}, {"k" * 999: {}}]
+)
+def test_names_of_lanes_that_make_no_sense_are_left_out(bad: object) -> None:
+    assert parsed(content(lanes=bad)).kept.lane_names == {}
+    hostile = {"k": {"name": "a\nb\x1b[2J", "changed": -3}}
+    (name,) = parsed(content(lanes=hostile)).kept.lane_names.values()
+    assert name == (0, "a b [2J")
+
+
 @pytest.mark.parametrize(
     "bad",
     [

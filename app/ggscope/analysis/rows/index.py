@@ -504,6 +504,23 @@ class TraceIndex:
         part -= np.maximum(found.start[first:stop], low)
         return int(found.id[first + int(np.argmax(part))])
 
+    def nearest_edge(
+        self, key: str, row: int, tick: int, max_distance_ticks: int
+    ) -> int | None:
+        """Return the begin or end of a span that is nearest to `tick`, or None.
+
+        Looks `max_distance_ticks` to both sides; ties: the earlier one.
+        """
+        rows = self.rows(key)
+        if not 0 <= row < len(rows) or not len(rows[row]):
+            return None
+        start, end = rows[row].start, rows[row].end
+        found = int(np.searchsorted(start, tick))
+        near = range(max(found - 1, 0), min(found + 1, len(start)))
+        edges = sorted({int(part[i]) for i in near for part in (start, end)})
+        edge = min(edges, key=lambda edge: abs(edge - tick))
+        return edge if abs(edge - tick) <= max_distance_ticks else None
+
     def _grown(self, ask: Callable[[Growth], _T | None]) -> _T | None:
         """Return what the growth of the trace tells; None where it does not grow."""
         return None if self._growth is None else ask(self._growth)

@@ -15,6 +15,8 @@ def lane_state_data(state: LaneState) -> dict[str, object]:
             found[name] = list(keys)
     if state.heights:
         found["heights"] = [list(pair) for pair in state.heights]
+    if state.names:
+        found["names"] = [list(pair) for pair in state.names]
     return found
 
 
@@ -45,4 +47,5 @@ def read_lane_state(data: object) -> LaneState:
         pinned=texts("pinned"),
         order=texts("order"),
         heights=heights,
+        names=tuple((str(key), str(name)) for key, name in data.get("names", ())),
     )

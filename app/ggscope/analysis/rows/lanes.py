@@ -4,7 +4,7 @@ Pure arithmetic on the lanes of a trace; nothing here knows pixels on a screen.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import eq
@@ -207,6 +207,7 @@ class LaneState:
     order : lane keys moved by hand: position wins over the default order inside
         their group.
     heights : (lane key, factor) pairs.
+    names : (lane key or `group_key`, title given by the person) pairs, of one trace.
     """
 
     collapsed: frozenset[str] | None = None
@@ -214,6 +215,19 @@ class LaneState:
     pinned: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     heights: tuple[tuple[str, float], ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+
+    def named(self, key: str, title: str) -> "LaneState":
+        """Return the state with another title of a lane or group; "" = its own."""
+        names = {k: name for k, name in self.names if k != key}
+        if title:
+            names[key] = title
+        return replace(self, names=tuple(sorted(names.items())))
+
+
+def group_key(group: str) -> str:
+    """Return what a group is called by in `LaneState.names`."""
+    return f"group:{group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +237,8 @@ class LaneBox:
     Attributes
     ----------
     lane : None for a group head.
-    group : the group's title.
+    group : the group's own title.
+    title : of the lane or group, as the person named it.
     y, height : pixels from the top of the lane area (before scrolling).
     row_y : top of each row, relative to `y`.
     row_height : height of each row.
@@ -241,6 +256,7 @@ class LaneBox:
     collapsed: bool = False
     count: int = 0
     pinned: bool = False
+    title: str = ""
 
 
 class LaneLayout:
@@ -255,6 +271,7 @@ class LaneLayout:
     heads : of each group head by its number: title, lanes in it, whether it is closed.
     n_pinned : boxes that do not scroll.
     n_rows, row_height : of each box; that of a head says nothing.
+    names : titles that the person gave, by lane key or `group_key`.
 
     Attributes
     ----------
@@ -271,9 +288,10 @@ class LaneLayout:
         n_rows: I64,
         row_height: npt.NDArray[np.float64],
         head_height: float = GROUP_HEIGHT,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self._lanes, self._lane, self._heads = lanes, lane, heads
-        self._head_height = head_height
+        self._head_height, self._names = head_height, names or {}
         self._n_pinned, self._n_rows, self._row_height = n_pinned, n_rows, row_height
         is_head = lane < 0
         # Thin lanes are stacked without a gap, so that a block of layers reads as one.
@@ -291,6 +309,7 @@ class LaneLayout:
         return LaneLayout(
             self._lanes, self._lane, self._heads, self._n_pinned, n_rows=self._n_rows,
             row_height=self._row_height * factor, head_height=head_height,
+            names=self._names,
         )  # fmt: skip
 
     def fitting(self, height: float) -> "LaneLayout":
@@ -303,6 +322,7 @@ class LaneLayout:
             {i: head for i, head in self._heads.items() if i < n},
             min(self._n_pinned, n), n_rows=self._n_rows[:n],
             row_height=self._row_height[:n], head_height=self._head_height,
+            names=self._names,
         )  # fmt: skip
 
     @property
@@ -384,7 +404,7 @@ class LaneLayout:
             group, count, is_closed = head
             return LaneBox(
                 None, group, y, self._head_height, collapsed=is_closed, count=count,
-                pinned=pinned,
+                pinned=pinned, title=self._names.get(group_key(group), group),
             )  # fmt: skip
         lane, row_height = self._lanes[int(self._lane[i])], float(self._row_height[i])
         gap = float(self._gap[i])
@@ -396,6 +416,7 @@ class LaneLayout:
             tuple(gap / 2 + n * row_height for n in range(int(self._n_rows[i]))),
             row_height,
             pinned=pinned,
+            title=self._names.get(lane.key, lane.title),
         )
 
 
@@ -453,8 +474,9 @@ def lay_out(
     height = np.where(columns.is_counter, COUNTER_HEIGHT, usual) * factor
     rows[columns.is_counter] = 1
     return LaneLayout(
-        columns, lane, heads, n_pinned, n_rows=rows[lane], row_height=height[lane]
-    )
+        columns, lane, heads, n_pinned, n_rows=rows[lane], row_height=height[lane],
+        names=dict(state.names),
+    )  # fmt: skip
 
 
 def _rows_of(columns: TimelineLanes, n_rows: Mapping[str, int] | Array) -> I64:

@@ -248,7 +248,7 @@ class Palette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setAccessibleName(self.tr("What fits"))
-        self._empty = label(self.tr("Nothing fits."), self, "dim")
+        self._empty = label(self.tr("No matches"), self, "dim")
         box = QVBoxLayout(self)
         box.setContentsMargins(8, 8, 8, 8)
         box.setSpacing(6)
@@ -448,12 +448,18 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacesRequest:
-    """Lists lanes, tensors and tokens of a trace, on a worker where they are many."""
+    """Lists lanes, tensors and tokens of a trace, on a worker where they are many.
+
+    Attributes
+    ----------
+    lane_names : keys of lanes that the person renamed, and their names.
+    """
 
     index: TraceIndex
     go_to_lane: Callable[[str], object]
     find_tensor: Callable[[str], object]
     go_to_token: Callable[[int], object] | None = None
+    lane_names: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_small(self) -> bool:
@@ -465,7 +471,9 @@ class PlacesRequest:
     def __call__(self, context: TaskContext | None = None) -> Places:
         """Return the places; Cancelled passes through."""
         trace, lanes = self.index.trace, self.index.lanes
-        titles, keys = list(lanes.titles), list(lanes.keys)
+        given, keys = dict(self.lane_names), list(lanes.keys)
+        own = zip(keys, lanes.titles, strict=True)
+        titles = [given.get(key, title) for key, title in own]
         details = [lanes.groups[i] for i in lanes.group.tolist()]
         if context is not None:
             context.check_cancelled()
@@ -571,7 +579,7 @@ class KeysSheet(Dialog):
             side.addStretch(1)
             columns.addLayout(side, 1)
         if not groups:
-            sides[0].insertWidget(0, label(self.tr("Nothing fits."), page, "dim"))
+            sides[0].insertWidget(0, label(self.tr("No matches"), page, "dim"))
         return page
 
 

@@ -56,6 +56,8 @@ class Needs(Flag):
     """Something was recorded here that can be saved."""
     FILE = auto()
     """The tab shows a file that is there."""
+    HIDDEN = auto()
+    """A lane is hidden."""
     CLOSED = auto()
     """A tab was closed that can be opened again."""
 
@@ -118,6 +120,7 @@ def conditions(window: "MainWindow") -> Needs:
         (Needs.FILTER, bool(session.filter)),
         (Needs.BACK, session.history.can_go_back),
         (Needs.FORWARD, session.history.can_go_forward),
+        (Needs.HIDDEN, bool(session.lane_state.hidden)),
         (Needs.BOOKMARK, bool(session.bookmarks)),
         (Needs.BOOKMARK_UNDO, bool(session.bookmark_undo)),
         (Needs.BOOKMARK_REDO, bool(session.bookmark_redo)),
@@ -158,6 +161,7 @@ FILTER, BACK, FORWARD = Needs.FILTER, Needs.BACK, Needs.FORWARD
 BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
 LIVE = Needs.LIVE
 RECORDING, FILE, CLOSED = Needs.RECORDING, Needs.FILE, Needs.CLOSED
+HIDDEN = Needs.HIDDEN
 _LINE = "line"
 """Stands between two commands with a line between them."""
 _ZOOM = 1.5
@@ -290,6 +294,18 @@ def _mark_for_now(session: "Session") -> None:
     session.add_bookmark(TEMPORARY, permanent=False)
 
 
+def _close_groups(session: "Session") -> None:
+    if session.index is not None:
+        closed = frozenset(session.index.lanes.groups)
+        session.set_lane_state(replace(session.lane_state, collapsed=closed))
+
+
+def _reset_lanes(session: "Session") -> None:
+    from ggscope.analysis.rows.lanes import LaneState
+
+    session.set_lane_state(LaneState(names=session.lane_state.names))
+
+
 def _shows_details(window: "MainWindow") -> bool:
     return window.document is not None and window.document.workspace.shows_details
 
@@ -402,6 +418,15 @@ _VIEW = (
         _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
         _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
         _switch("view.waits", "Show waits", "Shift+W", "drawing", "shows_waits"),
+    ),
+    *_menu(
+        "View/Lanes",
+        Command("lanes.rename", "Rename lane or group…", "F2", TRACE, lambda w: w.dialogs.rename_lane()),
+        _session("lanes.show_hidden", "Show hidden lanes", "", HIDDEN, lambda s: s.set_lane_state(replace(s.lane_state, hidden=frozenset()))),
+        _LINE,
+        _session("lanes.open", "Open all groups", "", TRACE, lambda s: s.set_lane_state(replace(s.lane_state, collapsed=frozenset()))),
+        _session("lanes.close", "Close all groups", "", TRACE, _close_groups),
+        _session("lanes.reset", "Reset lanes", "", TRACE, _reset_lanes),
     ),
     *_menu(
         "View/Zoom",

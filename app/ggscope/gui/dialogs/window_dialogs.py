@@ -12,6 +12,7 @@ from PySide6.QtCore import QCoreApplication, QObject, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
+from ggscope.analysis.rows.lanes import TimelineLanes, group_key
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.panes import pane_entries
 from ggscope.gui.commands.table import COMMANDS, Command, tr
@@ -60,6 +61,15 @@ class PictureRequest:
         """Return it as pixels; raises ExportError."""
         context.check_cancelled()
         return self.figure.image()
+
+
+def _own_title(lanes: TimelineLanes, key: str) -> str:
+    """Return what the file calls a lane or group; "" where there is none."""
+    for group in lanes.groups:
+        if key == group_key(group):
+            return group
+    at = lanes.position(key)
+    return lanes.titles[at] if at >= 0 else ""
 
 
 def _figure_titles(document: Document) -> dict[str, str]:
@@ -488,7 +498,11 @@ class WindowDialogs(QObject):
         if session is None or session.trace is None or session.index is None:
             return
         request = PlacesRequest(
-            session.index, session.reveal_lane, self._find_tensor, session.go_to_token
+            session.index,
+            session.reveal_lane,
+            self._find_tensor,
+            session.go_to_token,
+            session.lane_state.names,
         )
         if request.is_small:
             self._offer_places(request())
@@ -640,6 +654,37 @@ class WindowDialogs(QObject):
                 session.add_bookmark(name, subject, note=note)
 
         dialog.accepted.connect(make)
+        dialog.open()
+
+    def rename_lane(self, key: str = "") -> None:
+        """Ask for the name of a lane or group; "" = of the one that is in use."""
+        from ggscope.gui.dialogs.dialogs import NameDialog
+        from ggscope.views.timeline.view import TimelineView
+
+        document = self._window.document
+        index = None if document is None else document.session.index
+        if document is None or index is None:
+            return
+        session = document.session
+        for view in document.workspace.views("timeline"):
+            if isinstance(view, TimelineView):
+                key = key or view.lane_in_use()
+        own = _own_title(index.lanes, key)
+        if not own:
+            words = self.tr("Select a span, or point at the lane to be renamed.")
+            document.messages.say(words)
+            return
+        now = dict(session.lane_state.names).get(key, own)
+        dialog = NameDialog(self._window, self.tr("Rename “{0}”").format(own))
+        dialog.name.setPlaceholderText(own)
+        dialog.name.setText(now)
+        dialog.name.selectAll()
+
+        def rename() -> None:
+            name = dialog.name.text()
+            session.rename_lane(key, "" if name.strip() == own else name)
+
+        dialog.accepted.connect(rename)
         dialog.open()
 
     def save_filter(self) -> None:

@@ -294,7 +294,7 @@ def _add_group(
         Text(
             _GROUP_INDENT,
             middle,
-            box.group,
+            box.title,
             theme.text,
             12,
             Face.HEADING,
@@ -322,9 +322,9 @@ def figure_header_width(layout: LaneLayout, trace: Trace, width: float) -> float
     widest = 24.0
     for box in layout.boxes_between(0.0, _TALLEST):
         if box.lane is None:
-            words = text_width(box.group, Face.HEADING, _FIGURE_SIZE)
+            words = text_width(box.title, Face.HEADING, _FIGURE_SIZE)
         else:
-            words = text_width(box.lane.title, Face.WORDS, _FIGURE_SIZE)
+            words = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
             if box.lane.counter >= 0:
                 note = f"max {counter_note(trace.counters[box.lane.counter])}"
                 words = max(words, text_width(note, Face.WORDS, _NUMBER_SIZE))
@@ -345,7 +345,7 @@ def _add_figure_head(
     lane, theme = box.lane, geometry.scene.theme
     if lane is None:
         texts.append(
-            Text(HEAD_PAD, y + box.height / 2, box.group, theme.text, _FIGURE_SIZE,
+            Text(HEAD_PAD, y + box.height / 2, box.title, theme.text, _FIGURE_SIZE,
                  Face.HEADING, width=edge - HEAD_PAD - 4)
         )  # fmt: skip
         return
@@ -354,7 +354,7 @@ def _add_figure_head(
     size = min(_FIGURE_SIZE, box.height - 1)
     first = y + rows / 2 - (6.5 if is_counter and rows >= 28 else 0)
     room = edge - _FIGURE_INDENT - 4
-    texts.append(Text(_FIGURE_INDENT, first, lane.title, theme.text, size, width=room))
+    texts.append(Text(_FIGURE_INDENT, first, box.title, theme.text, size, width=room))
     deeper = _deeper_levels(geometry, box)
     note = f"max {notes[lane.key]}" if is_counter and notes.get(lane.key) else ""
     note = f"+ {deeper:,} deeper levels" if deeper else note
@@ -403,14 +403,14 @@ def _add_lane(
     note, room = notes.get(lane.key), edge - indent - HEAD_PAD
     if note is None:
         note = _LONGEST_USE if tells_use(lane) else _count_note(lane)
-    if not _has_room_for(note, lane, room):
+    if not _has_room_for(note, box.title, room):
         note = ""  # where both do not fit, the name matters more
     room -= len(note) * _DIGIT_PX + (8 if note else 0)
     texts.append(
         Text(
             indent,
             middle,
-            lane.title,
+            box.title,
             theme.text,
             min(12.0, box.row_height - 2),
             Face.HEADING if leads else Face.WORDS,
@@ -444,9 +444,9 @@ def _note_text(
     return Text(x, middle, note, theme.dim, size, face, right, clip=clip)
 
 
-def _has_room_for(note: str, lane: TimelineLane, room: float) -> bool:
+def _has_room_for(note: str, title: str, room: float) -> bool:
     gap = 8 if note else 0
-    return len(lane.title) * _WORD_PX + len(note) * _DIGIT_PX + gap <= room
+    return len(title) * _WORD_PX + len(note) * _DIGIT_PX + gap <= room
 
 
 def tells_use(lane: TimelineLane) -> bool:
@@ -481,7 +481,7 @@ def use_batches(
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
     for (lane, box, y), use in zip(shown, known[1], strict=True):
         indent = _GROUP_INDENT if lane.title == lane.group else _LANE_INDENT
-        if _has_room_for(_LONGEST_USE, lane, edge - indent - HEAD_PAD):
+        if _has_room_for(_LONGEST_USE, box.title, edge - indent - HEAD_PAD):
             middle = y + box.row_y[0] + box.row_height / 2
             clip, note = pinned if box.pinned else scrolled, format_share(use.busy)
             texts.append(_note_text(note, box, edge, middle, clip, scene.theme))

@@ -6,10 +6,12 @@ A file is one JSON object::
      "trace": {"name": …, "size": …, "head": …, "digest": …},
      "bookmarks": [{"id": …, "name": …, "start": …, "end": …, "note": …,
                     "what": …, "lane": …, "changed": …}],
-     "deleted": {id: …}}
+     "deleted": {id: …},
+     "lanes": {key: {"name": …, "changed": …}}}
 
 `start` and `end` are values of the trace's own clock; `changed` and those of `deleted`
-are milliseconds since 1970. Anybody may have written such a file: whatever does not
+are milliseconds since 1970. `lanes` are those that the person renamed; "" = its own
+name again. Anybody may have written such a file: whatever does not
 fit is left out and counted, and a file that is something else is not touched.
 
 It lies beside the trace, or in a folder of the person's own. There a trace is found
@@ -39,6 +41,8 @@ SUFFIX = ".ggscope.json"
 MAX_BYTES = 4 << 20
 MAX_ENTRIES = 5000
 _MAX_TICK = 1 << 62
+_MAX_KEY = 400
+"""Letters of the key of a lane."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH = re.compile(r"[0-9a-f]{16}(?:[0-9a-f]{16})?")
 _WHOLE_BYTES = 1 << 20
@@ -147,13 +151,15 @@ class BookmarkSet:
     ----------
     entries : in the person's order.
     deleted : id -> milliseconds since 1970.
+    lane_names : key of a lane or group -> when it was renamed last, and to what.
     """
 
     entries: tuple[Entry, ...] = ()
     deleted: Mapping[str, int] = field(default_factory=dict)
+    lane_names: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.entries or self.deleted)
+        return bool(self.entries or self.deleted or self.lane_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +191,10 @@ def merged(first: BookmarkSet, *others: BookmarkSet) -> BookmarkSet:
     again and in any order: the same bookmarks remain.
     """
     entries = {e.bookmark.id: e for e in first.entries}
-    deleted = dict(first.deleted)
+    deleted, names = dict(first.deleted), dict(first.lane_names)
     for other in others:
+        for key, given in other.lane_names.items():
+            names[key] = max(given, names.get(key, given))
         for entry in other.entries:
             known = entries.get(entry.bookmark.id)
             if known is None or _rank(entry) > _rank(known):
@@ -197,7 +205,7 @@ def merged(first: BookmarkSet, *others: BookmarkSet) -> BookmarkSet:
     alive = {e.bookmark.id for e in kept}
     gone = sorted(deleted.items(), key=lambda item: -item[1])
     return BookmarkSet(
-        kept, dict([(n, t) for n, t in gone if n not in alive][:MAX_ENTRIES])
+        kept, dict([(n, t) for n, t in gone if n not in alive][:MAX_ENTRIES]), names
     )
 
 
@@ -209,7 +217,7 @@ def _rank(entry: Entry) -> tuple[int, str, str, TimeRange]:
 
 def to_bytes(kept: BookmarkSet, of: Fingerprint, unit: Unit, trace_name: str) -> bytes:
     """Return the content of a file."""
-    content = {
+    content: dict[str, object] = {
         "ggscope": "bookmarks",
         "version": VERSION,
         "unit": unit,
@@ -234,6 +242,11 @@ def to_bytes(kept: BookmarkSet, of: Fingerprint, unit: Unit, trace_name: str) ->
         ],
         "deleted": dict(kept.deleted),
     }
+    if kept.lane_names:
+        content["lanes"] = {
+            key: {"name": name, "changed": when}
+            for key, (when, name) in list(kept.lane_names.items())[:MAX_ENTRIES]
+        }
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
 
@@ -294,7 +307,11 @@ def parsed(content: bytes) -> BookmarkFile:
     return BookmarkFile(
         of,
         unit,
-        BookmarkSet(tuple(entries.values()), _deleted(data.get("deleted"), limit)),
+        BookmarkSet(
+            tuple(entries.values()),
+            _deleted(data.get("deleted"), limit),
+            _lane_names(data.get("lanes"), limit),
+        ),
         len(listed) - len(entries),
     )
 
@@ -355,6 +372,19 @@ def _deleted(value: object, limit: int) -> dict[str, int]:
         return {}
     good = {k: _moment(v, limit) for k, v in value.items() if _ID.fullmatch(k)}
     return dict(sorted(good.items(), key=lambda item: -item[1])[:MAX_ENTRIES])
+
+
+def _lane_names(value: object, limit: int) -> dict[str, tuple[int, str]]:
+    """Return the names of lanes that make sense."""
+    if not isinstance(value, dict):
+        return {}
+    found: dict[str, tuple[int, str]] = {}
+    for key, given in islice(value.items(), MAX_ENTRIES):
+        name = given.get("name") if isinstance(given, dict) else None
+        if isinstance(name, str) and len(key) <= _MAX_KEY:
+            when = _moment(given.get("changed"), limit)
+            found[key] = when, clean_line(name, MAX_NAME)
+    return found
 
 
 def side_car(path: Path) -> Path:

@@ -1,13 +1,14 @@
 """Keeps a session's bookmarks: found when its trace is opened, written when changed."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import TraceError
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -69,6 +70,7 @@ class BookmarkKeeper(QObject):
         self._known: dict[str, Bookmark] = {}
         self._changed: dict[str, int] = {}
         self._deleted: dict[str, int] = {}
+        self._lane_names: dict[str, tuple[int, str]] = {}
         self._aside: tuple[Entry, ...] = ()
         self._accepted: frozenset[str] = frozenset()
         self._origin = 0
@@ -89,6 +91,7 @@ class BookmarkKeeper(QObject):
         loader.state_changed.connect(self._on_load_state)
         loader.parts_changed.connect(self._follow_clock)
         session.bookmarks_changed.connect(self._on_bookmarks_changed)
+        session.lanes_changed.connect(self._on_lanes_changed)
         settings.changed.connect(self._on_settings_changed)
 
     # -- where ---------------------------------------------------------------
@@ -227,7 +230,8 @@ class BookmarkKeeper(QObject):
             for b in self._session.bookmarks
             if b.id in self._known
         )
-        return BookmarkSet((*listed, *self._aside), dict(self._deleted))
+        names = dict(self._lane_names)
+        return BookmarkSet((*listed, *self._aside), dict(self._deleted), names)
 
     def _take(self, kept: BookmarkSet) -> None:
         """List what is kept, as far as it lies in the trace."""
@@ -244,11 +248,38 @@ class BookmarkKeeper(QObject):
         self._aside = tuple(aside)
         self._changed = {e.bookmark.id: e.changed for e in kept.entries}
         self._deleted = dict(kept.deleted)
+        self._take_names(kept.lane_names)
         self._known = {b.id: b for b in shown}
         others = tuple(b for b in self._session.bookmarks if not b.permanent)
         self._is_taking = True
         self._session.replace_bookmarks((*shown, *others))
         self._is_taking = False
+
+    def _take_names(self, names: Mapping[str, tuple[int, str]]) -> None:
+        """Call lanes as they are called in what is kept."""
+        self._lane_names = dict(names)
+        state = self._session.lane_state
+        given = tuple(sorted((key, name) for key, (_, name) in names.items() if name))
+        self._is_taking = True
+        self._session.set_lane_state(replace(state, names=given), is_step=False)
+        self._is_taking = False
+
+    def _on_lanes_changed(self, state: LaneState) -> None:
+        """Note how the person called lanes, and keep it soon."""
+        if self._is_taking:
+            return
+        now, given = now_ms(), dict(state.names)
+        kept = {key: name for key, (_, name) in self._lane_names.items()}
+        changed = {
+            key: given.get(key, "")
+            for key in given.keys() | kept.keys()
+            if given.get(key, "") != kept.get(key, "")
+        }
+        for key, name in changed.items():
+            before = self._lane_names.get(key, (0, ""))[0]
+            self._lane_names[key] = max(now, before + 1), name
+        if changed and self._is_found:
+            self._later.start()
 
     def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
         """Note what the person did, and keep it soon."""
@@ -338,7 +369,11 @@ class BookmarkKeeper(QObject):
                 self.place_asked.emit()
 
     def _on_settings_changed(self, topic: str) -> None:
-        if topic == "bookmarks" and self._is_found and (self._known or self._aside):
+        if (
+            topic == "bookmarks"
+            and self._is_found
+            and (self._known or self._aside or self._lane_names)
+        ):
             self._later.start()
 
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QKeySequence, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import LaneUse, TraceIndex
-from ggscope.analysis.rows.lanes import LaneBox, LaneState, TimelineLane
+from ggscope.analysis.rows.lanes import LaneBox, LaneState, TimelineLane, group_key
 from ggscope.analysis.rows.waits import Gap
 from ggscope.analysis.series import value_at
 from ggscope.model.selection import MarkedRange, Selection
@@ -24,6 +24,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
     format_count,
+    format_exact,
     format_exact_bytes,
     format_share,
 )
@@ -32,7 +33,7 @@ from ggscope.render.timeline.lanes import BYTE_UNITS, WORK_KINDS, format_value
 from ggscope.session.session import Session
 from ggscope.text import Html, html, join_html, markdown_row, tsv_text
 from ggscope.views.base.gestures import CanvasGestures, Turn
-from ggscope.views.base.plain import add_action, copy_name, copy_text
+from ggscope.views.base.plain import add_action, add_menu, copy_name, copy_text
 from ggscope.words.spans import (
     Fact,
     gap_text,
@@ -213,13 +214,15 @@ def _lane_text(prepared: "Prepared", session: Session, hit: "Hit") -> Html:
         state = "closed" if box.collapsed else "open"
         return html(
             "<b>{}</b><br>{} {}, {}.<br>Click to open or close.",
-            box.group,
+            box.title,
             format_count(box.count),
             "lane" if box.count == 1 else "lanes",
             state,
         )
     lane = box.lane
-    parts = [html("<b>{}</b>", lane.title)]
+    parts = [html("<b>{}</b>", box.title)]
+    if box.title != lane.title:
+        parts.append(html("{} in the file", lane.title))
     if lane.n_spans:
         parts.append(html("{} spans", format_count(lane.n_spans)))
         parts += _use_lines(prepared, session, lane)
@@ -315,6 +318,10 @@ ZOOM_STEP = 1.25
 LANES_MATTER_PX = 10
 """A drag that moves less than this in y marks all lanes."""
 EDGE_PX = 5
+SNAP_PX = 6
+"""So near to it a drag that measures ends at the edge of a span."""
+_MOST_PINNED = 24
+"""Groups of more lanes cannot be pinned: they would fill the view."""
 _MOST_HIDDEN = 50
 """Of more hidden lanes the menu lists the first; "All" shows the others too."""
 
@@ -354,11 +361,17 @@ class Gestures(CanvasGestures):
         self._start_factor = 1.0
         self._pending = Mode.MARK
         self._pointer: QPointF | None = None
+        self._snaps = True
 
     @property
     def mode(self) -> Mode:
         """The gesture under way."""
         return self._mode
+
+    @property
+    def pointer(self) -> QPointF | None:
+        """Where in the picture the mouse is; None = elsewhere."""
+        return self._pointer
 
     def _leave(self) -> None:
         self._pointer = None
@@ -441,8 +454,9 @@ class Gestures(CanvasGestures):
             if far < QApplication.startDragDistance() / 2:
                 return True
             self._begin(self._pending)
+        self._snaps = not event.modifiers() & Qt.KeyboardModifier.ShiftModifier
         if self._mode is not Mode.MOVE_LANE:
-            self._view.set_cursor_tick(self._view.tick_at(at.x()))
+            self._view.set_cursor_tick(self._end_tick(at))
         actions = {
             Mode.MARK: self._mark,
             Mode.PAN: self._pan,
@@ -499,9 +513,34 @@ class Gestures(CanvasGestures):
 
     # --- what drags do -----------------------------------------------------
 
+    def _end_tick(self, at: QPointF) -> int:
+        """Return where a drag is now; one that measures, at the edge of a near span.
+
+        Shift, once the button is down, lets it end anywhere.
+        """
+        tick = self._view.tick_at(at.x())
+        measures = self._mode in (Mode.MARK, Mode.EDGE)
+        return self._snapped(at) if measures and self._snaps else tick
+
+    def _snapped(self, at: QPointF) -> int:
+        """Return the time of the nearest edge of a span on the row there, or none's."""
+        view, tick = self._view, self._view.tick_at(at.x())
+        hit, prepared = view.hit(at.x(), at.y()), view.prepared()
+        if prepared is None or hit.box is None or hit.box.lane is None or hit.row < 0:
+            return tick
+        lane = hit.box.lane
+        if lane.counter >= 0 or lane.key in prepared.waiting:
+            return tick
+        reach = int(SNAP_PX * view.ticks_per_px())
+        edge = prepared.index.nearest_edge(lane.key, hit.row, tick, reach)
+        return tick if edge is None else edge
+
     def _band(self, at: QPointF) -> TimeRange:
         session = self._view.session
-        low, high = sorted((self._start_tick, self._view.tick_at(at.x())))
+        start = self._start_tick
+        if self._mode is Mode.MARK and self._snaps:
+            start = self._snapped(self._start)
+        low, high = sorted((start, self._end_tick(at)))
         if session.trace is not None:
             extent = session.trace.extent
             low = min(max(low, extent.start), extent.end)
@@ -570,7 +609,7 @@ class Gestures(CanvasGestures):
         session = self._view.session
         if session.marked_range is None:
             return
-        low, high = sorted((self._fixed_tick, self._view.tick_at(at.x())))
+        low, high = sorted((self._fixed_tick, self._end_tick(at)))
         session.set_marked(replace(session.marked_range, time=TimeRange(low, high)))
 
     def _on_lower_edge(self, at: QPointF) -> bool:
@@ -665,11 +704,38 @@ def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
     if hit.span >= 0:
         _span_entries(view, menu, session, hit)
         menu.addSeparator()
+    if not hit.in_header and session.trace is not None:
+        _time_entries(view, menu, session, hit)
+        menu.addSeparator()
     if hit.box is not None:
         _lane_entries(view, menu, session, hit)
         menu.addSeparator()
     _general_entries(view, menu, session)
     return menu
+
+
+def _time_entries(
+    view: "TimelineView", menu: QMenu, session: Session, hit: "Hit"
+) -> None:
+    """Add what can be done with a point in time; on the axis also its format."""
+    trace, tr = session.trace, view.tr
+    if trace is None:
+        return
+    here = TimeRange(hit.tick, hit.tick)
+    absolute = session.absolute_time
+    text = time_text(trace, hit.tick, absolute=absolute)
+    exact = format_exact(hit.tick + trace.clock.shift(absolute), trace.clock.unit)
+    add_action(menu, tr("Bookmark here"), lambda: session.add_bookmark("", here))
+    add_action(menu, tr("Copy time ({0})").format(text), lambda: copy_text(exact))
+    if not hit.on_axis:
+        return
+    forms = add_menu(menu, tr("Time format"))
+    for words, is_absolute in ((tr("From start"), False), (tr("Absolute"), True)):
+        action = add_action(
+            forms, words, partial(session.set_absolute_time, is_absolute)
+        )
+        action.setCheckable(True)
+        action.setChecked(session.absolute_time is is_absolute)
 
 
 def _span_entries(
@@ -731,10 +797,9 @@ def _lane_entries(
     if box is None:
         return
     if box.lane is None:
-        word = tr("Open") if box.collapsed else tr("Close")
-        add(f"{word} “{box.group}”", lambda: view.toggle_group(box.group))
+        _group_entries(view, menu, session, box)
         return
-    key, title = box.lane.key, box.lane.title
+    key, title = box.lane.key, box.title
 
     def pin() -> None:
         pinned = tuple(k for k in state.pinned if k != key)
@@ -748,11 +813,55 @@ def _lane_entries(
         tr("Hide “{0}”").format(title),
         lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
     )
+    _rename_entries(view, menu, session, key)
     for text, factor in ((tr("Taller lane"), 1.5), (tr("Lower lane"), 1 / 1.5)):
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
         wanted = replace(state, heights=tuple(sorted(heights.items())))
         add(text, partial(session.set_lane_state, wanted))
+
+
+def _rename_entries(
+    view: "TimelineView", menu: QMenu, session: Session, key: str
+) -> None:
+    """Add what names a lane or group, and what gives it its own title back."""
+    tr = view.tr
+    ask = add_action(
+        menu, tr("Rename…"), partial(session.lane_name_requested.emit, key)
+    )
+    ask.setShortcut(QKeySequence(Qt.Key.Key_F2))
+    # Shown only: the command of the window has this key already.
+    ask.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+    if key in dict(session.lane_state.names):
+        add_action(menu, tr("Its own name"), partial(session.rename_lane, key, ""))
+
+
+def _group_entries(
+    view: "TimelineView", menu: QMenu, session: Session, box: LaneBox
+) -> None:
+    """Add what can be done with a group: open, pin, hide, name it."""
+    add, tr, state = partial(add_action, menu), view.tr, session.lane_state
+    word = tr("Open") if box.collapsed else tr("Close")
+    add(f"{word} “{box.title}”", lambda: view.toggle_group(box.group))
+    if box.pinned:
+        add(
+            tr("Unpin all"),
+            lambda: session.set_lane_state(replace(state, pinned=())),
+        )
+        return
+    keys = view.lanes_of_group(box.group)
+    pinned = (*state.pinned, *keys)
+    add(
+        tr("Pin “{0}”").format(box.title),
+        lambda: session.set_lane_state(replace(state, pinned=pinned)),
+        enabled=0 < len(keys) <= _MOST_PINNED,
+    )
+    hidden = state.hidden | frozenset(keys)
+    add(
+        tr("Hide “{0}”").format(box.title),
+        lambda: session.set_lane_state(replace(state, hidden=hidden)),
+    )
+    _rename_entries(view, menu, session, group_key(box.group))
 
 
 def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> None:
@@ -784,7 +893,8 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
             tr("Close all groups"),
             lambda: session.set_lane_state(replace(state, collapsed=groups)),
         )
-    add(tr("Reset lanes"), lambda: session.set_lane_state(LaneState()))
+    plain = LaneState(names=state.names)
+    add(tr("Reset lanes"), lambda: session.set_lane_state(plain))
     menu.addSeparator()
     add(tr("Fit all"), session.fit)
     if session.marked_range is not None:
@@ -794,6 +904,9 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
 
 
 def _title_of(session: Session, key: str) -> str:
+    names = dict(session.lane_state.names)
+    if key in names:
+        return names[key]
     lanes = None if session.index is None else session.index.lanes
     at = -1 if lanes is None else lanes.position(key)
     return key if lanes is None or at < 0 else lanes.titles[at]

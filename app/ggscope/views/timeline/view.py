@@ -21,6 +21,7 @@ from ggscope.analysis.rows.lanes import (
     LaneLayout,
     LaneState,
     default_collapsed,
+    group_key,
     lay_out,
 )
 from ggscope.analysis.workers import chunks, share_out
@@ -718,6 +719,38 @@ class TimelineView(PaintedView):
         if closed is None:
             closed = default_collapsed(prepared.index.lanes)
         session.set_lane_state(replace(state, collapsed=closed ^ {group}))
+
+    def lanes_of_group(self, group: str) -> list[str]:
+        """Return the keys of the lanes of a group that are neither hidden nor pinned.
+
+        Also of one that is closed.
+        """
+        if self._prepared is None:
+            return []
+        lanes, state = self._prepared.index.lanes, self.session.lane_state
+        if group not in lanes.groups:
+            return []
+        members = np.flatnonzero(lanes.group == lanes.groups.index(group))
+        left_out = {*state.hidden, *state.pinned}
+        keys = (lanes.keys[at] for at in members.tolist())
+        return [key for key in keys if key not in left_out]
+
+    def lane_in_use(self) -> str:
+        """Return the lane or group under the pointer, else the selected span's.
+
+        Its key, of a group its `group_key`; "" = none.
+        """
+        prepared, session = self._prepared, self.session
+        if prepared is None:
+            return ""
+        place = self._gestures.pointer
+        box = None if place is None else self.hit(place.x(), place.y()).box
+        if box is not None:
+            return group_key(box.group) if box.lane is None else box.lane.key
+        active = session.selection.active
+        if session.selection.table == "spans" and active is not None:
+            return prepared.index.lane_of_span(active)
+        return ""
 
     def menu_at(self, x: float, y: float) -> QMenu:
         """Return the menu of what lies at a position."""

@@ -366,6 +366,19 @@ def test_span_at_and_nearest_span_find_what_a_person_sees():
     assert found.nearest_span(key, -1, 102, 5) is None
 
 
+def test_nearest_edge_is_the_begin_or_end_that_is_nearest():
+    starts, ends = [0, 100, 103, 110, 300], [50, 101, 106, 110, 301]
+    found = TraceIndex(builders.spans_trace(starts, ends))
+    key, edges = "thread:thread 0", sorted({*starts, *ends})
+
+    for tick in range(-20, 330):
+        distance, edge = min((abs(edge - tick), edge) for edge in edges)
+        wanted = edge if distance <= 8 else None
+        assert found.nearest_edge(key, 0, tick, 8) == wanted, tick
+    assert found.nearest_edge(key, 5, 100, 8) is None
+    assert found.nearest_edge(key, -1, 100, 8) is None
+
+
 def test_token_spans_come_in_time_order(llama):
     ids = llama.token_spans()
 
