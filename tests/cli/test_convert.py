@@ -1,5 +1,6 @@
 """``ggscope convert``: files written whole, never over others unasked."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from ggscope import assets
 from sentences import assert_sides
+from support import ROOT
 from tensor_files import encode, llama_trace
 from token_files import corpus_trace
 
@@ -299,3 +301,37 @@ def test_minus_is_refused_for_a_terminal(run, trace, monkeypatch) -> None:
     assert_sides(
         "-o - cannot be used: *. Name a file or a folder.", shown.err, piped.err
     )
+
+
+def test_longest_spans_are_listed_by_the_command_line(run, tmp_path):
+    sample = ROOT / "resources" / "samples" / "tinyllama-256.bin"
+    target = tmp_path / "longest.csv"
+
+    answer = run(
+        "convert", sample, "--to", "csv", "--sort", "duration", "--limit", "10",
+        "--where", "op=MUL_MAT", "-o", target,
+    )  # fmt: skip
+
+    rows = list(csv.DictReader(target.read_text().splitlines()))
+    lengths = [int(row["duration_ns"]) for row in rows]
+    assert answer.code == 0
+    assert len(rows) == 10
+    assert lengths == sorted(lengths, reverse=True)
+    assert {row["op"] for row in rows} == {"MUL_MAT"}
+    (longest,) = json.loads(
+        run("stats", sample, "--where", "op=MUL_MAT", "--json").out
+    )["rows"]
+    assert lengths[0] == longest["max"]
+
+
+@pytest.mark.parametrize("form", ["chrome-json", "token-json", "tensor-256"])
+def test_rows_are_chosen_of_tables_only(run, tmp_path, form):
+    sample, target = (
+        ROOT / "resources" / "samples" / "tinyllama-256.bin",
+        tmp_path / "out",
+    )
+
+    answer = run("convert", sample, "--to", form, "--limit", "3", "-o", target)
+
+    assert answer.code == 2
+    assert not target.exists()

@@ -808,6 +808,18 @@ def _add_convert(parser: _Parser) -> None:
         help="only spans that match this filter; not for token-json",
     )
     parser.add_argument(
+        "--sort",
+        choices=("start", "duration", "wait", "bytes"),
+        help="of tables: the rows with the most first, of start the earliest; default: "
+        "as in the trace",
+    )
+    parser.add_argument(
+        "--limit",
+        type=values.positive,
+        metavar="N",
+        help="of tables: only the first N rows",
+    )
+    parser.add_argument(
         "--schema",
         choices=("128", "256", "1024"),
         help="schema of token-json, by the records it stands for; default: that of "

@@ -14,6 +14,7 @@ from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
 from ggscope.writers import forms, perfetto
 from ggscope.writers.events import Events
+from ggscope.writers.spans import SpanOrder
 from ggscope.writers.token_json import TokenFile, TokenJson
 from ggscope.writing import check_folder, check_target, write_file, write_files
 
@@ -29,6 +30,14 @@ def run(arguments: Namespace) -> int:
     are_tokens = arguments.to == "token-json"
     if arguments.output == _STDOUT and (why := _why_not_piped(arguments)):
         output.complain(f"-o - cannot be used: {why}. Name a file or a folder.")
+        return USAGE
+    if (arguments.sort or arguments.limit) and not (
+        arguments.to in forms.FORMS and forms.is_table(arguments.to)
+    ):
+        output.complain(
+            f"--sort and --limit are of tables (csv, tsv, markdown, json, parquet), "
+            f"not of {arguments.to}."
+        )
         return USAGE
     if are_tokens and (arguments.range is not None or arguments.where):
         output.say("token-json takes whole traces: leave out --range and --where.")
@@ -63,12 +72,15 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
         time = parse_range(arguments.range, trace.extent, trace.clock.unit)
     events = Events(trace, keep, time)
     losses = forms.losses(events, arguments.to)
+    order = None
+    if arguments.sort or arguments.limit:
+        order = SpanOrder(arguments.sort or "", arguments.limit)
     outputs = [target]
     with Progress(f"writing {target}") as progress:
 
         def told(part: Events) -> Iterator[bytes]:
             n_bytes = 0
-            for chunk in forms.chunks(part, arguments.to):
+            for chunk in forms.chunks(part, arguments.to, order):
                 yield chunk
                 n_bytes += len(chunk)
                 progress.update(n_bytes, 0)
@@ -94,6 +106,7 @@ def _one_file(arguments: Namespace, path: Path) -> tuple[int, object]:
     for sentence in losses:
         output.say(f"note: {sentence}")
     n, n_all = forms.n_spans(events, arguments.to), len(trace.spans)
+    n = n if arguments.limit is None else min(n, arguments.limit)
     of = f" of {n_all:,}" if events.is_part or n < n_all else ""
     where: dict[str, object] = {"output": str(target)}
     if len(outputs) == 1:

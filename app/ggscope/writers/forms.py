@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ggscope.errors import ExportError
 from ggscope.model.units import format_count
 from ggscope.writers.events import Events
+
+if TYPE_CHECKING:
+    from ggscope.writers.spans import SpanOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,19 @@ FORMS: Mapping[str, Form] = MappingProxyType(
 )
 
 
-def chunks(events: Events, form: str) -> Iterator[bytes]:
+def is_table(form: str) -> bool:
+    """Tell whether a form is a table of spans, one row each."""
+    return not FORMS[form].module
+
+
+def chunks(
+    events: Events, form: str, order: "SpanOrder | None" = None
+) -> Iterator[bytes]:
     """Yield a file in pieces.
+
+    Parameters
+    ----------
+    order : of the rows of a table.
 
     Raises
     ------
@@ -74,9 +89,9 @@ def chunks(events: Events, form: str) -> Iterator[bytes]:
             events
         )
         return pieces
-    from ggscope.writers.spans import chunks as chunks_of_table
+    from ggscope.writers import spans
 
-    return chunks_of_table(events, form)
+    return spans.chunks(events, form, order or spans.SpanOrder())
 
 
 def n_spans(events: Events, form: str) -> int:

@@ -18,7 +18,15 @@ import numpy.typing as npt
 
 from ggscope.errors import ExportError
 from ggscope.model.ggml.ops import mark_of
-from ggscope.model.tables import I64, AccessKind, Phase, Quality, Space, quality_of
+from ggscope.model.tables import (
+    I64,
+    NO_WAIT,
+    AccessKind,
+    Phase,
+    Quality,
+    Space,
+    quality_of,
+)
 from ggscope.model.units import format_count
 from ggscope.readers.tensor.layouts import LAYOUT_256, TensorRecords
 from ggscope.writers.events import Events, ggml_numbers, threads_of_work
@@ -116,10 +124,19 @@ class _Work:
         if not len(ids):
             return said
         said.append("Names of lanes and of the trace are left out.")
-        if s.core is not None or s.numa is not None:
-            said.append("Cores and NUMA nodes are left out.")
-        if s.wait is not None:
-            said.append("Waits are left out.")
+        for what, column, none in (
+            ("Cores", s.core, -1),
+            ("NUMA nodes", s.numa, -1),
+            ("Waits", s.wait, NO_WAIT),
+        ):
+            n = 0 if column is None else int((column[ids] != none).sum())
+            if n:
+                said.append(f"{what} of {format_count(n)} ops are left out.")
+        if s.wait is not None:  # records of ggscope-capture
+            said.append(
+                f"Types of sources, and the graph and node of each of "
+                f"{format_count(len(ids))} records, are left out."
+            )
         if self._has_times:
             if n := int((self._quality == Quality.UNFINISHED).sum()):
                 said.append(
@@ -164,11 +181,22 @@ class _Work:
                 f"Names of {format_count(n)} sources are cut after "
                 f"{_SOURCE_NAME_BYTES} bytes."
             )
-        if (a.kind[rows] == AccessKind.WRITE).any():
-            said.append("What ops write is left out.")
-        counts = [int(self._reads(int(p)).size) for p in patterns.tolist()]
-        if any(n > _MOST_SOURCES for n in counts):
-            said.append("Of ops with more than four sources only four are there.")
+        uses = self._uses(patterns)
+        writes = np.array(
+            [
+                (a.kind[first[p] : first[p + 1]] == AccessKind.WRITE).sum()
+                for p in patterns.tolist()
+            ],
+            np.int64,
+        )
+        if n := int((writes * uses).sum()):
+            said.append(f"{format_count(n)} accesses that write are left out.")
+        sources = np.array([self._reads(p).size for p in patterns.tolist()], np.int64)
+        if n := int(uses[sources > _MOST_SOURCES].sum()):
+            said.append(
+                f"Of {format_count(n)} ops with more than four sources only four are "
+                "there."
+            )
         if (a.size[rows] >= 1 << 32).any():
             said.append("Sizes of 4 GiB and more are cut to their lower 32 bits.")
         if (a.size[rows] < 0).any():
@@ -176,6 +204,14 @@ class _Work:
         if np.isin(a.space[rows], [Space.DRAM, Space.SPM, Space.UNKNOWN]).any():
             said.append("Accesses outside of the model file are all called buffers.")
         return said
+
+    def _uses(self, patterns: I64) -> I64:
+        """Return how many of the ops make each pattern."""
+        made = self._pattern[self.ids]
+        counts = np.bincount(
+            made[made >= 0], minlength=int(patterns.max(initial=0)) + 1
+        )
+        return np.asarray(counts[patterns], np.int64)
 
     # -- what is written -----------------------------------------------------------
 

@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 from builders import finished, spans_trace
+from ggscope.analysis.statistics.table import stat_table
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import Phase, SpanFlag, quality_of
+from ggscope.model.tables import NO_WAIT, Phase, Space, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
+from ggscope.opening import open_bundle
 from ggscope.readers.registry import open_trace
+from ggscope.readers.survey import survey
 from ggscope.writers import spans
 from ggscope.writers.events import Events
+from reads_builder import Op, Read, TensorRow, reads_trace
+from wait_traces import with_waits
 
 SAMPLES = Path(__file__).parents[3] / "resources" / "samples"
 NAMES = ("llama.ggmlviz", "tinyllama-256.bin", "npu-prefill-decode.json")
@@ -165,3 +170,63 @@ def test_empty_part_is_an_empty_table() -> None:
 
     assert json.loads(b"".join(spans.chunks(made, "json"))) == []
     assert b"".join(spans.chunks(made, "csv")).count(b"\n") == 1
+
+
+WEIGHTS = [TensorRow(f"blk.{i}.attn_q.weight", 8000 * i, 8000, i) for i in range(2)]
+
+
+def reading_trace() -> Trace:
+    """Return ops on two threads, one of which both compute, one that reads nothing."""
+    both = (Read(0, 8000, 0), Read(1, -1, space=Space.BUFFER))
+    ops = [
+        Op(0, both),
+        Op(0, both, thread=1, repeated=True),
+        Op(40, (Read(1, 100, 8000),)),
+        Op(60, (), "ADD"),
+    ]
+    return reads_trace(WEIGHTS, ops)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_rows_say_what_ops_read_and_where(form: str) -> None:
+    rows = rows_of(written(reading_trace(), form), form)
+
+    assert [row["bytes_read"] for row in rows] == [8000, None, 100, None]
+    # Each thread's record lists the sources; their bytes count once.
+    names = "blk.0.attn_q.weight; blk.1.attn_q.weight"
+    assert [row["sources"] for row in rows][:2] == [names, names]
+    assert [row["sizes"] for row in rows][:2] == ["8000; ", "8000; "]
+    assert rows[2]["offsets"] in (8000, "8000")
+    assert rows[3]["sources"] is None
+
+
+@pytest.mark.parametrize("name", ["tinyllama-256.bin", "moe-experiment"])
+def test_bytes_of_the_rows_are_those_of_the_statistics(name: str) -> None:
+    trace = open_bundle(survey((SAMPLES / name,)))
+    rows = rows_of(written(trace, "json"), "json")
+
+    for row in stat_table(trace, "op").rows:
+        mine = [r for r in rows if r["op"] == row.key]
+        moved = sum((r["bytes_read"] or 0) + (r["bytes_written"] or 0) for r in mine)
+        assert moved == row.bytes
+        assert sum(r["bytes_unknown"] or 0 for r in mine) == row.unknown_bytes
+
+
+@pytest.mark.parametrize("by", spans.SORTS)
+def test_rows_come_with_the_largest_first(by: str) -> None:
+    trace = with_waits(
+        spans_trace([30, 0, 60, 80], [35, 9, 61, 99], op=1, flags=[0, 0, 0, 4]),
+        np.array([7, NO_WAIT, 9, 8]),
+    )
+    whole = json.loads(b"".join(spans.chunks(Events(trace), "json")))
+    order = spans.SpanOrder(by, 3)
+
+    rows = json.loads(b"".join(spans.chunks(Events(trace), "json", order)))
+
+    expected = {
+        "start": [0, 30, 60],
+        "duration": [0, 30, 60],  # the one without an end comes last
+        "wait": [60, 80, 30],
+        "bytes": [row["start_ns"] for row in whole][:3],  # none are recorded
+    }
+    assert [row["start_ns"] for row in rows] == expected[by]

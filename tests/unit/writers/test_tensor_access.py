@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from builders import OPS, finished, llama_like_trace, spans_trace
 from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import AccessKind, SpanFlag
+from ggscope.model.tables import NO_WAIT, AccessKind, SpanFlag
 from ggscope.model.trace import LaneKind, OpTable, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.api import ReadContext
@@ -31,6 +31,7 @@ from tensor_files import (
     llama_trace,
     weight,
 )
+from wait_traces import with_waits
 
 SAMPLES = Path(__file__).parents[3] / "resources" / "samples"
 REAL = ("trace_256_3584a339.bin", "trace_256_c26d86e7.bin", "trace_256_truncated.bin")
@@ -264,9 +265,10 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
         of(replace(plain, sources=(weight("blk.0." + "w" * 20, 0),))),
         usual,
     )
-    assert_sides("What ops write is left out.", losses(wrote(like)), losses(like))
+    said = "* accesses that write are left out."
+    assert_sides(said, losses(wrote(like)), losses(like))
     assert_sides(
-        "Of ops with more than four sources only four are there.",
+        "Of * ops with more than four sources only four are there.",
         losses(of_many(like)),
         losses(like),
     )
@@ -285,9 +287,10 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
         losses(elsewhere(like)),
         losses(like),
     )
-    assert_sides(
-        "Cores and NUMA nodes are left out.", losses(cored()), losses(measured)
-    )
+    assert_sides("Cores of * ops are left out.", losses(cored()), losses(measured))
+    waits = losses(with_waits(measured, np.array([3, NO_WAIT])))
+    assert_sides("Waits of * ops are left out.", waits, losses(measured))
+    assert "Waits of 1 ops" in waits
 
 
 def changed(trace: Trace, **columns: np.ndarray) -> Trace:
