@@ -16,7 +16,13 @@ from ggscope.analysis.experts.figures import Beside
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection
-from ggscope.model.tables import AccessKind, Space, SpanFlag
+from ggscope.model.tables import (
+    AccessColumns,
+    AccessKind,
+    FlatAccesses,
+    Space,
+    SpanFlag,
+)
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from ggscope.session.tasks import Tasks
@@ -132,6 +138,23 @@ def test_view_says_what_a_trace_lacks_once_it_is_read(
     for part in ("accesses", OTHER_FILES):
         waits = replace(lacking, pending=frozenset({part}))
         assert not any(claim in why_empty(shown(view_id, waits)) for claim in claims)
+
+
+@pytest.mark.parametrize("view_id", ["hot_cold", "heatmap"])
+def test_accesses_that_name_no_tensor_are_not_denied(shown, view_id: str) -> None:
+    trace = builders.npu_like_trace()
+    loose = replace(
+        FlatAccesses.blank(252),
+        what=replace(
+            AccessColumns.blank(252), space=np.full(252, Space.DRAM, np.uint8)
+        ),
+    )
+    some = replace(trace, accesses=replace(trace.accesses, loose=loose))
+
+    claim = "None of the 252 accesses of this trace names a tensor."
+    said, unsaid = (why_empty(shown(view_id, t)) for t in (some, trace))
+    assert_sides(claim, said, unsaid)
+    assert "Add a" not in said
 
 
 def test_pictures_of_hot_and_cold_that_are_empty_deny_no_accesses(shown, qtbot) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -898,6 +898,31 @@ def test_first_column_stays_in_sight_and_sorts(
     at = QPoint(20, header.height() // 2)
     QTest.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=at)
     assert column(view, 0)[:-1] == sorted(column(view, 0)[:-1], key=str.casefold)
+
+
+def test_columns_are_no_wider_than_they_need_when_others_come(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    def widths() -> dict[str, int]:
+        titles = [heading.title for heading in view.model.headings]
+        return {t: view.table.columnWidth(i) for i, t in enumerate(titles)}
+
+    counted(qtbot, view)
+    titles = list(widths())
+    view.table.setColumnWidth(titles.index("mean"), 240)
+    before = widths()
+    digits = QFontMetrics(view.table.font()).horizontalAdvance("9,999")
+    assert before["count"] < 2 * digits + 40
+
+    session.set_marked(MarkedRange(TimeRange(5, 3_000_000)))
+    counted(qtbot, view)
+
+    after = widths()
+    assert "in range" in after
+    assert "in range" not in before
+    # Those that were there stay as wide, the others have their own width.
+    kept = [t for t in before if t not in ("op", "in range")]
+    assert {t: after[t] for t in kept} == {t: before[t] for t in kept}
 
 
 def offered(view: StatisticsView) -> list[str]:

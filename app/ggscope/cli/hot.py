@@ -19,6 +19,7 @@ from ggscope.words.reads import (
     KvTraffic,
     hot_cold,
     hot_facts,
+    unnamed_words,
 )
 
 
@@ -49,7 +50,10 @@ def _print(
         output.emit(one_line(str(path)))
     facts = hot_facts(trace, found)
     if not facts:
-        output.emit("This trace does not tell which tensors its ops access.")
+        output.emit(
+            unnamed_words(trace)
+            or "This trace does not tell which tensors its ops access."
+        )
         return
     width = max(len(fact.title) for fact in facts)
     for fact in facts:

@@ -63,7 +63,14 @@ from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
-from ggscope.words.reads import HotCold, answer_words, hot_cold, hot_facts, rests_on
+from ggscope.words.reads import (
+    HotCold,
+    answer_words,
+    hot_cold,
+    hot_facts,
+    rests_on,
+    unnamed_words,
+)
 
 HotPicture = Literal["ranking", "cold", "coverage", "place", "jumps", "layers", "kv"]
 Measure = Literal["bytes", "accesses", "time"]
@@ -519,7 +526,8 @@ def hot_figure(
         found = hot_cold(trace, visible)
         if not len(trace.accesses.patterns):
             raise NothingToDrawError(
-                "This trace does not tell which tensors its ops access."
+                unnamed_words(trace)
+                or "This trace does not tell which tensors its ops access."
             )
         scene = HotScene(
             trace, found, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,

@@ -42,7 +42,14 @@ from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_tsv
 from ggscope.views.base.painted import PaintedView
 from ggscope.views.base.plain import copy_name, copy_text
 from ggscope.views.base.widgets import ControlRow, WordsBeside
-from ggscope.words.reads import HotCold, HotFact, hot_cold, hot_facts
+from ggscope.words.reads import (
+    HotCold,
+    HotFact,
+    hot_cold,
+    hot_facts,
+    names_tensors,
+    unnamed_words,
+)
 
 _KEY = "hot_cold"
 _TITLES = (
@@ -219,15 +226,15 @@ class HotColdView(PaintedView):
             return "", ""
         if session.trace.is_unread or self.is_computing(_KEY):
             return self.tr("Counting accesses…"), ""
-        made = session.trace.accesses
-        if any((part.tensor >= 0).any() for part in (made.patterns, made.loose.what)):
+        if names_tensors(session.trace):
             return (
                 self.tr("Nothing to show here"),
                 self.tr("Accesses to tensors are recorded, and none that shows here."),
             )
         return (
             self.tr("No accesses to tensors"),
-            self.tr(
+            unnamed_words(session.trace)
+            or self.tr(
                 "Tensor-access traces record what each op reads. Add one of the same "
                 "run: File, Add to session."
             ),

@@ -97,8 +97,8 @@ _WITH_OPS: tuple[By, ...] = (
     "op", "family", "layer", "token", "thread", "phase", "tensor",
 )  # fmt: skip
 _WIDTHS = {
-    "key": 160, "text": 90, "count": 80, "time": 84, "share": 72, "bytes": 84,
-    "rate": 100,
+    "key": 160, "text": 90, "count": 56, "time": 72, "share": 60, "bytes": 72,
+    "rate": 84,
 }  # fmt: skip
 _NOT_OF_ALL = ("p50", "p90", "p99", "quality", "latency", "idle", "share")
 """Columns that say nothing of all rows together."""
@@ -561,7 +561,10 @@ class StatisticsView(View):
         if self._result is not None:
             about, notes = self.about_text(self._result), self._result.notes
             self.about.tip = "\n".join((about, *notes)) if notes else ""
-            self.about.setText(f"{about} ⓘ" if notes else about)
+            if notes:
+                many = self.tr("{0} notes").format(len(notes))
+                about += " · " + (self.tr("1 note") if len(notes) == 1 else many)
+            self.about.setText(about)
 
     # -- showing -----------------------------------------------------------
 

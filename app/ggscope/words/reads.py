@@ -220,6 +220,24 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
     return tuple(fact for fact in facts if fact is not None)
 
 
+def names_tensors(trace: Trace) -> bool:
+    """Return whether any access is known to be of a tensor."""
+    made = trace.accesses
+    return any(
+        bool((part.tensor >= 0).any()) for part in (made.patterns, made.loose.what)
+    )
+
+
+def unnamed_words(trace: Trace) -> str:
+    """Say that the accesses name no tensor; "" if some do, or there are none."""
+    n = 0 if names_tensors(trace) else len(trace.accesses)
+    if not n:
+        return ""
+    if n == 1:
+        return "The one access of this trace names no tensor."
+    return f"None of the {format_count(n)} accesses of this trace names a tensor."
+
+
 def _advice(trace: Trace) -> str:
     """Return what to do for a model file or map, or why those given are not used."""
     return " ".join(refused_models(trace).values()) or "Add the GGUF or its memory map."

@@ -371,14 +371,15 @@ class TextTable(QTableView):
         header.setFixedHeight(scaled(28))
         header.setFont(words_font(11.5, bold=True))
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
-        for section, heading in enumerate(model.headings):
-            header.resizeSection(section, scaled(heading.width))
+        self._widths: dict[str, int] = {}
+        self._set_widths()
         # Rows that are looked at for the width of a column.
         header.setResizeContentsPrecision(64)
         self.setSortingEnabled(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)
         self.doubleClicked.connect(self._on_opened)
+        model.modelAboutToBeReset.connect(self._keep_widths)
         model.modelReset.connect(self._on_reset)
 
     def set_theme(self, theme: Theme) -> None:
@@ -421,6 +422,21 @@ class TextTable(QTableView):
             elif not heading.stretch and wanted > header.sectionSize(section):
                 header.resizeSection(section, wanted)
         self._stretch()
+
+    def _keep_widths(self) -> None:
+        """Note how wide the columns are, by their titles: others may come now."""
+        header = self.horizontalHeader()
+        for section, heading in enumerate(self.rows.headings):
+            if not header.isSectionHidden(section):
+                self._widths[heading.title] = header.sectionSize(section)
+
+    def _set_widths(self) -> None:
+        """Give columns the widths that they had, new ones those of their headings."""
+        header = self.horizontalHeader()
+        for section, heading in enumerate(self.rows.headings):
+            width = self._widths.get(heading.title, scaled(heading.width))
+            if not header.isSectionHidden(section):
+                header.resizeSection(section, width)
 
     def _title_width(self, heading: Heading) -> int:
         """Return the width of a title with the arrow of a sorted column."""
@@ -573,8 +589,9 @@ class TextTable(QTableView):
         pop_up(menu, self.viewport().mapToGlobal(place))
 
     def _on_reset(self) -> None:
-        """Let the header know where the sorted column is now."""
+        """Let the header know where the columns are now, and which one is sorted."""
         header = self.horizontalHeader()
+        self._set_widths()
         with QSignalBlocker(header):  # the rows are sorted so already
             header.setSortIndicator(*self.rows.sorted_by)
         header.viewport().update()

@@ -50,6 +50,7 @@ from ggscope.views.heatmap.request import (
     tabled_base,
     tooltip_words,
 )
+from ggscope.words.reads import unnamed_words
 
 _GAP_PX = 6
 _KEY = "heatmap"
@@ -339,6 +340,9 @@ class HeatmapView(PaintedView):
             return self.tr("Counting accesses"), ""
         totals = self.base.totals
         if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
+            unnamed = unnamed_words(trace)
+            if unnamed:
+                return self.tr("No accesses to tensors"), unnamed
             return (
                 self.tr("No accesses"),
                 self.tr(
