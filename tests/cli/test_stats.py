@@ -202,7 +202,18 @@ def test_stats_of_nothing_says_so(run, built):
     answer = run("stats", built(), "--where", "op=POOL_2D")
 
     assert answer.code == 0
-    assert "no span matches" in answer.out
+    assert "no op matches" in answer.out
+    by_lane = run("stats", built(), "--by", "lane", "--where", "op=POOL_2D")
+    assert "no span matches" in by_lane.out
+
+
+def test_stats_of_a_file_without_ops_names_what_counts_its_spans(run, built):
+    path = built("spans_trace((0,20),(10,50))")
+
+    assert "records no ops" in run("stats", path).out
+    assert "--by lane" in run("stats", path).out
+    rows = json.loads(run("stats", path, "--by", "lane", "--json").out)["rows"]
+    assert [row["count"] for row in rows] == [2]
 
 
 def test_stats_format_takes_a_readers_name_too(run, built):

@@ -217,7 +217,7 @@ def test_statistics_say_why_no_span_is_counted(shown, qtbot) -> None:
     )
     claim = "Drag across the timeline to mark a range."
     assert_sides(claim, none, some + hidden)
-    assert "No span lies" not in hidden
+    assert "No op lies" not in hidden
     assert "in this range matches the filter" in hidden
 
 

@@ -377,7 +377,7 @@ def test_range_without_spans_says_so(
     counted(qtbot, view)
 
     assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("No span lies in this range.")
+    assert view._empty.text.startswith("No op lies in this range.")
     none = view._empty.text
     session.set_marked(MarkedRange(TimeRange(0, 200)))
     session.set_filter(Filter(text="no such thing"))
@@ -391,8 +391,8 @@ def test_range_without_spans_says_so(
     qtbot.waitUntil(lambda: view._empty.text != of_filter)
     assert view._stack.currentWidget() is view._empty
     of_lane = view._empty.text
-    assert_sides("No span lies in this range.", none, of_filter + of_lane)
-    asked = "No span that is asked for lies in this range."
+    assert_sides("No op lies in this range.", none, of_filter + of_lane)
+    asked = "No op that is asked for lies in this range."
     assert_sides(asked, of_lane, none + of_filter)
 
 
@@ -945,6 +945,16 @@ def test_groupings_are_those_that_the_trace_has(
         view.by.setCurrentIndex(view.by.findData(by))
         counted(qtbot, view)
         assert len(column(view, 0)) > 1, by
+
+
+def test_trace_without_ops_is_counted_by_lane(
+    qtbot: QtBot, view: StatisticsView, session: Session
+) -> None:
+    session.set_trace(replace(builders.spans_trace([0, 20], [10, 50]), ops=None))
+    counted(qtbot, view)
+
+    assert offered(view) == ["lane"]
+    assert column(view, "count") == ["2", "2"]
 
 
 def test_grouping_stays_with_the_next_trace_that_has_it(

@@ -63,6 +63,7 @@ class _Result:
     n_left_out: int = 0
     n_untimed: int = 0
     n_spans: int = 0
+    has_ops: bool = True
     has_groups: bool = True
     silent: str = ""
     fused: dict[str, int] = field(default_factory=dict)
@@ -144,6 +145,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         if is_for_people
         else sum(row.count - row.timed for row in rows),
         n_spans=len(trace.spans),
+        has_ops=bool((trace.spans.op >= 0).any()),
         has_groups=arguments.by not in _KINDS
         or bool(trace.lanes.of_kind(_KINDS[arguments.by]).any()),
         silent=time_words(trace),
@@ -331,7 +333,14 @@ def _why_empty(result: _Result) -> str:
         return "Nothing to count: the file records no spans."
     if not result.has_groups:
         return f"Nothing to count: the file has no {result.facts.by}s."
-    return "Nothing to count: no span matches."
+    if result.facts.by in ("engine", "lane"):
+        return "Nothing to count: no span matches."
+    if not result.has_ops:
+        return (
+            "Nothing to count: the file records no ops; --by lane counts what else "
+            "it records."
+        )
+    return "Nothing to count: no op matches."
 
 
 def _cells(result: _Result) -> list[list[str]]:

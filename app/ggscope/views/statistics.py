@@ -96,6 +96,8 @@ _STALE_MS = 150
 _WITH_OPS: tuple[By, ...] = (
     "op", "family", "layer", "token", "thread", "phase", "tensor",
 )  # fmt: skip
+_OF_SPANS: tuple[By, ...] = ("lane", "engine")
+"""Groupings of all spans; the others are of ops."""
 _WIDTHS = {
     "key": 160, "text": 90, "count": 56, "time": 72, "share": 60, "bytes": 72,
     "rate": 84,
@@ -172,7 +174,7 @@ def _has_groups(trace: Trace, by: By) -> bool:
     if by in ("op", "family"):
         return has_ops
     if by == "thread":
-        return bool(lanes.of_kind(LaneKind.THREAD).any())
+        return has_ops and bool(lanes.of_kind(LaneKind.THREAD).any())
     if by == "engine":
         return bool(lanes.of_kind(LaneKind.ENGINE).any())
     if by == "tensor":
@@ -731,11 +733,14 @@ class StatisticsView(View):
             self._empty.say(self.tr("Still reading …"), hint)
             self.about.clear()
         else:
-            words = self.tr("No span lies in this range.")
+            is_of_spans = self._result is not None and self._result.by in _OF_SPANS
+            what = self.tr("span") if is_of_spans else self.tr("op")
+            words = self.tr("No {0} lies in this range.").format(what)
             hint = self.tr("Drag across the timeline to mark a range.")
             scope = None if self._result is None else self._result.scope
             if scope is not None and (scope.lanes is not None or scope.ids):
-                words = self.tr("No span that is asked for lies in this range.")
+                words = self.tr("No {0} that is asked for lies in this range.")
+                words = words.format(what)
             elif self.session.filter:
                 words = self.tr("No record in this range matches the filter.")
                 hint = self.tr("Remove a filter chip to see more.")
