@@ -63,6 +63,9 @@ CONDITIONS = {
     "delta_disagrees": "the offsets of a map fit the trace at another place than the "
     "head of the model says",
     "names_completed": "a map completes names that the trace cut",
+    "metadata_left": "metadata of a trace has more values than are shown",
+    "names_open_end": "the last line of a list of names has no end",
+    "names_stray_line": "a line of a list of tensor names is no name",
     "tensors_named": "a map names tensors by place that have no name in a trace",
     "nothing_to_map": "a trace names no tensors and tells no offsets, and a map joins",
     "offsets_disagree": "accesses lie outside the tensor that a map names for them",

@@ -39,6 +39,17 @@ def _registry() -> bytes:
     return table(REGISTRY, rows).encode()
 
 
+def _names() -> bytes:
+    names = [f"blk.{i}.{w}.weight" for i in range(20) for w in ("attn_q", "ffn_up")]
+    lines = "".join(f"{i} 0x{4096 + i:x} {n}\n" for i, n in enumerate(names))
+    return f"# of a run\n{lines}".encode()
+
+
+def _metadata() -> bytes:
+    facts = {f"key {i}": {"value": i, "text": f"of {i}"} for i in range(40)}
+    return json.dumps({"model": "tiny.gguf", "total_entries": 7, **facts}).encode()
+
+
 MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "TraceJsonReader": ("token-00000.json", _tokens),
     "GgufReader": ("tiny.gguf", gguf_files.encode),
@@ -53,6 +64,8 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
         "run.json",
         lambda: json.dumps(recordings.packed_sidecar()).encode(),
     ),
+    "NamesReader": ("tensor_names.txt", _names),
+    "MetadataReader": ("trace_metadata.json", _metadata),
     "MoeCsvReader": ("moe.csv", lambda: side_files.sound_routing().encode()),
 }
 """Reader class -> (file name, its content)."""

@@ -260,7 +260,7 @@ def test_buffers_come_before_the_first_op_on_the_clock_of_the_trace(run, commit)
 
 
 def test_folder_of_the_first_tracer_is_one_session(run, tmp_path):
-    """It wrote the tensors as CSV; its list of names tells no records apart."""
+    """With the tensors as CSV, a list of their names and what it says of the run."""
     tracer = need_corpus() / "tracer"
     (tmp_path / "tensor_access.bin").write_bytes(
         (tracer / "trace_256_3584a339.bin").read_bytes()
@@ -270,16 +270,26 @@ def test_folder_of_the_first_tracer_is_one_session(run, tmp_path):
     )
     names = "".join(f"blk.{i}.attn_q.weight\n" for i in range(22))
     (tmp_path / "tensor_names.txt").write_text(names)
-    (tmp_path / "trace_metadata.json").write_text('{"model": "tinyllama"}')
+    told = {"model": "tinyllama", "run": {"n_entries": 582}}
+    (tmp_path / "trace_metadata.json").write_text(json.dumps(told))
 
     facts = facts_of(run, tmp_path)
 
-    assert [part["role"] for part in facts["parts"]] == ["trace", "map"]
-    assert [(j["found"], j["all"]) for j in facts["joins"]] == [(134, 134), (58, 58)]
+    roles = ["trace", "map", "registry", "metadata"]
+    assert [part["role"] for part in facts["parts"]] == roles
+    assert [(j["found"], j["all"]) for j in facts["joins"][:2]] == [
+        (134, 134),
+        (58, 58),
+    ]
     assert facts["model"]["tensors"] == 201
-    (message,) = messages(facts, "files_passed_over")
-    assert "tensor_names.txt" in message
-    assert "trace_metadata.json" in message
+    assert facts["producer"]["model"] == "tinyllama"
+    (figure,) = [f for f in facts["stated"] if f["file"] == "trace_metadata.json"]
+    assert (figure["name"], figure["computed"], figure["agrees"]) == (
+        "records",
+        582,
+        True,
+    )
+    assert not messages(facts, "files_passed_over")
 
 
 def test_hit_rates_per_rule_are_printed_for_people(run):

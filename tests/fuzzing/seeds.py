@@ -152,6 +152,8 @@ _SEEDS = {
     "memory-map": lambda: _side("MemoryMapReader"),
     "structure-csv": lambda: _side("StructureCsvReader"),
     "registry": lambda: _side("RegistryCsvReader"),
+    "tensor-names": lambda: _side("NamesReader"),
+    "trace-metadata": lambda: _side("MetadataReader"),
     "graph-json": lambda: _side("GraphJsonReader"),
     "graph-dot": _dot,
     "buffer-stats": lambda: _side("BufferStatsReader"),

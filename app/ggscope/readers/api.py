@@ -217,7 +217,12 @@ BOM = b"\xef\xbb\xbf"
 TRACE = "trace"
 RECORDING = "recording"
 """The sidecar of a trace: it belongs to one file of records, and to no other."""
-ROLES = (TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING)
+METADATA = "metadata"
+"""What a tracer says of a run, in words."""
+ROLES = (
+    TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
+    METADATA,
+)  # fmt: skip
 """What a file can be to a session; see `ggscope.model.trace.Part`."""
 
 _YES, _NO = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
@@ -326,11 +331,12 @@ class ReaderInfo:
     line : regular expression of something in the first 64 KiB of a text, where upper
         and lower case are the same and ``^`` and ``$`` are the ends of lines.
     is_binary : files of it hold zero bytes, which no text does.
+    names : what such files are called, in lower case.
 
     Notes
     -----
-    `magic`, `keys`, `line` and `is_binary` say whose files the reader is asked about;
-    without any it is asked about all, as by the first protocol.
+    `magic`, `keys`, `line`, `is_binary` and `names` say whose files the reader is asked
+    about; without any it is asked about all, as by the first protocol.
     """
 
     id: str
@@ -344,6 +350,7 @@ class ReaderInfo:
     keys: tuple[str, ...] = ()
     line: str = ""
     is_binary: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def known_options(self) -> tuple[Option, ...]:
@@ -368,9 +375,11 @@ class ReaderInfo:
         A reader that they do not allow would not take the file; it need not be
         imported to ask it.
         """
-        if not (self.magic or self.keys or self.line or self.is_binary):
+        if not (self.magic or self.keys or self.line or self.is_binary or self.names):
             return True
         data = head.data
+        if head.name.lower() in self.names:
+            return True
         if any(data.startswith(m) or m.startswith(data) for m in self.magic):
             return True
         if self.magic and head.suffix in self.suffixes:

@@ -114,7 +114,8 @@ def test_built_in_readers_bear_the_facts_of_the_table():
     own = [reader for reader in registry.readers() if _is_own(reader)]
 
     assert [reader.info for reader in own] == list(listed)
-    assert all(i.magic or i.keys or i.line or i.is_binary for i in listed)
+    facts = [(i.magic, i.keys, i.line, i.is_binary, i.names) for i in listed]
+    assert all(map(any, facts))
     assert tuple(LAYOUT_BY_ID) == ggmlviz.LAYOUT_IDS
     assert tuple(LAYOUTS) == tensor.LAYOUT_IDS
 

@@ -49,14 +49,14 @@ def test_folder_opens_as_one_session(folder):
 
 
 def test_each_file_that_takes_no_part_is_named_with_its_reason(folder):
-    (folder / "tensor_names.txt").write_text("blk.0.a\nblk.0.b\nblk.0.c\n")
+    (folder / "names.txt").write_text("one\ntwo\nthree\n")
     (folder / "notes.json").write_text('{"colour": 1}')
 
     trace = open_bundle(survey([folder]))
 
     note = next(w for w in trace.warnings if w.code == "files_passed_over")
     assert note.count == 3
-    for words in ("notes.json: No reader", "README.md: ", "a list of tensor names;"):
+    for words in ("notes.json: No reader", "README.md: ", "names.txt: No"):
         assert words in note.message
 
 

@@ -28,9 +28,11 @@ from ggscope.analysis.sessions.mapping import (
     ModelLayout,
     Rule,
     find_mapping,
+    has_numbers_only,
     is_made_up,
     lay_out,
 )
+from ggscope.analysis.sessions.metadata import with_metadata
 from ggscope.analysis.sessions.renumber import Move, full_tensors
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
@@ -53,7 +55,8 @@ _PADDING = 4096
 _WRAPS = 1 << 32
 """Traces hold sizes in 32 bits: of larger tensors they tell nothing."""
 ORDER = (
-    "model", "map", "registry", "buffers", "graph", "experts", "recording", "trace",
+    "model", "map", "registry", "buffers", "graph", "experts", "recording", "metadata",
+    "trace",
 )  # fmt: skip
 """Parts are joined in this order: a model file's own word counts before a map's."""
 _FITS_FROM = 0.9
@@ -331,8 +334,14 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     """
     if not sides:
         return main
+    # Where a trace has numbers for names, a registry gives the names to look for.
+    first = "registry" if has_numbers_only(main) else ""
     ordered = sorted(
-        sides, key=lambda s: ORDER.index(s.role) if s.role in ORDER else len(ORDER)
+        sides,
+        key=lambda s: (
+            s.role != first,
+            ORDER.index(s.role) if s.role in ORDER else len(ORDER),
+        ),
     )
     trace = replace(main, parts=main.parts or (Part(main.info, "trace"),))
     for side in ordered:
@@ -341,7 +350,7 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     paths = tuple(path for part in trace.parts for path in part.info.paths)
     whole = replace(
         trace,
-        info=replace(main.info, paths=tuple(dict.fromkeys(paths))),
+        info=replace(trace.info, paths=tuple(dict.fromkeys(paths))),
         warnings=renumber.sorted_warnings(_without_doubt(trace)),
         extent=_extent(trace),
         generation=main.generation + 1,
@@ -382,6 +391,8 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
         warnings=(*trace.warnings, *own, *notice),
         parts=(*trace.parts, Part(side.trace.info, side.role, shift)),
     )
+    if side.role == "metadata":
+        return with_metadata(trace, side.trace.info)
     # Ticks of the side, on the trace's clock.
     by = side.trace.clock.origin + shift - trace.clock.origin
     rows = np.full(len(side.trace.tensors), -1, np.int32)
@@ -415,7 +426,10 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
         ),
     )
     layout = lay_out(source, trace.strings)
-    mapping = find_mapping(trace, layout)
+    is_numbered = side.role == "registry" and all(
+        w.code != "registry_numbers" for w in side.trace.warnings
+    )
+    mapping = find_mapping(trace, layout, is_numbered=is_numbered)
     joined = _join_of(mapping, side)
     if not mapping.fit.belongs:
         return replace(

@@ -47,6 +47,8 @@ class Rule(IntEnum):
     """A registry lists the address."""
     OFFSET = 5
     """The calibrated offset lies in exactly one tensor."""
+    NUMBER = 6
+    """The access names its number in the registry."""
 
     @property
     def words(self) -> str:
@@ -61,6 +63,7 @@ _WORDS = {
     Rule.PREFIX: "unique prefix",
     Rule.POINTER: "pointer",
     Rule.OFFSET: "offset",
+    Rule.NUMBER: "number",
 }
 
 
@@ -449,11 +452,18 @@ def uses_of(trace: Trace) -> Uses:
     )
 
 
-def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
+def find_mapping(
+    trace: Trace, layout: ModelLayout, *, is_numbered: bool = False
+) -> Mapping:
     """Return what the accesses and tensors of `trace` are in a model.
 
-    Rules in order: name, name without suffix, unique prefix, address of a registry,
-    offset. The last two speak for an access whose tensor the names leave open.
+    Rules in order: name, name without suffix, unique prefix, number in a registry,
+    address of a registry, offset. The last three speak for an access whose tensor the
+    names leave open.
+
+    Parameters
+    ----------
+    is_numbered : whether the rows are a registry's, by the numbers of its tensors.
     """
     uses = uses_of(trace)
     tensors = trace.tensors
@@ -475,6 +485,8 @@ def find_mapping(trace: Trace, layout: ModelLayout) -> Mapping:
     if not fit.belongs:
         agrees = np.zeros(len(uses), np.bool_)
         return Mapping(fit, uses, of_tensor, of_use, rule, agrees, guessed)
+    if is_numbered:
+        _use_numbers(trace, layout, uses, of_use, rule)
     _use_pointers(layout, uses, of_use, rule)
     _use_offsets(layout, uses, of_use, rule, fit.delta)
     _leave_contradicted(names, match.is_open, layout, uses, of_use, rule)
@@ -588,6 +600,13 @@ def is_made_up(trace: Trace, row: int) -> bool:
     return "@0x" in trace.strings[int(trace.tensors.name[row])]
 
 
+def has_numbers_only(trace: Trace) -> bool:
+    """Tell whether a trace names no tensor, but numbers them by a registry."""
+    if trace.claims is None or len(np.unique(trace.claims.source_index)) < 2:
+        return False
+    return all(is_made_up(trace, row) for row in range(len(trace.tensors)))
+
+
 def _fit_of_nameless(layout: ModelLayout, uses: Uses, n_names: int) -> Fit:
     """Return the fit where the trace names no tensor: by the pattern of places."""
     placed = np.unique(uses.offset[uses.offset >= 0])
@@ -617,6 +636,27 @@ def _commonest_shift(placed: I64, starts: I64) -> int | None:
     if best < _FEWEST or np.count_nonzero(counts == best) > 1:
         return None
     return int(values[np.argmax(counts)])
+
+
+def _use_numbers(
+    trace: Trace, layout: ModelLayout, uses: Uses, of_use: I64, rule: Array
+) -> None:
+    """Find accesses by the number of their tensor in a registry.
+
+    Known tracers never set it: one number for all accesses says nothing, nor do
+    numbers that lead elsewhere than the names do.
+    """
+    if trace.claims is None:
+        return
+    number = trace.claims.source_index[uses.row].astype(np.int64)
+    stated = (number >= 0) & (number < len(layout))
+    named = stated & (of_use >= 0)
+    n_right = int(np.count_nonzero(number[named] == of_use[named]))
+    if len(np.unique(number[stated])) < 2 or n_right < np.count_nonzero(named):
+        return
+    open_ = np.flatnonzero(stated & (of_use < 0))
+    of_use[open_] = number[open_]
+    rule[open_] = Rule.NUMBER
 
 
 def _use_pointers(layout: ModelLayout, uses: Uses, of_use: I64, rule: Array) -> None:
@@ -673,7 +713,7 @@ def _leave_contradicted(
 
     A name that several of the model's begin like means one of these.
     """
-    by_place = (rule == Rule.POINTER) | (rule == Rule.OFFSET)
+    by_place = np.isin(rule, (Rule.POINTER, Rule.OFFSET, Rule.NUMBER))
     rows = np.flatnonzero(by_place & is_open[uses.tensor])
     pairs, which = np.unique(
         np.stack([uses.tensor[rows], of_use[rows]]), axis=1, return_inverse=True

@@ -91,6 +91,7 @@ class PartsDialog(Dialog):
             "graph": self.tr("graph"),
             "experts": self.tr("choices of experts"),
             "recording": self.tr("sidecar"),
+            "metadata": self.tr("metadata"),
         }
         self.table = self._make_table()
         self.add_button = button(self.tr("Add…"), add, self)

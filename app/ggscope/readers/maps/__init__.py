@@ -1,4 +1,4 @@
-"""Where the tensors of a model lie: memory maps, structure dumps, registries."""
+"""Where the tensors of a model lie: maps, structure dumps, registries, names."""
 
 from ggscope.readers.api import ReaderInfo
 
@@ -25,4 +25,14 @@ REGISTRY_INFO = ReaderInfo(
     "Tensors by their address in memory, as the tensor tracer registered them.",
     role="registry",
     line="tensor_idx *,",
+)
+NAMES_INFO = ReaderInfo(
+    "tensor-names",
+    "List of tensor names",
+    (".txt",),
+    "Names of tensors, one per line, perhaps with their numbers in the tracer's "
+    "registry and their addresses.",
+    role="registry",
+    line=r"^[^\n,{]*\b(blk\.\d+\.\w|token_embd\b|output(_norm)?\.)",
+    names=("tensor_names.txt",),
 )
