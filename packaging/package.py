@@ -36,6 +36,15 @@ DEB_LIMIT = 70_000_000
 PARTS = ("wheel", "bundle", "deb", "rpm", "tar")
 HOME = "usr/lib/ggscope"
 """Where the packages put the bundle; /usr/bin holds links."""
+DOCUMENTS = (
+    "README.md",
+    "resources/docs/guide.md",
+    "resources/docs/limits.md",
+    "resources/docs/trace-model.md",
+    "resources/docs/ring-format.md",
+    "resources/docs/plugin-example.py",
+)
+"""What a person may want to read without the program."""
 COMMANDS = ("ggscope", "ggscope-capture")
 SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
 
@@ -324,6 +333,8 @@ def tree(target: Path) -> None:
     documents.mkdir(parents=True)
     shutil.copy(ROOT / "LICENSE", documents / "copyright")
     shutil.copy(HERE / "bundle" / "THIRD-PARTY.txt", documents)
+    for name in DOCUMENTS:
+        shutil.copy(ROOT / name, documents)
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     (documents / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
     program = BUNDLE / "ggscope"

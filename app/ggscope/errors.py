@@ -10,7 +10,7 @@ Exception
 │  │     └─ TooLargeError(fit)
 │  ├─ QueryError   ├─ UsageError   ├─ NativeError
 │  └─ ExportError
-│     └─ WriteError(path)
+│     ├─ WriteError(path)   └─ SuffixError (a UsageError too)
 └─ Cancelled                   not an error; never shown
 """
 
@@ -62,10 +62,12 @@ class ReadError(TraceError):
 
     def __str__(self) -> str:
         where = f"{self.path.name or self.path}: " if self.path is not None else ""
-        text = where + self.message
-        if self.hint:
-            text += " " + self.hint
-        return text
+        return where + self.words
+
+    @property
+    def words(self) -> str:
+        """What is wrong and what to do, without the file."""
+        return f"{self.message} {self.hint}".rstrip()
 
 
 class UnknownFormatError(ReadError):
@@ -162,6 +164,21 @@ class WriteError(ExportError):
 
 class UsageError(TraceError):
     """What was typed on the command line does not fit."""
+
+
+class SuffixError(ExportError, UsageError):
+    """The name of a file that is to be written says no form that it can have.
+
+    Parameters
+    ----------
+    what : what is to be written, such as "a figure"; `known` : its suffixes.
+    """
+
+    def __init__(self, what: str, known: Sequence[str], path: Path) -> None:
+        *first, last = known
+        listed = f"{', '.join(first)} or {last}" if first else last
+        given = path.suffix or "a file without a suffix"
+        super().__init__(f"{path}: {what} can be {listed}, not {given}.")
 
 
 class NativeError(TraceError):

@@ -231,6 +231,19 @@ def test_info_cuts_long_lists(run, built):
     assert "… and 20 more" in answer.out
 
 
+def test_message_says_where_the_file_is(run, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = tmp_path / "a" / "t.bin", tmp_path / "b" / "t.bin"
+    for path in (first, second):
+        path.write_bytes(b"no trace")
+
+    answer = run("info", first, second)
+
+    assert str(first) in answer.err
+    assert str(second) in answer.err
+
+
 def test_reader_fault_is_an_error_without_traceback(run, built):
     answer = run("info", built("crash"))
 

@@ -106,6 +106,14 @@ def test_help_names_every_command_and_exit_code(run):
         assert word in answer.out
 
 
+def test_help_lists_the_options_of_the_window(run):
+    said = run("--help").out
+
+    for flag in ("--live", "--demo", "--layout", "--install-desktop"):
+        assert flag in said
+    assert "--views" not in run("info", "--help").out
+
+
 @pytest.mark.parametrize("command", ["open", "info", "check", "stats", "export"])
 def test_help_of_a_command_hides_what_is_only_accepted(run, command):
     answer = run(command, "--help")

@@ -1,6 +1,7 @@
 """``show``, ``export`` and ``self-test``: pictures without a display."""
 
 import json
+import shutil
 
 import pytest
 
@@ -116,11 +117,11 @@ def test_export_of_several_files_into_one_is_a_usage_error(run, built, tmp_path)
     assert "several files need a folder: -o DIR/" in answer.err
 
 
-@pytest.mark.parametrize("name", ["x.bmp", "missing/x.png"])
-def test_export_that_cannot_be_written_is_an_error(shell, built, tmp_path, name):
+@pytest.mark.parametrize(("name", "code"), [("x.bmp", 2), ("missing/x.png", 1)])
+def test_export_that_cannot_be_written_is_an_error(shell, built, tmp_path, name, code):
     answer = shell("export", built(), "-o", tmp_path / name)
 
-    assert answer.code == 1
+    assert answer.code == code
     assert "Traceback" not in answer.err
 
 
@@ -184,9 +185,9 @@ def test_export_with_a_wrong_option_says_which(
     ("target", "code", "words"),
     [
         ("", 2, "the name is empty"),
-        ("x.jpg", 1, "a figure can be"),
+        ("x.jpg", 2, "a figure can be"),
         ("no/such/folder/x.png", 1, "cannot be written"),
-        ("plain", 1, "a figure can be"),
+        ("plain", 2, "a figure can be"),
     ],
 )
 def test_export_to_an_impossible_target_says_why(
@@ -329,6 +330,25 @@ def test_several_views_of_several_files_go_into_a_folder(run, tmp_path) -> None:
     alone = tmp_path / "alone.png"
     run("export", "--view", "hot", files[0], "-o", alone)
     assert (out / "tinyllama-256.hot.png").read_bytes() == alone.read_bytes()
+
+
+def test_figures_of_files_of_one_stem_say_which_file_they_are_of(run, tmp_path):
+    names = [tmp_path / "a" / "t.bin", tmp_path / "a" / "t.ggmlviz",
+             tmp_path / "b" / "t.bin", tmp_path / "b" / "alone.bin"]  # fmt: skip
+    for name in names:
+        name.parent.mkdir(exist_ok=True)
+        sample = "llama.ggmlviz" if name.suffix == ".ggmlviz" else "tinyllama-256.bin"
+        shutil.copy(SAMPLES / sample, name)
+
+    answer = run("export", *names, "-o", tmp_path / "out")
+
+    assert answer.code == 0
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "a-t.bin.timeline.png",
+        "alone.timeline.png",
+        "b-t.bin.timeline.png",
+        "t.ggmlviz.timeline.png",
+    ]
 
 
 def test_all_views_are_those_that_show_something(run, tmp_path) -> None:

@@ -336,7 +336,7 @@ def test_what_is_no_page_or_there_already_is_refused(run, built, tmp_path) -> No
     taken = tmp_path / "r.html"
     taken.write_text("mine")
 
-    assert run("report", path, "-o", tmp_path / "r.pdf").code == 1
+    assert run("report", path, "-o", tmp_path / "r.pdf").code == 2
     assert "exists already" in run("report", path, "-o", taken).err
     assert taken.read_text() == "mine"
     assert run("report", path, "-o", taken, "--view", "nosuch").code == 2

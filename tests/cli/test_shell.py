@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.cli.arguments import COMMANDS, SHELLS, make_parser
+import ggscope
+import ggscope_capture
+from ggscope.analysis.filters.text import ALIASES, parse_filter
+from ggscope.cli.arguments import COMMANDS, SHELLS, make_parser, parse
+from ggscope.cli.manual import ENVIRONMENT, EXAMPLES, FIELDS, FILES
 from ggscope.cli.shell import command_lines
-from ggscope.model.selection import BY
+from ggscope.model.selection import BY, Filter
+from ggscope.session.settings_store import default_path
 from support import need_terminal
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
@@ -51,6 +56,22 @@ def test_bash_completes_commands_options_values_and_files(run, tmp_path: Path) -
 
 
 @needs_bash
+def test_bash_offers_all_first_and_no_value_twice(run, tmp_path: Path) -> None:
+    script = run("completion", "bash").out
+
+    def offered(typed: str) -> set[str]:
+        return complete(script, f"ggscope export --view {typed}", tmp_path)
+
+    assert offered("a") == {"all"}
+    assert {"timeline", "all"} < offered("")
+    after = offered("timeline,hot,")
+    assert "timeline,hot,heatmap" in after
+    assert not after & {"timeline,hot,hot", "timeline,hot,timeline"}
+    assert "timeline,hot,all" not in after
+    assert offered("all,") == set()
+
+
+@needs_bash
 def test_bash_completes_lists_after_a_comma(run, tmp_path: Path) -> None:
     script = run("completion", "bash").out
 
@@ -66,14 +87,17 @@ def test_fish_completes_options_values_lists_and_files(run, tmp_path: Path) -> N
     script.write_text(run("completion", "fish").out)
     (tmp_path / "a run.bin").touch()
 
-    def offered(line: str) -> set[str]:
+    def lines(line: str) -> list[str]:
         done = subprocess.run(
             ["fish", "--no-config", "-c", 'source $argv[1]; complete -C "$argv[2]"',
              str(script), line],
             cwd=tmp_path, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stderr == ""
-        return {text.split("\t")[0] for text in done.stdout.splitlines()}
+        return done.stdout.splitlines()
+
+    def offered(line: str) -> set[str]:
+        return {text.split("\t")[0] for text in lines(line)}
 
     assert offered("ggscope sta") == {"stats"}
     assert offered("ggscope stats --by ") == set(BY)
@@ -81,6 +105,13 @@ def test_fish_completes_options_values_lists_and_files(run, tmp_path: Path) -> N
     assert {"timeline,heatmap", "timeline,hot"} <= offered(
         "ggscope export --view timeline,h"
     )
+    views = offered("ggscope export --view timeline,hot,")
+    assert "timeline,hot,heatmap" in views
+    assert not views & {"timeline,hot,hot", "timeline,hot,all"}
+    assert offered("ggscope export --view all,") == set()
+    assert "all" in offered("ggscope export --view ")
+    # The help of an option is no help of each of its values.
+    assert not any("\t" in text for text in lines("ggscope stats --by "))
     assert any("run.bin" in name for name in offered("ggscope export -o a"))
     assert any("run.bin" in name for name in offered("ggscope info --json a"))
 
@@ -160,6 +191,56 @@ def test_manual_has_every_command_and_option(run) -> None:
         for option in command.options:
             assert all(f"\\fB{flag}\\fR" in text for flag in option.flags)
     assert "data loss with --strict" in text
+
+
+def test_manual_tells_shared_options_once(run) -> None:
+    text = run("man").out.replace("\\-", "-")
+
+    commands = command_lines(make_parser())
+    shared = {f for c in commands for o in c.options if o.group for f in o.flags}
+    assert {"--json", "--reader", "--shift"} <= shared
+    for flag in ("--help", "--json", "--reader", "--shift", "--safe-mode"):
+        assert text.count(f"\\fB{flag}\\fR") == 1, flag
+
+
+def test_manual_has_the_parts_of_a_manual_page(run) -> None:
+    heads = [x[4:] for x in run("man").out.splitlines() if x.startswith(".SH ")]
+
+    wanted = ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXAMPLES", "FILES",
+              "ENVIRONMENT", "EXIT STATUS", "SEE ALSO"]  # fmt: skip
+    assert [head for head in heads if head in wanted] == wanted
+    assert any(head.startswith("FILTERS") for head in heads)
+
+
+def test_manual_has_every_field_of_filters_and_its_examples_are_filters() -> None:
+    assert {ALIASES[name] for name, *_ in FIELDS} == set(ALIASES.values())
+    for name, example, _ in FIELDS:
+        assert parse_filter(example) != Filter(), name
+
+
+def test_environment_and_files_of_the_manual_are_those_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    source = "".join(
+        path.read_text("utf-8")
+        for module in (ggscope, ggscope_capture)
+        for path in Path(module.__file__).parent.rglob("*.py")
+        if path.name != "manual.py"
+    )
+
+    for names, _ in ENVIRONMENT:
+        for name in names.split(", "):
+            if name.startswith("GG"):
+                assert f'"{name}"' in source, name
+    assert default_path() == Path(FILES[1][0]).expanduser()
+
+
+@pytest.mark.parametrize("line", [line for line, _ in EXAMPLES])
+def test_examples_of_the_manual_are_command_lines(line: str) -> None:
+    words = shlex.split(line)[1:]
+
+    assert parse(words).command == (words[0] if words[0] in COMMANDS else "open")
 
 
 def test_manual_is_good_troff(run) -> None:

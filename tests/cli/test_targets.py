@@ -126,10 +126,13 @@ def test_full_disk_leaves_what_was_there(
 def test_report_that_cannot_be_written_is_told_before_the_work(
     run: Run, trace: Path, folder: Path
 ) -> None:
-    for name, words in (("no/r.html", "no such folder"), ("r.txt", "can be .html")):
+    for name, code, words in (
+        ("no/r.html", 1, "no such folder"),
+        ("r.txt", 2, "can be .html"),
+    ):
         answer = run("check", trace, "--report", folder / name)
 
-        assert (answer.code, answer.out) == (1, "")
+        assert (answer.code, answer.out) == (code, "")
         assert words in answer.err
 
 

@@ -334,6 +334,14 @@ def entry(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def test_packages_bring_the_documents() -> None:
+    documents = [Path(name).name for name in script("package.py").DOCUMENTS]
+
+    assert {"README.md", "guide.md", "limits.md"} <= set(documents)
+    assert len(documents) == len(set(documents))
+    assert all((ROOT / name).is_file() for name in script("package.py").DOCUMENTS)
+
+
 def test_bundle_is_both_commands() -> None:
     viewer = entry("/usr/bin/ggscope", "--version")
     capture = entry("/usr/bin/ggscope-capture", "--help")

@@ -20,7 +20,14 @@ from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.arguments import parse
 from ggscope.cli.logs import LogLine, set_up
-from ggscope.cli.output import ERROR, GOOD, INTERRUPTED, SIGNALLED, code_of
+from ggscope.cli.output import (
+    ERROR,
+    GOOD,
+    INTERRUPTED,
+    SIGNALLED,
+    code_of,
+    message_of,
+)
 from ggscope.errors import Cancelled, TraceError
 
 logger = logging.getLogger(__name__)
@@ -84,7 +91,7 @@ def _main(argv: Sequence[str] | None) -> int:
         output.say("interrupted.")
         return INTERRUPTED
     except TraceError as error:
-        output.complain(str(error))
+        output.complain(message_of(error))
         return code_of(error)
     except Exception as error:  # noqa: BLE001 - the last border before the shell
         _report_fault(error, is_verbose=is_verbose)
@@ -132,8 +139,10 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.bench import run
         case "config":
             from ggscope.cli.config import run
-        case "completion" | "man":
+        case "completion":
             from ggscope.cli.shell import run
+        case "man":
+            from ggscope.cli.manual import run
         case "self-test":
             from ggscope.cli.self_test import run
         case _:

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -38,7 +38,7 @@ COMMANDS = {
     "completion": "print a script that completes ggscope in a shell",
     "man": "print the manual page",
 }
-_EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format,
+EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format,
 4 data loss with --strict, 130 interrupted, 128 + n ended by signal n. A closed pipe
 is no error.
 A file that is named like a command is opened as ./info."""
@@ -108,13 +108,13 @@ def parse(argv: Sequence[str]) -> Namespace:
     return arguments
 
 
-def make_parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+def make_parser(commands: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """Return a parser of some commands; to make that of all takes its time."""
     common = _common()
     parser = _Parser(
         prog="ggscope",
         description="Viewer for inference traces of llama.cpp, ggml and NPUs.",
-        epilog=_EPILOG,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -137,7 +137,21 @@ def make_parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
             _add_reading(name, command)
         if name in _OWN:
             _OWN[name](command)
+        if name == "open" and not set(COMMANDS) - set(commands):
+            parser.epilog = f"{_window_options(command)}\n{EPILOG}"
     return parser
+
+
+def _window_options(command: argparse.ArgumentParser) -> str:
+    """Return the options of the window, which need no command."""
+    formatter = command._get_formatter()
+    formatter.start_section("options of the window (ggscope [FILE ...])")
+    for group in command._action_groups:
+        if group.title == "options":
+            actions = (a for a in group._group_actions if a.dest != "help")
+            formatter.add_arguments(actions)
+    formatter.end_section()
+    return formatter.format_help()
 
 
 def _command(argv: list[str], valued: set[str]) -> tuple[str, list[str]]:

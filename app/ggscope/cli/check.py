@@ -12,7 +12,7 @@ from ggscope.cli import output
 from ggscope.cli.info.info import completeness_json, problems_text, warning_json
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, for_each_file, load
-from ggscope.errors import ExportError, ReadError, TraceError
+from ggscope.errors import ReadError, SuffixError, TraceError
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
 from ggscope.text import markdown, markdown_row, one_line, xml
@@ -169,10 +169,7 @@ def _writer(target: Path) -> Callable[[list[dict[str, Any]], _Words], str]:
     writers = {".html": _html, ".htm": _html, ".md": _markdown, ".json": _json}
     writer = writers.get(target.suffix.lower())
     if writer is None:
-        raise ExportError(
-            f"{target.name}: a report can be .html, .md or .json, not "
-            f"{target.suffix or 'a file without a suffix'}."
-        )
+        raise SuffixError("a report", (".html", ".md", ".json"), target)
     return writer
 
 

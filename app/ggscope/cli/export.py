@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
@@ -287,6 +288,24 @@ def _as_folder(target: Path) -> Path | None:
     return target if is_new or target.is_dir() else None
 
 
+def _stems(paths: list[Path]) -> dict[Path, str]:
+    """Return what the figures of each file are called after.
+
+    Its name without the suffix; with it, and then with its folder, where several files
+    would have the same.
+    """
+    found: dict[Path, str] = {}
+    for name_of in (
+        lambda path: path.stem,
+        lambda path: path.name,
+        lambda path: f"{path.resolve().parent.name}-{path.name}",
+    ):
+        names = {path: name_of(path) for path in paths if path not in found}
+        counts = Counter([*names.values(), *found.values()])
+        found |= {path: name for path, name in names.items() if counts[name] == 1}
+    return {path: path.name for path in paths} | found
+
+
 def _targets(arguments: Namespace, folder: Path | None) -> dict[tuple[Path, str], Path]:
     """Return where each figure goes, by file and view; repeated names get a number."""
     pairs = [(p, v) for p in dict.fromkeys(arguments.files) for v in arguments.view]
@@ -294,11 +313,13 @@ def _targets(arguments: Namespace, folder: Path | None) -> dict[tuple[Path, str]
         return dict.fromkeys(pairs, arguments.output)
     targets: dict[tuple[Path, str], Path] = {}
     taken: set[str] = set()
+    stems = _stems(list(dict.fromkeys(arguments.files)))
     for path, view in pairs:
-        name, number = file_name(path.stem, f".{view}.png"), 1
+        stem = stems[path]
+        name, number = file_name(stem, f".{view}.png"), 1
         while name in taken:
             number += 1
-            name = file_name(path.stem, f".{view}-{number}.png")
+            name = file_name(stem, f".{view}-{number}.png")
         taken.add(name)
         targets[path, view] = folder / name
     return targets

@@ -20,6 +20,7 @@ from ggscope.errors import (
     AmbiguousFormatError,
     ExportError,
     QueryError,
+    ReadError,
     TraceError,
     UnknownFormatError,
     UsageError,
@@ -311,6 +312,13 @@ def _write(stream: TextIO, text: str) -> None:
     parts = _STYLE.split(text) if stream.isatty() else [text]
     parts[::2] = map(plain, parts[::2])
     _raw(stream).write("".join(parts))
+
+
+def message_of(error: TraceError) -> str:
+    """Return what is said of a failure, with the whole path of the file."""
+    if isinstance(error, ReadError) and error.path is not None:
+        return f"{error.path}: {error.words}"
+    return str(error)
 
 
 def code_of(error: TraceError) -> int:

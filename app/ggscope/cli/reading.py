@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ggscope.cli import output
-from ggscope.cli.output import GOOD, code_of
+from ggscope.cli.output import GOOD, code_of, message_of
 from ggscope.errors import QueryError, ReadError, TraceError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
@@ -145,7 +145,7 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
                 f"{len(found)} files such as {name} lie beside it and are not read; "
                 f"{option} FILE adds the one of this run."
             )
-        output.say(f"{path.name}: {told}")
+        output.say(f"{path}: {told}")
         return
 
 
@@ -252,7 +252,7 @@ def for_each_file(
         try:
             code, value = work(path)
         except TraceError as error:
-            output.complain(str(error))
+            output.complain(message_of(error))
             code, value = code_of(error), (on_error or failure_json)(path, error)
         results.code = max(results.code, code)
         results.objects.append(value)

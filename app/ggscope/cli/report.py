@@ -25,7 +25,7 @@ from ggscope.cli.info.info import describe, info_text
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, load, reading_words
 from ggscope.cli.stats import stalled_lines
-from ggscope.errors import ExportError, TraceError
+from ggscope.errors import ExportError, SuffixError, TraceError
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
@@ -92,10 +92,7 @@ def run(arguments: Namespace) -> int:
     target: Path = arguments.output
     (path,) = arguments.files
     if target.suffix.lower() not in (".html", ".htm"):
-        raise ExportError(
-            f"{target.name}: a report is .html, not "
-            f"{target.suffix or 'a file without a suffix'}."
-        )
+        raise SuffixError("a report", (".html",), target)
     spare_inputs(target, (path, *arguments.beside))
     check_target(target, overwrite=arguments.force)
     try:

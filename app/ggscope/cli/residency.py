@@ -36,7 +36,7 @@ def run(arguments: Namespace) -> int:
                 output.emit(one_line(str(path)))
             _print(trace, rows, resident, in_file, file, arguments.limit)
         if why:
-            output.complain(f"{path.name}: not known: {why}.")
+            output.complain(f"{path}: not known: {why}.")
         report = {
             "path": str(path),
             "known": not why,

@@ -2,18 +2,20 @@
 
 import argparse
 import json
-import re
 import shlex
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
-from ggscope import __version__, assets
+from ggscope import assets
 from ggscope.cli import output
 from ggscope.cli.arguments import make_parser
 from ggscope.cli.output import GOOD
 from ggscope.cli.values import Names
+
+_OWN_GROUPS = ("options", "positional arguments")
+"""What argparse calls the arguments that are in no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Option:
     choices : the values that there are, perhaps looked up when asked for; None = any.
     takes_file : whether the value names a file or folder.
     takes_list : whether it is several of the choices, with commas between them.
+    every : the choice that stands for all others, "" = none.
+    group : title of the group of options that it is in; "" = of the command alone.
     """
 
     flags: tuple[str, ...]
@@ -35,6 +39,8 @@ class Option:
     takes_file: bool
     takes_list: bool
     help: str
+    every: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +73,27 @@ def _command_line(name: str, text: str, parser: ArgumentParser) -> CommandLine:
     actions = [
         action for action in parser._actions if action.help is not argparse.SUPPRESS
     ]
+    groups = {
+        action: group.title or ""
+        for group in parser._action_groups
+        if group.title not in _OWN_GROUPS
+        for action in group._group_actions
+    }
     places = [action for action in actions if not action.option_strings]
     return CommandLine(
         name,
         text,
-        tuple(_option(action) for action in actions if action.option_strings),
+        tuple(
+            _option(action, groups.get(action, ""))
+            for action in actions
+            if action.option_strings
+        ),
         tuple(str(c) for action in places for c in action.choices or ()),
         " ".join(parser.format_usage().removeprefix("usage: ").split()),
     )
 
 
-def _option(action: Action) -> Option:
+def _option(action: Action, group: str) -> Option:
     value = ""
     if action.nargs != 0:
         names = action.metavar if isinstance(action.metavar, str) else None
@@ -91,6 +107,8 @@ def _option(action: Action) -> Option:
         value in ("FILE", "DIR", "MODEL"),
         isinstance(action.choices, Names) and action.choices.several,
         (action.help or "").replace("%%", "%"),
+        action.choices.every if isinstance(action.choices, Names) else "",
+        group,
     )
 
 
@@ -126,6 +144,7 @@ def _bash(commands: list[CommandLine]) -> str:
                 if option.choices is not None:
                     words = shlex.quote(" ".join(option.choices))
                     list_of = " lists=1" if option.takes_list else ""
+                    list_of += f" every={option.every}" if option.every else ""
                     values.append(f"    {key}) values={words}{list_of} ;;")
                 elif option.takes_file:
                     files.append(key)
@@ -146,7 +165,7 @@ def _bash(commands: list[CommandLine]) -> str:
 _BASH = """# bash completion of ggscope
 _ggscope() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}
-  local command=open words='' values='' lists='' before='' word i
+  local command=open words='' values='' lists='' every='' before='' left='' word i
   local names='{names}'
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${{COMP_WORDS[i]}}
@@ -158,7 +177,16 @@ _ggscope() {{
 {values}
   esac
   if [[ -n $values ]]; then
-    if [[ -n $lists && $cur == *,* ]]; then before=${{cur%,*}},; fi
+    if [[ -n $lists && $cur == *,* ]]; then
+      before=${{cur%,*}},
+      for word in $values; do
+        case ",$before,$every," in
+          ",$every,"* | *",$word,"*) ;;
+          *) left+="$word " ;;
+        esac
+      done
+      values=$left
+    fi
     COMPREPLY=($(compgen -P "$before" -W "$values" -- "${{cur##"$before"}}")); return
   fi
   if [[ $cur == -* ]]; then
@@ -186,7 +214,7 @@ def _zsh(commands: list[CommandLine]) -> str:
 
 
 def _fish(commands: list[CommandLine]) -> str:
-    lines = ["# fish completion of ggscope"]
+    lines = ["# fish completion of ggscope", _FISH_LIST.strip()]
     for command in commands:
         text = _fish_word(command.help)
         lines.append(
@@ -202,19 +230,36 @@ def _fish(commands: list[CommandLine]) -> str:
                 f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
                 for flag in option.flags
             )
-            more = ""
-            if option.choices is not None and option.takes_list:
-                words = f"(__fish_append , {' '.join(option.choices)})"
-                more = f" -x -a {_fish_word(words)}"
-            elif option.choices is not None:
-                more = f" -x -a {_fish_word(' '.join(option.choices))}"
+            begin, more = f"complete -c ggscope {seen} {flags}", ""
+            if option.choices is not None:
+                values = " ".join(option.choices)
+                if option.takes_list:
+                    every = option.every or "''"
+                    values = f"(__ggscope_list {every} {values})"
+                # In a line before that of the help, which else stands at each value.
+                lines.append(f"{begin} -x -a {_fish_word(values)}")
+                more = " -x"
             elif option.takes_file:
                 more = " -r -F"
             elif option.value:
                 more = " -x"
-            words = _fish_word(option.help)
-            lines.append(f"complete -c ggscope {seen} {flags}{more} -d {words}")
+            lines.append(f"{begin}{more} -d {_fish_word(option.help)}")
     return "\n".join(lines) + "\n"
+
+
+_FISH_LIST = """
+function __ggscope_list
+    set -l every $argv[1]
+    set -l typed (commandline -ct | string replace -r -- '^--[^=]*=' '')
+    set -l before (string match -r -- '.*,' "$typed")
+    test -n "$before"; or set before ''
+    test -n "$every" -a "$before" = "$every,"; and return
+    for word in $argv[2..]
+        test -n "$before" -a "$word" = "$every"; and continue
+        string match -q -- "*,$word,*" ",$before"; or echo $before$word
+    end
+end
+"""
 
 
 def _fish_word(text: str) -> str:
@@ -222,52 +267,7 @@ def _fish_word(text: str) -> str:
     return f"'{escaped}'"
 
 
-# -- manual ------------------------------------------------------------------
-
-
-def manual(commands: list[CommandLine], description: str, epilog: str) -> str:
-    """Return the manual page in the language of ``man(7)``."""
-    lines = [
-        f'.TH GGSCOPE 1 "" "ggscope {__version__}" "User commands"',
-        ".SH NAME",
-        f"ggscope \\- {_roff(description[0].lower() + description[1:].rstrip('.'))}",
-        ".SH SYNOPSIS",
-        ".B ggscope\n.RI [ COMMAND ]\n.RI [ options ]\n.RI [ FILE \\ ...]",
-        ".SH COMMANDS",
-    ]
-    for command in commands:
-        lines += [f".SS {_roff(command.name)}", _roff(_sentence(command.help))]
-        lines += [".P", _roff(command.usage)]
-        for option in command.options:
-            flags = ", ".join(f"\\fB{_roff(flag)}\\fR" for flag in option.flags)
-            value = f" \\fI{_roff(option.value)}\\fR" if option.value else ""
-            lines += [".TP", flags + value, _roff(_sentence(option.help))]
-    codes, _, rest = epilog.partition("\n\n")
-    lines += [".SH EXIT STATUS", _roff(" ".join(codes.split()))]
-    if rest:
-        lines += [".P", _roff(" ".join(rest.split()))]
-    return "\n".join(lines) + "\n"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def _roff(text: str) -> str:
-    """Return `text` so that troff prints it as it is."""
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    # Not every troff reads UTF-8.
-    escaped = re.sub(r"[^\x00-\x7f]", lambda m: f"\\[u{ord(m[0]):04X}]", escaped)
-    return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
-
-
 def run(arguments: Namespace) -> int:
     """Print what is asked for; return the exit code."""
-    parser = make_parser()
-    commands = command_lines(parser)
-    if arguments.command == "man":
-        text = manual(commands, parser.description or "", parser.epilog or "")
-    else:
-        text = completion(arguments.shell, commands)
-    output.emit(text)
+    output.emit(completion(arguments.shell, command_lines(make_parser())))
     return GOOD

@@ -78,7 +78,9 @@ def records_text(text: str) -> str:
     try:
         parse_range(text, 1 << 62)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no range of records, like 0:1000000 or 0:10%"
+        ) from error
     return text
 
 

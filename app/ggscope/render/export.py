@@ -28,7 +28,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgGenerator
 
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, SuffixError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes
 from ggscope.readers.memory import available_bytes
@@ -297,13 +297,10 @@ def _refuse_size(width: int | None, height: int | None) -> NoReturn:
 
 
 def check_suffix(target: Path, more: tuple[str, ...] = ()) -> None:
-    """Raise ExportError where the suffix is neither that of a figure nor in `more`."""
+    """Raise SuffixError where the suffix is neither that of a figure nor in `more`."""
     known = (*_WRITERS, *more)
     if target.suffix.lower() not in known:
-        raise ExportError(
-            f"{target.name}: a figure can be {', '.join(known)}, not "
-            f"{target.suffix or 'a file without a suffix'!s}."
-        )
+        raise SuffixError("a figure", known, target)
 
 
 def render_image(

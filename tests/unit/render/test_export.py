@@ -92,7 +92,7 @@ def test_pdf_is_one_of_the_size_of_the_picture(tmp_path: Path) -> None:
 
 
 def test_unknown_suffix_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"figure\.bmp.*\.png, \.svg, \.pdf"):
+    with pytest.raises(ExportError, match=r"figure\.bmp.*\.png, \.svg or \.pdf"):
         export_display_list(pictures.everything(), tmp_path / "figure.bmp")
 
 

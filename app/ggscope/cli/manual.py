@@ -1,0 +1,161 @@
+"""``ggscope man``: the manual page, made from the parser."""
+
+import re
+from argparse import Namespace
+
+from ggscope import __version__
+from ggscope.cli import output
+from ggscope.cli.arguments import EPILOG, make_parser
+from ggscope.cli.output import GOOD
+from ggscope.cli.shell import CommandLine, Option, command_lines
+
+_EVERY = "for every command"
+_TITLES = {
+    _EVERY: "OPTIONS OF EVERY COMMAND",
+    "reading": "OPTIONS OF COMMANDS THAT READ FILES",
+}
+"""What groups of options that commands share are called."""
+EXAMPLES = (
+    ("ggscope run.bin", "open a trace in the window, with what belongs to it"),
+    ("ggscope info run.bin", "say what it holds"),
+    ("ggscope check run.bin --strict", "exit with 4 where data was lost"),
+    ("ggscope stats run.bin --by token", "the slowest token first"),
+    (
+        'ggscope stats run.bin --where "op=MUL_MAT layer=0-3" --by layer',
+        "multiplications of four layers",
+    ),
+    (
+        "ggscope convert run.bin --to csv --sort duration --limit 10 -o -",
+        "the ten longest spans",
+    ),
+    ("ggscope convert run.bin --to chrome-json -o run.json", "for Perfetto"),
+    (
+        "ggscope export run.bin --preset single -o column.pdf --caption -",
+        "a figure for a column of a paper, and its caption",
+    ),
+    ("ggscope report run.bin -o page.html", "one page that tells of a trace"),
+    ("ggscope hot experiment/ --by expert", "which experts are read most"),
+    ("ggscope --live", "follow a program that is traced"),
+)
+_FILTERS = """Conditions that stand side by side, or have \\fBand\\fR or \\fB&\\fR
+between them, must all hold; \\fBor\\fR or \\fB|\\fR parts alternatives and binds less;
+parentheses group, \\fBnot\\fR or \\fB!\\fR turns the next one around. A condition is a
+field, a sign and a value: \\fB= != ~ !~\\fR, of numbers also \\fB< <= > >=\\fR. Values
+may be lists (0,2,5), ranges (0\\-3), \\fBnone\\fR, and of names hold \\fB*\\fR or be
+\\fB/regular expressions/\\fR; those with blanks stand in quotes."""
+FIELDS = (
+    ("op", "op=MUL_MAT,ADD", "names of ops, as ggml has them"),
+    ("family", "family=matmul", "matmul, attention, norm and so on, as in the legend"),
+    ("layer", "layer=0-3", "numbers, or none"),
+    ("token", "token>=2", "numbers (of ubatches in recordings), or none"),
+    ("thread", "thread=0", "numbers that lanes show, or their names"),
+    ("phase", "phase=generate", "prompt, generate, mixed or none"),
+    ("source", "source=disk", "disk, buffer, dram, spm or unknown"),
+    ("quality", "quality=measured", "measured, derived, estimated or unfinished"),
+    ("dur", "dur>100us", "durations, with ns, us, ms, s or cyc"),
+    ("wait", "wait>10us", "times at the barrier behind ops"),
+    ("time", "time=1ms:2ms", "a range that spans touch"),
+    ("size", "size>=64KiB", "known bytes of all that an op accesses"),
+    ("tensor", "tensor=blk.*.ffn_up.weight", "tensors that spans are or access"),
+    ("offset", "offset=4MiB:8MiB", "bytes of the model file that are accessed"),
+    ("expert", "expert=3,7", "experts that are accessed or chosen"),
+    ("buffer", "buffer=0x55d0", "backend buffers that are accessed"),
+    ("core", "core=3", "processor cores on which ops began"),
+    ("numa", "numa=0", "NUMA nodes of these"),
+    ("name", "name~attn", "text in names of spans, ops, lanes and tensors; or alone"),
+)
+"""The fields of filters: name, example, meaning."""
+FILES = (
+    ("run.bin, run.json", "a recording of ggscope-capture and its sidecar: keep both"),
+    ("~/.config/ggscope/ggscope.ini", "settings of the window"),
+    ("~/.config/ggscope/keys.json", "keys of your own"),
+    ("~/.local/share/ggscope/bookmarks/", "bookmarks of traces"),
+    ("~/.local/share/ggscope/readers/", "readers of your own, a Python file each"),
+    ("/dev/shm/ggscope-*", "rings of programs that are traced"),
+    (
+        "/usr/share/doc/ggscope/guide.md",
+        "the guide; also Help > Guide in the window",
+    ),
+)
+ENVIRONMENT = (
+    ("GGSCOPE_CONFIG, GGML_VIZ_CONFIG", "a JSON file with settings, as --config"),
+    ("GGML_VIZ_OUTPUT", "the event stream that --live follows"),
+    ("GGSCOPE_RING", "the ring that --live follows"),
+    ("GGSCOPE_RINGS", "the folder of rings, instead of /dev/shm"),
+    ("GGSCOPE_PLUGIN_PATH", "folders of plug-ins"),
+    ("GGSCOPE_SAFE_MODE", "1: no plug-ins, default settings"),
+    ("NO_COLOR", "no colours in a terminal"),
+    ("COLUMNS", "width of the terminal"),
+    ("QT_SCALE_FACTOR", "size of everything in the window"),
+)
+
+
+def manual(commands: list[CommandLine], description: str, epilog: str) -> str:
+    """Return the manual page in the language of ``man(7)``."""
+    lines = [
+        f'.TH GGSCOPE 1 "" "ggscope {__version__}" "User commands"',
+        ".SH NAME",
+        f"ggscope \\- {_roff(description[0].lower() + description[1:].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        ".B ggscope\n.RI [ COMMAND ]\n.RI [ options ]\n.RI [ FILE \\ ...]",
+        ".SH DESCRIPTION",
+        "Opens traces in a window, or answers questions about them in the terminal. "
+        "Wherever a file is named, a folder of an experiment may stand.",
+        ".SH COMMANDS",
+    ]
+    shared: dict[str, dict[tuple[str, ...], Option]] = {}
+    for command in commands:
+        lines += [f".SS {_roff(command.name)}", _roff(_sentence(command.help))]
+        for option in command.options:
+            title = _EVERY if "--help" in option.flags else option.group
+            if not title:
+                lines += _option_lines(option)
+            else:
+                # Of the commands that share a group some lack a flag of an option.
+                group = shared.setdefault(title, {})
+                known = group.get(option.flags[-1:])
+                if known is None or len(known.flags) < len(option.flags):
+                    group[option.flags[-1:]] = option
+    for title, options in shared.items():
+        lines.append(f".SH {_TITLES.get(title, title.upper())}")
+        for option in options.values():
+            lines += _option_lines(option)
+    lines += [".SH FILTERS (\\-\\-where)", " ".join(_FILTERS.split())]
+    for _, example, text in FIELDS:
+        lines += [".TP", f"\\fB{_roff(example)}\\fR", _roff(_sentence(text))]
+    for title, rows in (
+        ("EXAMPLES", EXAMPLES),
+        ("FILES", FILES),
+        ("ENVIRONMENT", ENVIRONMENT),
+    ):
+        lines.append(f".SH {title}")
+        for name, text in rows:
+            lines += [".TP", f"\\fB{_roff(name)}\\fR", _roff(_sentence(text))]
+    lines += [".SH EXIT STATUS", _roff(" ".join(epilog.split()))]
+    lines += [".SH SEE ALSO", "The guide (Help > Guide), ggscope\\-capture \\-\\-help."]
+    return "\n".join(lines) + "\n"
+
+
+def _option_lines(option: Option) -> list[str]:
+    flags = ", ".join(f"\\fB{_roff(flag)}\\fR" for flag in option.flags)
+    value = f" \\fI{_roff(option.value)}\\fR" if option.value else ""
+    return [".TP", flags + value, _roff(_sentence(option.help))]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _roff(text: str) -> str:
+    """Return `text` so that troff prints it as it is."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    # Not every troff reads UTF-8.
+    escaped = re.sub(r"[^\x00-\x7f]", lambda m: f"\\[u{ord(m[0]):04X}]", escaped)
+    return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
+
+
+def run(arguments: Namespace) -> int:
+    """Print the page; return the exit code."""
+    parser = make_parser()
+    output.emit(manual(command_lines(parser), parser.description or "", EPILOG))
+    return GOOD
