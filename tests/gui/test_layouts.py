@@ -502,3 +502,20 @@ def test_low_window_shares_its_height(workspace: Workspace, qtbot: QtBot) -> Non
     assert lower.isHidden()
     qtbot.waitUntil(lambda: workspace.drawer.height() >= 140)
     assert upper.height() >= LOW_TIMELINE_ROOM
+
+
+@pytest.mark.parametrize("view_id", ["heatmap", "graph"])
+def test_low_window_keeps_other_pictures_as_the_timeline(
+    workspace: Workspace, qtbot: QtBot, view_id: str
+) -> None:
+    workspace.set_details_shown(False)
+    workspace.choose_view(workspace.cells[0], view_id)
+    workspace.resize(780, 420)
+    workspace.show_view("statistics")
+
+    upper, lower = workspace.cells
+    qtbot.waitUntil(lower.isHidden)
+    assert upper.height() >= LOW_TIMELINE_ROOM
+
+    workspace.resize(780, 900)
+    qtbot.waitUntil(lambda: not lower.isHidden())

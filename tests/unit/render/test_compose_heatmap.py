@@ -171,6 +171,23 @@ def test_selected_tensor_has_a_frame_of_two_pixels_in_a_casing(look: str) -> Non
         assert steps == pytest.approx([1, -1, 1, -1])
 
 
+@pytest.mark.parametrize(
+    ("height", "has_buffers"), [(80.0, False), (110.0, False), (130.0, True)]
+)
+def test_parts_of_a_low_picture_do_not_overlap(
+    height: float, has_buffers: bool
+) -> None:
+    scene = replace(scene_of(), height=height)
+    place = HeatGeometry(scene)
+
+    parts = [place.axis, place.disk, place.heat, place.buffer, place.foot]
+    shown = [part for part in parts if part[1] > part[0]]
+    assert all(above[1] <= below[0] for above, below in pairwise(shown))
+    words = texts_of(compose_heatmap(scene))
+    assert (place.buffer in shown) is has_buffers
+    assert ("BUF" in words) is has_buffers
+
+
 def test_slices_wide_enough_get_their_numbers() -> None:
     scene = scene_of("equal")
 

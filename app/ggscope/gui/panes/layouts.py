@@ -24,6 +24,8 @@ OTHER_ROOM = 116
 """Height below which the pane over or under it shows too little to be of use."""
 ROOM_OF_ROWS = 184
 """What it needs to show four rows of a table, with heads and footer."""
+PICTURES = ("heatmap", "graph")
+"""Further views that are of no use when they are low."""
 _STAND_INS = (TIMELINE, "table", "graph", "heatmap")
 """Views that may take the place of one that has no data, the most telling first."""
 

@@ -20,6 +20,8 @@ from ggscope.gui.panes.layouts import (
     DRAWER_ROOM,
     GRID,
     LOW_TIMELINE_ROOM,
+    OTHER_ROOM,
+    PICTURES,
     TIMELINE,
     TIMELINE_ROOM,
     fields_of,
@@ -658,6 +660,9 @@ class Workspace(QWidget):
         if len(parts) < 2 or total <= 0:
             return
         host = self._hosts.get(TIMELINE)
+        if host is None and total < (TIMELINE_ROOM + OTHER_ROOM) * self._zoom():
+            # There is no place for both: another picture is kept as the timeline is.
+            host = next(filter(None, map(self._hosts.get, PICTURES)), None)
         holds = [
             host is not None and (p is host or p.isAncestorOf(host)) for p in parts
         ]

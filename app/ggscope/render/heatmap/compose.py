@@ -123,6 +123,8 @@ def heads(place: HeatGeometry) -> list[Batch]:
         (place.disk, "DISK", f"space:{int(Space.FILE)}"),
         (place.buffer, "BUF", f"space:{int(Space.BUFFER)}"),
     ):
+        if bottom <= top:
+            continue
         color = category_color(key, theme)
         middle = (top + bottom) / 2
         width = text_width(words, Face.HEADING, 9.5) + 10
@@ -664,7 +666,7 @@ def _buffers(place: HeatGeometry) -> list[Batch]:
     """Return the track of runtime buffers: a field per tensor, all equally wide."""
     scene, (top, bottom) = place.scene, place.buffer
     track = scene.base.buffers
-    if not len(track):
+    if not len(track) or bottom <= top:
         return []
     values = track.bytes if scene.metric == "bytes" else track.count
     column = np.arange(place.x.n_columns) * len(track) // place.x.n_columns

@@ -37,6 +37,8 @@ _AXIS_TITLE = 18.0
 _T = TypeVar("_T")
 _LOW = 220.0
 """Pictures lower than this do without curve and bands."""
+_LEAST_HEAT = 24.0
+"""Height of the heat that the strip of buffers gives way to."""
 _N_KEYS = 1 << 16
 _FRACTION_BITS = 15
 _RANKS = 257
@@ -188,7 +190,8 @@ class HeatGeometry:
         self.held = self._below(self.disk[1], 0 if scene.held is None else HELD_HEIGHT)
         foot = scene.height - (_AXIS_TITLE if scene.is_figure else FOOT_HEIGHT)
         self.foot = (foot, scene.height)
-        self.buffer = self._above(foot - 2, STRIP_HEIGHT)
+        has_place = foot - self.held[1] >= 2 * STRIP_HEIGHT + _LEAST_HEAT
+        self.buffer = self._above(foot - 2, STRIP_HEIGHT if has_place else 0)
         self.names = self._above(self.buffer[0] - GAP, 0 if is_low else BAND_HEIGHT)
         self.layers = self._above(self.names[0], 0 if is_low else BAND_HEIGHT)
         heat_top = self.x.snap(self.held[1] + GAP)
