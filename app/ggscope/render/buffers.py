@@ -6,7 +6,14 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.buffers import Grouping, Lives, Occupancy, lives, occupancy
+from ggscope.analysis.buffers import (
+    UNKNOWN,
+    Grouping,
+    Lives,
+    Occupancy,
+    lives,
+    occupancy,
+)
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
 from ggscope.model.tensors import BufferUsage
@@ -172,7 +179,7 @@ class BuffersGeometry:
         """Return where each life begins and ends; at least two pixels long."""
         buffers, rows = self.scene.trace.buffers, self.scene.lives.buffer
         born, freed = buffers.allocated[rows], buffers.freed[rows]
-        end = np.where(freed < 0, self.end_tick, freed)
+        end = np.where(freed == UNKNOWN, self.end_tick, freed)
         x0, x1 = self.time.xs(born), self.time.xs(np.maximum(end, born))
         return x0, np.maximum(x1, x0 + 2)
 
@@ -364,7 +371,7 @@ def _lives(place: BuffersGeometry) -> list[Batch]:
         left, right = max(x0[i], place.time.x0), min(x1[i], place.time.x1)
         y0, y1 = float(top[i]), float(top[i]) + ROW_HEIGHT - 4
         solid = right
-        if buffers.freed[row] < 0 and x1[i] <= place.time.x1 + 0.5:
+        if buffers.freed[row] == UNKNOWN and x1[i] <= place.time.x1 + 0.5:
             solid = max(right - _FADE_PX, left + (right - left) / 2)
             _fade(rects, (solid, right), (y0, y1), fill, theme)
         rects.add(left, solid, y0, y1, fill)

@@ -89,7 +89,7 @@ def of_selection(trace: Trace, selection: Selection) -> TimeRange | None:
         # From its allocation to its end; one that is never freed lasts to the end.
         start = np.maximum(trace.buffers.allocated, trace.extent.start)
         freed = trace.buffers.freed
-        end = np.where(freed < 0, trace.extent.end, freed)
+        end = np.where(freed == -1, trace.extent.end, freed)
         end = np.maximum(end, start)
     else:
         return None

@@ -123,6 +123,24 @@ def test_scrolled_lives_are_found_one_row_further() -> None:
     assert place.buffer_at(place.time.x(8_500_000), place.lives_y + 8) == 1
 
 
+def test_life_that_ended_before_the_first_span_ends_there() -> None:
+    """Recordings have buffers from before time 0: their times are below 0."""
+    times = [Life(MIB, -900, -600), Life(8 * MIB, -500, 900)]
+    scene = make(buffers_trace(times, extent=TimeRange(-500, 1000)))
+    place = BuffersGeometry(replace(scene, visible=TimeRange(-900, 1000)))
+    row_y = place.lives_y + 6 + 8
+
+    ends = place.life_xs()[1][np.argsort(place.scene.lives.buffer)]
+    assert ends[0] == pytest.approx(place.time.x(-600))
+    # Both are in one row: one has gone where the other begins.
+    assert place.buffer_at(place.time.x(-700), row_y) == 0
+    assert place.buffer_at(place.time.x(-400), row_y) == 1
+    view = BuffersGeometry(replace(scene, visible=TimeRange(-500, 1000)))
+    words = texts_of(compose_buffers(view.scene))
+    assert "buffer · 8.0 MiB" in words
+    assert "buffer · 1.0 MiB" not in words
+
+
 def test_a_life_that_nobody_saw_end_fades() -> None:
     never = make(buffers_trace([Life(MIB, 0)], extent=TimeRange(0, 1000)))
     freed = make(buffers_trace([Life(MIB, 0, 1000)], extent=TimeRange(0, 1000)))

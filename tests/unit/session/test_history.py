@@ -3,9 +3,10 @@
 import pytest
 from pytestqt.qtbot import QtBot
 
+from buffer_traces import Life, buffers_trace
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.units import TimeRange
-from ggscope.session.view import CAPACITY, History, ViewPoint
+from ggscope.session.view import CAPACITY, History, ViewPoint, of_selection
 
 
 def point(number: int) -> ViewPoint:
@@ -85,3 +86,11 @@ def test_clear_forgets_everything(history: History) -> None:
 
     assert not history.can_go_back
     assert history.back() is None
+
+
+def test_buffer_that_ended_before_time_0_is_not_one_that_never_ended() -> None:
+    times = [Life(8, -900, -600), Life(8, -500)]
+    trace = buffers_trace(times, extent=TimeRange(-900, 1000))
+
+    assert of_selection(trace, Selection("buffers", (0,))) == TimeRange(-900, -600)
+    assert of_selection(trace, Selection("buffers", (1,))) == TimeRange(-500, 1000)

@@ -45,7 +45,7 @@ def has_times(trace: Trace) -> bool:
         or len(trace.markers)
         or len(trace.accesses.loose)
         or any(len(series) for series in trace.counters)
-        or (len(trace.buffers) and int(trace.buffers.allocated.max()) >= 0)
+        or (trace.buffers.allocated != -1).any()
         or (len(trace.routing) and int(trace.routing.time.max()) >= 0)
     )
 
