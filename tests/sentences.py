@@ -82,6 +82,10 @@ CONDITIONS = {
     "capture_lost": "the sidecar counts records that were lost",
     "capture_events_lost": "the sidecar counts events that were lost",
     "capture_definitions_lost": "the sidecar counts definitions that were lost",
+    "capture_ops_missing": "the account of a sidecar has more missing records than any "
+    "loss tells",
+    "left_out": "the sidecar states filters, sampling, limits, a program that was "
+    "killed, or graphs that are recorded as a whole",
     "capture_unnamed_ops": "the sidecar counts ops that ran outside of any graph",
     "capture_damaged": "the sidecar counts frames that were damaged when recorded",
     "sidecar_values": "values of a sidecar are of a wrong kind or beyond all bounds",

@@ -162,6 +162,7 @@ def open_parts(
     sidecars = [m for m in bundle.sides if m.role == RECORDING]
     others = [m for m in bundle.sides if m.role != RECORDING]
     sides += read(sidecars, _How())
+    notes = [note for note in notes if note.place not in _rightly_empty(bundle, sides)]
     main = _main_of(mains, sides)
     if main is not None and (bundle.sides or not is_alone):
         pending = main.pending | ({OTHER_FILES} if others else set())
@@ -170,7 +171,7 @@ def open_parts(
     if main is None and not sides:
         raise errors[0]
     if main is None:
-        main = _empty(sides[0].trace)
+        main = _without_trace(sides)
     opened = _joined(main, tuple(mains), tuple(sides), tuple(notes))
     return replace(opened, trace=with_troubles(opened.trace, context))
 
@@ -254,7 +255,7 @@ def without(opened: Opened, paths: Collection[Path]) -> Opened:
     if len(mains) < len(opened.mains) or (mains and has_fewer):
         main = _main_of(mains, sides) or main
     elif not mains:
-        main = _empty(sides[0].trace)
+        main = _without_trace(sides)
     return _joined(main, mains, sides, opened.notes)
 
 
@@ -319,9 +320,13 @@ def _joined(
     notes: tuple[ReadWarning, ...],
 ) -> Opened:
     if sides or notes or len(mains) > 1:
-        others = [p for p in sides if not mains or p.member.role != RECORDING]
+        others = [
+            p
+            for p in sides
+            if p.member.role != RECORDING or not (mains or p.trace is main)
+        ]
         trace = join(main, [SideFile(p.trace, p.member.role) for p in others])
-        if not mains and trace.parts:
+        if not mains and trace.parts and main.run is None:
             trace = replace(trace, parts=trace.parts[1:])
         warnings = sorted((*trace.warnings, *notes), key=lambda w: -w.severity)
         trace = replace(trace, warnings=tuple(warnings))
@@ -443,12 +448,20 @@ def _sidecars(sides: Sequence[Piece]) -> list[Piece]:
 
 def _take_sidecar(traces: list[Trace], places: Sequence[int], side: Trace) -> None:
     """Join a sidecar to the first of some traces that it belongs to, or say why not."""
+    from ggscope.analysis.sessions import event_stream
     from ggscope.analysis.sessions.recording import refusal, refused, with_recording
     from ggscope.readers.tensor.layouts import LAYOUT_256, TensorRecords
 
     why = ""
     for i in places:
         trace, spare = traces[i], None
+        if trace.info.reader_id == event_stream.READER_ID and not trace.parts:
+            reason = event_stream.refusal_of_stream(trace, side)
+            if not reason:
+                traces[i] = event_stream.with_stream(trace, side)
+                return
+            why = why or reason
+            continue
         if isinstance(trace.records, TensorRecords) and not trace.parts:
             is_ours = trace.records.layout is LAYOUT_256
             spare = trace.records.spare() if is_ours else None
@@ -461,6 +474,15 @@ def _take_sidecar(traces: list[Trace], places: Sequence[int], side: Trace) -> No
     first = traces[places[0]]
     warnings = renumber.sorted_warnings((*first.warnings, refused(side, why)))
     traces[places[0]] = replace(first, warnings=warnings)
+
+
+def _without_trace(sides: Sequence[Piece]) -> Trace:
+    """Return what side files are joined to where there is no trace.
+
+    The sidecar of a recording has graphs and calls of its own.
+    """
+    recordings = _sidecars(sides)
+    return recordings[0].trace if recordings else _empty(sides[0].trace)
 
 
 def _empty(like: Trace) -> Trace:
@@ -480,6 +502,16 @@ def _unreadable(member: Member, error: ReadError) -> ReadWarning:
         place=member.path.name,
         remedy=remedy,
     )
+
+
+def _rightly_empty(bundle: Bundle, sides: Sequence[Piece]) -> set[str]:
+    """Return the names of files without records, whose sidecars tell of none."""
+    told = {p.path for p in sides if p.trace.run and not p.trace.run.n_records}
+    return {
+        skipped.path.name
+        for skipped in bundle.skipped
+        if skipped.is_fault and sidecar_path(skipped.path) in told
+    }
 
 
 def _notes_of(bundle: Bundle) -> tuple[ReadWarning, ...]:

@@ -18,7 +18,8 @@
 // prints the fastest graph in ns per node. PLAN: "fork" computes in a child, too;
 // "close" loads nothing else but unloads and loads this library in between; "kill" ends
 // itself by signal 9; "crash" writes where nothing is; "exec" becomes another program;
-// "pause" waits for a line on stdin after every graph; "slow" sleeps a millisecond.
+// "pause" waits for a line on stdin after every graph; "slow" sleeps a millisecond;
+// "empty": the second half of the nodes has no elements.
 // "contexts": two compute at once, one the same graph of NODES all the time, the other
 // GRAPHS of NODES + 1, whose second dimension is 1, 2, 3, ...
 
@@ -470,7 +471,7 @@ static uint64_t compute(const char *library, int n_graphs, const char *plan)
         (void *)dlsym(handle, "ggml_set_name");
     int (*run)(struct ggml_cgraph *, struct ggml_cplan *) =
         (void *)dlsym(handle, "fake_compute");
-    size_t size = (size_t)(n_nodes + 1) * 512;
+    size_t size = (size_t)(n_nodes + 2) * 512;
     if (memory == NULL)
         memory = malloc(size);
     void *context = init((struct ggml_init_params){size, memory, false});
@@ -479,6 +480,8 @@ static uint64_t compute(const char *library, int n_graphs, const char *plan)
     for (int i = 0; i < n_nodes; i++) {
         char text[32];
         snprintf(text, sizeof text, "node-%d", i);
+        if (strcmp(plan, "empty") == 0 && i == n_nodes / 2)
+            last = make(context, 0, 8, 0);
         graph.nodes[i] = last = name(add(context, last, last), text);
     }
     struct ggml_cplan threads = {0, NULL, n_threads};

@@ -199,6 +199,18 @@ def test_definitions_that_nobody_takes_are_bounded(
         assert (told.graphs["build"][place] < 2000).all()
 
 
+def test_ops_of_graphs_that_sampling_leaves_out_are_not_unknown(
+    built: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "ring"
+    with running(built, path, graphs=300, GGSCOPE_SAMPLE="3") as program:
+        assert program.wait(60) == 0
+
+    with ring.Ring(path, is_owner=False) as read:
+        assert read.value("skipped") > 150
+        assert read.value("no_node") == 0
+
+
 def test_reader_that_comes_late_names_all_that_it_sees(
     built: Path, tmp_path: Path
 ) -> None:

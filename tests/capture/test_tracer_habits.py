@@ -100,6 +100,17 @@ def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
     assert opened.value("state") == ring.State.ENDED
 
 
+def test_ops_without_elements_are_no_unknown_ops(fake: Fake) -> None:
+    """ggml passes them by, as in the first graph of a model that drafts."""
+    assert fake.run(NODES, GRAPHS, 2, "empty") == 0
+
+    opened, records = taken(fake.folder / "ring")
+
+    assert len(records) == NODES // 2 * GRAPHS * 2
+    assert opened.value("no_node") == 0
+    assert check_of(opened)["result"] == 1
+
+
 @pytest.mark.parametrize("pace_ms", [0, 20])
 def test_decodes_keep_a_pace_where_one_is_set(pace_ms: int, fake: Fake) -> None:
     wanted = {"GGSCOPE_PACE_NS": str(pace_ms * 1_000_000)} if pace_ms else {}

@@ -26,6 +26,7 @@ class Run:
     begin, end : ticks of each graph; where no end was told it is later than any time.
     first, n_nodes : row of the first node of each graph, and how many they are.
     token, phase : of each graph, as of spans.
+    slot : of each graph; those that are computed at the same time have different ones.
     name, layer, pattern : of each node, as of spans; the first stands for one that is
         not known.
     lane_of : lane of each thread by the number that records have of it.
@@ -39,6 +40,7 @@ class Run:
     n_nodes: I64
     token: npt.NDArray[np.int32]
     phase: npt.NDArray[np.int8]
+    slot: I64
     name: Array
     layer: Array
     pattern: Array
@@ -55,6 +57,69 @@ class RecordCount:
 
     n_there: int
     n_lost: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RunAccount:
+    """Records of ops of a recording, by what its graphs should have given.
+
+    Attributes
+    ----------
+    computed : what all computed nodes make on all threads, of graphs that ended and
+        whose nodes are known; filters `left_out` so many of them.
+    expected, recorded, missing : without these.
+    not_seen : of the missing ones the tracer saw no op.
+    beyond_limit : records behind the limit of records.
+    unplaced : records of graphs that are not told.
+    unknown_graphs : graphs whose nodes are not known.
+    interrupted : numbers of the graphs without an end.
+    short : graphs that lack records; int64[n], with what they expected and have.
+    """
+
+    computed: int
+    left_out: int
+    expected: int
+    recorded: int
+    missing: int
+    not_seen: int
+    beyond_limit: int
+    unplaced: int
+    unknown_graphs: int
+    interrupted: I64
+    short: I64
+    short_expected: I64
+    short_recorded: I64
+
+    @property
+    def lost(self) -> int:
+        """Missing records but those behind the limit, which was asked for."""
+        return self.missing - min(self.beyond_limit, self.missing)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RunStory:
+    """How a recording was made, as it states itself.
+
+    Attributes
+    ----------
+    settings : what the tracer was told when it began, by name; {} = not stated.
+    n_changes : how often that changed; None = it did, how often is not known.
+    skipped_graphs : graphs that were not traced.
+    end : "exited", "killed", "gone" without a word, "replaced" by another program, or
+        "running" when it was saved; "" = not stated.
+    signal : that ended the program; "" = none, or not known.
+    whole : backends whose graphs are recorded as a whole, op by op not, and how many
+        graphs that are.
+    account : None where it is not stated.
+    """
+
+    settings: Mapping[str, object]
+    n_changes: int | None
+    skipped_graphs: int
+    end: str
+    signal: str
+    whole: tuple[tuple[str, int], ...]
+    account: RunAccount | None
 
 
 def waits_of(wait: Array, extra: Array) -> npt.NDArray[np.uint32]:

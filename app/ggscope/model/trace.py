@@ -25,7 +25,7 @@ from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
 from ggscope.model.residency import Residency
 from ggscope.model.routing import Routing
-from ggscope.model.run import RecordCount, Run
+from ggscope.model.run import RecordCount, Run, RunStory
 from ggscope.model.tables import (
     I64,
     Accesses,
@@ -748,6 +748,7 @@ class Trace:
     token_sequences : of which sequences these tokens are.
     residency : what of the model files was in the page cache meanwhile, or None.
     run : of a sidecar alone: what the records of its recording are understood by.
+    stories : how the recordings in it were made, where they state it.
     record_count : records of ops that are there and that were lost, where the tracer
         itself counts them; None elsewhere.
     open_spans : spans of a running program that have begun and not ended; they have
@@ -781,6 +782,7 @@ class Trace:
     residency: Residency | None = None
     open_spans: Spans = field(default_factory=Spans.blank)
     run: Run | None = None
+    stories: tuple[RunStory, ...] = ()
     record_count: RecordCount | None = None
     batch_tokens: BatchTokens = field(default_factory=BatchTokens.blank)
     token_sequences: TokenSequences = field(default_factory=TokenSequences.blank)

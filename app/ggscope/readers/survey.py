@@ -145,7 +145,9 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
         n_left += found.n_left
     members = list(dict.fromkeys(members))
     known = {m.path for m in members}
-    for path in [m.path for m in members if m.role == TRACE]:
+    # A recording of graphs alone has no records.
+    empty = [s.path for s in skipped if s.is_fault and _is_empty(s.path)]
+    for path in [*(m.path for m in members if m.role == TRACE), *empty]:
         if (sidecar := sidecar_of(path)) is not None and sidecar.path not in known:
             members.append(sidecar)
     return Bundle(
@@ -217,6 +219,13 @@ def sidecar_of(path: Path) -> Member | None:
         return None
     found = recognise(place, {RECORDING})
     return found if isinstance(found, Member) and found.role == RECORDING else None
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return False
 
 
 def recognise(path: Path, roles: Collection[str] = ROLES) -> Member | Skipped:

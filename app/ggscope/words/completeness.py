@@ -11,7 +11,8 @@ from ggscope.model.units import format_count
 CODE = "records_missing"
 TOKENS_CODE = "tokens_missing"
 ALTERED_CODE = "records_altered"
-_CODES = frozenset({CODE, TOKENS_CODE, ALTERED_CODE})
+LEFT_OUT_CODE = "left_out"
+_CODES = frozenset({CODE, TOKENS_CODE, ALTERED_CODE, LEFT_OUT_CODE})
 _SINGULAR = (("the graph",), ("what later records read",), (COUNTED,))
 _HOLDS = "The times derived for the ops before them hold theirs. "
 
@@ -86,7 +87,7 @@ def format_percent(share: float) -> str:
 
 
 def with_completeness(trace: Trace, found: Completeness) -> Trace:
-    """Return the trace with a problem where records or whole tokens are missing.
+    """Return the trace with a problem where anything is missing or left out.
 
     What the tracer counted as lost is a problem already.
     """
@@ -97,6 +98,8 @@ def with_completeness(trace: Trace, found: Completeness) -> Trace:
         kept = (*kept, _tokens_problem(found.tokens))
     if found.n_altered:
         kept = (*kept, _altered_problem(trace, found))
+    if trace.stories:
+        kept = (*kept, *_left_out(trace))
     if kept == trace.warnings:
         return trace
     return replace(trace, warnings=tuple(sorted(kept, key=lambda w: -w.severity)))
@@ -136,6 +139,26 @@ def _tokens_problem(tokens: SkippedTokens) -> ReadWarning:
         place=f"tokens {before} to {after}",
         remedy="Record again if they matter; figures per token count those that are "
         "there.",
+    )
+
+
+def _left_out(trace: Trace) -> tuple[ReadWarning, ...]:
+    """Return the problem that a recording states that it leaves something out."""
+    # Imported for recordings alone: it looks at all that records may lack.
+    from ggscope.analysis.completeness.coverage import trace_coverage
+    from ggscope.words.coverage import stated_words
+
+    words = stated_words(trace_coverage(trace))
+    if not words:
+        return ()
+    return (
+        ReadWarning(
+            Severity.NOTICE,
+            LEFT_OUT_CODE,
+            f"The recording is not all that the program did: {words}.",
+            remedy="Sums and shares are of what is recorded; what has no record may "
+            "have run all the same.",
+        ),
     )
 
 

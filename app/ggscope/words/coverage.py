@@ -9,6 +9,7 @@ _TEXTS: dict[Cause, str] = {
     Cause.THREADS_FILTERED: "threads filtered",
     Cause.OP_TIMING_OFF: "graphs only, op timing was off",
     Cause.NAMES_OFF: "tensor names left out",
+    Cause.BUFFERS_OFF: "buffers left out",
     Cause.SAMPLED: "graphs sampled",
     Cause.SWITCHED_OFF: "tracing switched off for a time",
     Cause.FILTERS_CHANGED: "filters changed while it ran",
@@ -23,11 +24,30 @@ _TEXTS: dict[Cause, str] = {
     Cause.STILL_RUNNING: "program still running",
     Cause.STARTED_LATE: "recording started late",
     Cause.OPS_NOT_RECORDED: "some ops only are recorded",
+    Cause.GRAPHS_WHOLE: "graphs recorded as a whole, their ops not",
     Cause.SOURCES_CUT: "further sources of ops are not recorded",
     Cause.ACCESSES_UNPLACED: "accesses to weights without a place in the file",
     Cause.PART_READ: "part of the records was read",
     Cause.PART_SHOWN: "part of the trace",
 }
+_FORMS: dict[Cause, tuple[str, str]] = {
+    Cause.OPS_FILTERED: ("only ops {}", " ({} record{} left out)"),
+    Cause.LAYERS_FILTERED: ("only layers {}", " ({} record{} left out)"),
+    Cause.THREADS_FILTERED: ("only threads {}", " ({} record{} left out)"),
+    Cause.OP_TIMING_OFF: ("graphs only, {}", " ({} record{} left out)"),
+    Cause.SAMPLED: ("only {} graphs", " ({} graph{} left out)"),
+    Cause.LIMITED: ("stopped after {}", " ({} record{} left out)"),
+    Cause.KILLED: ("program ended {}", " ({} graph{} not finished)"),
+    Cause.GRAPHS_WHOLE: ("graphs of {} as a whole, their ops not", " ({} graph{})"),
+}
+"""How a reason reads that has a detail, and behind it what is counted."""
+_STATED = (
+    Cause.OPS_FILTERED, Cause.LAYERS_FILTERED, Cause.THREADS_FILTERED,
+    Cause.OP_TIMING_OFF, Cause.NAMES_OFF, Cause.BUFFERS_OFF, Cause.SAMPLED,
+    Cause.SWITCHED_OFF, Cause.FILTERS_CHANGED, Cause.LIMITED, Cause.KILLED,
+    Cause.GRAPHS_WHOLE,
+)  # fmt: skip
+"""What no problem of a trace tells."""
 
 
 def coverage_json(coverage: TraceCoverage) -> dict[str, object]:
@@ -59,11 +79,35 @@ def coverage_words(coverage: TraceCoverage) -> str:
     return "; ".join(map(omission_words, coverage.omissions))
 
 
+def left_out_words(coverage: TraceCoverage) -> str:
+    """Return what the trace as a whole leaves out; "" for nothing.
+
+    Without what is told op by op or tensor by tensor, and what a view leaves out.
+    """
+    return "; ".join(
+        omission_words(omission)
+        for omission in coverage.omissions
+        if not omission.is_located and omission.cause is not Cause.PART_SHOWN
+    )
+
+
+def stated_words(coverage: TraceCoverage) -> str:
+    """Return what a recording states that it leaves out; "" for nothing."""
+    return "; ".join(map(omission_words, coverage.of(*_STATED)))
+
+
 def omission_words(omission: Omission) -> str:
-    """Return "layers filtered (0-3)"."""
-    parts = [omission.detail] if omission.detail else []
-    if omission.count is not None:
-        is_part = omission.cause is Cause.PART_READ
-        parts.append(format_count(omission.count) + (" left out" if is_part else ""))
-    text = _TEXTS[omission.cause]
+    """Return "only layers 0-3 (3,780 records left out)"."""
+    cause, detail, count = omission.cause, omission.detail, omission.count
+    n = None if count is None else format_count(count)
+    if cause in _FORMS and detail:
+        text, what = _FORMS[cause]
+        if cause is Cause.OPS_FILTERED and detail.startswith("!"):
+            text, detail = "all ops but {}", detail.replace("!", "")
+        left_out = what.format(n, "" if count == 1 else "s") if n else ""
+        return f"{text.format(detail)}{left_out}"
+    parts = [detail] if detail else []
+    if n is not None:
+        parts.append(n + (" left out" if cause is Cause.PART_READ else ""))
+    text = _TEXTS[cause]
     return f"{text} ({', '.join(parts)})" if parts else text

@@ -48,7 +48,7 @@ from ggscope.model.units import (
     format_count,
     format_share,
 )
-from ggscope.words.coverage import coverage_words
+from ggscope.words.coverage import coverage_words, left_out_words
 
 _PARTS = {Cause.PART_READ: "records", Cause.PART_SHOWN: "the range"}
 """What people call a part of a trace."""
@@ -208,6 +208,7 @@ def hot_facts(trace: Trace, found: HotCold) -> tuple[HotFact, ...]:
     """Return everything there is to say, the most asked for first."""
     facts = [
         _never_touched(trace, found.cold, is_read=found.heat.places.is_read),
+        _left_out(found.coverage),
         _coverage(found.heat),
         _spaces(found.totals, part_words(found.coverage)),
         _of_file(found.heat),
@@ -287,12 +288,15 @@ def _never_touched(trace: Trace, part: Cold, *, is_read: bool) -> HotFact | None
         f"{format_count(part.n_units)} tensors and expert slices"
     )
     if not part.is_known:
-        left_out = coverage_words(part.coverage)
         words = f"not known; no read in this trace: {words}"
-        remark = f"{left_out}{'; ' if remark else ''}{remark}"
     elif shown := part_words(part.coverage):
         words += f" {shown}"
     return HotFact("Never touched", words, remark)
+
+
+def _left_out(found: TraceCoverage) -> HotFact | None:
+    words = left_out_words(found)
+    return HotFact("Left out", words, "") if words else None
 
 
 def _coverage(found: Heat) -> HotFact | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
 
+from ggscope.analysis.completeness.coverage import trace_coverage
 from ggscope.analysis.reads.account import counts_once
 from ggscope.analysis.statistics.table import RULES, StatRow, StatTable
 from ggscope.model.selection import By
@@ -27,6 +28,7 @@ from ggscope.model.units import (
     format_exact_bytes,
     format_share,
 )
+from ggscope.words.coverage import left_out_words
 from ggscope.words.groupings import GROUPINGS
 from ggscope.words.spans import PENDING, summed_wait_text
 from ggscope.words.times import time_notes
@@ -414,7 +416,9 @@ def stat_notes(
         each has one.
     """
     shown = set() if columns is None else {column.name for column in columns}
-    lines = [RULES[facts.by]] if columns is not None and facts.by in RULES else []
+    left_out = left_out_words(trace_coverage(trace))
+    lines = [f"Left out of the trace: {left_out}."] if left_out else []
+    lines += [RULES[facts.by]] if columns is not None and facts.by in RULES else []
     lines += _time_lines(facts, shown)
     lines += time_notes(trace)
     is_any = columns is None or shown & {"count", "ops", "total", "bytes", "share"}

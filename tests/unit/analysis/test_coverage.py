@@ -91,7 +91,7 @@ def test_json_of_coverage_has_every_reason():
             {
                 "cause": "layers_filtered", "count": 9, "detail": "0-3",
                 "located": True, "hides_reads": True,
-                "words": "layers filtered (0-3, 9)",
+                "words": "only layers 0-3 (9 records left out)",
             }
         ],
     }  # fmt: skip

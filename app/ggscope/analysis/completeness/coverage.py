@@ -10,6 +10,7 @@ trace only adds its own with `TraceCoverage.plus`. ``words/coverage.py`` makes t
 them and `TraceCoverage.json` is what every ``--json`` prints as ``coverage``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -23,8 +24,9 @@ from ggscope.analysis.reads.record_limits import (
     only_op,
     uncomputed_results,
 )
+from ggscope.model.run import RunStory
 from ggscope.model.trace import RANGE_CODES, Trace
-from ggscope.model.units import TimeRange, format_duration
+from ggscope.model.units import TimeRange, format_count, format_duration
 
 
 class Cause(StrEnum):
@@ -37,6 +39,7 @@ class Cause(StrEnum):
     OP_TIMING_OFF = "op_timing_off"
     """Graphs only: no op has a record."""
     NAMES_OFF = "names_off"
+    BUFFERS_OFF = "buffers_off"
     SAMPLED = "sampled"
     """One graph of so many is recorded."""
     SWITCHED_OFF = "switched_off"
@@ -62,6 +65,8 @@ class Cause(StrEnum):
     # What the format can tell at all.
     OPS_NOT_RECORDED = "ops_not_recorded"
     """The format or tracer records some ops only, such as MUL_MAT."""
+    GRAPHS_WHOLE = "graphs_whole"
+    """Graphs of a backend, such as a GPU's, are recorded as a whole: no op is seen."""
     SOURCES_CUT = "sources_cut"
     """Records name so many sources; further ones are left out."""
     ACCESSES_UNPLACED = "accesses_unplaced"
@@ -182,6 +187,8 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
         for warning in trace.warnings
         if warning.code in _OF_PROBLEMS
     ]
+    for story in trace.stories:
+        found = _with_story(found, story)
     if trace.is_running:
         found.append(Omission(Cause.STILL_RUNNING))
     if (skipped := skipped_tokens(trace)).gaps:
@@ -189,7 +196,8 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
         found.append(Omission(Cause.RECORDS_LOST, detail=numbers))
     found += _of_records(trace)
     found.sort(key=lambda omission: _ORDER[omission.cause])
-    return TraceCoverage(tuple(found))
+    is_stated = bool(trace.stories) and all(s.settings for s in trace.stories)
+    return TraceCoverage(tuple(found), is_stated)
 
 
 def shown_coverage(trace: Trace, time: TimeRange | None) -> TraceCoverage:
@@ -203,6 +211,106 @@ def shown_coverage(trace: Trace, time: TimeRange | None) -> TraceCoverage:
         # What is said is said of that part, so nothing of it is hidden.
         Omission(Cause.PART_SHOWN, detail=f"{begin} – {end}", hides_reads=False)
     )
+
+
+def _with_story(found: list[Omission], story: RunStory) -> list[Omission]:
+    """Return the reasons with those that a recording states itself."""
+    found = [*found, *_of_settings(story), *_of_end(story)]
+    account = story.account
+    if story.whole:
+        names = ", ".join(name for name, _ in story.whole)
+        n = sum(n for _, n in story.whole)
+        found.append(Omission(Cause.GRAPHS_WHOLE, n, names))
+    if account is None:
+        return found
+    told = {omission.cause for omission in found}
+    lost = account.lost - account.not_seen
+    if lost > 0 and Cause.RECORDS_LOST not in told:
+        found.append(Omission(Cause.RECORDS_LOST, lost))
+    if account.not_seen and Cause.OPS_NOT_SEEN not in told:
+        found.append(Omission(Cause.OPS_NOT_SEEN, account.not_seen))
+    if account.unknown_graphs and Cause.DEFINITIONS_LOST not in told:
+        n = account.unknown_graphs
+        found.append(Omission(Cause.DEFINITIONS_LOST, n, "nodes of graphs"))
+    return found
+
+
+def _of_settings(story: RunStory) -> list[Omission]:
+    """Return what the tracer was told to leave out."""
+    settings, account, found = story.settings, story.account, list[Omission]()
+
+    def texts(name: str) -> list[str]:
+        value = settings.get(name)
+        return [str(item) for item in value] if isinstance(value, list) else []
+
+    filters = [
+        (Cause.OPS_FILTERED, ", ".join(texts("ops"))),
+        (Cause.LAYERS_FILTERED, number_ranges(texts("layers"))),
+        (Cause.THREADS_FILTERED, number_ranges(texts("threads"))),
+    ]
+    if settings.get("thread_tracking") is False:
+        filters[2] = (Cause.THREADS_FILTERED, "0")
+    if settings.get("op_timing") is False:
+        filters = [(Cause.OP_TIMING_OFF, "op timing was off")]
+    used = [(cause, detail) for cause, detail in filters if detail]
+    # Of several filters it is not known how much each leaves out.
+    count = account.left_out if account is not None and len(used) == 1 else None
+    found += [Omission(cause, count, detail) for cause, detail in used]
+    for name, cause in (
+        ("tensor_names", Cause.NAMES_OFF), ("memory_tracking", Cause.BUFFERS_OFF),
+    ):  # fmt: skip
+        if settings.get(name) is False:
+            found.append(Omission(cause, hides_reads=False))
+    if story.n_changes is None or story.n_changes:
+        found.append(Omission(Cause.FILTERS_CHANGED, story.n_changes))
+    return [*found, *_of_skipped(story)]
+
+
+def _of_skipped(story: RunStory) -> list[Omission]:
+    """Return why graphs were not traced, and records not kept."""
+    account, n = story.account, story.skipped_graphs
+    every, limit = (story.settings.get(k) for k in ("sample_every", "max_records"))
+    if isinstance(limit, int) and limit and account is not None:
+        beyond = account.beyond_limit
+        if beyond or account.recorded >= limit:
+            detail = f"{format_count(limit)} records"
+            return [Omission(Cause.LIMITED, beyond or None, detail)]
+    if isinstance(every, int) and every > 1:
+        return [Omission(Cause.SAMPLED, n, f"1 of {every}")]
+    if n or story.settings.get("enabled") is False:
+        return [Omission(Cause.SWITCHED_OFF, n, "graphs")]
+    return []
+
+
+def _of_end(story: RunStory) -> list[Omission]:
+    """Return what is open because the program did not come to its end."""
+    account = story.account
+    n = 0 if account is None else len(account.interrupted)
+    # All graphs that it had computed are recorded.
+    hides = n > 0 or account is None
+    if story.end == "running":
+        return [Omission(Cause.STILL_RUNNING)]
+    if story.end == "killed":
+        detail = f"by {story.signal}" if story.signal else ""
+        return [Omission(Cause.KILLED, n or None, detail, hides_reads=hides)]
+    if story.end == "gone":
+        return [Omission(Cause.KILLED, n or None, "without a word", hides_reads=hides)]
+    if n:
+        return [Omission(Cause.KILLED, n, "while it computed")]
+    return []
+
+
+def number_ranges(texts: Iterable[str]) -> str:
+    """Return "0-3, 7" of whole numbers; other texts come behind them."""
+    numbers = sorted({int(text) for text in texts if text.isdecimal()})
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    ranges = [str(a) if a == b else f"{a}-{b}" for a, b in parts]
+    return ", ".join([*ranges, *(text for text in texts if not text.isdecimal())])
 
 
 def _of_records(trace: Trace) -> list[Omission]:

@@ -36,6 +36,7 @@ from ggscope.model.tables import (
     stacked,
     taken,
 )
+from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import Trace
 
 _STACK_WORD = "_exps"
@@ -604,6 +605,8 @@ class _Choices:
             at = trace.spans.start[np.maximum(span, 0)]
             time = np.where(span >= 0, at, time)
         by_pass = bool(len(starts)) and bool((time >= 0).all())
+        # The number of a ubatch is exact where contexts compute at once.
+        by_pass = by_pass and not has_ubatches(trace)
         when = interval_of(starts, time) if by_pass else r.token[rows].astype(np.int64)
         good = when >= 0
         rows, when = rows[good], when[good]

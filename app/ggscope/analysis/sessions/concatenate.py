@@ -11,6 +11,7 @@ import numpy as np
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.errors import QueryError
+from ggscope.model.run import RecordCount
 from ggscope.model.tables import (
     I64,
     LONGEST_WAIT,
@@ -260,8 +261,17 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
         ),
         records=_joined_records(whole, other, n_records),
         joins=(*whole.joins, *other.joins),
+        stories=(*whole.stories, *other.stories),
+        record_count=_joined_count(whole.record_count, other.record_count),
         claims=_joined_claims(whole, other, move, first_pattern),
     )
+
+
+def _joined_count(a: RecordCount | None, b: RecordCount | None) -> RecordCount | None:
+    """Return the records of both; None where one of them does not count its own."""
+    if a is None or b is None:
+        return None
+    return RecordCount(a.n_there + b.n_there, a.n_lost + b.n_lost)
 
 
 def _joined_info(a: TraceInfo, b: TraceInfo) -> TraceInfo:

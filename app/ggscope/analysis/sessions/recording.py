@@ -13,7 +13,7 @@ from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
 from ggscope.model.names import normalise
 from ggscope.model.routing import Routing
-from ggscope.model.run import Run, cores_of, fused_of, waits_of
+from ggscope.model.run import RecordCount, Run, cores_of, fused_of, waits_of
 from ggscope.model.tables import (
     NO_WAIT,
     Accesses,
@@ -166,6 +166,8 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         routing=_routing(trace, spans, rows),
         batch_tokens=side.batch_tokens,
         token_sequences=side.token_sequences,
+        stories=side.stories,
+        record_count=_count_of(side, rows),
         info=replace(
             trace.info,
             n_passes=side.info.n_passes or trace.info.n_passes,
@@ -303,6 +305,18 @@ def _ops(before: OpTable | None, told: OpTable | None) -> OpTable | None:
     for number, name in enumerate(told.names):
         names[number] = name or names[number]
     return replace(told, names=tuple(names))
+
+
+def _count_of(side: Trace, rows: _Rows) -> RecordCount | None:
+    """Return how many records of ops there are and lack, as the tracer counted.
+
+    What the file holds less than was written to it is missing as well.
+    """
+    (account,) = [story.account for story in side.stories] or [None]
+    if account is None:
+        return None
+    n_there = int(np.count_nonzero(rows.known))
+    return RecordCount(n_there, account.lost + max(account.recorded - n_there, 0))
 
 
 def _fewer(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks, share_out
 from ggscope.model.tables import I64, Array, distinct, stacked
+from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import LaneKind, Trace
 
 OPS = 1 << 16
@@ -151,15 +152,20 @@ def runs_of(trace: Trace) -> Runs:
     A pass begins where a span of a token lane does, else a graph computation; a trace
     that shows neither is cut where the claimed token changes. Where each thread
     computes every op, its spans are runs of their own; where the threads share the
-    ops out among them, the spans of all threads are one run.
+    ops out among them, the spans of all threads are one run. Where the token numbers
+    of spans are those of ubatches, they tell the passes apart: contexts that compute
+    at once have lanes of their own.
     """
-    starts = _pass_starts(trace)
+    by_token = has_ubatches(trace) and trace.spans.token is not None
+    starts = np.zeros(0, np.int64) if by_token else _pass_starts(trace)
     lanes = _lanes_with_ops(trace)
     groups = [[lane] for lane in sorted(lanes)]
     if len(groups) > 1:
-        whole = _stretch(trace, sorted(lanes), lanes)
-        if not _is_repeated(trace, whole, starts):
-            groups = [sorted(lanes)]
+        teams = _teams(trace, sorted(lanes)) if by_token else [sorted(lanes)]
+        team = max(teams, key=len)
+        whole = _stretch(trace, team, lanes)
+        if not _is_repeated(trace, whole, _pass_starts(trace) if by_token else starts):
+            groups = teams
     stretches = tuple(_stretch(trace, group, lanes) for group in groups)
     base = np.cumsum([0, *map(len, stretches)]).astype(np.int64)
     of_lane = np.full(len(trace.lanes), -1, np.int64)
@@ -167,10 +173,14 @@ def runs_of(trace: Trace) -> Runs:
     number: list[I64] = []
     for i, (group, stretch) in enumerate(zip(groups, stretches, strict=True)):
         of_lane[group] = i
-        cuts = stretch.before(starts) if len(starts) else _token_cuts(trace, stretch)
+        if len(starts):
+            cuts, tokens = stretch.before(starts), starts
+        else:
+            cuts, tokens = _token_cuts(trace, stretch)
         begins = distinct(np.append(0, cuts[cuts < len(stretch)]))
         first.append(begins + base[i])
-        number.append(np.searchsorted(cuts, begins, "right") - 1)
+        place = np.searchsorted(cuts, begins, "right") - 1
+        number.append(tokens[place] if by_token else place)
     return Runs(
         np.concatenate([*first, base[-1:]]).astype(np.int64),
         np.concatenate([np.zeros(0, np.int64), *number]).astype(np.int64),
@@ -178,6 +188,14 @@ def runs_of(trace: Trace) -> Runs:
         base,
         of_lane,
     )
+
+
+def _teams(trace: Trace, lanes: Sequence[int]) -> list[list[int]]:
+    """Return the lanes of threads that compute together, by the groups they are in."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for lane in lanes:
+        found.setdefault(trace.lanes[lane].group, []).append(lane)
+    return list(found.values())
 
 
 def run_tokens(trace: Trace, runs: Runs) -> I64:
@@ -265,19 +283,22 @@ def _pass_starts(trace: Trace) -> I64:
     return np.zeros(0, np.int64)
 
 
-def _token_cuts(trace: Trace, stretch: Stretch) -> I64:
-    """Return the places at which the claimed token changes, and 0."""
+def _token_cuts(trace: Trace, stretch: Stretch) -> tuple[I64, I64]:
+    """Return the places at which the claimed token changes, and 0; and the tokens."""
     token = trace.spans.token
-    if token is None:
-        return np.zeros(1, np.int64)
-    cuts, before = [np.zeros(1, np.int64)], None
+    if token is None or not len(stretch):
+        return np.zeros(1, np.int64), np.full(1, -1, np.int64)
+    cuts, before = list[I64](), None
+    tokens = list[I64]()
     for rows in chunks(len(stretch)):
         part = token[stretch.ids(rows.start, rows.stop)]
-        if before is not None and part[0] != before:
-            cuts.append(np.array([rows.start], np.int64))
-        cuts.append(np.flatnonzero(part[1:] != part[:-1]) + rows.start + 1)
+        changes = np.flatnonzero(part[1:] != part[:-1]) + 1
+        if before is None or part[0] != before:
+            changes = np.append(0, changes)
+        cuts.append(changes + rows.start)
+        tokens.append(part[changes].astype(np.int64))
         before = part[-1]
-    return np.concatenate(cuts)
+    return np.concatenate(cuts), np.concatenate(tokens)
 
 
 # -- lanes ---------------------------------------------------------------------

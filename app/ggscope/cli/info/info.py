@@ -69,8 +69,9 @@ def run(arguments: Namespace) -> int:
         found = completeness(trace)
         trace = with_completeness(trace, found)
         facts = describe(trace, path, found)
-        if not arguments.json:
-            output.emit(info_text(trace, facts))
+        if arguments.json:
+            return GOOD, facts | {"coverage": coverage_facts(trace)}
+        output.emit(info_text(trace, facts))
         return GOOD, facts
 
     results = for_each_file(arguments, work)
@@ -316,7 +317,7 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
     parts = [
         _head_text(trace, facts),
         parts_text(trace),
-        _counts_text(facts),
+        _counts_text(facts, _left_out(trace)),
         _producer_text(facts),
         stated_text(trace),
         stalls_text(trace, facts),
@@ -428,7 +429,26 @@ def _record_words(counts: dict[str, int]) -> str:
     return _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
 
 
-def _counts_text(facts: dict[str, Any]) -> str:
+def coverage_facts(trace: Trace) -> dict[str, object]:
+    """Return what a trace leaves out, as ``--json`` prints it."""
+    # Imported where it is asked for: it looks at all that records may lack.
+    from ggscope.analysis.completeness.coverage import trace_coverage
+    from ggscope.words.coverage import coverage_json
+
+    return coverage_json(trace_coverage(trace))
+
+
+def _left_out(trace: Trace) -> str:
+    """Return what a recording leaves out; "" for nothing, and of other traces."""
+    if not trace.stories:
+        return ""
+    from ggscope.analysis.completeness.coverage import trace_coverage
+    from ggscope.words.coverage import left_out_words
+
+    return left_out_words(trace_coverage(trace))
+
+
+def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     counts = facts["counts"]
     rows = [(name, format_count(counts[name])) for name in _COUNTS if counts[name]]
     if not rows and facts["model"] is not None:
@@ -448,6 +468,8 @@ def _counts_text(facts: dict[str, Any]) -> str:
     shown = [(n, f"{text} ({more[n]})" if more.get(n) else text) for n, text in rows]
     if counts["spans"]:
         shown.append(("complete", facts["completeness"]["words"]))
+    if left_out:
+        shown.append(("left out", left_out))
     if facts["sources"]:
         words = (
             f"{format_count(n)} with {'none' if k == '0' else k}"

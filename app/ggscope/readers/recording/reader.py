@@ -17,8 +17,8 @@ import numpy as np
 
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.run import Run
-from ggscope.model.trace import OpTable, Severity, Trace, TraceInfo
+from ggscope.model.run import Run, RunAccount, RunStory
+from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
 from ggscope.model.units import Clock
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.run_definitions import (
@@ -38,6 +38,7 @@ from ggscope.readers.recording.columns import (
     is_block,
     rows,
 )
+from ggscope.readers.recording.story import end_words, story_of
 from ggscope.readers.source import Source, refuse_larger, trace_info
 
 MAX_BYTES = 1 << 29
@@ -60,8 +61,8 @@ _CHANGING = ("data", "bytes", "offset", "buffer")
 """Columns of tensors that may differ in builds that are alike."""
 _LOSSES = (
     (("lost", "dropped"), "capture_lost", "records were lost while the program ran: it "
-     "wrote faster than they were taken, and its ring had no more room. Where they are "
-     "missing is not recorded.", "Make the ring larger, or trace fewer ops."),
+     "wrote faster than they were taken, and its ring had no more room.",
+     "Make the ring larger, or trace fewer ops."),
     (("lost_events", "dropped_events"), "capture_events_lost", "events of the run were "
      "lost: graphs, tokens, calls, copies or chosen experts are missing.",
      "Make the ring larger, or trace fewer ops."),
@@ -72,6 +73,8 @@ _LOSSES = (
     (("damaged_frames",), "capture_damaged", "definitions or events of the run were "
      "damaged and left out when it was recorded.", ""),
 )  # fmt: skip
+_NOT_PLACED = "Where they are missing is not recorded."
+_MOST_RANGES = 8
 
 
 class SidecarReader:
@@ -150,6 +153,10 @@ class _Sidecar:
         self._builds: dict[int, tuple[int, int]] = {}
         self._wholes: dict[int, _Whole] = {}
         self._graphs: dict[int, tuple[RunGraph, int]] = {}
+        self._backend_of: dict[int, int] = {}
+        self._slot_of: dict[int, int] = {}
+        self._names_of_backends: dict[int, str] = {}
+        self._whole: dict[str, int] = {}
         self._bad = 0
         self._first_bad = ""
         clock = self._object("clock")
@@ -182,14 +189,20 @@ class _Sidecar:
             self._whole_graph(item, lane_of)
         self._events.put()
         n_records = self._number("records") + self._number("extension_records")
-        self._warn()
         run = self._run(n_records, lane_of)
         told = self._events.facts()
+        story = story_of(self._facts, self._whole, self._doubt)
+        if story is not None:
+            self._tell_missing(story)
+            if end := end_words(story):
+                told = {**told, "end": end}
+        self._warn(story)
         found = builder.snapshot(
             _with_facts(info, self._facts, told, len(self._graphs))
         )
         passes = replace(found.info, n_passes=self._events.n_ubatches)
-        return replace(found, run=run, info=passes)
+        stories = () if story is None else (story,)
+        return replace(found, run=run, info=passes, stories=stories)
 
     # -- values that may be anything ---------------------------------------
 
@@ -487,6 +500,8 @@ class _Sidecar:
                 split=_whole(item.get("split"), _U16) or 0,
                 backend=_whole(item.get("backend_number"), _U32) or 0,
             )
+            self._slot_of[number] = slot or 0
+            self._backend_of[number] = _whole(item.get("backend_number"), _U32) or 0
             self._graphs[number] = (graph, FAR)
         for number, item in ubatches.items():  # their graphs are not told
             self._ubatch(number, item)
@@ -505,6 +520,7 @@ class _Sidecar:
                 self._doubt("backends")
             else:
                 self._events.add_backend(number, *texts)
+                self._names_of_backends[number] = texts[0]
         for check in _listed(self._facts.get("checks"))[-1:]:
             keys = ("graph", "found", "expected") if isinstance(check, dict) else ()
             numbers = [
@@ -522,7 +538,10 @@ class _Sidecar:
         if times is None or thread is None or thread not in lane_of:
             self._doubt("whole_graphs")
             return
-        graph, _ = self._graphs.get(_or(_whole(item.get("graph"), _U32), -1), (None, 0))
+        number = _or(_whole(item.get("graph"), _U32), -1)
+        graph, _ = self._graphs.get(number, (None, 0))
+        backend = self._names_of_backends.get(self._backend_of.get(number, 0), "")
+        self._whole[backend] = self._whole.get(backend, 0) + 1
         token, phase = (-1, -1) if graph is None else (graph.token, graph.phase)
         self._events.add(
             times[0], max(times), lane_of[thread], "graph", 0, token, phase
@@ -562,18 +581,50 @@ class _Sidecar:
             n_nodes=column([g.n_nodes for g, _ in graphs], np.int64),
             token=column([g.token for g, _ in graphs], np.int32),
             phase=column([g.phase for g, _ in graphs], np.int8),
+            slot=column([self._slot_of.get(n, 0) for n in numbers], np.int64),
             name=name,
             layer=layer,
             pattern=pattern,
             lane_of=lane_of,
         )
 
-    def _warn(self) -> None:
+    def _tell_missing(self, story: RunStory) -> None:
+        """Hatch the graphs that lack records, as long as they last."""
+        account = story.account
+        if account is None:
+            return
+        for number, expected, there in zip(
+            account.short.tolist(),
+            account.short_expected.tolist(),
+            account.short_recorded.tolist(),
+            strict=True,
+        ):
+            graph, end = self._graphs.get(number, (None, FAR))
+            if graph is None or end == FAR or there >= expected:
+                continue
+            lane = self._events.lane("lost", 0, "records missing", LaneKind.STALL)
+            name = f"{expected - there:,} of {expected:,} records missing"
+            self._events.add(graph.begin, end, lane, name, 0, graph.token, graph.phase)
+        self._events.put()
+
+    def _warn(self, story: RunStory | None) -> None:
         builder = self._builder
+        account = None if story is None else story.account
+        short = "" if account is None else _graph_words(account)
         for keys, code, text, remedy in _LOSSES:
             n = max(self._number(key) for key in keys)
             if n:
+                if code == "capture_lost":
+                    text = f"{text} {short or _NOT_PLACED}"
                 builder.warn(Severity.DATA_LOSS, code, text, count=n, remedy=remedy)
+        told = max(self._number(key) for key in ("lost", "dropped", "unnamed_ops"))
+        if account is not None and account.lost > told:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "capture_ops_missing",
+                f"ops that the graphs of the run compute have no record. {short}",
+                count=account.lost - told,
+            )
         notes = self._facts.get("notes", [])
         for note in notes if isinstance(notes, list) else ():
             if isinstance(note, str):
@@ -587,6 +638,22 @@ class _Sidecar:
                 place=self._first_bad,
                 remedy="Copy it again from where it was recorded.",
             )
+
+
+def _graph_words(account: RunAccount) -> str:
+    """Return "Graphs 6 to 59 lack records."; "" where none is told."""
+    if not len(account.short):
+        return ""
+    cuts = np.flatnonzero(np.diff(account.short) != 1) + 1
+    runs = [part.tolist() for part in np.split(account.short, cuts)]
+    parts = [
+        str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}"
+        for run in runs[:_MOST_RANGES]
+    ]
+    more = " and others" if len(runs) > _MOST_RANGES else ""
+    if len(account.short) == 1:
+        return f"Graph {parts[0]} lacks them."
+    return f"Graphs {', '.join(parts)}{more} lack them."
 
 
 def _with_facts(

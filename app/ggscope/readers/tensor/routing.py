@@ -469,9 +469,11 @@ def _of_choices(draft: Draft, found: Array) -> Routing:
 
 
 def _op_before(draft: Draft, found: Array, start: I64) -> I64:
-    """Return the op that each choice belongs to: the last that began by then; or -1.
+    """Return the op that each choice belongs to; or -1.
 
-    Only ops count that multiply by or sort experts, in the same layer.
+    Only ops count that multiply by or sort experts, in the same layer: the one that
+    began at that very time, as our own tracer tells it, else the last one by then. Ops
+    of other contexts may lie between.
     """
     ops, n = draft.file.ops, len(draft.rows)
     wanted = [
@@ -483,10 +485,20 @@ def _op_before(draft: Draft, found: Array, start: I64) -> I64:
     if not len(rows):
         return np.full(len(found), -1, np.int64)
     rows = rows[np.argsort(draft.rows.start[rows], kind="stable")]
-    at = np.searchsorted(draft.rows.start[rows], start, "right") - 1
+    begins, layers = draft.rows.start[rows], draft.spans["layer"][rows]
+    at = np.searchsorted(begins, start, "right") - 1
     row = rows[np.maximum(at, 0)]
     fits = (at >= 0) & (draft.spans["layer"][row] == found["layer"])
-    return np.where(fits, row, -1).astype(np.int64)
+    result = np.where(fits, row, -1).astype(np.int64)
+    # One key for time and layer: the number of the time among all, and the layer.
+    times, number = np.unique(begins, return_inverse=True)
+    key = number * (1 << 16) + (layers.astype(np.int64) & 0xFFFF)
+    order = np.argsort(key, kind="stable")
+    place = np.minimum(np.searchsorted(times, start), len(times) - 1)
+    own = place * (1 << 16) + (found["layer"] & 0xFFFF)
+    exact = np.minimum(np.searchsorted(key[order], own), len(key) - 1)
+    is_exact = (times[place] == start) & (key[order][exact] == own)
+    return np.where(is_exact, rows[order[exact]], result)
 
 
 def _grouped(rows: I64, layer: I64, draft: Draft) -> _Groups:

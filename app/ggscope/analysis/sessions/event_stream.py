@@ -1,0 +1,140 @@
+"""The event stream of a run with the sidecar of its recording.
+
+The stream has the ops of every thread and the graphs; the sidecar has ubatches, tokens,
+calls of the program and copies, and how the recording was made. They are of one run
+where the graphs of the one begin when those of the other do.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ggscope.analysis.sessions import renumber
+from ggscope.analysis.sessions.renumber import Move
+from ggscope.model.run import RecordCount, Run
+from ggscope.model.tables import I64, Array, SpanFlag, stacked
+from ggscope.model.trace import Join, LaneKind, Part, Trace
+from ggscope.model.units import TimeRange, format_count
+
+READER_ID = "ggmlviz"
+_FITS_FROM = 0.9
+_LANES_OF_SLOT = 512
+"""Numbers of threads tell computations apart that run at the same time."""
+_LEFT_OUT = (LaneKind.GRAPH, LaneKind.THREAD)
+"""Lanes of the sidecar that the stream has itself."""
+
+
+def refusal_of_stream(trace: Trace, side: Trace) -> str:
+    """Return why a sidecar cannot be that of an event stream; "" where it is."""
+    run = side.run
+    if run is None or not len(run.graph):
+        return "it tells of no graphs"
+    begins = run.begin + side.clock.origin - trace.clock.origin
+    own = trace.spans.start[trace.spans.op < 0]
+    n = int(np.count_nonzero(np.isin(begins, own)))
+    if n < _FITS_FROM * len(begins):
+        there, told = format_count(n), format_count(len(begins))
+        return f"{there} of {told} graphs begin when one of the stream does"
+    return ""
+
+
+def with_stream(trace: Trace, side: Trace) -> Trace:
+    """Return the trace of an event stream with what its sidecar tells.
+
+    Parameters
+    ----------
+    side : for which there is no `refusal_of_stream`.
+    """
+    run = side.run
+    assert run is not None
+    by = side.clock.origin - trace.clock.origin
+    strings = renumber.string_map(side.strings, trace.strings)
+    kept = [lane for lane in side.lanes if lane.kind not in _LEFT_OUT]
+    lanes, places = renumber.appended_lanes(trace.lanes, kept)
+    lane_of = np.full(len(side.lanes), -1, np.int64)
+    lane_of[[lane.id for lane in kept]] = places
+    move = Move(places={"strings": strings, "lanes": lane_of}, ticks=by)
+    others = move.of(side.spans.take(np.flatnonzero(lane_of[side.spans.lane] >= 0)))
+    latest = int(trace.spans.end.max(initial=0))
+    is_open = (others.flags & int(SpanFlag.UNFINISHED)) != 0
+    end = np.where(is_open, np.maximum(others.end, latest), others.end)
+    graph = _graph_of(trace, run, by)
+    token = np.append(run.token, np.int32(-1))[graph]
+    phase = np.append(run.phase, np.int8(-1))[graph]
+    record = renumber.record_numbers(trace.spans)
+    spans = replace(trace.spans, token=token, phase=phase, record=record)
+    is_op = trace.spans.op >= 0
+    found = replace(
+        trace,
+        lanes=lanes,
+        spans=stacked(spans, replace(others, end=end)),
+        accesses=replace(
+            trace.accesses,
+            pattern=np.append(
+                trace.accesses.pattern, np.full(len(others), -1, np.int32)
+            ),
+        ),
+        batch_tokens=side.batch_tokens,
+        token_sequences=side.token_sequences,
+        stories=side.stories,
+        record_count=_count_of(side, int(np.count_nonzero(is_op & (graph >= 0)))),
+        info=replace(
+            trace.info,
+            n_passes=side.info.n_passes or trace.info.n_passes,
+            paths=(*trace.info.paths, *side.info.paths),
+            producer={**trace.info.producer, **side.info.producer},
+        ),
+        parts=(Part(trace.info, "trace"), Part(side.info, "recording")),
+        joins=(
+            *trace.joins,
+            Join(
+                "recording",
+                side.info.name,
+                int(np.count_nonzero(is_op & (graph >= 0))),
+                int(np.count_nonzero(is_op)),
+            ),
+        ),
+        warnings=renumber.sorted_warnings(
+            (
+                *trace.warnings,
+                *renumber.placed_warnings(side.warnings, side.info.name),
+            )
+        ),
+        generation=trace.generation + 1,
+    )
+    first, last = trace.extent.start, trace.extent.end
+    if len(others):
+        first = min(first, int(others.start.min()))
+        last = max(last, found.spans.last_tick())
+    found = replace(found, extent=TimeRange(first, last))
+    found.freeze()
+    return found
+
+
+def _graph_of(trace: Trace, run: Run, by: int) -> I64:
+    """Return the row of the graph that each span is in, int64[n]; -1 = in none."""
+    spans, found = trace.spans, np.full(len(trace.spans), -1, np.int64)
+    slots = np.full(len(trace.lanes), -1, np.int64)
+    for lane in trace.lanes:
+        raw = lane.attributes.get("raw", "")
+        if lane.kind is LaneKind.THREAD and raw.isdecimal():
+            slots[lane.id] = int(raw) // _LANES_OF_SLOT
+    slot: Array = slots[spans.lane]
+    for number in np.unique(run.slot).tolist():
+        graphs = np.flatnonzero(run.slot == number)
+        graphs = graphs[np.argsort(run.begin[graphs], kind="stable")]
+        at = np.flatnonzero(slot == number)
+        start = spans.start[at] - by
+        place = np.searchsorted(run.begin[graphs], start, "right") - 1
+        is_in = place >= 0
+        is_in[is_in] = start[is_in] <= run.end[graphs[place[is_in]]]
+        found[at[is_in]] = graphs[place[is_in]]
+    return found
+
+
+def _count_of(side: Trace, n_there: int) -> RecordCount | None:
+    """Return how many ops there are and lack, as the tracer counted."""
+    account = next((story.account for story in side.stories), None)
+    if account is None:
+        return None
+    return RecordCount(n_there, account.lost + max(account.recorded - n_there, 0))
