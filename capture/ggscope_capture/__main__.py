@@ -15,6 +15,7 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
 
 _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
+_CHECKED = {True: "good", False: "wrong", None: "mind"}
 
 
 class _CommandError(Exception):
@@ -120,8 +122,21 @@ def parser() -> argparse.ArgumentParser:
     _add_settings(change, [setting for setting in SETTINGS if setting.live])
     change.set_defaults(do=_set)
 
-    doctor = commands.add_parser("doctor", help="tell which way into a program works")
-    doctor.add_argument("program", metavar="PROGRAM", help="a program or a library")
+    doctor = commands.add_parser(
+        "doctor",
+        help="check tracer, environment and permissions, and which way into a program "
+        "works",
+    )
+    doctor.add_argument(
+        "program", nargs="?", metavar="PROGRAM", help="a program or a library"
+    )
+    doctor.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT.bin",
+        help="also check that this file can be written",
+    )
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(do=_doctor)
 
@@ -587,18 +602,27 @@ def _set(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     from ggscope_capture import doctor
+    from ggscope_capture.checks import machine_checks
 
+    configuration = resolve({}, None, os.environ)
+    checks = machine_checks(configuration, os.environ, options.output)
+    report = None
     try:
-        report = doctor.examine(options.program)
+        if options.program is not None:
+            report = doctor.examine(options.program)
     except doctor.DoctorError as error:
         raise _CommandError(str(error)) from error
     if options.json:
-        say(json.dumps(report.as_json()))
+        told = {} if report is None else report.as_json()
+        say(json.dumps(told | {"checks": [asdict(check) for check in checks]}))
         return 0
-    say(f"{report.program}: {report.linkage}")
-    for door in report.doors:
-        say(f"  {door.door:<22} {_ANSWERS[door.works]:<8} {door.why}")
-    say(report.advice)
+    if report is not None:
+        say(f"{report.program}: {report.linkage}")
+        for door in report.doors:
+            say(f"  {door.door:<22} {_ANSWERS[door.works]:<8} {door.why}")
+        say(report.advice)
+    for check in checks:
+        say(f"  {check.name:<22} {_CHECKED[check.works]:<8} {check.text}")
     return 0
 
 

@@ -45,7 +45,7 @@ from ggscope_capture.ring import (
 _LOOK_S = 0.2
 """So often a new ring is looked for, and the settings' file."""
 _SILENCE_S = 5.0
-_LEAST_BYTES = 4 << 20
+LEAST_BYTES = 4 << 20
 """A ring of a megabyte, its definitions, and some room for others."""
 Say = Callable[[str, str], None]
 """Takes a level (DEBUG, INFO, WARN, ERROR) and a line."""
@@ -67,7 +67,7 @@ def ring_folder() -> Path:
     if (
         sys.platform.startswith("linux")
         and os.access(memory, os.W_OK)
-        and shutil.disk_usage(memory).free >= _LEAST_BYTES
+        and shutil.disk_usage(memory).free >= LEAST_BYTES
     ):
         return memory
     return Path(tempfile.gettempdir())
@@ -148,7 +148,7 @@ class Launch:
             raise NoTraceError(f"{report.doors[-1].why}. {report.advice}")
         folder = ring_folder()
         for target in filter(None, (settings.output, settings.ggmlviz)):
-            _check_target(Path(target))
+            check_target(Path(target))
             files.remove_abandoned(Path(target).parent)
         files.remove_abandoned(folder)
         if _is_full(folder):
@@ -345,7 +345,7 @@ def _signal(number: int) -> str:
 def _is_full(folder: Path) -> bool:
     """Tell whether a folder has no room for a ring; one that is not there is."""
     try:
-        return shutil.disk_usage(folder).free < _LEAST_BYTES
+        return shutil.disk_usage(folder).free < LEAST_BYTES
     except OSError:
         return True
 
@@ -397,8 +397,14 @@ def _without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
     return link
 
 
-def _check_target(target: Path) -> None:
-    """Refuse an output before the run that could not be written after it."""
+def check_target(target: Path) -> None:
+    """Refuse an output before the run that could not be written after it.
+
+    Raises
+    ------
+    NoTraceError
+        If it could not be written.
+    """
     folder = target.parent
     if target.is_dir():
         raise NoTraceError(f"{target} is a folder; give a name inside it")

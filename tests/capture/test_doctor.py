@@ -270,7 +270,7 @@ def test_command_prints_the_contract(
 
     told = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert list(told) == ["program", "linkage", "doors", "advice"]
+    assert list(told) == ["program", "linkage", "doors", "advice", "checks"]
     assert [list(door) for door in told["doors"]] == [["door", "works", "why"]] * 2
 
 

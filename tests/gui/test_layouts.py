@@ -46,7 +46,7 @@ def workspace(
     made.release()
 
 
-DRAWER = [e.id for e in BUILTIN if e.area == "bottom"]
+DRAWER = [e.id for e in BUILTIN if e.area == "bottom" and not e.of_run]
 
 
 def ids(workspace: Workspace) -> list[str]:

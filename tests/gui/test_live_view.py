@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 from ggscope.gui.commands.table import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
 from ggscope.live.processes import Process
+from ggscope.live.program import ProgramSource
 from ggscope.live.source import Heard, State
 from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.selection import Filter, Selection
@@ -109,7 +110,7 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
     assert page.hint.text() == "This command in a terminal makes it:"
     with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
         window.actions_["live.stop"].trigger()
-    assert page.head.text() == "Stopped before anything came"
+    assert page.head.text() == "Detached before anything came"
     assert page.again.isVisible()
 
 
@@ -149,7 +150,8 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
             assert_sides("Waiting for a program", words, unsaid)
     appears = (
         "It appears here as soon as the traced program makes it. Programs that "
-        "ggscope-capture starts make rings of their own: follow any ring for these."
+        "ggscope-capture starts make rings of their own: File › Follow a running "
+        "program lists these."
     )
     for unsaid in (of_any, silent, failed, stopped):
         assert_sides(appears, named, unsaid)
@@ -236,7 +238,8 @@ def test_trace_grows_and_view_of_everything_shows_everything(followed, writer, q
     assert session.trace.is_running
     assert document.live.follows
     assert session.visible_range.end >= session.trace.extent.end
-    assert document.title == "ring"
+    when = time.strftime("%H:%M:%S", time.localtime(document.live.meters.heard.began))
+    assert document.title == f"made-up · {when}"
     assert document.status.file.full_text.endswith("live")
 
 
@@ -313,13 +316,13 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
     assert writer.dropped == 0
     strip = document.findChild(LiveStrip)
     assert strip.state.text() == "● paused"
-    words = "records wait to be shown"
+    words = "new records (paused)"
     qtbot.waitUntil(lambda: words in strip.figures.full_text, timeout=10_000)
     paused = strip.figures.full_text
 
     window.actions_["live.pause"].trigger()
     qtbot.waitUntil(lambda: n_spans(document) >= n + 6_000, timeout=10_000)
-    claim = "· {0} records wait to be shown"
+    claim = "· {0} new records (paused)"
     assert_sides(claim, paused, strip.figures.full_text)
 
 
@@ -449,8 +452,7 @@ def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
 def test_figures_that_are_not_known_stand_as_such():
     heard = Heard(State.RUNNING, 5, lost=-1)
     assert figures_text(Meters(Phase.LIVE, heard)) == (
-        "N/A tokens/s · N/A records/s · 5 records · buffer N/A full · lag N/A · "
-        "lost N/A"
+        "N/A tokens/s · N/A records/s · 5 records · buffer N/A · delay N/A · lost N/A"
     )
     known = Meters(
         Phase.LIVE,
@@ -460,8 +462,8 @@ def test_figures_that_are_not_known_stand_as_such():
         2_000_000,
     )
     assert figures_text(known) == (
-        "7.2 tokens/s · 1,234 records/s · 5,000 records · buffer 25.0 % full · "
-        "lag 2.000 ms · lost 3"
+        "7.2 tokens/s · 1,234 records/s · 5,000 records · buffer 25.0 % · "
+        "delay 2.000 ms · lost 3"
     )
 
 
@@ -478,7 +480,7 @@ def test_lag_by_stamps_of_another_clock_is_a_least_one():
     heard = Heard(State.RUNNING, 5, tokens=7, fill=0.5)
     least = Meters(Phase.LIVE, heard, 1.0, 1.0, 2_000_000, True)
 
-    assert "lag ≥ 2.000 ms" in figures_text(least)
+    assert "delay ≥ 2.000 ms" in figures_text(least)
 
 
 def test_writer_that_is_gone_is_told_while_the_tab_follows_on(window, qtbot, tmp_path):
@@ -544,10 +546,10 @@ def test_growing_stream_is_followed_and_stops_as_an_ordinary_trace(
     qtbot.waitUntil(lambda: n_spans(document) > n, timeout=10_000)
 
     strip = document.findChild(LiveStrip)
-    assert "buffer N/A full" in strip.figures.full_text
+    assert "buffer N/A" in strip.figures.full_text
     assert "lost N/A" in strip.figures.full_text
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
-        strip.stop.click()
+        strip.detach.click()
     assert not document.session.trace.pending
     assert not strip.follow.isEnabled()
 
@@ -719,7 +721,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     document = followed(writer)
     qtbot.waitUntil(lambda: document.has_recording, timeout=10_000)
     strip, told = document.findChild(LiveStrip), []
-    document.session.noted.connect(told.append)
+    document.messages.said.connect(lambda message: told.append(message.text))
     target = tmp_path / "kept"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
 
@@ -870,3 +872,155 @@ def move(canvas, at):
         Qt.KeyboardModifier.NoModifier,
     )
     QApplication.sendEvent(canvas, event)
+
+
+def detached(document, qtbot):
+    with qtbot.waitSignal(document.live.ended, timeout=10_000):
+        document.live.finish()
+    assert document.live.meters.phase is Phase.STOPPED
+    assert not document.session.trace.pending
+
+
+def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
+    document = followed(writer, 2)
+    session, live = document.session, document.live
+    session.select_span(7, reveal=False)
+    detached(document, qtbot)
+    assert int(writer.control["reader_pid"][0]) == 0  # others may empty it
+    before = session.trace
+    writer.graph()  # nobody reads, and the ring has room
+
+    live.follow_again()
+    grow(document, writer, qtbot)
+    qtbot.waitUntil(lambda: live.meters.heard.records == 4 * 200, timeout=10_000)
+
+    trace = session.trace
+    n_threads = int(trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane].sum())
+    assert n_threads == 4 * 200
+    assert trace.check() == []
+    assert np.array_equal(trace.spans.start[: len(before.spans)], before.spans.start)
+    assert trace.is_running
+    assert (live.follows, live.meters.heard.lost) == (True, 0)
+    assert session.selection.ids == (7,)
+    assert "live_stopped" not in {w.code for w in trace.warnings}
+    qtbot.waitUntil(
+        lambda: int(writer.control["reader_pid"][0]) == os.getpid(), timeout=10_000
+    )
+    qtbot.waitUntil(
+        lambda: int(writer.lanes["tail"][0]) == int(writer.lanes["head"][0]),
+        timeout=10_000,
+    )
+
+
+def test_records_that_had_no_room_meanwhile_are_told_as_lost(tmp_path, followed, qtbot):
+    writer = Writer(tmp_path / "small", n_lanes=2, capacity=256)
+    document = followed(writer)
+    live = document.live
+    detached(document, qtbot)
+    for _ in range(4):
+        writer.graph()
+    assert writer.dropped > 0
+
+    live.follow_again()
+
+    qtbot.waitUntil(lambda: live.meters.heard.lost == writer.dropped, timeout=10_000)
+    assert live.meters.heard.records == writer.written
+    codes = {w.code for w in document.session.trace.warnings}
+    assert "live_lost" in codes
+    writer.close()
+
+
+def test_what_another_reader_took_meanwhile_is_read_as_long_as_it_is_there(
+    followed, writer, qtbot
+):
+    document = followed(writer)
+    live = document.live
+    detached(document, qtbot)
+    writer.graph()
+    other = ProgramSource(writer.path, keeps_records=False)
+    other.poll()
+    other.close()
+    assert int(writer.lanes["tail"][0]) == int(writer.lanes["head"][0])
+
+    live.follow_again()
+
+    qtbot.waitUntil(lambda: live.meters.heard.records == 2 * 200, timeout=10_000)
+    assert live.meters.heard.lost == 0
+
+
+def test_recording_saved_after_following_again_holds_all_of_it(
+    followed, writer, window, qtbot, tmp_path, monkeypatch
+):
+    document = followed(writer)
+    detached(document, qtbot)
+    writer.graph()
+    document.live.follow_again()
+    grow(document, writer, qtbot)
+    told = []
+    document.session.noted.connect(told.append)
+    target = tmp_path / "kept.bin"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    qtbot.waitUntil(lambda: document.live.meters.heard.records == 600, timeout=10_000)
+
+    document.save_recording()
+
+    qtbot.waitUntil(lambda: target.exists(), timeout=10_000)
+    assert target.stat().st_size == 600 * 256
+
+
+def test_program_that_ended_meanwhile_is_read_to_its_end(followed, writer, qtbot):
+    document = followed(writer)
+    live = document.live
+    detached(document, qtbot)
+    writer.graph()
+    writer.end()
+
+    with qtbot.waitSignal(live.ended, timeout=10_000):
+        live.follow_again()
+
+    assert live.meters.phase is Phase.ENDED
+    assert live.meters.heard.records == 400
+    assert not document.session.trace.pending
+
+
+def test_tab_that_closes_after_detaching_lets_go_of_all(
+    followed, writer, window, qtbot
+):
+    document = followed(writer)
+    qtbot.waitUntil(lambda: document.has_recording, timeout=10_000)
+    folder = document.live.kept.place
+    detached(document, qtbot)
+    assert folder.exists()
+    assert listeners()
+
+    window.close_document(document)
+
+    qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
+    qtbot.waitUntil(lambda: not folder.exists(), timeout=10_000)
+
+
+def test_last_picture_of_a_view_of_everything_shows_everything(followed, writer, qtbot):
+    document = followed(writer)
+    session = document.session
+    document.live._listener.interval = 60.0  # the end comes before the next picture
+    before = session.trace.extent
+    for _ in range(3):
+        writer.graph()
+    writer.end()
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
+
+    assert session.trace.extent.end > before.end
+    assert session.visible_range.end >= session.trace.extent.end
+    assert session.visible_range.start <= session.trace.extent.start
+
+
+def test_view_that_stood_stands_when_the_program_ends(followed, writer, qtbot):
+    document = followed(writer, 3)
+    session = document.session
+    session.set_visible(TimeRange(0, 50_000))
+    before = session.visible_range
+    writer.graph()
+    writer.end()
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
+
+    assert session.visible_range == before

@@ -1,28 +1,33 @@
 """Running a program from the window: before, while it runs, and at its end."""
 
+import json
 import os
 import shlex
 import sys
-from dataclasses import replace
+import time
 from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
+from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QTabBar
 
 import traced_program
 from ggscope.errors import LiveError
-from ggscope.gui import program as program_module
+from ggscope.gui import live as strip_module
 from ggscope.gui.dialogs import record as record_module
 from ggscope.gui.dialogs.record import RecordDialog
+from ggscope.gui.live import LiveStrip
 from ggscope.live import launch
-from ggscope.live.launch import Check, Target, Wish
+from ggscope.live.launch import Target, Wish
 from ggscope.session import live as live_module
+from ggscope.session import run as run_module
 from ggscope_capture import models
-from messages import clear, said
-from panes import texts_of_widgets, titles_of
-from sentences import assert_sides, is_said
+from messages import said, toast
+from panes import pane, texts_of_widgets, titles_of
+from sentences import assert_sides
+from support import ROOT
 
 PATIENCE = 20_000
 
@@ -104,6 +109,25 @@ def run(window, built, tmp_path):
     return call
 
 
+def strip_of(document):
+    return document.findChild(LiveStrip)
+
+
+def press(document, name):
+    """Press a button of the newest message."""
+    buttons = {each.text(): each for each in toast(document).buttons}
+    buttons[name].click()
+
+
+def text_of(run):
+    return "".join(text for _, text in run.all_said())
+
+
+def console_of(document, qtbot):
+    qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=PATIENCE)
+    return pane(document, "console")
+
+
 def ended(document, qtbot):
     qtbot.waitUntil(lambda: not document.run.is_running, timeout=PATIENCE)
 
@@ -121,7 +145,7 @@ def test_program_and_model_are_looked_at_and_the_command_is_copied(
 ):
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
-    assert dialog.model_words.text() == "It needs a model in GGUF."
+    assert dialog.model_words.text() == "Choose a GGUF model."
     assert not dialog.start.isEnabled()
     dialog.model.setEditText(str(model))
     dialog.prompt.setText("it's a test")
@@ -204,12 +228,12 @@ def test_program_is_said_to_be_looked_at_until_it_is_known(
         told.clear()
         dialog.program.setEditText(str(name))
         looked(dialog, qtbot)
-        assert ("Looking at the program…" in told) == is_looked_at
+        assert ("Checking the program…" in told) == is_looked_at
     dialog.program.setEditText(str(built["program"]))
     dialog._look_at_both()
     before = dialog.program_words.text()
     looked(dialog, qtbot)
-    assert_sides("Looking at the program…", before, dialog.program_words.text())
+    assert_sides("Checking the program…", before, dialog.program_words.text())
 
 
 def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
@@ -219,13 +243,13 @@ def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
     looked(dialog, qtbot)
 
     text = dialog.program_words.text()
-    assert "It is none of llama.cpp's programs: give all its arguments below." in text
+    assert "Not a known llama.cpp tool: enter all its arguments." in text
     assert not dialog.model.isEnabled()
     assert not dialog.prompt.isEnabled()
     assert dialog.wish().command() == [str(Path(sys.executable).absolute())]
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
-    claim = "It is none of llama.cpp's programs: give all its arguments below."
+    claim = "Not a known llama.cpp tool: enter all its arguments."
     assert_sides(claim, text, dialog.program_words.text())
 
 
@@ -238,6 +262,79 @@ def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_p
 
     assert dialog.program_words.text().startswith("Perhaps: it is a script of sh")
     assert dialog.start.isEnabled()
+
+
+def test_fields_that_a_program_does_not_take_are_disabled(dialog, qtbot, built):
+    fields = (dialog.model, dialog.prompt, dialog.tokens, dialog.threads)
+    dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+    assert all(field.isEnabled() for field in fields)
+
+    dialog.program.setEditText("/bin/ls")
+    looked(dialog, qtbot)
+
+    assert not any(field.isEnabled() for field in fields)
+    assert dialog.start.isEnabled()
+    assert dialog.wish().command() == ["/bin/ls"]
+
+
+def test_nothing_moves_when_what_is_found_out_comes(dialog, qtbot, built, model):
+    dialog.model.setEditText("")
+    dialog.program.setEditText("")
+    looked(dialog, qtbot)
+    parts = (dialog.model, dialog.prompt, dialog.output, dialog.command, dialog.start)
+
+    def places():
+        QApplication.processEvents()
+        return [part.mapTo(dialog, QPoint(0, 0)).y() for part in parts]
+
+    before = places()
+    for name in ("/bin/ls", str(built["static"]), str(built["program"])):
+        dialog.program.setEditText(name)
+        dialog._look_at_both()
+        assert places() == before  # while it is looked at
+        looked(dialog, qtbot)
+        assert places() == before
+    dialog.model.setEditText(str(model))
+    looked(dialog, qtbot)
+    assert places() == before
+
+
+def test_machine_is_checked_for_the_output_that_is_named(
+    dialog, qtbot, built, model, tmp_path, monkeypatch
+):
+    dialog.program.setEditText(str(built["program"]))
+    dialog.model.setEditText(str(model))
+    looked(dialog, qtbot)
+    lines = [line.full_text for line in dialog.checks.lines]
+    assert len(lines) == 4
+    assert all(line.startswith("✓") for line in lines)
+    assert dialog.output.text() in lines[3]
+    assert dialog.start.isEnabled()
+
+    dialog.output.setText(str(tmp_path))
+    looked(dialog, qtbot)
+
+    assert dialog.checks.lines[3].full_text.startswith("✗")
+    assert dialog.checks.lines[3].property("level") == "error"
+    assert not dialog.start.isEnabled()
+    monkeypatch.setenv("GGML_VIZ_MAX_EVENTS", "5")
+    dialog.output.setText(str(tmp_path / "a.bin"))
+    looked(dialog, qtbot)
+    assert dialog.checks.lines[2].full_text.startswith("!")
+    assert "GGML_VIZ_MAX_EVENTS" in dialog.checks.lines[2].full_text
+    assert dialog.start.isEnabled()
+
+
+def test_recordings_go_where_people_see_them(settings, tmp_path, monkeypatch):
+    settings.data_folder = tmp_path / ".local"
+
+    folder = record_module.recordings_folder(settings)
+
+    assert folder.name == "ggscope"
+    assert not any(part.startswith(".") for part in folder.parts)
+    settings.change("capture", folder=str(tmp_path))
+    assert record_module.recordings_folder(settings) == tmp_path
 
 
 def test_model_that_is_no_gguf_is_refused_in_words(
@@ -314,26 +411,27 @@ def test_start_remembers_program_and_model_and_runs(
 def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     traced(graphs=60)
     document = run("-p", "hello", "--waits")
-    assert document.title == "llama-completion"
+    when = time.strftime("%H:%M:%S", time.localtime(document.run.began))
+    assert document.title == f"llama-completion · {when}"
     heard = 60 * 8 * 2
     qtbot.waitUntil(
         lambda: document.live.meters.heard.records == heard, timeout=PATIENCE
     )
     qtbot.waitUntil(lambda: n_spans(document) >= heard, timeout=PATIENCE)
     assert document.run.is_running
-    assert document.program.state.text().startswith("● running for ")
-    while_it_runs = document.program.words.full_text
+    console = console_of(document, qtbot)
+    assert console.state.text().startswith("● running for ")
+    while_it_runs = console.words.full_text
     document.run.stop()
     ended(document, qtbot)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
 
-    text = document.program.text.toPlainText()
+    text = console.text.toPlainText()
     assert "<b>hello</b> \\x1b[31m\N{REPLACEMENT CHARACTER}" in text
     assert "to stderr" in text
-    assert document.program.state.text() == "● ended with 0"
-    assert " · recorded in " in document.program.words.full_text
-    over = document.program.words.full_text
-    assert_sides("· is recorded to {0}", while_it_runs, over)
+    assert console.state.text() == "● exited with code 0"
+    assert " · recorded to " in console.words.full_text
+    assert_sides("recording to {0}", while_it_runs, console.words.full_text)
     assert Path(document.run.output).stat().st_size == heard * 256
 
 
@@ -341,8 +439,9 @@ def test_stop_asks_the_program_to_end_and_keeps_what_was_recorded(run, qtbot, tr
     traced()
     document = run("--waits")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
-    document.program.stop.click()
+    strip_of(document).stop.click()
     assert document.run.state() == "stopping"
+    assert not strip_of(document).stop.isEnabled()
     ended(document, qtbot)
 
     assert document.run.status == 0
@@ -354,74 +453,61 @@ def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
     traced()
     document = run("--stubborn")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
-    qtbot.waitUntil(
-        lambda: "to stderr" in document.program.text.toPlainText(), timeout=PATIENCE
-    )
-    document.program.stop.click()
+    qtbot.waitUntil(lambda: "to stderr" in text_of(document.run), timeout=PATIENCE)
+    strip_of(document).stop.click()
     ended(document, qtbot)
 
-    assert document.program.state.text() == "● ended by signal 9"
+    assert console_of(document, qtbot).state.text() == "● terminated by SIGKILL"
     killed, document.run.status = document.run.state(), 9
-    assert_sides("ended by signal {0}", killed, document.run.state())
+    assert_sides("terminated by {0}", killed, document.run.state())
     assert document.run.has_recording
 
 
-def said_anew(document):
-    """Return what a tab says when five seconds have gone by."""
-    clear(document)
-    document._on_silent()
-    return said(document)
-
-
-def test_silence_is_explained_with_the_next_step(run, qtbot, traced, monkeypatch):
-    monkeypatch.setattr(program_module, "_SILENCE_S", 0.0)
+def test_what_keeps_records_from_coming_is_told_step_by_step(
+    run, qtbot, traced, monkeypatch
+):
+    monkeypatch.setattr(strip_module, "SILENCE_S", 0.0)
+    monkeypatch.setattr(strip_module, "_REFRESH_MS", 50)
     traced(only_in="another")
-    target = Target("llama-server")
-    check = Check(target, "no-ggml", None, ("why",), "advice")
-    document = run("--waits", check=check)
+    document = run("--waits")
     page = document.waiting_page
-    started = "\n".join(texts_of_widgets(page))
-    while_it_runs = document.program.words.full_text
-    assert page.words.text() == "llama-completion has been started."
-    assert page.hint.text() == "Its spans appear here as soon as it computes."
-    document.run.name = "llama-server"
-    qtbot.waitUntil(lambda: bool(said(document)), timeout=PATIENCE)
+    assert page.head.text() == "Waiting for llama-completion to compute"
+    assert page.hint.text() == "Ops appear here as soon as the model runs."
+    assert "to stderr" in text_of(document.run) or document.run.is_running
 
-    text = said(document)
-    assert "Nothing has been recorded yet, and llama-server runs." in text
-    assert "It may still be loading its model." in text
-    assert "A server computes when it is asked: send a request." in text
-    assert "Only the run can tell whether it can be traced." in text
-    assert "A program that clears its environment or runs in a sandbox" in text
-    silent_claims = (
-        "Nothing has been recorded yet, and {0} runs.",
-        "It may still be loading its model.",
-        "A program that clears its environment or runs in a sandbox keeps the tracer "
-        "out; what it says below may tell.",
-    )
-    of_servers = "A server computes when it is asked: send a request."
-    document.run.name = "llama-completion"
-    document._on_silent()
-    assert_sides(of_servers, text, said(document))
-    assert is_said(silent_claims[0], said(document))
-    # One record, or a tab that does not follow any more, and nothing is said.
-    known, live = document.live.meters, document.live
-    live.meters = replace(known, heard=replace(known.heard, records=1))
-    one = said_anew(document)
-    live.meters = known
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(live), "is_on", False)
-        deaf = said_anew(document)
-    for claim in (*silent_claims, of_servers):
-        assert_sides(claim, text, one + deaf)
+    def told():
+        return "\n".join(texts_of_widgets(page.steps))
+
+    qtbot.waitUntil(lambda: "has loaded the tracer" in told(), timeout=PATIENCE)
+    seen = told()
+    assert f"process {psutil.Process(document.run.pid).children()[0].pid}" in seen
+    assert "It has loaded ggml." in seen
+    assert "None has been computed yet" in seen
+    assert "✗" not in seen
+    assert page.steps.isVisible()
     document.run.stop()
     ended(document, qtbot)
-    over = document.program.words.full_text
-    assert_sides("· nothing was recorded", over, while_it_runs)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
-    after = "\n".join(texts_of_widgets(page))
-    assert_sides("{0} has been started.", started, after)
-    assert_sides("Its spans appear here as soon as it computes.", started, after)
+    assert not page.steps.isVisible()
+    assert page.head.text() == "Detached before anything came"
+    assert "· nothing was recorded" in document._early_console.words.full_text
+
+
+def test_page_that_waits_has_no_focus_on_what_ends_the_run(run, window, qtbot, traced):
+    traced(only_in="another")
+    document = run("--waits")
+    page = document.waiting_page
+    qtbot.waitUntil(lambda: window.focusWidget() is not None, timeout=PATIENCE)
+
+    focus = window.focusWidget()
+    assert focus is document._early_console.text
+    for key in (Qt.Key.Key_Return, Qt.Key.Key_Space, Qt.Key.Key_Enter):
+        qtbot.keyClick(focus, key)
+    assert document.run.is_running
+    assert window.document is document
+    assert page.isVisible()
+    document.run.stop()
+    ended(document, qtbot)
 
 
 def test_run_that_is_over_at_once_is_shown_from_its_recording(
@@ -436,36 +522,31 @@ def test_run_that_is_over_at_once_is_shown_from_its_recording(
 
     assert window.n_documents == 1
     assert document.path.name == "run.bin"
-    assert "<b>short</b>" in document.program.text.toPlainText()
-    assert not document.program.open.isVisible()
+    console = console_of(document, qtbot)
+    assert "<b>short</b>" in console.text.toPlainText()
+    assert not console.open.isVisible()
 
 
 def test_failure_of_the_program_is_told(run, qtbot, traced, monkeypatch):
     traced()
     document = run("--fails", "--waits")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
-    qtbot.waitUntil(
-        lambda: "to stderr" in document.program.text.toPlainText(), timeout=PATIENCE
-    )
+    qtbot.waitUntil(lambda: "to stderr" in text_of(document.run), timeout=PATIENCE)
     psutil.Process(document.run.pid).children()[0].terminate()
     ended(document, qtbot)
-    assert document.program.state.text() == "● ended with 3"
-    text = said(document)
-    assert text == "llama-completion ended with 3. What it said is below."
-    monkeypatch.setattr(document.run, "all_said", list)
-    document._on_run_ended()
-    quiet = said(document)
-    assert_sides("What it said is below.", text, quiet)
-    assert quiet == "llama-completion ended with 3."
+    assert console_of(document, qtbot).state.text() == "● exited with code 3"
+    assert document.run.has_failed
+    assert said(document) == "llama-completion exited with code 3."
+    document.workspace.drawer.show_tab("statistics")
+    press(document, "Console")
+    assert document.workspace.drawer.tab == "console"
 
 
 def test_text_that_never_ends_is_bounded(run, qtbot, traced, monkeypatch):
-    monkeypatch.setattr(program_module, "_MOST_LETTERS", 200)
+    monkeypatch.setattr(run_module, "MAX_TEXT", 200)
     traced(graphs=2)
     document = run("-p", "x" * 150, "-p", "y" * 150, "--waits")
-    qtbot.waitUntil(
-        lambda: "to stderr" in document.program.text.toPlainText(), timeout=PATIENCE
-    )
+    qtbot.waitUntil(lambda: "to stderr" in text_of(document.run), timeout=PATIENCE)
     document.run.stop()
     ended(document, qtbot)
     kept = document.run.all_said()
@@ -509,16 +590,19 @@ def test_recording_is_opened_and_saved_elsewhere(
     target = tmp_path / "kept"
     titles = titles_of(document.session, monkeypatch)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
-    document.program.save.click()
+    strip_of(document).save.click()
     refused = "\n".join(titles)
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
-    document.program.save.click()
+    strip_of(document).save.click()
     qtbot.waitUntil(lambda: (tmp_path / "kept.json").exists(), timeout=PATIENCE)
     assert_sides("Saving the recording", "\n".join(titles), refused)
     saved = (tmp_path / "kept.bin").read_bytes()
     assert saved == Path(document.run.output).read_bytes()
-    document.program.open.click()
+    both = {str(tmp_path / "kept.bin"), document.run.output}
+    qtbot.waitUntil(lambda: set(window.settings.files.recent) == both, timeout=PATIENCE)
+    console_of(document, qtbot).open.click()
     assert window.document is not document
+    assert window.document.path == Path(document.run.output)
     qtbot.waitUntil(lambda: n_spans(window.document) > 0, timeout=PATIENCE)
 
 
@@ -528,30 +612,18 @@ def test_recording_is_saved_while_the_program_runs(
     traced()
     document = run("--waits")
     qtbot.waitUntil(lambda: document.has_recording, timeout=PATIENCE)
-    target, told = tmp_path / "so-far.bin", []
-    document.session.noted.connect(told.append)
+    target = tmp_path / "so-far.bin"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
-    qtbot.waitUntil(document.program.save.isEnabled, timeout=PATIENCE)
-    document.program.save.click()
-    qtbot.waitUntil(lambda: bool(told), timeout=PATIENCE)
+    qtbot.waitUntil(strip_of(document).save.isEnabled, timeout=PATIENCE)
+    strip_of(document).save.click()
+    qtbot.waitUntil(lambda: "Saved as" in said(document), timeout=PATIENCE)
 
     assert document.run.is_running
-    assert told[0].startswith(f"Saved as {target}: ")
-    assert told[0].endswith(" records, none lost.")
+    assert said(document).startswith(f"Saved as {target}: ")
+    assert said(document).endswith(" records, none lost.")
+    press(document, "Open")
+    assert window.document.path == target
     assert (tmp_path / "so-far.json").exists()
-    document.run.stop()
-    ended(document, qtbot)
-
-
-def test_text_is_hidden_and_shown(run, qtbot, traced):
-    traced()
-    document = run("--waits")
-    pane = document.program
-    qtbot.mouseClick(pane.fold, Qt.MouseButton.LeftButton)
-    assert pane.is_folded
-    assert not pane.text.isVisible()
-    qtbot.mouseClick(pane.fold, Qt.MouseButton.LeftButton)
-    assert pane.text.isVisible()
     document.run.stop()
     ended(document, qtbot)
 
@@ -561,7 +633,8 @@ def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
 ):
     traced()
     document = run("--waits")
-    pane = document.program
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    pane = console_of(document, qtbot)
     bar = pane.text.verticalScrollBar()
     words = "many words that break into lines " * 9
     for n in range(200):
@@ -570,7 +643,7 @@ def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
     pane._on_said(False, "after that\n")
     QApplication.processEvents()
     pane._on_said(False, "after that, too\n")
-    qtbot.waitUntil(lambda: bar.maximum() > 200)
+    qtbot.waitUntil(lambda: bar.maximum() > 150)
     at_end = bar.value(), bar.maximum()
     bar.triggerAction(bar.SliderAction.SliderPageStepSub)
     seen = bar.value()
@@ -585,19 +658,208 @@ def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
     ended(document, qtbot)
 
 
-def test_panes_and_text_share_what_a_window_loses(run, window, qtbot, traced):
+def test_panes_keep_their_height_when_the_program_ends(run, window, qtbot, traced):
     traced()
     window.resize(1600, 1000)
     document = run("--waits")
-    before = document.program.height()
-    window.resize(900, 600)
-    qtbot.waitUntil(lambda: window.height() == 600)
-    QApplication.processEvents()
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=PATIENCE)
+    workspace = document.workspace
+    parts = (*workspace.cells, workspace.drawer, workspace.details, workspace.overview)
 
-    assert document.program.height() < before
-    assert document.program.height() < 600 / 5
+    def heights():
+        QApplication.processEvents()
+        return [part.height() for part in parts]
+
+    while_it_runs = heights()
     document.run.stop()
     ended(document, qtbot)
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
+
+    assert heights() == while_it_runs
+    assert pane(document, "table").grid.viewport().height() > 80  # three rows
+    assert pane(document, "timeline").height() > 150
+    workspace.show_drawer("statistics")
+    assert heights() == while_it_runs
+
+
+def test_console_is_a_tab_of_tabs_that_started_a_program_alone(
+    run, window, qtbot, traced
+):
+    other = window.open_path(ROOT / "resources" / "samples" / "llama-demo.ggmlviz")
+    qtbot.waitUntil(lambda: n_spans(other) > 0, timeout=PATIENCE)
+    traced()
+    document = run("--waits")
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    drawer = document.workspace.drawer
+    assert drawer.is_open
+    assert drawer.tab == "console"
+    assert window.actions_["show.console"].isEnabled()
+    window.step_tab(1)
+    assert window.document is other
+    assert not window.actions_["show.console"].isEnabled()
+    assert not other.workspace.drawer.is_open
+    assert other.workspace.drawer.tab == "statistics"
+    bar = other.workspace.drawer.findChild(QTabBar, "drawerTabs")
+    shown = [bar.tabText(i) for i in range(bar.count()) if bar.isTabVisible(i)]
+    assert "Console" not in shown
+    window.step_tab(1)
+    assert window.document is document
+    assert drawer.tab == "console"
+    drawer.show_tab("experts")
+    assert window.settings.layout.bottom_tab == "experts"
+    document.run.stop()
+    ended(document, qtbot)
+
+
+def test_output_is_read_while_the_program_is_waited_for_and_after(run, qtbot, traced):
+    traced()
+    document = run("-p", "early", "--waits")
+    qtbot.waitUntil(lambda: "early" in text_of(document.run), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+
+    assert "<b>early</b>" in console_of(document, qtbot).text.toPlainText()
+    document.run.stop()
+    ended(document, qtbot)
+
+
+# -- again, and the end of the tab -----------------------------------------
+
+
+def test_program_is_run_again_with_what_was_asked_for(
+    window, qtbot, traced, built, model, tmp_path
+):
+    traced()
+    wish = Wish(
+        target=Target(str(built["program"])),
+        output=str(tmp_path / "out" / "run.bin"),
+        model=str(model),
+        prompt="hello",
+        tokens=7,
+        threads=2,
+        more="-p x",
+    )
+    window.record(wish)
+    document = window.document
+    ended(document, qtbot)
+    qtbot.waitUntil(lambda: n_spans(window.document) > 0, timeout=PATIENCE)
+    console_of(window.document, qtbot).again.click()
+
+    (dialog,) = window.findChildren(RecordDialog)
+    looked(dialog, qtbot)
+    again = dialog.wish()
+    assert (again.target.path, again.model) == (str(built["program"]), str(model))
+    assert (again.prompt, again.tokens, again.threads) == ("hello", 7, 2)
+    assert again.more == "-p x"
+    assert again.output != wish.output
+    dialog.close()
+
+
+@pytest.mark.parametrize("libraries", ["", "/some/bins"])
+def test_demo_is_run_again_with_the_program_and_model_that_it_found(
+    tmp_path, libraries
+):
+    output = tmp_path / "moe.bin"
+    command = ["/opt/llama-completion"]
+    if libraries:
+        command = [sys.executable, "-m", "ggscope_capture.driver", "--libs", libraries]
+    command += ["-m", "/d/moe.gguf", "-p", "once upon", "-n", "480", "-t", "2"]
+    output.with_suffix(".json").write_text(json.dumps({"command": command}))
+
+    class Silent:
+        pid = 1
+
+        def status(self):
+            return 0
+
+    demo = run_module.Run("live demo", Silent(), str(output), "")
+    wish = demo.wish_again()
+
+    assert wish.target.path == (libraries or "/opt/llama-completion")
+    assert (wish.model, wish.prompt) == ("/d/moe.gguf", "once upon")
+    assert (wish.tokens, wish.threads) == (480, 2)
+    output.with_suffix(".json").write_text("{}")
+    assert demo.wish_again() is None
+
+
+def test_two_runs_of_a_program_are_told_apart_by_what_differs(
+    window, qtbot, traced, built, tmp_path
+):
+    traced()
+    for threads in (1, 2):
+        window.record(
+            Wish(
+                target=Target(
+                    str(built["program"]),
+                    command=(str(built["program"]), "-t", "{threads}", "--waits"),
+                ),
+                output=str(tmp_path / "out" / f"{threads}.bin"),
+                threads=threads,
+            )
+        )
+    titles = [document.title for document in window.documents]
+    assert [title.partition(" · ")[0] for title in titles] == [
+        "llama-completion -t 1",
+        "llama-completion -t 2",
+    ]
+    for document in window.documents:
+        document.run.stop()
+        ended(document, qtbot)
+
+
+@pytest.mark.parametrize("way", ["tab", "command", "page", "quit"])
+def test_closing_a_tab_asks_about_a_program_that_runs(
+    run, window, qtbot, traced, answer, way
+):
+    traced(only_in="another" if way == "page" else "llama-completion")
+    document = run("--waits")
+    if way != "page":
+        qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    process = psutil.Process(document.run.pid)
+
+    def close():
+        if way == "tab":
+            window._tab_row.close_requested.emit(0)
+        elif way == "page":
+            document.waiting_page.close_button.click()
+        else:
+            window.actions_["file.quit" if way == "quit" else "file.close"].trigger()
+
+    asked = answer("Cancel")
+    close()
+    assert process.is_running()
+    assert window.document is document
+    assert asked[0][1] == "Let it run"  # Enter ends nothing
+    answer("Stop program")
+    close()
+    qtbot.waitUntil(lambda: not process.is_running(), timeout=PATIENCE)
+    assert window.document is None
+
+
+def test_program_that_is_let_run_is_recorded_to_its_end(
+    run, window, qtbot, traced, answer, tmp_path
+):
+    traced()
+    document = run("--waits")
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
+    tool = psutil.Process(document.run.pid)
+    (program,) = tool.children()
+    answer("Let it run")
+    window.actions_["file.close"].trigger()
+    assert window.document is None
+    QTest.qWait(300)
+    assert program.is_running()
+
+    program.terminate()
+
+    output = tmp_path / "out" / "run.bin"
+    qtbot.waitUntil(output.exists, timeout=PATIENCE)
+    assert output.stat().st_size == 4 * 8 * 2 * 256
+    qtbot.waitUntil(lambda: is_over(tool), timeout=PATIENCE)
+
+
+def is_over(process):
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
@@ -640,7 +902,7 @@ def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch, answer):
     ended(document, qtbot)
 
     assert "small model with random weights" in asked[0][0]
-    text = document.program.text.toPlainText()
+    text = text_of(document.run)
     assert text.startswith("told: demo ")
     assert "--model moe" in text
     assert record_module.recordings_folder(window.settings).is_absolute()

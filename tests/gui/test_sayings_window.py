@@ -257,7 +257,7 @@ def test_machine_without_llama_says_so(
 def test_page_of_a_followed_program_says_how_it_ended(qtbot: QtBot) -> None:
     session = Session()
     follower = Follower(session, None)
-    page, strip = WaitingPage(follower), LiveStrip(follower)
+    page, strip = WaitingPage(follower, session.tasks), LiveStrip(follower)
 
     def said(phase: Phase) -> str:
         follower.meters = Meters(phase, Heard())
@@ -271,7 +271,7 @@ def test_page_of_a_followed_program_says_how_it_ended(qtbot: QtBot) -> None:
     stopped = told[Phase.STOPPED]
     assert_sides("Nothing was recorded", told[Phase.ENDED], running + stopped)
     over = running + told[Phase.ENDED] + told[Phase.KILLED]
-    assert_sides("Stopped before anything came", stopped, over)
+    assert_sides("Detached before anything came", stopped, over)
     others = "\n".join(told[phase] for phase in Phase if phase is not Phase.FULL)
     assert_sides("stopped: memory limit", told[Phase.FULL], others)
     session.close()

@@ -122,7 +122,7 @@ window.close()
 OPENING = (
     "file.open file.open_folder file.record file.add file.parts file.open_with "
     "file.export file.export_data file.report mark.named edit.settings help.guide "
-    "help.keys help.readers help.messages help.about analyse.ops help.demo"
+    "help.keys help.readers help.messages help.about analyse.ops help.demo file.live"
 )
 """Commands that open a dialog."""
 

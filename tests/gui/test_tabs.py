@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui import main_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
-from ggscope.gui.tabs import TabName, distinct_titles
+from ggscope.gui.tabs import TabName, differing_options, distinct_titles
 from ggscope.model.units import TimeRange
 from session_files import write_experiment
 from support import ROOT
@@ -62,6 +62,24 @@ def titles(window: MainWindow) -> list[str]:
 )
 def test_titles_are_told_apart(names: list[TabName], wanted: list[str]) -> None:
     assert distinct_titles(names) == wanted
+
+
+@pytest.mark.parametrize(
+    ("commands", "wanted"),
+    [
+        ([("a", "-t", "1"), ("a", "-t", "2")], ["-t 1", "-t 2"]),
+        ([("a", "-t", "1"), ("b", "-t", "2")], ["", ""]),
+        ([("a", "-t", "1"), ("a", "-t", "1"), ()], ["", "", ""]),
+        ([("a", "-m", "/x/p.gguf"), ("a", "-m", "/y/q.gguf")],
+         ["-m p.gguf", "-m q.gguf"]),
+        ([("a", "-v", "--temp", "-1"), ("a",)], ["-v --temp -1", ""]),
+        ([("a", "-p", "x" * 99), ("a", "-p", "y")], [f"-p {'x' * 21}", "-p y"]),
+    ],
+)  # fmt: skip
+def test_options_that_differ_between_runs_of_a_program_are_told(
+    commands: list[tuple[str, ...]], wanted: list[str]
+) -> None:
+    assert differing_options(commands) == wanted
 
 
 def test_files_of_one_name_are_called_after_their_folders(

@@ -8,9 +8,12 @@ from pytestqt.qtbot import QtBot
 
 import traced_program
 from ggscope.gui.dialogs.record import RecordDialog
+from ggscope.gui.live import LiveStrip
 from ggscope.gui.main_window import MainWindow
 from ggscope.session.settings import Settings
+from ggscope.views.console import ConsoleView
 from ggscope_capture import models
+from panes import pane
 from touching import PATIENCE_MS, Hand
 
 
@@ -48,14 +51,17 @@ def test_program_is_named_started_and_stopped_by_hand(
     qtbot.waitUntil(lambda: window.document is not None, timeout=PATIENCE_MS)
     document = window.document
     assert document is not None
-    pane, run, session = document.program, document.run, document.session
-    assert pane is not None
+    run, session = document.run, document.session
+    strip = document.findChild(LiveStrip)
+    assert strip is not None
     assert run is not None
     qtbot.waitUntil(lambda: session.trace is not None, timeout=PATIENCE_MS)
-    qtbot.waitUntil(lambda: "Once upon a time" in pane.text.toPlainText())
-    hand.click(pane.fold)
-    assert pane.is_folded
-    hand.click(pane.stop)
+    qtbot.waitUntil(lambda: document.workspace.filler.is_done, timeout=PATIENCE_MS)
+    console = pane(document, "console")
+    assert isinstance(console, ConsoleView)
+    qtbot.waitUntil(lambda: "Once upon a time" in console.text.toPlainText())
+    hand.click(strip.stop)
     qtbot.waitUntil(lambda: run.has_recording, timeout=PATIENCE_MS)
-    assert pane.open.isVisible()
-    assert pane.visibleRegion().contains(pane.open.geometry().center())
+    qtbot.waitUntil(console.open.isVisible, timeout=PATIENCE_MS)
+    hand.click(console.open)
+    qtbot.waitUntil(lambda: window.document is not document, timeout=PATIENCE_MS)

@@ -19,13 +19,14 @@ from ggscope.analysis.sessions.concatenate import parsed_shift
 from ggscope.errors import TooLargeError
 from ggscope.gui.memory import MemoryReturner
 from ggscope.gui.messages import Action, Message, Messages
+from ggscope.gui.open_file import show_in_folder
 from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.status import StatusStrip, progress_text
 from ggscope.gui.tabs import TabName
 from ggscope.gui.toolbar import Toolbar
-from ggscope.gui.widgets import Banner, GripSplitter
+from ggscope.gui.widgets import Banner
 from ggscope.model.trace import INVALID_CODE, RANGE_CODES, VERSION_CODES, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
@@ -42,22 +43,22 @@ if TYPE_CHECKING:
     from ggscope.gui.dialogs.filters import FilterPopup
     from ggscope.gui.live import WaitingPage
     from ggscope.gui.pages.too_large import TooLargePage
-    from ggscope.gui.program import ProgramPane, Run
+    from ggscope.live.keeping import Saved
     from ggscope.readers.survey import Bundle
     from ggscope.session.live import Follower
+    from ggscope.session.run import Run
+    from ggscope.views.console import ConsoleView
 
 
 LOW_CONFIDENCE = "low_confidence"
 _PARTS, _OFFER, _GUESS = "parts", "offer", "guess"
 _BOOKMARKS, _PLACE = "bookmarks", "place"
-_READING, _CHANGED, _LIVE, _SILENT = "reading", "changed", "live", "silent"
+_READING, _CHANGED, _LIVE = "reading", "changed", "live"
 """Keys of messages: what is no longer true is taken away."""
 MISFITS = ("part_does_not_fit", "sidecar_refused")
 _MAX_NAMED = 3
 _CARD_MS = 300
 """What is read sooner is not announced, so that a quick file does not flicker."""
-_PROGRAM_PX = 150
-"""Height of what a program says, at first, in a window that has room for it."""
 
 
 class DocumentParts(QObject):
@@ -265,11 +266,12 @@ class Document(QWidget):
     ----------
     live : what runs and is followed, by `live.follow.wanted_path`; "" = any ring. None:
         `path` is read.
-    run : what was started from the window, whose text is shown below the panes.
+    run : what was started from the window; the console shows what it prints.
 
     Attributes
     ----------
     live : what follows it; None where a file is read.
+    stops_run : whether the program that was started ends with the tab.
 
     Signals
     -------
@@ -277,6 +279,7 @@ class Document(QWidget):
     ops_requested, renderer_requested : a click in the status strip.
     problem_reported(str) : for the window's message bar.
     recording_requested(path) : a run was over before it could be followed.
+    open_requested(path) : a file is to be opened in a tab of its own.
     shown : the first picture of a file can be drawn.
     ready : it has been read to its end.
     """
@@ -287,6 +290,7 @@ class Document(QWidget):
     problem_reported = Signal(str)
     close_requested = Signal()
     recording_requested = Signal(str)
+    open_requested = Signal(str)
     shown = Signal()
     ready = Signal()
 
@@ -311,12 +315,17 @@ class Document(QWidget):
         self._wanted_range: TimeRange | None = None
         # What is followed is no file that could be read again.
         self.session = Session(path if live is None else None, self)
+        self.run = self.session.run = run
+        self.stops_run = True
+        self._options = ""
         self.live: Follower | None = None
         if live is not None:
             from ggscope.session import live as follows
 
             self.live = follows.Follower(self.session, live or None, self)
+        self._theme = theme
         self._waiting_page: WaitingPage | None = None
+        self._early_console: ConsoleView | None = None
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
         self.session.set_shows_stalls(settings.drawing.shows_stalls)
         self.session.set_shows_waits(settings.drawing.shows_waits)
@@ -347,14 +356,12 @@ class Document(QWidget):
         if self.live is not None:
             from ggscope.gui.live import LiveStrip
 
-            strip = LiveStrip(self.live, self)
+            strip = LiveStrip(self.live, run, self)
             strip.save_requested.connect(self.save_recording)
             box.addWidget(strip)
         box.addWidget(self._alarm_box)
         box.addWidget(self._part_box)
-        self.run = run
-        self.program: ProgramPane | None = None
-        box.addWidget(self._stack if run is None else self._with_program(run), 1)
+        box.addWidget(self._stack, 1)
         box.addWidget(self.status)
         self.card: LoadingCard | None = None
         self._card_due = QTimer(self, singleShot=True, interval=_CARD_MS)
@@ -365,25 +372,6 @@ class Document(QWidget):
         self.parts = DocumentParts(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 
-    def _with_program(self, run: "Run") -> QWidget:
-        """Return the panes with what a program says below them."""
-        from ggscope.gui.program import ProgramPane
-
-        run.setParent(self)
-        pane = self.program = ProgramPane(run, self)
-        pane.save_requested.connect(self.save_recording)
-        both = GripSplitter(Qt.Orientation.Vertical, self)
-        both.addWidget(self._stack)
-        both.addWidget(pane)
-        # In a window that becomes smaller both do.
-        both.setStretchFactor(0, 6)
-        both.setStretchFactor(1, 1)
-        height = min(self.window().height() // 7, _PROGRAM_PX)
-        both.setSizes([1000, height])
-        run.is_silent.connect(self._on_silent)
-        run.ended.connect(self._on_run_ended)
-        return both
-
     @property
     def title(self) -> str:
         """Text of the tab: the file's name, and what part of it is shown.
@@ -392,9 +380,11 @@ class Document(QWidget):
         folder it is the folder's.
         """
         if self.live is not None:
-            from ggscope.session.live import title_of
+            from ggscope.session.live import program_title, title_of
 
-            return self.run.name if self.run else title_of(self.live.wanted)
+            if self.run is not None:
+                return program_title(self.run.name, self.run.began, self._options)
+            return title_of(self.live.wanted, self.live.meters.heard)
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
         return f"{name} ({part})" if part else name
@@ -407,6 +397,23 @@ class Document(QWidget):
         pid = "" if self.run is None else str(self.run.pid)
         sign = pid and self.tr("process {0}").format(pid)
         return TabName(self.title, (), sign or self.live.wanted or "")
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Command of the program that the tab has started and shows; () = none."""
+        if self.live is None or self.run is None or self.run.wish is None:
+            return ()
+        return tuple(self.run.wish.command())
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether a program that this tab has started still runs."""
+        run = self.run
+        return run is not None and run.is_running and run.parent() is self
+
+    def set_options(self, text: str) -> None:
+        """Name the options that tell its program from other runs of it."""
+        self._options = text
 
     @property
     def tip(self) -> str:
@@ -494,8 +501,13 @@ class Document(QWidget):
         if self._waiting_page is None:
             from ggscope.gui.live import WaitingPage
 
+            output = None
+            if self.run is not None:
+                from ggscope.views.console import ConsoleView
+
+                output = self._early_console = ConsoleView(self.session, self._theme)
             page = self._waiting_page = WaitingPage(
-                self.live, "" if self.run is None else self.run.name, self
+                self.live, self.session.tasks, self.run, output, self
             )
             page.close_requested.connect(self.close_requested)
             self._stack.addWidget(page)
@@ -532,15 +544,20 @@ class Document(QWidget):
         self.bookmarks.release()
         if self.live is not None:
             self.live.release()
+        if self._early_console is not None:
+            self._early_console.release()
         if self.run is not None and self.run.parent() is self:
-            self.run.release()
+            self.run.release(stops=self.stops_run)
         self.loader.release()
         self.workspace.release()
         self.session.close()
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
+        self._theme = theme
         self.workspace.set_theme(theme)
+        if self._early_console is not None:
+            self._early_console.set_theme(theme)
 
     def show_filter_popup(self, anchor: QWidget | None = None) -> None:
         """Open the popup that adds to the filter."""
@@ -594,10 +611,13 @@ class Document(QWidget):
         self.workspace.renderer_failed.connect(self._on_problem)
         self._settings.changed.connect(self._on_settings_changed)
         self.session.only_range_changed.connect(self._on_only_range)
+        if self.run is not None:
+            self.run.setParent(self)
+            self.run.ended.connect(self._on_run_ended)
         if self.live is not None:
             self.live.limit_bytes = self._settings.memory.limit_bytes
             self.live.ended.connect(self._on_live_ended)
-            self.live.mode_changed.connect(self._on_live_mode)
+            self.live.mode_changed.connect(self.title_changed)
             self.session.reload_requested.connect(self._on_live_reload)
 
     @property
@@ -608,13 +628,21 @@ class Document(QWidget):
 
     def save_recording(self) -> None:
         """Ask where to, and save what was recorded so far."""
-        from ggscope.gui.program import ask_and_save
+        from ggscope.gui.save_recording import ask_and_save
 
         ask_and_save(self)
 
-    def _on_live_mode(self) -> None:
-        if self.program is not None:
-            self.program.set_can_save(self.has_recording)
+    def say_recorded(self, saved: "Saved") -> None:
+        """Tell that a recording was saved, and offer to open it."""
+        self._settings.add_recent(saved.path)
+        words = saved.words()
+        self.messages.say(
+            f"{words[:1].upper()}{words[1:]}.",
+            Action(self.tr("Open"), partial(self.open_requested.emit, str(saved.path))),
+            Action(
+                self.tr("Show in folder"), partial(show_in_folder, saved.path, self)
+            ),
+        )
 
     def _on_live_reload(self, _: object) -> None:
         """Follow anew what has ended."""
@@ -627,48 +655,28 @@ class Document(QWidget):
     def _follow_again(self) -> None:
         if self.live is not None:
             self.messages.dismiss(_LIVE)
-            self.live.start()
-
-    def _on_silent(self) -> None:
-        """Say why nothing has come after five seconds, and what to do."""
-        run, live = self.run, self.live
-        if run is None or live is None or not run.is_running:
-            return
-        if not live.is_on or live.meters.heard.records:
-            return
-        told = [
-            self.tr("Nothing has been recorded yet, and {0} runs.").format(run.name),
-            self.tr("It may still be loading its model."),
-        ]
-        if "server" in run.name:
-            told.append(self.tr("A server computes when it is asked: send a request."))
-        check = run.check
-        if check is not None and check.works is None:
-            told.append(self.tr("Only the run can tell whether it can be traced."))
-        told.append(
-            self.tr(
-                "A program that clears its environment or runs in a sandbox keeps the "
-                "tracer out; what it says below may tell."
-            )
-        )
-        stop = Action(self.tr("Stop program"), run.stop)
-        self.messages.say(" ".join(told), stop, key=_SILENT, stays=True)
+            self.live.follow_again()
 
     def _on_run_ended(self) -> None:
         """Let following end with the program, and show a run that was too short."""
         run, live = self.run, self.live
-        if run is None or live is None:
+        if run is None:
             return
-        self.messages.dismiss(_SILENT)
+        if run.has_recording:
+            self._settings.add_recent(Path(run.output))
+        if live is None:
+            return
         if live.is_on and not live.meters.heard.records:
             live.finish()
             if run.has_recording:
                 self.recording_requested.emit(run.output)
-        elif run.status and not run.is_stopped:
+        elif run.has_failed:
             text = f"{run.name} {run.state()}."
-            if run.all_said():
-                text += self.tr(" What it said is below.")
-            self.messages.say(text, level="caution", key=_LIVE, stays=True)
+            console = Action(self.tr("Console"), self._show_console)
+            self.messages.say(text, console, level="caution", key=_LIVE, stays=True)
+
+    def _show_console(self) -> None:
+        self.workspace.show_drawer("console")
 
     def _on_live_ended(self) -> None:
         """Say why a program is not followed any more, unless it just ended."""
@@ -866,7 +874,6 @@ class Document(QWidget):
         trace = self.session.trace
         if trace is None:
             return
-        self.messages.dismiss(_SILENT)
         if self.live is not None and self._stack.currentWidget() is not self.workspace:
             self._show_page(self.workspace)
             self.shown.emit()

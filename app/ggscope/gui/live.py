@@ -1,69 +1,110 @@
 """What a tab shows of a program that runs: a strip of figures, and what to do first."""
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+import time
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ggscope.gui.widgets import button, label, set_property
+from ggscope.live.diagnosis import Step, diagnose
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.session.live import Follower, Meters, Phase
+from ggscope.session.run import Run
+from ggscope.session.tasks import TaskContext, Tasks
 from ggscope.text import one_line
 from ggscope.views.base.plain import ElidedLabel, copy_text, set_tip
+from ggscope.views.base.view import guarded
+from ggscope.words.live import format_rate
 
 UNKNOWN = "N/A"
+SILENCE_S = 5.0
+"""After so long without a record the page says what stands in the way."""
+_REFRESH_MS = 1500
+_FIGURES_TIP = (
+    "Tokens, prompt and generated (of a file: generated), and records of the last "
+    "second; how full the fullest lane of the ring was, or how much of a file made "
+    "beforehand is used; the greatest delay from writing to reading (≥ where stamps "
+    "are of no clock of this machine); records that were lost. N/A = not known."
+)
 _RUN = "ggscope-capture run -- llama-completion -m model.gguf -p Hello"
 _PAGE_WIDTH = 720
+_SIGNS = {True: ("✓", "good"), None: ("–", ""), False: ("✗", "error")}
+_TOP = Qt.AlignmentFlag.AlignTop
 
 
 class LiveStrip(QFrame):
-    """State and figures of the program, and what the view does with them."""
+    """State and figures of the program, and what the view does with them.
+
+    Parameters
+    ----------
+    run : the program, where the window has started it.
+    """
 
     save_requested = Signal()
 
-    def __init__(self, follower: Follower, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, follower: Follower, run: Run | None = None, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("live")
         self.setAccessibleName(self.tr("Live view"))
-        self._follower = follower
+        self._follower, self._run = follower, run
         self.state = label("", self)
         self.state.setProperty("role", "liveState")
         self.figures = ElidedLabel(self, mode=Qt.TextElideMode.ElideRight)
         self.figures.setProperty("mono", True)
-        set_tip(
-            self.figures,
-            self.tr(
-                "Tokens, prompt and generated (of a file: generated), and records of "
-                "the last second; how full the fullest lane of the ring was, or how "
-                "much of a file made beforehand is used; the greatest time from "
-                "writing to reading (≥ where the stamps are of no clock of this "
-                "machine); records that were lost. N/A = not known."
-            ),
-        )
+        tr = self.tr
         self.follow = button(
-            self.tr("Follow"),
+            tr("Follow"),
             lambda: follower.set_follows(not follower.follows),
             self,
-            tip=self.tr("Let the view move with now, or stand (L)"),
+            tip=tr("Let the view move with the program, or stand (L)"),
         )
         self.pause = button(
-            self.tr("Pause"),
+            tr("Pause"),
             lambda: follower.set_paused(not follower.is_paused),
             self,
-            tip=self.tr("Let the picture stand still; reading goes on (Shift+L)"),
+            tip=tr("Freeze the picture; reading goes on (Shift+L)"),
         )
         self.now = button(
-            self.tr("Now"), follower.jump, self, tip=self.tr("Jump to now (End)")
+            tr("Jump to live"),
+            follower.jump,
+            self,
+            tip=tr("Go to now and follow (End)"),
         )
-        self.stop = button(
-            self.tr("Stop"),
+        self.detach = button(
+            tr("Detach"),
             follower.finish,
             self,
-            tip=self.tr("Stop listening and keep what was heard; the program runs on"),
+            tip=tr("Stop reading and keep what is here; the program keeps running"),
+        )
+        self.again = button(
+            tr("Follow again"),
+            follower.follow_again,
+            self,
+            tip=tr(
+                "Go on reading; what was read is kept, as far as it is the same run"
+            ),
         )
         self.save = button(
-            self.tr("Save…"),
+            tr("Save recording…"),
             self.save_requested.emit,
             self,
-            tip=self.tr("Save what was recorded so far; what runs goes on (Ctrl+S)"),
+            tip=tr("Save what was recorded so far; the program keeps running (Ctrl+S)"),
+        )
+        self.stop = button(
+            tr("Stop program"),
+            self._on_stop,
+            self,
+            tip=tr("End the program (SIGTERM, then SIGKILL after 5 s)"),
         )
         for switch in (self.follow, self.pause):
             switch.setCheckable(True)
@@ -72,30 +113,44 @@ class LiveStrip(QFrame):
         row.setSpacing(8)
         row.addWidget(self.state)
         row.addWidget(self.figures, 1)
-        for part in (*self._buttons(), self.save):
+        for part in (*self._buttons(), self.again, self.save, self.stop):
             row.addWidget(part)
         follower.changed.connect(self._show)
+        if run is not None:
+            run.changed.connect(self._show)
         self._show()
 
     def _buttons(self) -> tuple[QPushButton, ...]:
-        return (self.follow, self.pause, self.now, self.stop)
+        return (self.follow, self.pause, self.now, self.detach)
+
+    def _on_stop(self) -> None:
+        if self._run is not None:
+            self._run.stop()
 
     def _show(self) -> None:
-        follower, meters = self._follower, self._follower.meters
+        follower, meters, run = self._follower, self._follower.meters, self._run
         phase = meters.phase.value
         if follower.is_paused and meters.phase is Phase.LIVE:
             phase = self.tr("paused")
         self.state.setText(f"● {phase}")
         set_property(self.state, "level", _level(follower))
         text = figures_text(meters)
+        if run is not None and meters.phase is Phase.WAITING:
+            text = self.tr("{0} has computed nothing yet").format(one_line(run.name))
         if follower.is_paused and (n := follower.n_unseen) > 0:
-            text += self.tr(" · {0} records wait to be shown").format(format_count(n))
+            text += self.tr(" · {0} new records (paused)").format(format_count(n))
         self.figures.setText(text)
         self.figures.setAccessibleName(text)
-        set_tip(self.figures, "\n".join(meters.heard.run_words()))
+        set_tip(self.figures, "\n".join((_FIGURES_TIP, *meters.heard.run_words())))
         for part in self._buttons():
             part.setEnabled(follower.is_on)
-        self.save.setEnabled(follower.kept.place is not None)
+        can_again = follower.can_follow_again
+        self.detach.setVisible(not can_again)
+        self.again.setVisible(can_again)
+        is_whole = run is not None and run.has_recording
+        self.save.setEnabled(is_whole or follower.kept.place is not None)
+        self.stop.setVisible(run is not None and run.is_running)
+        self.stop.setEnabled(run is not None and not run.is_stopped)
         self.follow.setChecked(follower.follows and follower.is_on)
         self.pause.setChecked(follower.is_paused)
 
@@ -125,37 +180,56 @@ def figures_text(meters: Meters) -> str:
         lag = f"≥ {lag}"
     fill = UNKNOWN if heard.fill < 0 else format_share(heard.fill)
     return _joined(
-        f"{_rate(meters.tokens_per_s)} tokens/s",
-        f"{_rate(meters.records_per_s)} records/s",
+        f"{format_rate(meters.tokens_per_s)} tokens/s",
+        f"{format_rate(meters.records_per_s)} records/s",
         records,
-        f"buffer {fill} full",
-        f"lag {lag}",
+        f"buffer {fill}",
+        f"delay {lag}",
         f"lost {lost}",
         one_line(heard.words),
     )
-
-
-def _rate(rate: float) -> str:
-    if rate < 0:
-        return UNKNOWN
-    return f"{rate:.1f}" if rate < 100 else format_count(round(rate))
 
 
 def _joined(*parts: str) -> str:
     return " · ".join(part for part in parts if part)
 
 
+@dataclass(frozen=True, slots=True)
+class DiagnosisRequest:
+    """Look for what keeps records from coming, on a worker."""
+
+    wanted: str | None
+    tool: int | None
+
+    def __call__(self, context: TaskContext) -> tuple[Step, ...]:
+        """Return the steps to a first record."""
+        return diagnose(self.wanted, self.tool, context.check_cancelled)
+
+
+@guarded
 class WaitingPage(QWidget):
-    """What is waited for, and the commands that would make it."""
+    """What is waited for, what is in the way, and the command that would make it.
+
+    Parameters
+    ----------
+    run : the program, where the window has started it.
+    output : shows what that prints.
+    """
 
     close_requested = Signal()
 
     def __init__(
-        self, follower: Follower, started: str = "", parent: QWidget | None = None
+        self,
+        follower: Follower,
+        tasks: Tasks,
+        run: Run | None = None,
+        output: QWidget | None = None,
+        parent: QWidget | None = None,
     ) -> None:
-        """Make the page; `started` = what the window itself has started."""
         super().__init__(parent)
-        self._follower, self._started = follower, started
+        self._follower, self._run, self._tasks = follower, run, tasks
+        self._since = time.monotonic()
+        self._key = f"diagnosis-{id(self):x}"
         self.head = label("", self, "large", wraps=True)
         self.words = label("", self, wraps=True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -164,70 +238,144 @@ class WaitingPage(QWidget):
         if not command:
             hint = self.tr(
                 "It appears here as soon as the traced program makes it. Programs "
-                "that ggscope-capture starts make rings of their own: follow any ring "
-                "for these."
+                "that ggscope-capture starts make rings of their own: File › Follow a "
+                "running program lists these."
             )
-        if started:
-            hint = self.tr("Its spans appear here as soon as it computes.")
+        if run is not None:
+            hint = self.tr("Ops appear here as soon as the model runs.")
         self.hint = label(hint, self, "dim", wraps=True)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
         self.command.setText(command)
+        self.steps_head = label(self.tr("No records yet. Checks:"), self, "dim")
+        self.steps = QWidget(self)
+        self._step_rows = QGridLayout(self.steps)
+        self._step_rows.setContentsMargins(0, 0, 0, 0)
+        self._step_rows.setHorizontalSpacing(12)
+        self._step_rows.setVerticalSpacing(4)
+        self._step_rows.setColumnStretch(2, 1)
+        self._told: tuple[Step, ...] = ()
         self.copy = button(
-            self.tr("Copy command"),
-            lambda: copy_text(command),
-            self,
-            primary=True,
+            self.tr("Copy command"), lambda: copy_text(command), self, primary=True
         )
-        self.again = button(self.tr("Follow again"), follower.start, self)
+        self.again = button(self.tr("Follow again"), follower.follow_again, self)
         self.close_button = button(
             self.tr("Close tab"), self.close_requested.emit, self
         )
         self.copy.setVisible(bool(command))
-        self.setFocusProxy(self.copy if command else self.close_button)
+        # Not a button that ends anything: Enter and Space come without a look.
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        if output is not None:
+            self.setFocusProxy(output)
+        elif command:
+            self.setFocusProxy(self.copy)
+        self._lay_out(output)
+        self._timer = QTimer(self, interval=_REFRESH_MS)
+        self._timer.timeout.connect(self._look)
+        self._timer.start()
+        follower.changed.connect(self._show)
+        self._show()
+
+    def _lay_out(self, output: QWidget | None) -> None:
         row = QHBoxLayout()
         row.setSpacing(8)
         for part in (self.copy, self.again, self.close_button):
             row.addWidget(part)
         row.addStretch(1)
         inner = QVBoxLayout()
+        inner.setContentsMargins(0, 24, 0, 16)
         inner.setSpacing(10)
-        inner.addStretch(2)
+        if output is None:
+            inner.addStretch(2)
         for text in (self.head, self.words, self.hint, self.command):
             inner.addWidget(text)
+        inner.addWidget(self.steps_head)
+        inner.addWidget(self.steps)
         inner.addLayout(row)
-        inner.addStretch(3)
-        box = QHBoxLayout(self)
+        if output is None:
+            inner.addStretch(3)
         middle = QWidget(self)
         middle.setMaximumWidth(_PAGE_WIDTH)
         middle.setLayout(inner)
-        box.addStretch(1)
-        box.addWidget(middle, 8)
-        box.addStretch(1)
-        follower.changed.connect(self._show)
-        self._show()
+        wide = QHBoxLayout()
+        wide.setContentsMargins(12, 0, 12, 0)
+        wide.addStretch(1)
+        wide.addWidget(middle, 8)
+        wide.addStretch(1)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.addLayout(wide)
+        if output is not None:
+            box.addWidget(output, 1)
 
     def _show(self) -> None:
-        meters = self._follower.meters
+        meters, run = self._follower.meters, self._run
         heads = {
             Phase.WAITING: self.tr("Waiting for a program"),
             Phase.LIVE: self.tr("The program has computed nothing yet"),
             Phase.FAILED: self.tr("This cannot be followed"),
             # Whether something is recorded after it is not known.
-            Phase.STOPPED: self.tr("Stopped before anything came"),
+            Phase.STOPPED: self.tr("Detached before anything came"),
         }
         self.head.setText(heads.get(meters.phase, self.tr("Nothing was recorded")))
         words = sentence(meters.heard.words)
-        if self._started and meters.phase is Phase.WAITING:
-            words = self.tr("{0} has been started.").format(self._started)
-        self.words.setText(words)
         is_over, is_waiting = meters.phase.is_over, meters.phase is Phase.WAITING
-        if self._started:
+        if run is not None and run.is_running:
+            self.head.setText(self.tr("Waiting for {0} to compute").format(run.name))
+            words = ""
+        elif run is not None:
+            words = f"{run.name}: {run.state()}."
+        self.words.setText(words)
+        self.words.setVisible(bool(words))
+        if run is not None:
             self.hint.setVisible(not is_over)
         else:  # what makes the ring is of use where it is not there
             has_command = bool(self.command.full_text)
             self.hint.setVisible(is_waiting or (is_over and has_command))
-        self.again.setVisible(meters.phase.is_over and not self._started)
+        self.command.setVisible(bool(self.command.full_text))
+        self.again.setVisible(
+            is_over and self._follower.can_follow_again and run is None
+        )
+        is_silent = not is_over and bool(self._told)
+        self.steps_head.setVisible(is_silent)
+        self.steps.setVisible(is_silent)
+
+    # -- what is in the way ------------------------------------------------
+
+    def _look(self) -> None:
+        """Look for what is in the way, once nothing has come for some seconds."""
+        follower = self._follower
+        if not follower.is_on or follower.meters.heard.records or not self.isVisible():
+            self._since = time.monotonic()
+            self._show_steps(())
+            return
+        if time.monotonic() - self._since < SILENCE_S:
+            return
+        tool = None if self._run is None else self._run.pid
+        self._tasks.run(
+            self._key,
+            DiagnosisRequest(follower.wanted, tool),
+            self._show_steps,
+            on_error=lambda _failure: None,  # what it says would not help
+            even_if_held=True,
+        )
+
+    def _show_steps(self, steps: tuple[Step, ...]) -> None:
+        if steps == self._told:
+            return
+        self._told = steps
+        while (item := self._step_rows.takeAt(0)) is not None:
+            if (old := item.widget()) is not None:
+                old.deleteLater()
+        for row, step in enumerate(steps):
+            sign, level = _SIGNS[step.is_good]
+            words = (sign, step.name, step.text)
+            for column, text in enumerate(words):
+                role = "" if column else "liveState"
+                made = label(text, self.steps, role, wraps=column == 2)
+                set_property(made, "level", level if column == 0 else "")
+                self._step_rows.addWidget(made, row, column, _TOP)
+        self._show()
 
 
 def sentence(words: str) -> str:

@@ -41,22 +41,22 @@ from ggscope.gui.messages import Action, Message, MessageLog, Messages
 from ggscope.gui.open_file import show_in_folder
 from ggscope.gui.pages.start import StartPage, recent_paths
 from ggscope.gui.startup import finish_x11, forget_tokens, set_wayland_token
-from ggscope.gui.tabs import TabRow, distinct_titles
+from ggscope.gui.tabs import TabRow, differing_options, distinct_titles
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
 from ggscope.session.settings import Settings
 from ggscope.text import one_line
-from ggscope.views.base.plain import add_action, copy_text, set_title
+from ggscope.views.base.plain import add_action, ask_choice, copy_text, set_title
 from ggscope.views.base.view import Connection, Copies, View, copying, guarded, later
 
 if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
     from ggscope.gui.dialogs.window_dialogs import WindowDialogs
     from ggscope.gui.document import Document
-    from ggscope.gui.program import Run
     from ggscope.live.launch import Check, Wish
+    from ggscope.session.run import Run
     from ggscope.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ class MainWindow(QMainWindow):
 
     def record(self, wish: "Wish", check: "Check | None" = None) -> None:
         """Run a program under the capture tool and follow it in a new tab."""
-        from ggscope.gui.program import start
+        from ggscope.session.run import start
 
         try:
             run = start(wish, check)
@@ -215,7 +215,7 @@ class MainWindow(QMainWindow):
 
     def live_demo(self) -> None:
         """Trace a llama.cpp on a made model, which brings both where they are not."""
-        from ggscope.gui.program import start_demo
+        from ggscope.session.run import start_demo
 
         try:
             run = start_demo(self.settings)
@@ -228,22 +228,22 @@ class MainWindow(QMainWindow):
         pid = str(run.pid)
         document = self._add_document(Path(pid).absolute(), None, (), pid, run)
         document.recording_requested.connect(self._on_recording)
-        pane = document.program
-        assert pane is not None
-        pane.open_requested.connect(self._on_file_chosen)
-        pane.again_requested.connect(self.dialogs.show_record)
+        run.open_requested.connect(self._on_file_chosen)
+        run.again_requested.connect(self._on_run_again)
+
+    def _on_run_again(self) -> None:
+        from ggscope.session.run import Run
+
+        run = self.sender()
+        if isinstance(run, Run):
+            self.dialogs.show_record(run.wish_again())
 
     def _on_recording(self, path: str) -> None:
         """Show the recording of a run in the place of the tab that was to follow it."""
         document = self._tab(self.sender())
         if document is None or document.run is None:
             return
-        run = document.run
-        other = self._add_document(Path(path), None, (), None, run)
-        pane = other.program
-        assert pane is not None
-        pane.open.hide()
-        pane.again_requested.connect(self.dialogs.show_record)
+        self._add_document(Path(path), None, (), None, document.run)
         self.close_document(document)
 
     def _add_document(
@@ -279,6 +279,7 @@ class MainWindow(QMainWindow):
         document.ops_requested.connect(self._on_ops_requested)
         document.renderer_requested.connect(self._on_renderer_requested)
         document.close_requested.connect(self._on_close_requested)
+        document.open_requested.connect(self._on_file_chosen)
         document.shown.connect(self._on_shown)
         document.ready.connect(self._on_ready)
         document.workspace.add_requested.connect(self.add_dialog)
@@ -380,24 +381,62 @@ class MainWindow(QMainWindow):
         self._closed.start(document.session.tasks.jobs)
         self._show_current()
 
+    def ask_and_close(self, *documents: "Document") -> bool:
+        """Close tabs; ask first where programs that they started run.
+
+        Returns
+        -------
+        Whether they were closed.
+        """
+        if not self._may_leave(*documents):
+            return False
+        for document in documents:
+            self.close_document(document)
+        return True
+
+    def _may_leave(self, *documents: "Document") -> bool:
+        """Ask what is to become of programs that run; False = nothing is closed."""
+        running = [d for d in documents if d.runs_program]
+        if not running:
+            return True
+        names = ", ".join(one_line(d.title) for d in running)
+        text = self.tr("{0} is still running.").format(names)
+        if len(running) > 1:
+            text = self.tr("These programs are still running: {0}.").format(names)
+        more = self.tr(
+            "A program that keeps running is recorded to its end, into the file that "
+            "was named for it."
+        )
+        # The first one is taken by Enter: it ends nothing.
+        choices = [self.tr("Let it run"), self.tr("Stop program")]
+        title = self.tr("Close")
+        answer = ask_choice(self, title, text, choices, more)
+        if answer is None:
+            return False
+        for document in running:
+            document.stops_run = answer == 1
+        return True
+
+    def quit(self) -> None:
+        """Close the window, once it is known what becomes of programs that run."""
+        if self._may_leave(*self._documents):
+            self.close()
+
     def close_current(self) -> None:
         """Close the tab in front."""
         if self.document is not None:
-            self.close_document(self.document)
+            self.ask_and_close(self.document)
 
     def close_others(self, kept: "Document | None" = None) -> None:
         """Close all tabs but one; None = but that in front."""
         kept = kept or self.document
-        for document in self.documents:
-            if document is not kept:
-                self.close_document(document)
+        self.ask_and_close(*(d for d in self.documents if d is not kept))
 
     def close_right(self, of: "Document | None" = None) -> None:
         """Close the tabs to the right of one; None = of that in front."""
         of = of or self.document
         if of is not None:
-            for document in self._documents[self._documents.index(of) + 1 :]:
-                self.close_document(document)
+            self.ask_and_close(*self._documents[self._documents.index(of) + 1 :])
 
     def copy_path(self, document: "Document | None" = None) -> None:
         """Copy the paths of a tab's files; None = of the tab in front."""
@@ -644,7 +683,10 @@ class MainWindow(QMainWindow):
         return super().event(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Remember the geometry and stop all work."""
+        """Remember the geometry and stop all work; ask about programs that run."""
+        if event.spontaneous() and not self._may_leave(*self._documents):
+            event.ignore()
+            return
         self._store_geometry()
         self.settings.sync()
         self._drops.release()
@@ -695,7 +737,7 @@ class MainWindow(QMainWindow):
 
     def _on_tab_closed(self, position: int) -> None:
         if 0 <= position < len(self._documents):
-            self.close_document(self._documents[position])
+            self.ask_and_close(self._documents[position])
 
     def _on_tab_menu(self, position: int, at: QPoint) -> None:
         """Show the menu of a tab, which need not be the one in front."""
@@ -703,7 +745,7 @@ class MainWindow(QMainWindow):
         n, has_files = len(self._documents), bool(document.saved_files)
         is_last = position == n - 1
         menu = QMenu(self)
-        close = partial(self.close_document, document)
+        close = partial(self.ask_and_close, document)
         add_action(menu, self.tr("Close"), close)
         others = partial(self.close_others, document)
         add_action(menu, self.tr("Close others"), others, enabled=n > 1)
@@ -734,7 +776,7 @@ class MainWindow(QMainWindow):
     def _on_close_requested(self) -> None:
         document = self._tab(self.sender())
         if document is not None:
-            self.close_document(document)
+            self.ask_and_close(document)
 
     def _on_title_changed(self) -> None:
         self._name_tabs()
@@ -742,6 +784,11 @@ class MainWindow(QMainWindow):
 
     def _name_tabs(self) -> None:
         """Name all tabs, so that no two are called alike, and the window."""
+        commands = [document.command for document in self._documents]
+        for document, options in zip(
+            self._documents, differing_options(commands), strict=True
+        ):
+            document.set_options(options)
         names = distinct_titles([document.tab_name for document in self._documents])
         for position, document in enumerate(self._documents):
             self._tab_row.set_title(position, names[position], document.tip)

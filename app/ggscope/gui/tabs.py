@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -30,6 +32,7 @@ from ggscope.views.base.view import guarded
 _LEAST_LETTERS = 20
 """So much of its name a tab keeps; where that is not enough room, tabs scroll."""
 _MOST_LETTERS = 40
+_MOST_OPTIONS = 24
 _BUTTONS_PX = 48
 """Room that margins and the + take from the tabs."""
 
@@ -66,6 +69,35 @@ def distinct_titles(names: Sequence[TabName]) -> list[str]:
             for position, title in zip(alike, told, strict=True):
                 titles[position] = title
     return titles
+
+
+def differing_options(commands: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return of each command the options that others of the same program lack.
+
+    "-t 2" where another has "-t 1"; of paths the name, of many options the first two.
+    """
+    options = [_options(command) for command in commands]
+    programs = [command[:1] for command in commands]
+    found = []
+    for own, program in zip(options, programs, strict=True):
+        alike = [o for o, p in zip(options, programs, strict=True) if p == program]
+        differ = [
+            f"{name} {value}".strip()
+            for name, value in own.items()
+            if any(other.get(name) != value for other in alike)
+        ]
+        found.append(" ".join(differ[:2])[:_MOST_OPTIONS])
+    return found
+
+
+def _options(command: tuple[str, ...]) -> dict[str, str]:
+    """Return the values of options by their names, "" for those without."""
+    found: dict[str, str] = {}
+    for word, value in pairwise((*command[1:], "")):
+        if word.startswith("-"):
+            is_value = value and (not value.startswith("-") or value[1:2].isdigit())
+            found[word] = Path(value).name or value if is_value else ""
+    return found
 
 
 def _told_apart(names: Sequence[TabName]) -> list[str]:

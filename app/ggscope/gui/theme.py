@@ -204,6 +204,7 @@ QLineEdit, QAbstractSpinBox, QPlainTextEdit {
   padding: 0 8px; min-height: $control;
   selection-background-color: $accent; selection-color: $on_accent;
 }
+QLineEdit:disabled, QAbstractSpinBox:disabled { color: $disabled; }
 QLineEdit:focus, QAbstractSpinBox:focus, QPlainTextEdit:focus {
   border: 1px solid $accent;
 }

@@ -155,6 +155,9 @@ class GrowingFile(ABC):
             info, pending(self._heard, self._missing()), read_until=until
         )
 
+    def rest(self) -> None:  # noqa: B027
+        """Do nothing: a file is only looked at."""
+
     def close(self) -> None:
         """Let go of the file."""
         self._close_file()

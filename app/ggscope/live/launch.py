@@ -64,6 +64,20 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineCheck:
+    """One thing that has to be so before anything is traced here.
+
+    Attributes
+    ----------
+    works : None where it limits what is traced, or only a run can tell.
+    """
+
+    name: str
+    works: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """Whether a program can be traced.
 
@@ -72,6 +86,7 @@ class Check:
     works : None where only a run can tell.
     why : of each way in what speaks for it or against it, without repetition.
     advice : what to do next.
+    machine : whether tracer, environment and permissions are as they have to be.
     """
 
     target: Target
@@ -79,6 +94,7 @@ class Check:
     works: bool | None
     why: tuple[str, ...]
     advice: str
+    machine: tuple[MachineCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +196,12 @@ def targets(check_cancelled: Callable[[], None]) -> tuple[Target, ...]:
     return tuple(_target(row) for row in _asked(check_cancelled, "targets"))
 
 
-def check(program: str, check_cancelled: Callable[[], None]) -> Check:
+def check(program: str, output: str, check_cancelled: Callable[[], None]) -> Check:
     """Tell whether a program, or a llama.cpp library, can be traced.
 
     Parameters
     ----------
+    output : file of the records, which is checked too; "" = none.
     check_cancelled : asked again and again; what it raises ends the looking.
 
     Raises
@@ -194,13 +211,20 @@ def check(program: str, check_cancelled: Callable[[], None]) -> Check:
     """
     found = _asked(check_cancelled, "targets", "--program", program)
     target = _target(found[0])
-    told = _asked(check_cancelled, "doctor", target.path)
+    more = ("-o", output) if output else ()
+    told = _asked(check_cancelled, "doctor", target.path, *more)
     answers = {door["works"] for door in told["doors"]}
     works = True if True in answers else None if None in answers else False
     why = dict.fromkeys(
         str(door["why"]) for door in told["doors"] if door["works"] is works
     )
-    return Check(target, str(told["linkage"]), works, tuple(why), str(told["advice"]))
+    machine = tuple(
+        MachineCheck(str(row["name"]), row["works"], str(row["text"]))
+        for row in told.get("checks", ())
+    )
+    return Check(
+        target, str(told["linkage"]), works, tuple(why), str(told["advice"]), machine
+    )
 
 
 def model_words(path: str) -> str:
@@ -314,12 +338,18 @@ class Running:
         elif time.monotonic() - self._asked_at >= _PATIENCE_S:
             _kill_children(self.pid)
 
-    def let_go(self) -> None:
-        """Ask it to end, and wait for that on a thread, if it has not yet."""
+    def let_go(self, *, stops: bool = True) -> None:
+        """Ask it to end, and wait for that on a thread, if it has not yet.
+
+        Where it is not stopped the program runs on, and is recorded to its end.
+        """
         self._close()
-        if self.status() is None:
+        if self.status() is not None:
+            return
+        if stops:
             self.stop()
-            threading.Thread(target=self._see_off, name="launch", daemon=True).start()
+        target = self._see_off if stops else self._process.wait
+        threading.Thread(target=target, name="launch", daemon=True).start()
 
     def _see_off(self) -> None:
         try:

@@ -102,6 +102,7 @@ class ProgramSource:
         self._heard = Heard(words=f"the ring {path} is not there yet")
         self._next_look = 0
         self._before = 0
+        self._is_resting = False
 
     def poll(self) -> bool:
         """Take what is new; see `LiveSource.poll`."""
@@ -119,8 +120,15 @@ class ProgramSource:
                 return True
             return self._stop(State.GONE, "the ring was cut while it was followed")
         is_running = not may_look or ring.is_running()
-        if may_look and ring.take_over():
-            self._take_over(ring)
+        if self._is_resting:
+            # What came meanwhile is read first, as long as nobody makes room.
+            self._is_resting = may_look = False
+            self._next_look = 0
+        elif may_look and ring.take_over():
+            if self._keeper is None:
+                self._take_over(ring)
+            else:  # it rested, and goes on with what it keeps
+                ring.release()
         keeper = self._keeper
         fresh = ring.take(None if keeper is None else keeper.keep)
         if keeper is not None:
@@ -142,6 +150,8 @@ class ProgramSource:
             major_faults=faults,
             kept=self._kept(ring) if may_look else self._heard.kept,
             run=self._trace.facts() if may_look else self._heard.run,
+            program=ring.program,
+            began=ring.value("t0_real") / NANO,
         )
         if not is_running and not len(fresh.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
@@ -164,6 +174,12 @@ class ProgramSource:
         """Return the trace as it stands."""
         return self._trace.snapshot(self._heard)
 
+    def rest(self) -> None:
+        """Leave the ring to others; what was kept stays."""
+        if self._ring is not None:
+            self._ring.rest()
+            self._is_resting = True
+
     def close(self) -> None:
         """Let go of the ring; what is kept stays."""
         self._trace.residency.end()
@@ -184,7 +200,7 @@ class ProgramSource:
 
     def _kept(self, ring: Ring) -> Kept:
         """Return where what this trace is made of can be saved from."""
-        if not ring.is_owner:
+        if not ring.is_owner and self._keeper is None:
             folder = folder_of(self.path, ring.identity.hex())
             self._watch(folder, ring)
             self._trace.watch(folder)

@@ -270,6 +270,12 @@ class Ring:
         self._head["reader_pid"] = os.getpid()
         return True
 
+    def rest(self) -> None:
+        """Let another reader empty the ring, until this one may `take_over`."""
+        if self.is_owner and self.is_whole():
+            self._head["reader_pid"] = 0
+        self.is_owner = self._makes_room = False
+
     def untaken(self) -> tuple[Taken, int]:
         """Return what this reader has, and the writer keeps.
 
@@ -448,7 +454,8 @@ class Ring:
         gaps: list[tuple[int, int, int]] = []
         counts = np.zeros(len(lanes), np.int64)
         n = 0
-        may_lap = not self.is_owner or bool(self.value("flags") & OVERWRITES)
+        overwrites = bool(self.value("flags") & OVERWRITES)
+        may_lap = overwrites or not self.is_owner
         for at, lane in enumerate(lanes.tolist()):
             tail, stop = int(self._tail[lane]), int(head[lane])
             first = max(tail, stop - capacity)
@@ -456,7 +463,10 @@ class Ring:
             if may_lap:
                 now = int(self._lanes["head"][lane])
                 # The record being written may lie over the oldest one: hence the 1.
-                safe = min(max(first, now - capacity + (now > first)), stop)
+                oldest = now - capacity + (now > first)
+                if not overwrites:  # nothing is written over before it was taken
+                    oldest = min(oldest, int(self._lanes["tail"][lane]))
+                safe = min(max(first, oldest), stop)
                 part, first = part[safe - first :], safe
             if first > tail:
                 gaps.append((lane, first - tail, n))

@@ -127,21 +127,21 @@ class ProgramList:
         mapped = mapped_files(pid)
         variables = environment(pid)
         name, command, began = _identity(pid)
-        has_ggml = any(_LIBRARY.search(file.path) for file in mapped)
         ring = next((p for h, p in heads if h.pid == pid and h.is_running), None)
         stream = _stream(pid, mapped)
-        is_meant = RING_VARIABLE in variables and not _is_launcher(command)
-        if not (ring or stream or has_ggml or is_meant or _PROGRAM.match(name)):
+        is_meant = may_trace(variables)
+        runs_ggml = has_ggml(mapped) or _PROGRAM.match(name) is not None
+        if not (ring or stream or is_meant or runs_ggml):
             self._passed = {k: t for k, t in self._passed.items() if t > now}
             self._passed[key] = now + _LOOK_AGAIN_S
             return None
-        if _is_launcher(command):
+        if is_launcher(pid):
             return None
         tracing, target, why = Tracing.UNTRACED, "", ""
         if ring is not None:
             tracing, target = Tracing.TRACED, str(pid)
         elif is_meant:
-            tracing, target, why = _prepared(pid, variables, mapped, has_ggml=has_ggml)
+            tracing, target, why = _prepared(pid, variables, mapped)
         elif stream:
             tracing, target = Tracing.STREAM, stream
         return RunningProgram(
@@ -156,24 +156,35 @@ class ProgramList:
         )
 
 
-def _prepared(
-    pid: int,
-    variables: Mapping[str, str],
-    mapped: tuple[MappedFile, ...],
-    *,
-    has_ggml: bool,
-) -> tuple[Tracing, str, str]:
-    """Tell how it stands with a program that was started with the tracer."""
-    tracers = {
+def has_ggml(mapped: tuple[MappedFile, ...]) -> bool:
+    """Tell whether a process has mapped ggml, or what contains it, as a library."""
+    return any(_LIBRARY.search(file.path) for file in mapped)
+
+
+def may_trace(variables: Mapping[str, str]) -> bool:
+    """Tell whether a process was started with the tracer in its environment."""
+    return RING_VARIABLE in variables
+
+
+def maps_tracer(variables: Mapping[str, str], mapped: tuple[MappedFile, ...]) -> bool:
+    """Tell whether a process has mapped what its environment brings in."""
+    brought = {
         os.path.realpath(path)
         for name in ("LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "GGML_BACKEND_PATH")
         for path in variables.get(name, "").split(":")
         if path
     }
-    if mapped and has_ggml and tracers.isdisjoint(file.path for file in mapped):
+    return not brought.isdisjoint(file.path for file in mapped)
+
+
+def _prepared(
+    pid: int, variables: Mapping[str, str], mapped: tuple[MappedFile, ...]
+) -> tuple[Tracing, str, str]:
+    """Tell how it stands with a program that was started with the tracer."""
+    if mapped and has_ggml(mapped) and not maps_tracer(variables, mapped):
         why = "it has loaded ggml but not the tracer: something keeps that out"
         return Tracing.UNTRACED, "", why
-    if mapped and not has_ggml:
+    if mapped and not has_ggml(mapped):
         return Tracing.PREPARED, str(pid), "it has not loaded ggml yet"
     return Tracing.PREPARED, str(pid), "it has computed nothing yet"
 
@@ -213,8 +224,9 @@ def _identity(pid: int) -> tuple[str, tuple[str, ...], float | None]:
     return name, command, began
 
 
-def _is_launcher(command: tuple[str, ...]) -> bool:
+def is_launcher(pid: int) -> bool:
     """Tell whether a process is the capture tool, which computes nothing itself."""
+    _, command, _ = _identity(pid)
     words = [Path(word).name for word in command[:3]]
     return TOOL in words or "ggscope_capture" in command[:3]
 

@@ -76,6 +76,8 @@ class Heard:
     read_bytes, major_faults : of the program so far; -1 not known.
     kept : where all of it can be saved from.
     run : what the program tells of itself and its graphs, by what each is called.
+    program : its file, and `began` : when its ring was made, in seconds since 1970; ""
+        and 0 = not told.
     """
 
     state: State = State.WAITING
@@ -94,6 +96,8 @@ class Heard:
     major_faults: int = -1
     kept: Kept = _NOTHING
     run: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
+    began: float = 0.0
 
     def run_words(self) -> tuple[str, ...]:
         """Return what the program tells of itself, a text each."""
@@ -128,6 +132,10 @@ class LiveSource(Protocol):
         The spans of a snapshot are the first ones of the next, until `Heard.restarts`
         counts: then another trace begins.
         """
+        ...
+
+    def rest(self) -> None:
+        """Leave the file to others for now; the next poll goes on."""
         ...
 
     def close(self) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import LiveError
-from ggscope.live.follow import follow, waiting_words, wanted_path
+from ggscope.live.follow import follow, is_process, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
+from ggscope.live.processes import is_alive
 from ggscope.live.source import NANO, Heard, Kept, LiveSource, State
 from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
@@ -43,7 +44,7 @@ _REST, _MOST_REST_S = 0.25, 0.05
 """The rest between two snapshots, as a share of the time that one takes until it is on
 the screen: the program that is followed wants the processors too."""
 _LEAST_S = 1 / 1000
-_QUIET_S = 0.5
+_QUIET_S, _NOBODY_S = 0.5, 1.0
 _TELL_S = 0.25
 _RATE_S = 1.0
 _AIR = 20
@@ -57,7 +58,8 @@ class Phase(Enum):
     LIVE = "live"
     ENDED = "ended"
     KILLED = "killed"
-    STOPPED = "stopped"
+    STOPPED = "detached"
+    """A person has ended following; the program may go on."""
     NO_WRITER = "writer gone"
     FULL = "stopped: memory limit"
     FAILED = "failed"
@@ -122,6 +124,7 @@ class Listener(threading.Thread):
         self._end = threading.Event()
         self._wake = threading.Event()
         self._is_abandoned = self._has_closed = False
+        self._is_resting = False
         self._lock = threading.Lock()
         self.may_show = threading.Event()
         """Whether the snapshot before has been taken in; see `go_on`."""
@@ -146,8 +149,19 @@ class Listener(threading.Thread):
             self._wake.set()
 
     def finish(self) -> None:
-        """Stop listening; the last news is all that was heard."""
+        """Stop listening; the last news is all that was heard until `resume`."""
         self._end.set()
+        self._wake.set()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it has been finished, and can go on with what it had heard."""
+        return self._is_resting
+
+    def resume(self) -> None:
+        """Go on where `finish` ended; what came meanwhile is read, or was lost."""
+        self._end.clear()
+        self._is_resting = False
         self._wake.set()
 
     def abandon(self) -> None:
@@ -201,12 +215,28 @@ class Listener(threading.Thread):
                 phase = meters.phase if meters.phase.is_over else Phase.STOPPED
                 if meters.phase is Phase.NO_WRITER:  # there was nothing left to stop
                     phase = Phase.ENDED
+                if phase is not Phase.STOPPED:
+                    self._last(source, phase)
+                    return
+                source.rest()
+                self._is_resting = True
                 self._last(source, phase)
-                return
+                self._wait_for_more()
+                continue
             if self._is_due(now) and not self._show(source, meters, now):
                 return
             self._tell(now, meters)
             self._rest(self._until_next(now, meters))
+
+    def _wait_for_more(self) -> None:
+        """Rest until it is to go on, or nobody wants to know any more."""
+        while self._is_resting and not self._is_abandoned:
+            self._wake.wait(_NOBODY_S)
+            self._wake.clear()
+            if not threading.main_thread().is_alive():
+                return
+        self._past.clear()
+        self._has_news = True
 
     def _until_next(self, now: float, meters: Meters) -> float:
         """Return the seconds until the next poll, where nothing is to be shown."""
@@ -330,6 +360,7 @@ class Follower(QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self.wanted = session, wanted
+        session.follower = self
         self.limit_bytes = 0
         self.meters = Meters()
         self.follows = True
@@ -384,9 +415,38 @@ class Follower(QObject):
         self._tell_mode()
 
     def finish(self) -> None:
-        """Stop listening and keep what was heard."""
+        """Stop listening and keep what was heard; see `follow_again`."""
         if self._listener is not None:
             self._listener.finish()
+
+    @property
+    def can_follow_again(self) -> bool:
+        """Whether it listens no more, and there may be something to hear.
+
+        The number of a process that has ended stands for nothing any more.
+        """
+        if self.is_on or self._keeping is None:
+            return False
+        if self._keeping.is_resting:
+            return True
+        if self.wanted is None or not is_process(self.wanted):
+            return True
+        return is_alive(int(self.wanted))
+
+    def follow_again(self) -> None:
+        """Go on after `finish` with what was heard, else listen from the beginning."""
+        if self.is_on:
+            return
+        listener = self._keeping
+        if listener is None or not listener.is_resting:
+            self.start()
+            return
+        self._listener, self.follows = listener, True
+        self.meters = replace(self.meters, phase=Phase.LIVE)
+        listener.is_paused = False
+        listener.interval = self._interval
+        listener.resume()
+        self._tell_mode()
 
     def release(self) -> None:
         """Stop listening at once; what comes now is of no use."""
@@ -439,13 +499,14 @@ class Follower(QObject):
     def _on_news(self, listener: Listener, news: _News) -> None:
         if listener is not self._listener:
             return
+        followed = self.follows and not self.is_paused
         if news.meters.phase.is_over:
             self._listener, self.is_paused, self.follows = None, False, False
         is_other_phase = self.meters.phase is not news.meters.phase
         had_kept = self.kept.place
         self.meters = news.meters
         if news.trace is not None:
-            self._show(news.trace, news.meters.heard.restarts)
+            self._show(news.trace, news.meters.heard.restarts, followed)
         if self._listener is None:
             self._note_anchor()
         elif not self._session.tasks.has_urgent:
@@ -463,12 +524,12 @@ class Follower(QObject):
         if self._listener is not None and not self._session.tasks.has_urgent:
             self._listener.go_on()
 
-    def _show(self, trace: Trace, restarts: int) -> None:
+    def _show(self, trace: Trace, restarts: int, followed: bool) -> None:
         is_new = restarts != self._restarts or self._session.trace is None
         self._restarts = restarts
         change = TraceChange.REPLACED if is_new else TraceChange.APPENDED
         wanted = self._range_of(trace)
-        stands = not self.follows or self._session.is_held
+        stands = not followed or self._session.is_held
         if stands and not is_new:
             wanted = self._session.visible_range
         self._is_own = True
@@ -581,9 +642,27 @@ def ended(trace: Trace, phase: Phase) -> Trace:
     return replace(trace, pending=frozenset(), read_until=None, warnings=warnings)
 
 
-def title_of(wanted: str | None) -> str:
-    """Return what a tab that follows is called: the file's name, or the process."""
+def title_of(wanted: str | None, heard: Heard | None = None) -> str:
+    """Return what a tab that follows is called.
+
+    The program and when it began, once it has told; else the file's name, or the
+    number of the process.
+    """
+    if heard is not None and heard.program:
+        return program_title(Path(heard.program).name, heard.began)
     if wanted is None:
         return "live"
-    is_pid = wanted.isdecimal() and not Path(wanted).exists()
-    return f"process {wanted}" if is_pid else Path(wanted).name
+    return f"process {wanted}" if is_process(wanted) else Path(wanted).name
+
+
+def program_title(name: str, began: float, options: str = "") -> str:
+    """Return "llama-server -t 2 · 14:03:05": a program and when it began.
+
+    Parameters
+    ----------
+    options : those that tell it from other runs of the program.
+    """
+    named = f"{name} {options}" if options else name
+    if not began:
+        return named
+    return f"{named} · {time.strftime('%H:%M:%S', time.localtime(began))}"

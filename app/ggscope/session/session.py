@@ -2,6 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -33,6 +34,7 @@ from ggscope.session.bookmarks.bookmarks import (
 )
 from ggscope.session.freeing import free_in_steps
 from ggscope.session.queries import Linking, Mask, Queries
+from ggscope.session.run import Run
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.view import (
     NO_TOKENS,
@@ -41,6 +43,9 @@ from ggscope.session.view import (
     ViewPoint,
     token_times,
 )
+
+if TYPE_CHECKING:
+    from ggscope.session.live import Follower
 
 
 class TraceChange(Enum):
@@ -106,6 +111,10 @@ class Session(QObject):
         self.path = path
         self.wheel_zooms = False
         """Whether the plain mouse wheel zooms time instead of scrolling lanes."""
+        self.run: Run | None = None
+        """A program that the tab has started; set before its views are made."""
+        self.follower: Follower | None = None
+        """What shows a program here while it runs; set before its views are made."""
         self.tasks = Tasks(self)
         self.history = History(self)
         self._trace: Trace | None = None

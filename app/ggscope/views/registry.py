@@ -32,6 +32,8 @@ class ViewEntry:
     menu, keys : where the command that shows it stands, and its shortcuts; "" = none.
     uses_gl : whether it may draw by OpenGL. It cannot float then: a context does not
         survive the move to another window on every system.
+    of_run : whether it is about a program that its tab has started; other tabs have no
+        place for it.
     """
 
     id: str
@@ -43,6 +45,7 @@ class ViewEntry:
     menu: str = "Analyse"
     keys: str = ""
     uses_gl: bool = False
+    of_run: bool = False
 
     @property
     def module(self) -> str:
@@ -100,6 +103,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("buffers", "Buffers", "bottom", "buffers.view:BuffersView", lambda trace: len(trace.buffers) > 0, "buffers:buffers_figure", keys="Ctrl+6"),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
+    ViewEntry("console", "Console", "bottom", "console:ConsoleView", menu="View/Show", of_run=True),
 )
 # fmt: on
 

@@ -52,6 +52,10 @@ class Needs(Flag):
     BOOKMARK_REDO = auto()
     LIVE = auto()
     """A program that is followed and may go on."""
+    FOLLOWED = auto()
+    """A program that is followed, or can be followed again."""
+    RUN = auto()
+    """A program that the tab has started, also when it has ended."""
     RECORDING = auto()
     """Something was recorded here that can be saved."""
     FILE = auto()
@@ -105,9 +109,13 @@ def conditions(window: "MainWindow") -> Needs:
     now |= Needs.DOCUMENT
     if window.document is not None and window.document.saved_files:
         now |= Needs.FILE
+    if session.run is not None:
+        now |= Needs.RUN
     live = None if window.document is None else window.document.live
     if live is not None and live.is_on:
-        now |= Needs.LIVE
+        now |= Needs.LIVE | Needs.FOLLOWED
+    if live is not None and live.can_follow_again:
+        now |= Needs.FOLLOWED
     if window.document is not None and window.document.has_recording:
         now |= Needs.RECORDING
     if session.trace is None:
@@ -172,7 +180,8 @@ def _shows(menu: str) -> Iterator[Command]:
     views = [view for view in BUILTIN if view.menu == menu]
     for view in sorted(views, key=lambda view: view.keys or "~"):
         run = of_workspace(partial(_show, view.id))
-        yield Command(f"show.{view.id}", view.title, view.keys, DOCUMENT, run)
+        needs = Needs.RUN if view.of_run else DOCUMENT
+        yield Command(f"show.{view.id}", view.title, view.keys, needs, run)
 
 
 def _show(view_id: str, workspace: "Workspace") -> None:
@@ -184,7 +193,7 @@ def _float(view: ViewEntry) -> Command:
         f"float.{view.id}",
         view.title,
         "",
-        DOCUMENT,
+        Needs.RUN if view.of_run else DOCUMENT,
         of_workspace(lambda w: w.toggle_float(view.id)),
         is_on=lambda w: view.id in w.settings.layout.floating,
     )
@@ -310,6 +319,10 @@ def _shows_details(window: "MainWindow") -> bool:
     return window.document is not None and window.document.workspace.shows_details
 
 
+def _shows_drawer(window: "MainWindow") -> bool:
+    return window.document is not None and window.document.workspace.drawer.is_open
+
+
 def _live(
     id_: str,
     text: str,
@@ -334,7 +347,21 @@ def _live(
 def _end_title(window: "MainWindow") -> str:
     live = None if window.document is None else window.document.live
     is_on = live is not None and live.is_on
-    return "Jump to now" if is_on else "End of the trace"
+    return "Jump to live" if is_on else "End of the trace"
+
+
+def _detach(window: "MainWindow") -> None:
+    live = None if window.document is None else window.document.live
+    if live is not None and live.is_on:
+        live.finish()
+    elif live is not None and live.can_follow_again:
+        live.follow_again()
+
+
+def _detach_title(window: "MainWindow") -> str:
+    live = None if window.document is None else window.document.live
+    again = live is not None and live.can_follow_again
+    return "Follow the program again" if again else "Detach from the program"
 
 
 def _menu(path: str, *commands: Command | str) -> tuple[Command, ...]:
@@ -367,7 +394,7 @@ _FILE = _menu(
     Command("file.report", "Save report…", "", TRACE, lambda w: w.dialogs.save_report()),
     Command("file.export_again", "Repeat last export", "Ctrl+Shift+E", TRACE, lambda w: w.dialogs.repeat_export()),
     _LINE,
-    Command("file.quit", "Quit", "Ctrl+Q", NOTHING, lambda w: w.close()),
+    Command("file.quit", "Quit", "Ctrl+Q", NOTHING, lambda w: w.quit()),
 )
 _TAB = _menu(
     "File/Tab",
@@ -413,7 +440,7 @@ _VIEW = (
         "View",
         Command("view.full", "Full-screen view", "F11", DOCUMENT, lambda w: w.toggle_full_screen()),
         Command("view.details", "Details", "Q", DOCUMENT, of_workspace(lambda w: w.toggle_details()), is_on=_shows_details),
-        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(lambda w: w.toggle_drawer()), is_on=lambda w: w.settings.layout.shows_drawer),
+        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(lambda w: w.toggle_drawer()), is_on=_shows_drawer),
         Command("view.detailed", "Detailed rows", "T", TRACE, lambda w: w.toggle_detailed()),
         _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
         _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
@@ -500,7 +527,7 @@ _GO = (
         "Go/Live",
         _live("live.follow", "Follow the running program", "L", lambda f: f.set_follows(not f.follows), lambda f: f.follows),
         _live("live.pause", "Pause the picture", "Shift+L", lambda f: f.set_paused(not f.is_paused), lambda f: f.is_paused),
-        _live("live.stop", "Stop following", "", lambda f: f.finish()),
+        Command("live.stop", "Detach from the program", "", Needs.FOLLOWED, _detach, title=_detach_title),
     ),
     *_menu(
         "Go/Marks",

@@ -10,7 +10,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QDialog,
     QFileDialog,
     QHBoxLayout,
     QHeaderView,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
 from ggscope.live.running import ProgramList, RunningProgram, Tracing
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
@@ -130,7 +130,7 @@ class ProgramTable(QTableWidget):
 
 
 @guarded
-class FollowDialog(QDialog):
+class FollowDialog(Dialog):
     """Lists running programs and tells of each whether it can be followed.
 
     The list refreshes itself.

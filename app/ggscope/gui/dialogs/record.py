@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Qt, QTimer, Signal
@@ -24,13 +24,15 @@ from ggscope.errors import TraceError
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
 from ggscope.live import launch
-from ggscope.live.launch import Check, Target, Wish
+from ggscope.live.launch import Check, MachineCheck, Target, Wish
 from ggscope.session.settings import MAX_THREADS, MAX_TOKENS, Settings
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
 from ggscope.text import file_name, one_line
-from ggscope.views.base.plain import ElidedLabel, copy_text, set_title
+from ggscope.views.base.plain import ElidedLabel, Label, copy_text, set_title
 
 MAX_KEPT = 12
+_MIDDLE = Qt.AlignmentFlag.AlignVCenter
+_SIGNS = {True: ("✓", ""), None: ("!", "caution"), False: ("✗", "error")}
 _NUMBER_PX = 130
 _SETTLE_MS = 250
 """What is typed is looked at after so long without another letter."""
@@ -50,10 +52,11 @@ class CheckRequest:
     """Look at a program, on a worker."""
 
     program: str
+    output: str
 
     def __call__(self, context: TaskContext) -> Check:
         """Return whether it can be traced; raises LiveError."""
-        return launch.check(self.program, context.check_cancelled)
+        return launch.check(self.program, self.output, context.check_cancelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,42 @@ class ModelRequest:
         return launch.model_words(self.path)
 
 
+class CheckLines(QWidget):
+    """Tracer, rings, environment and output, a line each, as far as they are known."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(self.tr("Checks"))
+        self.lines = [
+            ElidedLabel(self, mode=Qt.TextElideMode.ElideRight) for _ in range(4)
+        ]
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(2)
+        for line in self.lines:
+            line.setProperty("role", "dim")
+            box.addWidget(line)
+
+    def show_checks(self, checks: Sequence[MachineCheck]) -> None:
+        """Show these; lines that there are none for stay empty."""
+        for number, line in enumerate(self.lines):
+            check = checks[number] if number < len(checks) else None
+            text, level = "", ""
+            if check is not None:
+                sign, level = _SIGNS[check.works]
+                text = f"{sign} {one_line(check.text[:1].upper() + check.text[1:])}"
+            line.setText(text)
+            set_property(line, "level", level)
+
+
 class RecordDialog(Dialog):
     """Asks what is to be run, and tells beforehand whether that can be traced.
+
+    What is found out has its room from the beginning: nothing moves when it comes.
+
+    Parameters
+    ----------
+    again : what ran before and is to be run again, perhaps otherwise.
 
     Signals
     -------
@@ -78,28 +115,42 @@ class RecordDialog(Dialog):
 
     wanted = Signal(object, object)
 
-    def __init__(self, settings: Settings, parent: QWidget) -> None:
+    def __init__(
+        self, settings: Settings, parent: QWidget, again: Wish | None = None
+    ) -> None:
         super().__init__(parent)
         self._settings = settings
         self._check: Check | None = None
         self._checked = ""
+        self._checked_output = ""
         self._good_model = ""
         self._tasks = Tasks(self)
         set_title(self, self.tr("Record a program"))
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(760, 560)
+        self.resize(780, 600)
         kept = settings.capture
+        if again is not None:
+            kept = replace(
+                kept,
+                programs=_newest(again.target.path, kept.programs),
+                models=_newest(again.model, kept.models),
+                prompt=again.prompt,
+                tokens=again.tokens,
+                threads=again.threads,
+                more=again.more,
+            )
         self.program = _line_of(self.tr("Program"), kept.programs, self)
         self.model = _line_of(self.tr("Model"), kept.models, self)
-        self.program_words = label("", self, "dim", wraps=True)
-        self.model_words = label("", self, "dim", wraps=True)
+        self.program_words = _words(3, self)
+        self.model_words = _words(1, self)
         self.prompt = _field(kept.prompt, self.tr("Prompt"), self)
         self.tokens = _number(kept.tokens, MAX_TOKENS, self.tr("Tokens"), self)
         self.threads = _number(kept.threads, MAX_THREADS, self.tr("Threads"), self)
-        self.more = _field(kept.more, self.tr("Further arguments"), self)
+        self.more = _field(kept.more, self.tr("Extra arguments"), self)
         self.more.setPlaceholderText(self.tr("as in a terminal, such as --temp 0"))
-        self.output = _field("", self.tr("Recording"), self)
+        self.output = _field("", self.tr("Save trace to"), self)
+        self.checks = CheckLines(self)
         self._own_output, self._named_after = "", "?"
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
@@ -148,15 +199,17 @@ class RecordDialog(Dialog):
         ask = self._ask_program, self._ask_model, self._ask_output
         lines: tuple[tuple[str, QWidget, Callable[[], object] | None], ...] = (
             (self.tr("Program"), self.program, ask[0]),
-            ("", self.program_words, None),
             (self.tr("Model"), self.model, ask[1]),
             ("", self.model_words, None),
             (self.tr("Prompt"), self.prompt, None),
             (self.tr("Tokens"), self.tokens, None),
             (self.tr("Threads"), self.threads, None),
-            (self.tr("Further arguments"), self.more, None),
-            (self.tr("Recording"), self.output, ask[2]),
+            (self.tr("Extra arguments"), self.more, None),
+            (self.tr("Save trace to"), self.output, ask[2]),
             (self.tr("Command"), self.command, None),
+            # At the end: however long it is, no field moves.
+            (self.tr("Tracing"), self.program_words, None),
+            (self.tr("Checks"), self.checks, None),
         )
         for text, widget, browse in lines:
             row = QHBoxLayout()
@@ -166,7 +219,10 @@ class RecordDialog(Dialog):
                 row.addStretch(1)
             if browse is not None:
                 row.addWidget(button(self.tr("Browse…"), browse, self))
-            form.addRow(label(text, self), row)
+            name = label(text, self)
+            is_text = widget in (self.checks, self.program_words)
+            name.setAlignment(Qt.AlignmentFlag.AlignTop if is_text else _MIDDLE)
+            form.addRow(name, row)
         inner = QWidget(self)
         inner.setLayout(form)
         scroll = QScrollArea(self)
@@ -184,8 +240,8 @@ class RecordDialog(Dialog):
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
         text = self.tr(
-            "The program runs as it is, with a tracer beside it; what it computes is "
-            "shown while it runs and written to a file."
+            "Runs the unmodified program with the tracer attached, shows it live and "
+            "saves the trace."
         )
         box.addWidget(label(text, self, "dim", wraps=True))
         box.addWidget(scroll, 1)
@@ -194,7 +250,8 @@ class RecordDialog(Dialog):
     def _connect(self) -> None:
         for combo in (self.program, self.model):
             combo.editTextChanged.connect(self._on_typed)
-        for field in (self.prompt, self.more, self.output):
+        self.output.textChanged.connect(self._on_typed)
+        for field in (self.prompt, self.more):
             field.textChanged.connect(self._show)
         for number in (self.tokens, self.threads):
             number.valueChanged.connect(self._show)
@@ -206,18 +263,22 @@ class RecordDialog(Dialog):
         self._show()
 
     def _look_at_both(self) -> None:
-        program = self.program.currentText().strip()
+        program, output = self.program.currentText().strip(), self.output.text().strip()
         if program != self._checked:
             self._checked, self._check = program, None
+            self._checked_output = ""
+            self.checks.show_checks(())
             self._say(self.program_words, "")
             if program:
-                self._say(self.program_words, self.tr("Looking at the program…"))
-                self._tasks.run(
-                    "check",
-                    CheckRequest(_path(program)),
-                    self._on_check,
-                    on_error=self._on_no_check,
-                )
+                self._say(self.program_words, self.tr("Checking the program…"))
+        if program and (output or "") != self._checked_output:
+            self._checked_output = output
+            self._tasks.run(
+                "check",
+                CheckRequest(_path(program), output),
+                self._on_check,
+                on_error=self._on_no_check,
+            )
         model = _path(self.model.currentText())
         self._say(self.model_words, "")
         if model:
@@ -251,6 +312,7 @@ class RecordDialog(Dialog):
     def _on_check(self, check: Check) -> None:
         self._check = check
         why = "; ".join(check.why)
+        self.checks.show_checks(check.machine)
         if check.works:
             text, level = self.tr("Can be traced: {0}.").format(why), "good"
         elif check.works is None:
@@ -261,7 +323,7 @@ class RecordDialog(Dialog):
             level = "error"
         if not check.target.command:
             text += " " + self.tr(
-                "It is none of llama.cpp's programs: give all its arguments below."
+                "Not a known llama.cpp tool: enter all its arguments."
             )
         self._say(self.program_words, text, level)
         self._show()
@@ -324,23 +386,30 @@ class RecordDialog(Dialog):
             self._own_output = _output_for(name, self._settings)
             self.output.setText(self._own_output)
             wish = self.wish()
-        is_known = "{model}" in wish.target.command or self._check is None
-        for field in (self.model, self.prompt, self.tokens, self.threads):
-            field.setEnabled(is_known)
+        if self._check is not None:  # until then as it was
+            for name, field in (
+                ("{model}", self.model),
+                ("{prompt}", self.prompt),
+                ("{tokens}", self.tokens),
+                ("{threads}", self.threads),
+            ):
+                field.setEnabled(name in wish.target.command)
         try:
             text, is_whole = wish.shown(), True
         except TraceError as error:
             text, is_whole = _sentence(str(error)), False
         self.command.setText(text if program or not is_whole else "")
-        self.model_words.setVisible(is_known)
         needs_model = "{model}" in wish.target.command
         lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
         if needs_model and not wish.model:
-            self._say(self.model_words, self.tr("It needs a model in GGUF."))
+            self._say(self.model_words, self.tr("Choose a GGUF model."))
+        elif not self.model.isEnabled():
+            self._say(self.model_words, self.tr("This program takes no model here."))
         self.start.setEnabled(
             is_whole
             and self._check is not None
             and self._check.works is not False
+            and all(check.works is not False for check in self._check.machine)
             and bool(wish.output)
             and not lacks_model
         )
@@ -371,10 +440,9 @@ def recordings_folder(settings: Settings) -> Path:
     """Return where recordings go unless a person names another place."""
     if settings.capture.folder:
         return Path(settings.capture.folder)
-    if settings.data_folder is not None:
-        return settings.data_folder / "recordings"
     place = QStandardPaths.StandardLocation.DocumentsLocation
-    return Path(QStandardPaths.writableLocation(place)) / "ggscope"
+    documents = Path(QStandardPaths.writableLocation(place))
+    return (documents if documents.is_dir() else Path.home()) / "ggscope"
 
 
 def _output_for(name: str, settings: Settings) -> str:
@@ -411,6 +479,14 @@ def _line_of(name: str, entries: tuple[str, ...], parent: QWidget) -> QComboBox:
     combo.addItems([one_line(entry) for entry in entries])
     combo.setCurrentIndex(0 if entries else -1)
     return combo
+
+
+def _words(n_lines: int, parent: QWidget) -> Label:
+    """Return a text that has room for so many lines."""
+    made = label("", parent, "dim", wraps=True)
+    made.setMinimumHeight(n_lines * made.fontMetrics().lineSpacing())
+    made.setAlignment(Qt.AlignmentFlag.AlignTop)
+    return made
 
 
 def _field(text: str, name: str, parent: QWidget) -> QLineEdit:

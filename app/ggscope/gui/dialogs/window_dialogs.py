@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ggscope.gui.dialogs.data import DataDialog
     from ggscope.gui.dialogs.figure import FigureDialog
     from ggscope.gui.main_window import MainWindow
+    from ggscope.live.launch import Wish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -562,12 +563,16 @@ class WindowDialogs(QObject):
         if chosen is not None:
             session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
 
-    def show_record(self) -> None:
-        """Ask which program is to be run under the capture tool."""
+    def show_record(self, wish: "Wish | None" = None) -> None:
+        """Ask which program is to be run under the capture tool; `wish` = as before."""
         from ggscope.gui.dialogs.record import RecordDialog
 
+        if wish is not None:
+            for old in self._window.findChildren(RecordDialog):
+                old.close()
+
         def made() -> RecordDialog:
-            dialog = RecordDialog(self._window.settings, self._window)
+            dialog = RecordDialog(self._window.settings, self._window, wish)
             dialog.wanted.connect(self._window.record)
             return dialog
 

@@ -39,11 +39,13 @@ from ggscope.session.settings import Layout, LayoutName, Settings
 from ggscope.views.base.view import View, guarded, later
 from ggscope.views.registry import BUILTIN, entry
 
+CONSOLE = "console"
 OVERVIEW_HEIGHT = 56
 LOW_PX, LOW_OVERVIEW = 700, 36
 """Below the first height of the window, the overview is as low as the second."""
-DRAWER_SHARE = 0.34
-"""Height of the open drawer as a share of the window's, where nobody chose another."""
+DRAWER_SHARE, RUN_SHARE = 0.34, 0.22
+"""Height of the open drawer as a share of the window's, where nobody chose another;
+the second where the console of a program has a tab there."""
 NARROW_PX = 1100
 """A workspace narrower than this has no room to spare for details at its side."""
 _MOST_OF_DRAWER = 0.62
@@ -135,6 +137,8 @@ class Workspace(QWidget):
         self._full: ViewHost | None = None
         self._moved: set[QSplitter] = set()
         self._is_built = False
+        self._shows_console = session.run is not None
+        """Whether the drawer shows the program's output, which no setting remembers."""
         self.filler = PaneFiller(self._hosts_to_fill, self)
         self._save = QTimer(self, singleShot=True, interval=_SAVE_MS)
         self._save.timeout.connect(self._store_sizes)
@@ -559,9 +563,15 @@ class Workspace(QWidget):
     def _is_empty(self, view_id: str) -> bool:
         """Tell whether it is known that a view has nothing to show."""
         trace = self._session.trace
+        if self._is_of_no_run(view_id):
+            return True
         if trace is None or trace.pending:
             return False
         return not entry(view_id).has_data(trace)
+
+    def _is_of_no_run(self, view_id: str) -> bool:
+        """Tell whether a view is about a program, and this tab has started none."""
+        return entry(view_id).of_run and self._session.run is None
 
     def _refresh_cells(self) -> None:
         """Let panes without data give way, and those that have some come back."""
@@ -640,7 +650,8 @@ class Workspace(QWidget):
         where they are. Less only where there is no room for lanes.
         """
         chosen, zoom = self._layout.bottom_height, self._zoom()
-        share = round(DRAWER_SHARE * self.window().height())
+        share = DRAWER_SHARE if self._session.run is None else RUN_SHARE
+        share = round(share * self.window().height())
         wanted = chosen or max(share, round(DRAWER_ROOM * zoom))
         if TIMELINE in self._hosts:
             lanes = max(room - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
@@ -686,10 +697,10 @@ class Workspace(QWidget):
         return self.width() < NARROW_PX * self._zoom()
 
     def _apply_docks(self) -> None:
-        layout = self._layout
+        layout, tab = self._layout, self._layout.bottom_tab
         self._apply_floats()
-        self.drawer.show_tab(layout.bottom_tab, opens=False)
-        self.drawer.set_open(layout.shows_drawer)
+        self.drawer.show_tab(CONSOLE if self._shows_console else tab, opens=False)
+        self.drawer.set_open(layout.shows_drawer or self._shows_console)
         self._fit_docks()
 
     def _new_float(self, view_id: str) -> ViewHost:
@@ -702,7 +713,8 @@ class Workspace(QWidget):
 
     def _apply_floats(self) -> None:
         layout = self._layout
-        self.floats.show_only(layout.floating, layout.float_places)
+        floating = [i for i in layout.floating if not self._is_of_no_run(i)]
+        self.floats.show_only(floating, layout.float_places)
         self._apply_tabs()
         self._show_details()
         if self._full is None:
@@ -789,13 +801,21 @@ class Workspace(QWidget):
     def _on_drawer_toggled(self, is_open: bool) -> None:
         if not is_open and self._full is self.drawer.front:
             self.leave_full_screen()
-        self._change(shows_drawer=is_open)
+        if self.drawer.tab == CONSOLE:
+            self._shows_console = is_open
+        else:
+            self._change(shows_drawer=is_open)
         self._fit_docks()
 
     def _on_drawer_tab(self, view_id: str) -> None:
+        """Remember the tab for all sessions; the console's is of this one alone."""
         if self._full in self.drawer.hosts():
             self._full = self.drawer.front
-        self._change(bottom_tab=view_id)
+        was_console = self._shows_console
+        self._shows_console = view_id == CONSOLE and self.drawer.is_open
+        if view_id != CONSOLE:
+            opened = {"shows_drawer": True} if was_console else {}
+            self._change(bottom_tab=view_id, **opened)
 
     def _on_split_moved(self) -> None:
         moved = self.sender()
@@ -856,7 +876,8 @@ class Workspace(QWidget):
         return not ids <= self._shown_elsewhere()
 
     def _shown_elsewhere(self) -> set[str]:
-        return {host.entry.id for host in self._cells} | set(self._layout.floating)
+        shown = {host.entry.id for host in self._cells} | set(self._layout.floating)
+        return shown | {known.id for known in BUILTIN if self._is_of_no_run(known.id)}
 
     def _cells_now(self) -> tuple[ViewHost, ...]:
         return self.cells

@@ -5,6 +5,7 @@ And the record of the file behind it: its fields, and its bytes.
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
@@ -76,6 +77,7 @@ from ggscope.views.details.parts import (
     thing_news,
 )
 from ggscope.words.files import stated_facts
+from ggscope.words.live import live_facts
 from ggscope.words.selected import card_words, place_word
 from ggscope.words.spans import (
     AccessFact,
@@ -89,6 +91,9 @@ from ggscope.words.spans import (
     record_fact,
     span_facts,
 )
+
+if TYPE_CHECKING:
+    from ggscope.session.live import Follower
 
 _PRINTABLE = range(0x20, 0x7F)
 RECORD_TASK = "details-record"
@@ -325,6 +330,9 @@ class DetailsView(View):
             (session.correlation_changed, self._on_correlation_changed),
             (session.absolute_time_changed, self._show),
         )
+        if session.follower is not None:
+            follower = session.follower
+            self.hear((follower.changed, self._on_live), is_calm=False)
 
     # -- parts -------------------------------------------------------------
 
@@ -494,9 +502,43 @@ class DetailsView(View):
         self._show_linked()
         self._stack.setCurrentWidget(self._scroll)
 
+    def _on_live(self) -> None:
+        """Show new figures of a program that is followed, if they are what is shown."""
+        if not self.session.selection and self.isVisible():
+            self._show()
+
+    def _show_live(self, session: Session, trace: Trace, follower: "Follower") -> None:
+        """Show the figures of a followed program, while nothing is selected."""
+        meters = follower.meters
+        is_on = follower.is_on
+        self._title.setText(self.tr("Live") if is_on else self.tr("Recorded"))
+        self._swatch.show_text(self.tr("Nothing is selected."), "")
+        in_ns = trace.clock.unit == "ns"
+        self.facts.set_facts(
+            live_facts(
+                meters.heard,
+                is_running=is_on,
+                tokens_per_s=meters.tokens_per_s,
+                records_per_s=meters.records_per_s,
+                lag_ns=meters.lag_ns,
+                is_least_lag=meters.is_least_lag,
+                extent_ns=trace.extent.duration if in_ns else -1,
+            )
+        )
+        self._hide_span_parts(session)
+        for link in (self.zoom_link, self.isolate_link):
+            link.setVisible(False)
+        self.record_section.ask(session, trace, -1)
+        self._show_linked()
+        self._stack.setCurrentWidget(self._scroll)
+
     def _say_nothing(self, *, is_open: bool) -> None:
         session = self.session
         trace = session.trace
+        follower = session.follower
+        if trace is not None and follower is not None:
+            self._show_live(session, trace, follower)
+            return
         about = () if trace is None else stated_facts(trace)
         if trace is not None and about:
             self._show_about(session, trace, about)

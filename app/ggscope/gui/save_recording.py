@@ -1,0 +1,108 @@
+"""Saving what was recorded in a tab, so far or in all."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QFileDialog
+
+from ggscope.gui.widgets import CHANGES_NOTHING
+from ggscope.live.keeping import Saved, write_kept
+from ggscope.live.source import Kept
+from ggscope.session.tasks import TaskContext
+from ggscope.text import file_name
+from ggscope.writing import write_files
+
+if TYPE_CHECKING:
+    from ggscope.gui.document import Document
+
+_COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """Copy a recording with what belongs to it, on a worker."""
+
+    source: Path
+    target: Path
+
+    def __call__(self, context: TaskContext) -> Saved:
+        """Return what was written; raises WriteError, OSError."""
+        beside = self.source.with_suffix(".json")
+        files = [(self.target.name, _pieces(self.source, context))]
+        if beside.exists():
+            name = self.target.with_suffix(".json").name
+            files.append((name, _pieces(beside, context)))
+        write_files(self.target.parent, files)
+        return Saved(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveKeptRequest:
+    """Write what was heard so far of a program that may go on, on a worker."""
+
+    kept: Kept
+    target: Path
+
+    def __call__(self, context: TaskContext) -> Saved:
+        """Return what was written; raises LiveError, WriteError."""
+        return write_kept(
+            self.kept, self.target, context.progress, context.check_cancelled
+        )
+
+
+def ask_and_save(document: "Document") -> None:
+    """Ask for a name and save what was recorded there; what runs goes on."""
+    run, live = document.run, document.live
+    is_whole = run is not None and run.has_recording
+    kept = Kept() if live is None else live.kept
+    session, tr = document.session, document.tr
+    if not is_whole and kept.place is None:
+        session.noted.emit(_sentence(kept.why))
+        return
+    if run is not None and run.output:
+        proposed = run.output
+    elif kept.place is not None and kept.n_bytes >= 0:
+        proposed = kept.place.name
+    else:
+        stem = file_name(f"recording-{time.strftime('%Y%m%d-%H%M%S')}", ".bin")
+        proposed = str(Path.home() / stem)
+    suffix = Path(proposed).suffix
+    kind = tr("Records") if suffix == ".bin" else tr("Event stream")
+    name, _ = QFileDialog.getSaveFileName(
+        document,
+        tr("Save recording"),
+        proposed,
+        f"{kind} (*{suffix})" if suffix else "",
+        "",
+        CHANGES_NOTHING,
+    )
+    if not name:
+        return
+    target = Path(name)
+    if target.suffix != suffix:
+        target = target.with_name(f"{target.name}{suffix}")
+    request = SaveKeptRequest(kept, target)
+    session.tasks.run(
+        "save-recording",
+        SaveRequest(Path(run.output), target)
+        if run is not None and is_whole
+        else request,
+        document.say_recorded,
+        on_error=lambda failure: document.problem_reported.emit(failure.message),
+        even_if_held=True,
+        title=tr("Saving the recording"),
+    )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _pieces(path: Path, context: TaskContext) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_COPY_BYTES):
+            context.check_cancelled()
+            yield piece

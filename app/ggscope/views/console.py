@@ -1,0 +1,188 @@
+"""Console: what a program that was started from the window prints, and how it ends."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QStackedLayout, QVBoxLayout
+from PySide6.QtWidgets import QWidget as Widget
+
+from ggscope.render.theme import Theme, css
+from ggscope.session.run import MAX_TEXT, Run
+from ggscope.session.session import Session
+from ggscope.text import one_line
+from ggscope.views.base.plain import ElidedLabel, Label, copy_text
+from ggscope.views.base.view import View
+from ggscope.views.base.widgets import (
+    EmptyState,
+    lay_out,
+    mono_font,
+    qcolor,
+    set_label_color,
+    tool_button,
+    tool_button_style,
+    words_font,
+)
+
+
+class ConsoleView(View):
+    """The output of `Session.run`, stdout and, dimmed, stderr; the newest in sight.
+
+    A person who scrolls up stays there.
+    """
+
+    keeps_up = True
+
+    def __init__(
+        self, session: Session, theme: Theme, parent: Widget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
+        self.setAccessibleName(self.tr("Console"))
+        self._is_at_end = True
+        self.text = QPlainTextEdit(self)
+        self.text.setReadOnly(True)
+        self.text.setUndoRedoEnabled(False)
+        self.text.setFrameShape(QPlainTextEdit.Shape.NoFrame)
+        self.text.setAccessibleName(self.tr("Output of the program"))
+        self.text.setPlaceholderText(self.tr("The program's output appears here."))
+        bar = self.text.verticalScrollBar()
+        bar.actionTriggered.connect(self._on_scrolled)
+        bar.rangeChanged.connect(self._go_to_end)
+        self._empty = EmptyState(self)
+        body = Widget(self)
+        lay_out(QVBoxLayout(body), self._make_head(body), self.text, wide=self.text)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(body)
+        self.set_theme(theme)
+        run = session.run
+        if run is None:
+            hint = self.tr("File › Record a program… starts one.")
+            self._empty.say(self.tr("This tab has not started a program."), hint)
+            return
+        self._stack.setCurrentWidget(body)
+        self.setFocusProxy(self.text)
+        self.hear((run.said, self._on_said), (run.changed, self._show))
+        self._show()
+
+    def _make_head(self, parent: Widget) -> Widget:
+        head = Widget(parent)
+        self.state = Label(parent=head)
+        self.state.setFont(words_font(12, bold=True))
+        self.words = ElidedLabel(head, mode=Qt.TextElideMode.ElideMiddle)
+        self.words.setFont(words_font(12))
+        tr = self.tr
+        self.open = tool_button(
+            head, tr("Open recording"), tr("Open the file in a tab of its own")
+        )
+        self.again = tool_button(
+            head, tr("Run again…"), tr("Record the same program again, or change it")
+        )
+        self.copy = tool_button(
+            head, tr("Copy command"), tr("Copy the command that does the same")
+        )
+        self.open.clicked.connect(self._on_open)
+        self.again.clicked.connect(self._on_again)
+        self.copy.clicked.connect(self._on_copy)
+        self._buttons = (self.open, self.again, self.copy)
+        lay_out(
+            QHBoxLayout(head),
+            self.state,
+            self.words,
+            *self._buttons,
+            margins=(12, 4, 8, 4),
+            spacing=8,
+            wide=self.words,
+        )
+        return head
+
+    def set_theme(self, theme: Theme) -> None:
+        """Write the text anew in the colours of `theme`."""
+        super().set_theme(theme)
+        self._empty.set_theme(theme)
+        self.text.setFont(mono_font(11.5))
+        set_label_color(self.words, theme.dim)
+        style = tool_button_style(theme, theme.dim)
+        for each in self._buttons:
+            each.setStyleSheet(style)
+        self.text.setStyleSheet(
+            f"QPlainTextEdit {{ background: {css(theme.pane)};"
+            f" color: {css(theme.text)}; border: none; padding: 0 8px; }}"
+        )
+        if self.session.run is not None:
+            self._replay(self.session.run)
+            self._show()
+
+    def set_zoom(self, zoom: float) -> None:
+        """Use letters of the size that the theme is made for."""
+        self.text.setFont(mono_font(11.5))
+
+    # -- the program -------------------------------------------------------
+
+    def _show(self) -> None:
+        """Show how the program stands."""
+        run, theme = self.session.run, self.theme
+        if run is None:
+            return
+        self.state.setText(f"● {run.state()}")
+        color = theme.accent if run.is_running else theme.text
+        set_label_color(self.state, theme.error if run.has_failed else color)
+        words = f"{one_line(run.name)} · {self._recorded(run)}"
+        if words != self.words.full_text:
+            self.words.setText(words)
+        self.again.setVisible(not run.is_running)
+        is_shown = self.session.path is not None and str(self.session.path)
+        self.open.setVisible(run.has_recording and is_shown != run.output)
+
+    def _recorded(self, run: Run) -> str:
+        place = one_line(run.output)
+        if run.has_recording:
+            return self.tr("recorded to {0}").format(place)
+        if not run.is_running:
+            return self.tr("nothing was recorded")
+        return self.tr("recording to {0}").format(place) if place else ""
+
+    def _on_open(self) -> None:
+        if self.session.run is not None:
+            self.session.run.open_requested.emit(self.session.run.output)
+
+    def _on_again(self) -> None:
+        if self.session.run is not None:
+            self.session.run.again_requested.emit()
+
+    def _on_copy(self) -> None:
+        if self.session.run is not None:
+            copy_text(self.session.run.shown_command)
+
+    # -- its output --------------------------------------------------------
+
+    def _replay(self, run: Run) -> None:
+        self.text.clear()
+        for is_error, text in run.all_said():
+            self._append(is_error, text)
+
+    def _on_said(self, is_error: bool, text: str) -> None:
+        run = self.session.run
+        if run is not None and self.text.document().characterCount() > 2 * MAX_TEXT:
+            self._replay(run)
+        else:
+            self._append(is_error, text)
+
+    def _append(self, is_error: bool, text: str) -> None:
+        look = QTextCharFormat()
+        look.setForeground(qcolor(self.theme.dim if is_error else self.theme.text))
+        cursor = QTextCursor(self.text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.insertText(text, look)
+        self._go_to_end()
+
+    def _on_scrolled(self) -> None:
+        """Stay where a person has scrolled to, or go on with the end.
+
+        Asked of what people do alone: lines that break anew move the bar, too.
+        """
+        bar = self.text.verticalScrollBar()
+        self._is_at_end = bar.sliderPosition() == bar.maximum()
+
+    def _go_to_end(self) -> None:
+        if self._is_at_end:
+            bar = self.text.verticalScrollBar()
+            bar.setValue(bar.maximum())
