@@ -25,7 +25,7 @@ from ggscope.model.tensors import (
     SizeSource,
     Tensors,
 )
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import LaneKind, OpTable, Trace
 from ggscope.model.units import Clock
 
 
@@ -157,17 +157,20 @@ def graph_trace(
     nodes: Sequence[tuple[str, str]],
     edges: Sequence[tuple[int, int, int]] = (),
     name: str = "graph.json",
+    table: OpTable = OPS,
 ) -> Trace:
     """Return a graph: nodes (name, op or ""), edges (source, target, slot)."""
     builder = TraceBuilder()
-    builder.ops = OPS
+    builder.ops = table
     n = len(nodes)
     none: Array = np.full(n, -1, np.int32)
     columns = np.array(edges, np.int64).reshape(-1, 3)
     builder.add_graph(
         Graph(
             name=builder.strings.intern_many([text for text, _ in nodes]),
-            op=np.array([OPS.names.index(o) if o else -1 for _, o in nodes], np.int16),
+            op=np.array(
+                [table.names.index(o) if o else -1 for _, o in nodes], np.int16
+            ),
             tensor=none.copy(),
             layer=np.full(n, -1, np.int16),
             source=columns[:, 0].copy(),

@@ -4,7 +4,7 @@ import numpy as np
 
 from ggscope.analysis.graph.layout import GraphLayers
 from ggscope.analysis.graph.measures import NodeMeasures
-from ggscope.analysis.graph.search import op_words
+from ggscope.analysis.graph.search import graph_leaf_words, op_words
 from ggscope.analysis.reads.unrecorded import is_silent
 from ggscope.analysis.reads.usage import Usage
 from ggscope.analysis.sessions.correlate import Correlation, Rule
@@ -55,11 +55,18 @@ def drawn_node_facts(
         Fact("category", _category(graph, node)),
         Fact("address", _address(graph, node)),
     ]
+    facts += _leaf_facts(trace, graph, node)
     if int(graph.flags[node]) & NodeFlag.UNDECLARED:
         facts.append(Fact("note", "only edges name it; the file does not declare it"))
     if measures is not None:
         facts += _trace_facts(trace, graph, node, layers, measures)
     return tuple(facts)
+
+
+def _leaf_facts(trace: Trace, graph: Graph, node: int) -> list[Fact]:
+    """Return what a nameless input is for, where its readers say so."""
+    words = graph_leaf_words(trace, graph).get(node, "")
+    return [Fact("stands for", f"{words} (inferred)", caution=True)] if words else []
 
 
 def _layer(layers: GraphLayers, node: int) -> str:
@@ -157,6 +164,7 @@ def node_facts(
         ),
         Fact("graph", graph.title or f"token {graph.token}"),
     ]
+    facts[:0] = _leaf_facts(trace, graph, row)
     base = normalise(name)
     if base != name.strip():
         facts.insert(0, Fact("tensor", base or NOT_AVAILABLE))

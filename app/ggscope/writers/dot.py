@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from ggscope.analysis.graph.search import graph_leaf_words
 from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.trace import Trace
 
@@ -15,7 +16,8 @@ def graph_as_dot(trace: Trace, graph: Graph) -> str:
 
     Nodes are named by their address, or by their number where addresses are not known
     or not distinct. Names, types, shapes, ops and edge slots are kept; layers and
-    categories are not: the format has no place for them.
+    categories are not: the format has no place for them. What a nameless input is for
+    is its tooltip.
     """
     ids = _ids(graph)
     lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
@@ -55,9 +57,12 @@ def _node(trace: Trace, graph: Graph, row: int, node_id: str) -> str:
         label = f"{label}|{shape} | <x>{_escaped(op)}"
         if gradient:
             label += f" | <g>{_escaped(op)}"
+    # Readers of these files know labels by heart: what is inferred stands beside them.
+    words = graph_leaf_words(trace, graph).get(row, "")
+    inferred = f'tooltip="{_escaped(words)} (inferred)"; ' if words else ""
     return (
         f'  "{node_id}" [ style = filled; fillcolor = {fill}; shape = record; '
-        f'label="{label}"; ]'
+        f'label="{label}"; {inferred}]'
     )
 
 

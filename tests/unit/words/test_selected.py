@@ -27,6 +27,7 @@ from ggscope.words.selected import (
 from ggscope.words.spans import Fact
 from graph_traces import add_graph
 from link_traces import EXPS, SLICE, random_links_trace
+from session_files import graph_trace
 
 
 def by_label(found: SelectedFacts) -> dict[str, Fact]:
@@ -266,6 +267,17 @@ def test_leaf_that_ops_read_is_in_the_trace(trace: Trace) -> None:
     assert figures.n_spans == usage_of(leaf, tensor).n_spans > 0
     assert facts["in the trace"].value != "not found"
     assert facts["accesses"].value == str(usage_of(leaf, tensor).n_accesses)
+
+
+def test_nameless_input_of_a_graph_says_what_it_is_for() -> None:
+    nodes = [("leaf_4", ""), ("Qcur-0", "ROPE"), ("leaf_8", "")]
+    alone = graph_trace(nodes, [(0, 1, 1), (2, 1, 0)])
+
+    inputs = [by_label(node_facts(alone, node, None)) for node in (0, 2)]
+
+    assert inputs[0]["stands for"].value == "RoPE positions (inferred)"
+    assert inputs[0]["stands for"].caution
+    assert "stands for" not in inputs[1]
 
 
 def test_node_of_a_graph_alone_has_no_figures(trace: Trace) -> None:

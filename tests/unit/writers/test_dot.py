@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import graph_traces
+import session_files
 from ggscope.readers import registry
 from ggscope.writers.dot import graph_as_dot
 
@@ -50,3 +51,17 @@ def test_nodes_without_distinct_addresses_are_numbered() -> None:
 
     assert len(set(re.findall(r'^  "(0x\d)" \[', text, re.M))) == 3
     assert '"0x1" -> "0x2"' in text
+
+
+def test_what_a_nameless_input_is_for_stands_beside_its_name(tmp_path: Path) -> None:
+    nodes = [("leaf_4", ""), ("Qcur-0", "ROPE"), ("leaf_8", "")]
+    trace = session_files.graph_trace(nodes, [(0, 1, 1)])
+    path = tmp_path / "graph.dot"
+    path.write_text(graph_as_dot(trace, trace.graphs[0]), "utf-8")
+
+    tooltips = re.findall(r'label="([^"]*)"; (?:tooltip="([^"]*)")?', path.read_text())
+    read = registry.open_trace(path)
+
+    assert [words for _, words in tooltips[:3]] == ["RoPE positions (inferred)", "", ""]
+    names = [read.strings[int(i)] for i in read.graphs[0].name]
+    assert names == ["leaf_4", "Qcur-0", "leaf_8"]

@@ -4,13 +4,14 @@ llama.cpp gives its inputs no names, so that traces show ``leaf_4``. What it is 
 follows from who reads it: the second source of every ``ROPE`` holds the positions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.filters.text import text_matcher
+from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise, parse
@@ -20,12 +21,22 @@ from ggscope.model.trace import Trace
 TOKENS = "token ids"
 POSITIONS = "RoPE positions"
 FACTORS = "RoPE frequency factors"
-K_ROWS = "rows of the K cache"
-V_ROWS = "rows of the V cache"
-OUTPUTS = "rows to output"
+K_ROWS = "K cache rows"
+V_ROWS = "V cache rows"
+OUTPUTS = "output rows"
 MASK = "attention mask"
 _LEAF = "leaf_"
 _COPIES = ("CPY", "CONT", "DUP", "CAST")
+_READERS = ("GET_ROWS", "ROPE", "ROPE_BACK", "SET_ROWS", "FLASH_ATTN_EXT", "SOFT_MAX")
+_MOST_READS = 100_000
+"""Graphs with more readers of nameless inputs are not of llama.cpp."""
+
+
+def input_words(trace: Trace, graph: Graph, node: int) -> str:
+    """Return the name of an input, with what it is for where it has no name."""
+    name = trace.strings[int(graph.name[node])]
+    words = graph_leaf_words(trace, graph).get(node, "")
+    return f"{name} · {words}" if words else name
 
 
 def op_words(trace: Trace, graph: Graph, node: int) -> str:
@@ -36,6 +47,8 @@ def op_words(trace: Trace, graph: Graph, node: int) -> str:
 
 def find_nodes(trace: Trace, graph: Graph, text: str) -> I64:
     """Return the rows of nodes whose name or op has `text` in it, ascending.
+
+    Nameless inputs are found by what they are (`graph_leaf_words`) too.
 
     Parameters
     ----------
@@ -54,6 +67,8 @@ def find_nodes(trace: Trace, graph: Graph, text: str) -> I64:
     named = _matching(matches, graph.name, lambda i: trace.strings[i])
     printed = _matching(matches, graph.operation, lambda i: trace.strings[i])
     called = _matching(matches, graph.op, trace.op_name)
+    leaves = graph_leaf_words(trace, graph).items()
+    named[[leaf for leaf, words in leaves if matches(words)]] = True
     return np.flatnonzero(named | printed | called).astype(np.int64)
 
 
@@ -95,13 +110,16 @@ def leaf_words(trace: Trace) -> dict[int, str]:
     if not leaves:
         return {}
     votes: dict[int, set[str]] = {}
-    reads = _reads_of_patterns(trace, leaves)
-    for graph in trace.graphs:
-        reads += _reads_of_graph(trace, graph)
-    for row, read in reads:
+    for row, read in _reads_of_patterns(trace, leaves):
         if row in leaves and (words := _words(read)):
             votes.setdefault(row, set()).add(words)
-    return {row: next(iter(said)) for row, said in votes.items() if len(said) == 1}
+    row_of = {name: row for row, name in leaves.items()}
+    for graph in trace.graphs:
+        for leaf, said in _votes_in_graph(trace, graph).items():
+            row = row_of.get(normalise(trace.strings[int(graph.name[leaf])]), -1)
+            if row >= 0:
+                votes.setdefault(row, set()).update(said)
+    return {row: min(said) for row, said in votes.items() if len(said) == 1}
 
 
 def _words(read: _Read) -> str:
@@ -196,24 +214,69 @@ def _copied_masks(trace: Trace) -> bool:
     )
 
 
-def _reads_of_graph(trace: Trace, graph: Graph) -> Iterable[tuple[int, _Read]]:
-    name: Callable[[int], str] = lambda node: trace.strings[int(graph.name[node])]  # noqa: E731
-    by_name = {i: name(i) for i in range(len(graph)) if name(i).startswith(_LEAF)}
-    if not by_name:
-        return
-    edges = np.flatnonzero(np.isin(graph.source, list(by_name)))
-    row_of = {trace.strings[i]: r for r, i in enumerate(trace.tensors.name.tolist())}
+def graph_leaf_words(trace: Trace, graph: Graph) -> dict[int, str]:
+    """Return what each nameless input of a graph is, by its row in the graph.
+
+    Inferred, like `leaf_words`, but from the graph's own edges: a graph without a
+    trace has them too. `graph` is one of ``trace.graphs``; made once for each.
+    """
+    known = _graph_words(trace)
+    if id(graph) not in known:
+        votes = _votes_in_graph(trace, graph)
+        words = {leaf: min(said) for leaf, said in votes.items() if len(said) == 1}
+        known[id(graph)] = (graph, words)
+    return known[id(graph)][1]
+
+
+@once
+def _graph_words(trace: Trace) -> dict[int, tuple[Graph, dict[int, str]]]:
+    """Return the words of graphs by ``id``, each beside the graph that has this id."""
+    return {}
+
+
+def _votes_in_graph(trace: Trace, graph: Graph) -> dict[int, set[str]]:
+    """Return what the readers of each nameless input of a graph say it is."""
+    names = np.unique(graph.name).tolist()
+    leaves = [i for i in names if trace.strings[i].startswith(_LEAF)]
+    is_leaf = np.isin(graph.name, leaves) & (graph.op < 0)
+    if not is_leaf.any():
+        return {}
+    leaf_of = _copies_of(trace, graph, np.where(is_leaf, np.arange(len(graph)), -1))
+    first: I64 = np.full(len(graph), -1, np.int64)
+    by_first = graph.slot == 0
+    first[graph.target[by_first]] = graph.source[by_first]
+    edges = np.flatnonzero(leaf_of[graph.source] >= 0)
+    edges = edges[np.isin(graph.op[graph.target[edges]], _ops(trace, _READERS))]
+    votes: dict[int, set[str]] = {}
+    if len(edges) > _MOST_READS:
+        return votes
     for edge in edges.tolist():
-        leaf, node = int(graph.source[edge]), int(graph.target[edge])
-        row = row_of.get(normalise(by_name[leaf]))
-        if row is None:
-            continue
-        first = np.flatnonzero((graph.target == node) & (graph.slot == 0))
-        beside = name(int(graph.source[first[0]])) if len(first) else ""
-        op = trace.op_name(int(graph.op[node]))
-        if op in _COPIES:
-            continue  # the copy has no name by which to follow it
-        yield row, _Read(op, int(graph.slot[edge]), beside, name(node))
+        node, beside = int(graph.target[edge]), int(first[graph.target[edge]])
+        read = _Read(
+            trace.op_name(int(graph.op[node])),
+            int(graph.slot[edge]),
+            trace.strings[int(graph.name[beside])] if beside >= 0 else "",
+            trace.strings[int(graph.name[node])],
+        )
+        if words := _words(read):
+            leaf = int(leaf_of[graph.source[edge]])
+            votes.setdefault(leaf, set()).add(words)
+    return votes
+
+
+def _copies_of(trace: Trace, graph: Graph, leaf_of: I64) -> I64:
+    """Return `leaf_of` (int64[n], -1 = none) with the copies of leaves filled in."""
+    is_copy = np.isin(graph.op[graph.target], _ops(trace, _COPIES)) & (graph.slot == 0)
+    source, target = graph.source[is_copy], graph.target[is_copy]
+    for _copies_of_copies in range(3):
+        new = (leaf_of[source] >= 0) & (leaf_of[target] < 0)
+        leaf_of[target[new]] = leaf_of[source[new]]
+    return leaf_of
+
+
+def _ops(trace: Trace, names: tuple[str, ...]) -> list[int]:
+    known = () if trace.ops is None else trace.ops.names
+    return [i for i, name in enumerate(known) if name in names]
 
 
 def _tensor_name(trace: Trace, row: int) -> str:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
-from ggscope.analysis.graph.search import op_words
+from ggscope.analysis.graph.search import input_words, op_words
 from ggscope.model.graph import Graph
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -223,9 +223,12 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
         ]  # fmt: skip
     size, small = letter_size(scene, _NAME_PX), letter_size(scene, _SMALL_PX)
     if is_input:
+        said = input_words(trace, graph, node)
+        # A sentence of letters of one width does not fit into the box.
+        face = Face.NUMBERS if said == name else Face.WORDS
         return [
-            Text(x0 + inset, middle, name or "–", color, small, Face.NUMBERS,
-                 width=room, clip=clip)
+            Text(x0 + inset, middle, said or "–", color, small, face, width=room,
+                 clip=clip)
         ]  # fmt: skip
     if scene.look.by.is_heat:
         second = amount_words(float(scene.look.values[box]), scene.look.by, trace)

@@ -5,7 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ggscope.analysis.graph.search import leaf_words
+from ggscope.analysis.graph.search import (
+    find_nodes,
+    graph_leaf_words,
+    input_words,
+    leaf_words,
+)
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import OpTable, Trace
@@ -58,11 +63,11 @@ def words(trace: Trace) -> dict[str, str]:
     ("op", "result", "sources", "said"),
     [
         ("GET_ROWS", "inp_embd", ("token_embd.weight", "leaf_2"), "token ids"),
-        ("GET_ROWS", "node_9", ("attn_out-21", "leaf_2"), "rows to output"),
+        ("GET_ROWS", "node_9", ("attn_out-21", "leaf_2"), "output rows"),
         ("ROPE", "Qcur-0", ("Qcur-0", "leaf_2"), "RoPE positions"),
         ("ROPE", "Qcur-0", ("Qcur-0", "x", "leaf_2"), "RoPE frequency factors"),
-        ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2"), "rows of the K cache"),
-        ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2"), "rows of the V cache"),
+        ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2"), "K cache rows"),
+        ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2"), "V cache rows"),
         ("SOFT_MAX", "kq_soft_max-0", ("kq-0", "leaf_2"), "attention mask"),
     ],
 )
@@ -74,7 +79,7 @@ def test_leaf_is_told_by_its_reader(op, result, sources, said):
     ("claim", "reader", "other"),
     [
         (
-            "rows to output",
+            "output rows",
             ("GET_ROWS", "node_9", ("attn_out-21", "leaf_2")),
             ("GET_ROWS", "inp_embd", ("token_embd.weight", "leaf_2")),
         ),
@@ -84,12 +89,12 @@ def test_leaf_is_told_by_its_reader(op, result, sources, said):
             ("ROPE", "Qcur-0", ("Qcur-0", "leaf_2", "x")),
         ),
         (
-            "rows of the K cache",
+            "K cache rows",
             ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2")),
             ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2")),
         ),
         (
-            "rows of the V cache",
+            "V cache rows",
             ("SET_ROWS", "cache_v_l0 (", ("Vcur-0", "leaf_2")),
             ("SET_ROWS", "cache_k_l0 (", ("Kcur-0", "leaf_2")),
         ),
@@ -146,8 +151,56 @@ def test_leaves_of_a_real_run_are_all_told(name):
     assert words(trace) == {
         "leaf_2": "token ids",
         "leaf_4": "RoPE positions",
-        "leaf_7": "rows of the K cache",
-        "leaf_9": "rows of the V cache",
+        "leaf_7": "K cache rows",
+        "leaf_9": "V cache rows",
         "leaf_11": "attention mask",
-        "leaf_247": "rows to output",
+        "leaf_247": "output rows",
+    }
+
+
+def named(trace: Trace) -> dict[str, str]:
+    (graph,) = trace.graphs
+    return {
+        trace.strings[int(graph.name[row])]: text
+        for row, text in graph_leaf_words(trace, graph).items()
+    }
+
+
+def test_leaf_of_a_graph_alone_is_told_by_the_ops_that_read_it():
+    nodes = [
+        *(("leaf_4", ""), ("leaf_9", ""), ("leaf_11", ""), ("inp_pos", "")),
+        *(("Qcur-0", "ROPE"), ("cache_v_l0 (", "SET_ROWS"), ("leaf_11 (copy)", "CPY")),
+        *(("soft", "SOFT_MAX"), ("Kcur-0", "ROPE"), ("x", "ADD"), ("leaf_20", "")),
+    ]
+    edges = [(4, 8, 0), (0, 4, 1), (1, 5, 1), (2, 6, 0), (6, 7, 1), (3, 8, 1)]
+    trace = graph_trace(nodes, [*edges, (10, 9, 0), (4, 9, 1)], table=OPS)
+    (graph,) = trace.graphs
+
+    assert named(trace) == {
+        "leaf_4": "RoPE positions",
+        "leaf_9": "V cache rows",
+        "leaf_11": "attention mask",
+    }
+    shown = [input_words(trace, graph, node) for node in (0, 3, 10)]
+    assert shown == ["leaf_4 · RoPE positions", "inp_pos", "leaf_20"]
+    assert find_nodes(trace, graph, "positions").tolist() == [0]
+
+
+def test_leaf_of_a_graph_whose_readers_disagree_has_no_words():
+    nodes = [("leaf_4", ""), ("q", "ROPE"), ("soft", "SOFT_MAX")]
+
+    assert named(graph_trace(nodes, [(0, 1, 1), (0, 2, 1)])) == {}
+
+
+@pytest.mark.parametrize("name", ["graph_new_dialect", "graph_old_dialect_ports"])
+def test_leaves_of_a_real_graph_are_all_told(name):
+    (path,) = need_corpus().rglob(f"{name}.dot")
+
+    assert named(open_trace(path)) == {
+        "leaf_2": "token ids",
+        "leaf_4": "RoPE positions",
+        "leaf_7": "K cache rows",
+        "leaf_9": "V cache rows",
+        "leaf_11": "attention mask",
+        "leaf_247": "output rows",
     }
