@@ -238,24 +238,36 @@ def with_more(opened: Opened, bundle: Bundle, context: ReadContext) -> Opened:
     )
 
 
+def can_be_without(opened: Opened, paths: Collection[Path]) -> bool:
+    """Tell whether what is left without some files is worth a session.
+
+    Where there is a trace that is a trace, or a model; else any file.
+    """
+    is_left = any(piece.path not in paths for piece in opened.mains)
+    sides = [piece for piece in opened.sides if piece.path not in paths]
+    if opened.mains:
+        return is_left or any(piece.member.role == "model" for piece in sides)
+    return bool(sides)
+
+
 def without(opened: Opened, paths: Collection[Path]) -> Opened:
     """Return a session without some of its files; nothing is read again.
 
     Raises
     ------
     ValueError
-        If no trace would be left, or nothing at all.
+        If it cannot do without them; see `can_be_without`.
     """
+    if not can_be_without(opened, paths):
+        raise ValueError("a session needs a trace, or a model")
     mains = tuple(p for p in opened.mains if p.path not in paths)
     sides = tuple(p for p in opened.sides if p.path not in paths)
-    if not (mains or sides) or (opened.mains and not mains):
-        raise ValueError("a session needs a trace, or another file")
     main = opened.main
     has_fewer = len(_sidecars(sides)) < len(_sidecars(opened.sides))
-    if len(mains) < len(opened.mains) or (mains and has_fewer):
-        main = _main_of(mains, sides) or main
-    elif not mains:
+    if not mains:
         main = _without_trace(sides)
+    elif len(mains) < len(opened.mains) or has_fewer:
+        main = _main_of(mains, sides) or main
     return _joined(main, mains, sides, opened.notes)
 
 
@@ -293,11 +305,12 @@ def _moved(piece: Piece, shifts: Mapping[Path, str]) -> Piece:
 
 def alone(trace: Trace, path: Path) -> Opened:
     """Return a session of one trace that has been read already."""
-    role = role_of(trace)
+    claimed = TRACE if len(trace.spans) else registry.role_of(trace.info.reader_id)
+    role = role_of(trace, claimed)
     piece = Piece(Member(path, role, trace.info.reader_id, trace.info.byte_size), trace)
     if role == TRACE:
         return Opened(trace, trace, (piece,), ())
-    return Opened(trace, _empty(trace), (), (piece,))
+    return Opened(trace, _without_trace((piece,)), (), (piece,))
 
 
 def with_troubles(trace: Trace, context: ReadContext) -> Trace:

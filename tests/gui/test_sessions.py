@@ -325,6 +325,8 @@ def test_dialog_lists_the_files_and_takes_one_out(
     assert table.item(1, 0).text() == "memory-map.json"
     assert "delta 4,096" in table.item(1, 4).text()
     assert not dialog.remove_button.isEnabled()
+    table.selectRow(0)
+    assert not dialog.remove_button.isEnabled(), "a map needs its trace"
     table.selectRow(1)
     QTest.mouseClick(dialog.remove_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: table.rowCount() == 1)

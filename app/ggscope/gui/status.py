@@ -3,6 +3,7 @@
 import math
 import time
 from collections import Counter
+from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
@@ -187,7 +188,7 @@ class StatusStrip(QFrame):
         trace, path = self._session.trace, self._session.path
         text = path.name if path is not None else ""
         if trace is not None:
-            text = _file_text(text or trace.info.name, trace)
+            text = _file_text(_name_of(trace, path), trace)
         self.file.setText(f"{text} · {self._part}" if self._part else text)
 
     def _show_ops(self, ops: OpTable | None) -> None:
@@ -367,9 +368,20 @@ def _count_words(severity: Severity, n: int) -> str:
     return f"{n} {one if n == 1 else many}"
 
 
+def _name_of(trace: Trace, path: Path | None) -> str:
+    """Return what was opened: of several files the trace, which `info` is of."""
+    is_added_to = trace.parts and path is not None and not path.is_dir()
+    if path is None or is_added_to:
+        return Path(trace.parts[0].info.name if trace.parts else trace.info.name).name
+    return path.name
+
+
 def _file_text(name: str, trace: Trace) -> str:
     info = trace.info
-    text = f"{name} · {info.format} · {format_count(info.n_op_records)} records"
+    is_model = bool(trace.models) and not len(trace.spans)
+    n = len(trace.tensors) if is_model else info.n_op_records
+    what = "tensors" if is_model else "records"
+    text = f"{name} · {info.format} · {format_count(n)} {what}"
     reading = trace.pending - {RUNNING}
     if trace.is_running:
         text += " · live"

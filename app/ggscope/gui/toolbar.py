@@ -162,8 +162,9 @@ class SearchField(QFrame):
     def _show_count(self, _: object = None) -> None:
         found = self._session.hits
         n, position = self._session.n_hits, self._session.hit_position
-        if found is None:
-            text = ""
+        trace = self._session.trace
+        if found is None or (trace is not None and not len(trace.spans)):
+            text = ""  # of a model alone, the pane of tensors says what matches
         elif position >= 0:
             text = self.tr("{0} of {1}").format(
                 format_count(position + 1), format_count(n)

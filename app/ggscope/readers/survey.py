@@ -32,6 +32,9 @@ _INNER = ("traces", "graphs")
 """Folders that hold parts of the experiment that the folder above them is."""
 _PASSED_OVER = {"node_modules", "__pycache__", "venv", "site-packages"}
 _BESIDE_SUFFIXES = {".json", ".jsonl", ".csv", ".gguf", ".dot", ".txt", ".log"}
+_TRACE_SUFFIXES = {".bin", ".json"}
+_RECORDS, _TOKENS = "tensor-access", "trace-json"
+"""Readers of traces that tell which bytes of a model are read: a run, a token each."""
 _SPLIT_MODEL = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _OUR_SUFFIX = ".ggscope.json"
 """Ends the names of bookmark files."""
@@ -200,6 +203,36 @@ def beside(
         (),
         max(len(wanted) - MAX_BESIDE, 0),
     )
+
+
+def traces_beside(model: Path, check: Callable[[], object] = lambda: None) -> Bundle:
+    """Return the newest trace of accesses that lies beside a model file.
+
+    With the further tokens of its run; looks at no more than `MAX_BESIDE` files. What
+    it reads is known only once it is read itself. Never raises ReadError.
+    """
+    near = [
+        Path(entry.path)
+        for entry in islice(_entries(model.parent), MAX_ENTRIES)
+        if os.path.splitext(entry.name)[1].lower() in _TRACE_SUFFIXES
+    ]
+    near.sort(key=_newest_first)
+    members: list[Member] = []
+    _sort_in(near[:MAX_BESIDE], members, [], check, {TRACE})
+    found = [m for m in members if m.reader_id in (_RECORDS, _TOKENS)]
+    if not found:
+        return Bundle()
+    newest, run = found[0], found[:1]
+    if newest.reader_id == _TOKENS:
+        run += [m for m in found if _is_next_of(m.path.name, newest.path.name)]
+    return Bundle(tuple(sorted(run, key=lambda m: natural_key(m.path))))
+
+
+def _newest_first(path: Path) -> float:
+    try:
+        return -path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def sidecar_path(path: Path) -> Path:

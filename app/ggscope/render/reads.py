@@ -204,7 +204,11 @@ def _value_title(scene: HotScene, *, is_cold: bool) -> str:
 
 def bar_color(name: str, theme: Theme) -> int:
     """Return the colour of a tensor by what it belongs to."""
-    component = parse(name).component
+    return component_color(parse(name).component, theme)
+
+
+def component_color(component: str, theme: Theme) -> int:
+    """Return the colour of a part of the network; see `model.names.COMPONENTS`."""
     return category_color(_COMPONENT_KEYS.get(component, "other"), theme)
 
 

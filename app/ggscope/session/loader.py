@@ -170,13 +170,13 @@ class PartsRequest:
 
     @property
     def is_possible(self) -> bool:
-        """Whether it changes anything, and leaves a trace where there is one."""
+        """Whether it changes anything, and leaves something to show."""
         if not self.removed:
             return True
-        kept = self.opened.mains or self.opened.sides
-        return any(path in self.removed for path in self.opened.paths) and any(
-            piece.path not in self.removed for piece in kept
-        )
+        from ggscope.opening import can_be_without
+
+        is_there = any(path in self.removed for path in self.opened.paths)
+        return is_there and can_be_without(self.opened, self.removed)
 
     def __call__(self, context: TaskContext) -> "Opened":
         """Return the session as it should be."""
@@ -195,15 +195,17 @@ class PartsRequest:
 
 @dataclass(frozen=True, slots=True)
 class BesideRequest:
-    """Look for files beside a trace that may belong to it."""
+    """Look for files beside a trace, or a model, that may belong to it."""
 
     path: Path
+    is_model: bool = False
 
     def __call__(self, context: TaskContext) -> "Bundle":
         """Return what lies there."""
-        from ggscope.readers.survey import beside
+        from ggscope.readers.survey import beside, traces_beside
 
-        return beside(self.path, context.check_cancelled)
+        look = traces_beside if self.is_model else beside
+        return look(self.path, context.check_cancelled)
 
 
 def kept_of_stopped(trace: Trace, n_records: int = 0) -> Trace:
@@ -403,8 +405,14 @@ class Loader(QObject):
             return
         self._change_parts(PartsRequest(self.opened, tuple(paths)))
 
+    def can_remove(self, *paths: Path) -> bool:
+        """Tell whether the session can do without some of its files."""
+        if self.opened is None or not paths:
+            return False
+        return PartsRequest(self.opened, removed=paths).is_possible
+
     def remove(self, *paths: Path) -> None:
-        """Take files out of the session; the last trace of it stays."""
+        """Take files out of the session; the last trace stays unless a model does."""
         if self.opened is not None:
             self._change_parts(PartsRequest(self.opened, removed=paths))
 
@@ -432,17 +440,25 @@ class Loader(QObject):
         return "" if self.opened is None else self.opened.shift_of(path)
 
     def _look_beside(self) -> None:
-        """Look for files that may belong to a trace that was opened alone."""
+        """Look for files that may belong to a trace or model that was opened alone."""
         path, opened = self._session.path, self.opened
-        is_alone = opened is not None and len(opened.mains) == 1 and not opened.sides
-        if path is not None and is_alone and not self._left_out:
+        if path is None or opened is None or self._left_out:
+            return
+        is_alone = len(opened.mains) == 1 and not opened.sides
+        trace = self._session.trace
+        has_model = trace is not None and bool(trace.models)
+        is_model = not opened.mains and len(opened.sides) == 1 and has_model
+        if is_alone or is_model:
             self._session.tasks.run(
-                _BESIDE_KEY, BesideRequest(path), self._on_beside, on_error=_ignored
+                _BESIDE_KEY,
+                BesideRequest(path, is_model),
+                self._on_beside,
+                on_error=_ignored,
             )
 
     def _on_beside(self, bundle: "Bundle") -> None:
         trace = self._session.trace
-        if trace is not None and not trace.may_read_model:
+        if trace is not None and len(trace.spans) and not trace.may_read_model:
             lists = [m.path for m in bundle.sides if m.role in ROLES_OF_TENSORS]
             bundle = bundle.without(lists)
         if bundle.members and self._state in _SHOWN:
@@ -456,6 +472,7 @@ class Loader(QObject):
         if len(self._changes) > 1 and request.shifts and self._changes[-1].shifts:
             before = self._changes.pop()
             request = replace(request, shifts={**before.shifts, **request.shifts})
+        self._session.tasks.cancel(_BESIDE_KEY)  # it would offer what is being added
         self._changes.append(request)
         if len(self._changes) == 1:
             self._make_next_change()

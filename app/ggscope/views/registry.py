@@ -80,8 +80,10 @@ def _has_accesses(trace: "Trace") -> bool:
     return len(trace.accesses.patterns) > 0
 
 
-def _has_file_places(trace: "Trace") -> bool:
-    return _has_accesses(trace) or bool(trace.models)
+def _has_times(trace: "Trace") -> bool:
+    return bool(
+        len(trace.spans) or len(trace.markers) or trace.counters or len(trace.buffers)
+    )
 
 
 def _has_experts(trace: "Trace") -> bool:
@@ -90,13 +92,14 @@ def _has_experts(trace: "Trace") -> bool:
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
-    ViewEntry("overview", "Overview", "centre", "overview:OverviewView", menu="", uses_gl=True),
-    ViewEntry("timeline", "Timeline", "centre", "timeline.view:TimelineView", figure="timeline.figure:timeline_figure", menu="View/Show", keys="Ctrl+1", uses_gl=True),
-    ViewEntry("table", "Trace table", "centre", "table.view:TableView", menu="View/Show", keys="Ctrl+2"),
+    ViewEntry("overview", "Overview", "centre", "overview:OverviewView", _has_times, menu="", uses_gl=True),
+    ViewEntry("timeline", "Timeline", "centre", "timeline.view:TimelineView", _has_times, figure="timeline.figure:timeline_figure", menu="View/Show", keys="Ctrl+1", uses_gl=True),
+    ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Show", keys="Ctrl+2"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     ViewEntry("statistics", "Selection statistics", "bottom", "statistics:StatisticsView", figure="statistics:statistics_figure", keys="Ctrl+9"),
-    ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", _has_file_places, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
+    ViewEntry("heatmap", "File heatmap", "centre", "heatmap.view:HeatmapView", _has_accesses, "heatmap.figure:heatmap_figure", "View/Show", "Ctrl+3", uses_gl=True),
     ViewEntry("graph", "Graph", "centre", "graph.view:GraphView", lambda trace: bool(trace.graphs), "graph.figure:graph_figure", "View/Show", "Ctrl+4", uses_gl=True),
+    ViewEntry("tensors", "Tensors", "centre", "tensors:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Show", keys="Ctrl+0"),
     ViewEntry("hot_cold", "Hot and cold", "bottom", "hot_cold:HotColdView", _has_accesses, "reads:hot_figure", keys="Ctrl+7"),
     ViewEntry("cache", "What-if cache", "bottom", "cache:CacheView", _has_accesses, "reads:cache_figure", keys="Ctrl+8"),
     ViewEntry("experts", "Experts", "bottom", "experts.view:ExpertsView", _has_experts, "experts:experts_figure", keys="Ctrl+5"),

@@ -1,13 +1,24 @@
 """Which files belong together: by content, bounded, in natural order."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+import gguf_files
+import tensor_files
 from ggscope.readers import survey as readers_survey
-from ggscope.readers.survey import Member, Skipped, beside, recognise, survey
+from ggscope.readers.survey import (
+    Member,
+    Skipped,
+    beside,
+    recognise,
+    survey,
+    traces_beside,
+)
 from session_files import write_experiment, write_map, write_tokens
-from support import need_corpus
+from support import ROOT, need_corpus
 
 READS = [("blk.0.ffn_up.weight", 4096, 64)]
 
@@ -147,6 +158,45 @@ def test_looking_beside_is_bounded_and_can_be_stopped(tmp_path, monkeypatch):
 
     with pytest.raises(KeyError):
         beside(path, stop)
+
+
+def write_model(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "model.gguf"
+    path.write_bytes(gguf_files.encode())
+    return path
+
+
+def at_time(path: Path, seconds: int) -> Path:
+    os.utime(path, (seconds, seconds))
+    return path
+
+
+def test_newest_trace_of_reads_is_found_beside_a_model(tmp_path):
+    model = write_model(tmp_path)
+    shutil.copy(ROOT / "resources" / "samples" / "npu-prefill-decode.json", tmp_path)
+    assert traces_beside(model).members == ()
+
+    records = tensor_files.encode(tensor_files.llama_trace(), "1024")
+    for name, seconds in (("older.bin", 1000), ("newer.bin", 2000)):
+        (tmp_path / name).write_bytes(records)
+        at_time(tmp_path / name, seconds)
+    write_map(tmp_path / "memory-map.json", READS)
+
+    assert names(traces_beside(model).members) == ["newer.bin"]
+
+    at_time(tmp_path / "older.bin", 3000)
+    assert names(traces_beside(model).members) == ["older.bin"]
+
+
+def test_all_tokens_of_the_newest_run_are_found_beside_a_model(tmp_path):
+    model = write_model(tmp_path)
+    for token in (0, 1, 2):
+        write_tokens(tmp_path / f"token-{token:05}.json", READS)
+
+    assert names(traces_beside(model).mains) == [
+        f"token-0000{i}.json" for i in range(3)
+    ]
 
 
 def test_split_model_is_one_member(tmp_path):

@@ -11,6 +11,7 @@ from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace
 from ggscope.opening import (
     alone,
+    can_be_without,
     named_shifts,
     open_bundle,
     open_parts,
@@ -23,7 +24,7 @@ from ggscope.readers.memory import Fit, too_large
 from ggscope.readers.survey import survey
 from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map
-from support import need_corpus
+from support import ROOT, need_corpus
 
 
 @pytest.fixture
@@ -229,6 +230,23 @@ def test_last_trace_cannot_be_taken_out(tmp_path):
 
     with pytest.raises(ValueError, match="needs a trace"):
         without(opened, {folder / "traces" / "token-00000.json"})
+
+
+def test_trace_can_be_taken_out_from_over_its_model(tmp_path):
+    samples = ROOT / "resources" / "samples" / "moe-experiment"
+    model, run = samples / "model.gguf", samples / "trace-1024.bin"
+    if not run.exists():
+        pytest.skip("the samples have not been made")
+    session = open_parts(survey((run, model)))
+
+    assert can_be_without(session, {run})
+    left, fresh = without(session, {run}).trace, open_parts(survey((model,))).trace
+
+    assert left.check() == []
+    assert len(left.spans) == len(left.accesses.patterns) == 0
+    assert list(rows_by_name(left)) == list(rows_by_name(fresh))
+    assert left.tensors.offset.tolist() == fresh.tensors.offset.tolist()
+    assert left.extent == fresh.extent
 
 
 PAIRS = [

@@ -221,8 +221,9 @@ class PartsDialog(Dialog):
         return [c.data(Qt.ItemDataRole.UserRole) for c in cells if c is not None]
 
     def _refresh_buttons(self) -> None:
-        chosen, n_parts = self._selected(), self.table.rowCount()
-        self.remove_button.setEnabled(0 < len(chosen) < n_parts)
+        self.remove_button.setEnabled(
+            self._document.loader.can_remove(*self._selected())
+        )
         part = self._moveable()
         for widget in (
             self.shift_handle,

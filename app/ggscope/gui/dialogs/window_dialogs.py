@@ -19,6 +19,7 @@ from ggscope.gui.commands.table import COMMANDS, Command, tr
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
+from ggscope.model.selection import Selection
 from ggscope.model.units import format_count
 from ggscope.render.export import SUFFIXES, Figure
 from ggscope.render.look import Look, css_px
@@ -698,7 +699,17 @@ class WindowDialogs(QObject):
             ask_and_save(self._window.settings, self._window.session, self._window)
 
     def _find_tensor(self, name: str) -> None:
-        if self._window.document is not None:
-            self._window.document.toolbar.search.edit.setText(name)
-            self._window.document.session.search(name)
-            self._window.document.session.step_hit(1)
+        document = self._window.document
+        trace = None if document is None else document.session.trace
+        if document is None or trace is None:
+            return
+        if len(trace.spans):
+            document.toolbar.search.edit.setText(name)
+            document.session.search(name)
+            document.session.step_hit(1)
+            return
+        names = (trace.strings[i] for i in trace.tensors.name.tolist())
+        row = next((i for i, known in enumerate(names) if known == name), -1)
+        if row >= 0:  # of a model alone: no span has anything of it
+            document.session.select(Selection("tensors", (row,)))
+            document.workspace.show_view("tensors")

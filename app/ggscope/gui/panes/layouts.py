@@ -28,6 +28,8 @@ PICTURES = ("heatmap", "graph")
 """Further views that are of no use when they are low."""
 _STAND_INS = (TIMELINE, "table", "graph", "heatmap")
 """Views that may take the place of one that has no data, the most telling first."""
+_LAST_STAND_IN = "tensors"
+"""Takes a place only where nothing else has data: of a model alone."""
 
 
 def with_known_cells(layout: Layout) -> Layout:
@@ -58,18 +60,21 @@ def placed_cells(layout: Layout, has_data: Callable[[str], bool]) -> dict[int, s
     first = _first_cell(layout)
     wanted = {place: layout.cells[place] for place in range(first, first + count)}
     docked = {p: i for p, i in wanted.items() if i not in layout.floating} or wanted
-    spare = [
-        view_id
-        for view_id in _STAND_INS
-        if view_id not in {*docked.values(), *layout.floating} and has_data(view_id)
-    ]
-    placed = dict(docked)
+    seen = {*docked.values(), *layout.floating}
+    spare = [v for v in _STAND_INS if v not in seen and has_data(v)]
+    if not spare and not any(map(has_data, docked.values())):
+        spare = [v for v in (_LAST_STAND_IN,) if v not in seen and has_data(v)]
+    placed, empty = dict(docked), []
     for place, view_id in docked.items():
         if has_data(view_id):
             continue
         if spare:
             placed[place] = spare.pop(0)
-        elif len(placed) > 1:
+        else:
+            empty.append(place)
+    # Where nothing has data the timeline stays: it says why.
+    for place in sorted(empty, key=lambda place: placed[place] == TIMELINE):
+        if len(placed) > 1:
             del placed[place]
     return placed
 

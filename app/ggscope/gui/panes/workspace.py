@@ -397,9 +397,9 @@ class Workspace(QWidget):
         if host is None:
             return False
         self._say_full(host, False)
-        shown = (self._left, self._centre, self.overview, *self._splits, *self._cells)
-        for part in shown:
+        for part in (self._left, self._centre, *self._splits, *self._cells):
             part.show()
+        self._show_overview()
         self.drawer.setVisible(self._drawer_is_needed())
         self._show_details()
         for split, state in self._sizes:
@@ -579,6 +579,12 @@ class Workspace(QWidget):
             self.leave_full_screen()
             self._build_cells()
             self.cells_changed.emit()
+        self._show_overview()
+
+    def _show_overview(self) -> None:
+        """Show the overview, but of what has no times at all."""
+        if self._full is None:
+            self.overview.setVisible(not self._is_empty("overview"))
 
     def _arranged(self, cells: list[ViewHost]) -> QSplitter:
         root = self._splitter(Qt.Orientation.Vertical)

@@ -498,7 +498,7 @@ class DetailsView(View):
         else:
             self._say_nothing(is_open=True)
             return
-        self.zoom_link.setVisible(True)
+        self.zoom_link.setVisible(len(trace.spans) > 0)
         self._show_linked()
         self._stack.setCurrentWidget(self._scroll)
 
@@ -554,7 +554,10 @@ class DetailsView(View):
         self, session: Session, trace: Trace, facts: tuple[Fact, ...]
     ) -> None:
         """Show what the files say of themselves, while nothing is selected."""
-        self._title.setText(self.tr("About this trace"))
+        is_model = not len(trace.spans) and bool(trace.models)
+        self._title.setText(
+            self.tr("About this model") if is_model else self.tr("About this trace")
+        )
         self._swatch.show_text(self.tr("Nothing is selected."), "")
         self.facts.set_facts(facts)
         self._hide_span_parts(session)
@@ -628,7 +631,8 @@ class DetailsView(View):
         self._swatch.show_text(shown.kind, "")
         self.facts.set_facts(shown.facts)
         self._hide_span_parts(session)
-        self.isolate_link.setVisible(filter_of(trace, one) is not None)
+        has_spans = len(trace.spans) > 0  # a model file alone has none
+        self.isolate_link.setVisible(has_spans and filter_of(trace, one) is not None)
         self.isolate_link.setText(self.tr("Show only its spans"))
         self.record_section.ask(session, trace, -1)
         if news is not None:
@@ -772,6 +776,9 @@ class DetailsView(View):
     # -- commands ----------------------------------------------------------
 
     def _on_shown_elsewhere(self, target: Selection, view_id: str) -> None:
+        trace = self.session.trace
+        if view_id == "heatmap" and trace and not len(trace.accesses.patterns):
+            view_id = "tensors"  # the map of a model file that nothing is known to read
         self.session.show_in(view_id, target)
 
     def _on_taken(self) -> None:

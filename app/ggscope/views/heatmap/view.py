@@ -360,9 +360,11 @@ class HeatmapView(PaintedView):
         base, axis, view, session = self.base, self.axis, self.shown, self.session
         if base is None or axis is None or view is None:
             return None
-        trace = session.trace
+        trace, totals = session.trace, base.totals
         if trace is None or not base.files.extent:
             return None
+        if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
+            return None  # of a model alone there is no access and no time
         return HeatScene(
             base=base, axis=axis, view=view, strings=trace.strings,
             tensor_names=trace.tensors.name, width=width, height=height,
