@@ -4,6 +4,7 @@ import os
 import struct
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from ggscope.render.theme import theme
 from ggscope.session import live as live_module
 from ggscope.session.live import Meters, Phase
 from ggscope.session.tasks import TaskState
+from ggscope.views.base.view import calm_ms
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
 from ggscope_capture.ring import Frame
@@ -1024,3 +1026,27 @@ def test_view_that_stood_stands_when_the_program_ends(followed, writer, qtbot):
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
 
     assert session.visible_range == before
+
+
+@pytest.mark.parametrize(
+    ("n_spans", "ms"), [(0, 250), (200_000, 250), (600_000, 600), (50_000_000, 10_000)]
+)
+def test_views_that_look_at_all_spans_are_told_the_less_often_the_more_there_are(
+    qapp, n_spans, ms
+):
+    class Spans:
+        def __len__(self):
+            return n_spans
+
+    session = SimpleNamespace(trace=SimpleNamespace(spans=Spans()))
+
+    assert calm_ms(session) == ms
+
+
+def test_status_keeps_up_with_a_program(followed, writer, qtbot):
+    document = followed(writer)
+    status = document.status
+    grow(document, writer, qtbot)
+    wanted = f"{document.session.trace.info.n_records:,} records"
+
+    qtbot.waitUntil(lambda: wanted in status.file.full_text, timeout=600)

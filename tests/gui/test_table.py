@@ -117,7 +117,7 @@ def test_model_keeps_the_rules_of_item_models(
 def test_row_reads_as_in_the_design(view: TableView, session: Session) -> None:
     assert texts(view, view.model.row_of(1) or 0) == {
         "record": "1",
-        "time": "20 µs",
+        "time": "0.020 ms",
         "op": "MUL_MAT",
         "layer": "0",
         "lane": "0",

@@ -27,6 +27,8 @@ SHOW_AFTER_MS = 300
 SAID_MS = 6000
 """So long a sentence about what a command did stands in the place of the file."""
 MEMORY_MS = 2000
+CALM_MS = 250
+"""So often the texts follow a program that runs."""
 _RANGE_SHARE = 0.34
 """So much of the strip the range may take before it is cut."""
 _ROOM_FOR_ALL = 900
@@ -96,7 +98,7 @@ class StatusStrip(QFrame):
         self._memory_timer.setInterval(MEMORY_MS)
         self._memory_timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
         self._memory_timer.timeout.connect(self._show_memory)
-        self._calm = QTimer(self, singleShot=True, interval=MEMORY_MS // 2)
+        self._calm = QTimer(self, singleShot=True, interval=CALM_MS)
         self._calm.timeout.connect(self._on_trace_changed)
         self._on_trace_changed()
         self.set_renderer("")

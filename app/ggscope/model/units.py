@@ -9,13 +9,13 @@ what is not known.
 
 A *duration* has four significant digits (`format_duration`). A *time* has the digits
 that the range it stands in needs (`TimeForm`): axis, cursor, status, table, details
-and tooltips all write it with one of two forms, `shown_form` for what stands on an
-axis and `listed_form` for what stands in words. Whatever is printed here,
-`parse_duration` and `parse_time` read.
+and tooltips all write it with one of three forms, `shown_form` for what stands on
+an axis, `column_form` in the columns of tables and `listed_form` in words. Whatever
+is printed here, `parse_duration` and `parse_time` read.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
@@ -214,6 +214,16 @@ def listed_form(extent: TimeRange, clock: Clock, *, absolute: bool = False) -> T
     """
     is_long = clock.unit == "ns" and extent.duration >= 10_000_000
     return TimeForm(clock.unit, 1_000 if is_long else 1, None, clock.shift(absolute))
+
+
+def column_form(extent: TimeRange, clock: Clock, *, absolute: bool = False) -> TimeForm:
+    """Return the form of times in a column of a table of a trace of this `extent`.
+
+    As `listed_form`, all in the unit of the largest: they are compared by their look.
+    """
+    form = listed_form(extent, clock, absolute=absolute)
+    ends = (extent.start + form.shift, extent.end + form.shift)
+    return replace(form, largest=max(map(abs, ends)))
 
 
 def _clock_text(value: int, step: int) -> str:

@@ -41,6 +41,7 @@ from ggscope.views.base.widgets import (
     tool_button_style,
     words_font,
 )
+from ggscope.words.spans import column_time_form, exact_time_text
 
 NAME, NOTE = 1, 5
 """Columns that can be written in."""
@@ -387,9 +388,12 @@ class BookmarksView(View):
         session = self.session
         trace = session.trace
         unit: Unit = "ns" if trace is None else trace.clock.unit
-        start = mark.time.start
-        if trace is not None and session.absolute_time:
-            start += trace.clock.origin
+        start, when, exact = mark.time.start, "", ""
+        if trace is not None:
+            form = column_time_form(trace, absolute=session.absolute_time)
+            when = form.text(start)
+            exact = exact_time_text(trace, start)
+            start += trace.clock.shift(session.absolute_time)
         name = Cell(mark.name, tip=mark.name)
         if not mark.permanent:
             tip = self.tr(
@@ -402,7 +406,7 @@ class BookmarksView(View):
         return (
             Cell(f"Alt+{number}" if number <= _KEYS else str(number), raw=number),
             name,
-            Cell(format_exact(start, unit), raw=start),
+            Cell(when, start, start, tip=exact),
             Cell(
                 duration,
                 raw=mark.time.duration,

@@ -35,6 +35,7 @@ from ggscope.model.units import (
     TimeForm,
     TimeRange,
     Unit,
+    column_form,
     format_byte_rate,
     format_bytes,
     format_count,
@@ -122,6 +123,11 @@ class AccessFact:
 def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
     """Return the form in which the times of `trace` are listed and told."""
     return listed_form(trace.extent, trace.clock, absolute=absolute)
+
+
+def column_time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
+    """Return the form of the times of `trace` in the columns of tables."""
+    return column_form(trace.extent, trace.clock, absolute=absolute)
 
 
 def time_text(trace: Trace, tick: int, *, absolute: bool = False) -> str:

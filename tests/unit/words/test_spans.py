@@ -29,6 +29,7 @@ from ggscope.words.spans import (
     access_facts,
     access_line,
     column_text,
+    column_time_form,
     destination_of,
     exact_time_text,
     known_facts,
@@ -350,6 +351,25 @@ def test_listed_times_have_the_unit_of_their_size(
     trace = builders.spans_trace([0], [end])
 
     assert time_text(trace, tick) == text
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "ticks", "texts"),
+    [
+        (-900_000, 3_625_000, (-900_000, 3_625_000), ("-0.900000 ms", "3.625000 ms")),
+        (-66_744_000, 800_000_000, (-66_744_000, 651_000), ("-66.744 ms", "0.651 ms")),
+        (0, 90_000_000_000, (33_961_475_000, 65_884_601_000),
+         ("0:33.961475", "1:05.884601")),
+        (0, 9_000, (5, 1_234), ("0.005 µs", "1.234 µs")),
+    ],
+)  # fmt: skip
+def test_times_of_a_column_have_one_unit(
+    begin: int, end: int, ticks: tuple[int, ...], texts: tuple[str, ...]
+) -> None:
+    form = column_time_form(builders.spans_trace([begin], [end]))
+
+    assert tuple(map(form.text, ticks)) == texts
+    assert form.text(begin).split(" ")[1:] == form.text(end).split(" ")[1:]
 
 
 def test_time_before_the_start_keeps_its_sign() -> None:

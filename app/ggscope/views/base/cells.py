@@ -30,12 +30,12 @@ from ggscope.words.spans import (
     access_facts,
     access_line,
     column_text,
+    column_time_form,
     duration_of,
     exact_time_text,
     known_duration,
     quality_word,
     quality_words,
-    time_form,
     wait_of,
 )
 
@@ -146,7 +146,7 @@ def _record_column(trace: Trace) -> Column:
 
 
 def _time_column(trace: Trace) -> Column:
-    form = time_form(trace)
+    form = column_time_form(trace)
     ends = (trace.extent.start, trace.extent.end, min(trace.extent.end, 999_999_999))
     width = max(_text_width(form.text(tick)) for tick in ends)
     return Column("time", tr("time"), tr("Start"), max(72, width), True)
@@ -220,7 +220,7 @@ class CellTexts:
         correlation: Correlation | None = None,
     ) -> "CellTexts":
         """Return the texts of `trace` with times in its usual unit."""
-        form = time_form(trace, absolute=absolute)
+        form = column_time_form(trace, absolute=absolute)
         return cls(trace, form, absolute, correlation)
 
     def text(self, span: int, key: str) -> str:

@@ -33,7 +33,7 @@ Connection = tuple[Any, Callable[..., object]]
 """A signal, and the slot that hears it."""
 
 
-CALM_MS = 1_000
+CALM_MS = 250
 """So often a view is told of a program that runs, unless it keeps up with it."""
 _SPANS_PER_MS = 1_000
 _MOST_CALM_MS = 10_000
@@ -184,8 +184,8 @@ class View(QWidget):
     is_released : whether it hears nothing any more, and asks for nothing.
     keeps_up : whether it hears a program that runs at each update. Such a program
         brings news thirty times a second, and what is computed of all spans takes the
-        longer the more there are: other views hear it once a second, of very many
-        spans every ten seconds. What a person does all hear at once.
+        longer the more there are: other views hear it four times a second, of very
+        many spans every ten seconds. What a person does all hear at once.
     """
 
     keeps_up = False
