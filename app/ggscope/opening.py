@@ -61,6 +61,7 @@ class Opened:
     main : the traces on one clock, without the sides; shares their columns.
     mains, sides : the files that could be read.
     notes : what the session as a whole has to say: files that could not be read …
+    folder : the folder that was opened; None = files were named, added or taken out.
     """
 
     trace: Trace
@@ -68,6 +69,7 @@ class Opened:
     mains: tuple[Piece, ...]
     sides: tuple[Piece, ...]
     notes: tuple[ReadWarning, ...] = ()
+    folder: Path | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -172,7 +174,7 @@ def open_parts(
         raise errors[0]
     if main is None:
         main = _without_trace(sides)
-    opened = _joined(main, tuple(mains), tuple(sides), tuple(notes))
+    opened = _joined(main, tuple(mains), tuple(sides), tuple(notes), bundle.folder)
     return replace(opened, trace=with_troubles(opened.trace, context))
 
 
@@ -287,7 +289,7 @@ def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
     sides = tuple(_moved(piece, shifts) for piece in opened.sides)
     is_same = all(a is b for a, b in zip(mains, opened.mains, strict=True))
     main = opened.main if is_same else _main_of(mains, sides) or opened.main
-    return _joined(main, mains, sides, opened.notes)
+    return _joined(main, mains, sides, opened.notes, opened.folder)
 
 
 def _moved(piece: Piece, shifts: Mapping[Path, str]) -> Piece:
@@ -331,6 +333,7 @@ def _joined(
     mains: tuple[Piece, ...],
     sides: tuple[Piece, ...],
     notes: tuple[ReadWarning, ...],
+    folder: Path | None = None,
 ) -> Opened:
     if sides or notes or len(mains) > 1:
         others = [
@@ -345,7 +348,8 @@ def _joined(
         trace = replace(trace, warnings=tuple(warnings))
     else:
         trace = main
-    return Opened(trace, main, mains, sides, notes)
+    trace = replace(trace, info=replace(trace.info, folder=folder))
+    return Opened(trace, main, mains, sides, notes, folder)
 
 
 class _Part(ReadContext):

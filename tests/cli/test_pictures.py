@@ -212,6 +212,21 @@ def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
     assert ".: there is nothing in it" in answer.err
 
 
+def test_heatmap_of_a_trace_without_tensors_is_refused(run, tmp_path):
+    npu, folder = SAMPLES / "npu-prefill-decode.json", tmp_path / "figures"
+
+    alone = run("export", npu, "--view", "heatmap", "-o", tmp_path / "out.png")
+    beside = run("export", npu, "--view", "timeline,heatmap", "-o", folder)
+
+    assert (alone.code, beside.code) == (1, 1)
+    assert "which tensors its ops read" in alone.err
+    assert "which tensors its ops read" in beside.err
+    assert not (tmp_path / "out.png").exists()
+    assert [path.name for path in folder.iterdir()] == [
+        "npu-prefill-decode.timeline.png"
+    ]
+
+
 def test_colour_by_what_the_trace_lacks_is_refused(run, built, tmp_path):
     answer = run("export", built(), "--color-by", "expert", "-o", tmp_path / "x.svg")
 
@@ -244,7 +259,7 @@ def test_export_with_lengths_overrides_its_preset(run, built, tmp_path):
 
     assert answer.code == 0
     assert png_size(target) == (288, 144)
-    assert caption.read_text("utf-8").startswith("llama.bin")
+    assert caption.read_text("utf-8").startswith("Timeline of llama.bin, ")
 
 
 def test_export_by_an_unknown_preset_names_the_known_ones(run, built, tmp_path):

@@ -106,7 +106,7 @@ def test_sums_of_bytes_say_what_they_count_in_the_same_words(run, tmp_path, read
         f"{format_bytes(chosen)} read; of up to 243.0 KiB more it is not known" in hot
     )
     assert f"({of_chosen}; " in hot
-    assert f"{format_count(chosen)} bytes, {of_chosen}." in picture
+    assert f"({format_count(chosen)} bytes), {of_chosen}." in picture
     asked = f"{format_bytes(sums[2])} ({of_chosen}, look-ups of rows left out)"
     assert f"The run asks for {asked}; " in cache
     assert f"of the {asked} that it asks for." in sized

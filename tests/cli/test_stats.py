@@ -418,10 +418,10 @@ def test_figures_of_statistics_draw_the_column_asked_for(run, built, tmp_path):
         return answer.out, target.read_text()
 
     said, drawn = caption("--measure", "latency")
-    assert "latency by token" in said
+    assert "Latency by token" in said
     assert "300 ns" in drawn
     assert "100 ns" in drawn
-    assert "total by token" in caption()[0]
+    assert "Total by token" in caption()[0]
     wrong = run("export", "--view", "statistics", file, "-o", "x.svg", "--measure", "q")
     assert wrong.code == 2
 

@@ -691,7 +691,7 @@ def test_figure_is_of_what_is_counted_by_the_column_it_is_sorted_by(
     texts, caption = drawn(part)
     assert "99 % take no longer than" in texts
     assert [t for t in texts if t.isupper()] == ["MUL_MAT"]
-    assert "that touch 0 to 448,600 ns of its time, that pass op=MUL_MAT" in caption
+    assert "that touch 0.0 µs – 448.6 µs (448.6 µs), that pass op=MUL_MAT" in caption
     assert part.recipe is not None
     assert part.recipe.options == {"measure": "p99", "visible": [0, 448_600]}
 

@@ -48,7 +48,7 @@ def test_view_gives_its_figure_a_frame_and_a_command(
     drawn = figure.draw(PRESETS["single"])
     words = figure.command("x.png", PRESETS["single"]).text
 
-    assert "trace-1024.bin" in drawn.caption
+    assert "moe-experiment" in drawn.caption
     assert words.startswith("ggscope export --view ")
     assert "--preset single" in words
     picture = drawn.picture

@@ -637,6 +637,7 @@ class TraceInfo:
     options : reader options that shaped the trace (op table, inclusive end …).
     summary : figures that the file claims of itself, for cross-checks.
     stated : those that its content can be held against, in the order of the file.
+    folder : the folder that was opened as one session; None = files were named.
     """
 
     paths: tuple[Path, ...]
@@ -651,6 +652,12 @@ class TraceInfo:
     summary: Mapping[str, object] = field(default_factory=dict)
     stated: tuple[Stated, ...] = ()
     modified_ns: int = 0
+    folder: Path | None = None
+
+    @property
+    def opened(self) -> tuple[Path, ...]:
+        """What a command line names to open the same: the folder, or all files."""
+        return self.paths if self.folder is None else (self.folder,)
 
     @property
     def n_op_records(self) -> int:

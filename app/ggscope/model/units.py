@@ -286,6 +286,11 @@ def format_count(n: int) -> str:
     return f"{n:,}"
 
 
+def format_counted(n: int, noun: str) -> str:
+    """Return ``1 lane`` or ``1,200 lanes``."""
+    return f"{format_count(n)} {noun}{'' if n == 1 else 's'}"
+
+
 def format_share(share: float) -> str:
     """Return a share (0..1) as per cent with one decimal: ``97.2 %``."""
     if share != share:

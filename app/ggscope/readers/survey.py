@@ -80,12 +80,15 @@ class Bundle:
     sides : what is told beside them, likewise.
     skipped : files that no reader takes, or that belong to something else.
     n_left : files that were not even looked at, because there are too many.
+    folder : the folder where that alone was asked for, and all of its files take part;
+        None = files were named.
     """
 
     mains: tuple[Member, ...] = ()
     sides: tuple[Member, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     n_left: int = 0
+    folder: Path | None = None
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -94,13 +97,11 @@ class Bundle:
 
     def without(self, paths: Collection[Path]) -> "Bundle":
         """Return the bundle without some of its files."""
-        if not paths:
+        mains = tuple(m for m in self.mains if m.path not in paths)
+        sides = tuple(m for m in self.sides if m.path not in paths)
+        if len(mains) + len(sides) == len(self.members):
             return self
-        return replace(
-            self,
-            mains=tuple(m for m in self.mains if m.path not in paths),
-            sides=tuple(m for m in self.sides if m.path not in paths),
-        )
+        return replace(self, mains=mains, sides=sides, folder=None)
 
 
 @dataclass(slots=True)
@@ -158,6 +159,7 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
         tuple(m for m in members if m.role != TRACE),
         tuple(skipped),
         n_left,
+        paths[0] if len(paths) == 1 and paths[0].is_dir() else None,
     )
 
 

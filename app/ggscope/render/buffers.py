@@ -21,8 +21,9 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeRange,
+    format_both_bytes,
     format_bytes,
-    format_exact_bytes,
+    format_counted,
     shown_form,
 )
 from ggscope.render.axis import axis_ticks
@@ -527,15 +528,15 @@ def draw_buffers(scene: BuffersScene, look: Look, name: str) -> Drawn:
         whole = replace(scene, height=height)
         beyond = scene.lives.row >= BuffersGeometry(whole).n_rows
         if n := int(beyond.sum()) + scene.lives.n_left_out:
-            left_out.append(f"Lives of buffers that are not drawn: {n:,}.")
+            left_out.append(f"Not drawn: the lives of {format_counted(n, 'buffer')}.")
         return compose_buffers(whole)
 
     n, by = len(scene.trace.buffers), scene.by
     return framed(
         look, f"{name} · buffers", compose, width=width,
         wanted=_LEGEND + _AXIS + _USUAL_AREA + rows * ROW_HEIGHT + 10, entries=entries,
-        description="" if peak is None else f"{n:,} buffers of {name} by {by}; the "
-        f"peak is {format_exact_bytes(peak.bytes)} in {len(peak.alive):,} of them.",
+        description="" if peak is None else f"Buffers of {name} by {by}, {n:,} in "
+        f"all; at most {format_both_bytes(peak.bytes)} in {len(peak.alive):,} of them.",
         left_out=left_out,
     )  # fmt: skip
 
@@ -554,7 +555,7 @@ def buffers_recipe(
         options["visible"] = time_option(visible)
     if absolute:
         options["absolute"] = True
-    return Recipe("buffers", trace.info.paths, options, lacks=lacks)
+    return Recipe("buffers", trace.info.opened, options, lacks=lacks)
 
 
 def buffers_figure(

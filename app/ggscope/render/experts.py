@@ -378,8 +378,8 @@ def draw_experts(scene: ExpertsScene, look: Look, name: str) -> Drawn:
         wanted=480.0 if is_wide or not scene.with_second else 560.0,
         entries=grid_entries(*grids),
         bars=[bar for grid in grids for bar in grid_bars(grid)],
-        description=f"{figures.n_active:,} of {figures.n_slots:,} (layer, expert) "
-        f"slots of {name} active, {tokens}, known from "
+        description=f"Experts of {name}: {figures.n_active:,} of {figures.n_slots:,} "
+        f"(layer, expert) slots active in {tokens}, known from "
         f"{choices.source.value}.",
         left_out=left_out,
     )
@@ -401,7 +401,7 @@ def experts_recipe(
         options["kind"] = ScaleKind(kind).value
     if beside is None or Beside(beside) is not Beside.OVERLAP:
         options["beside"] = None if beside is None else Beside(beside).value
-    return Recipe("experts", trace.info.paths, options, lacks=lacks)
+    return Recipe("experts", trace.info.opened, options, lacks=lacks)
 
 
 def experts_figure(

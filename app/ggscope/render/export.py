@@ -1,16 +1,22 @@
 """Figures: the one way in which a picture becomes a file; no display is needed."""
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
+from uuid import UUID
 
 from PySide6.QtCore import (
     QBuffer,
     QByteArray,
     QCoreApplication,
+    QHashSeed,
     QIODevice,
     QMarginsF,
     QRectF,
@@ -45,6 +51,12 @@ MAX_PIXELS = 32_767
 _BYTES_PER_PIXEL = 8
 _FAMILY = re.compile(r'font-family="([^"]*)"')
 _BLANK_TEXT = re.compile(r"<text\b[^>]*>\s*</text>\s*")
+_SHAPES = re.compile(r"<g fill=.*?</g>", re.DOTALL)
+_FONT = re.compile(
+    r'\nfont-family="[^"]*" font-size="[^"]*" font-weight="[^"]*" font-style="[^"]*"'
+)
+_EMPTY = re.compile(r'(?:<g clip-path="[^"]*">)?<g [^<>]*>\n</g>\n(?:</g>\n)?\n')
+_CLIP = re.compile(r'<clipPath id="(clipPath\d+)">\n(.*?)</clipPath>\n', re.DOTALL)
 _SANS = ("DejaVu Sans", "Noto Sans", "Liberation Sans", "Helvetica", "Arial")
 _MONO = ("DejaVu Sans Mono", "Liberation Mono", "Menlo", "Consolas")
 _application: QGuiApplication | None = None
@@ -79,17 +91,19 @@ class Drawn:
     title, description : of the file; readers of screens and catalogues show them.
         The description says what is shown, of which file and range.
     left_out : whole sentences on what there was no room for, or was hidden.
+    own_title : the one that a person gave it; "" = none.
     """
 
     picture: DisplayList
     title: str
     description: str = ""
     left_out: tuple[str, ...] = ()
+    own_title: str = ""
 
     @property
     def caption(self) -> str:
         """What belongs under the figure: what it shows, and what it leaves out."""
-        title = one_line(self.title)
+        title = one_line(self.own_title)
         head = f"{title.rstrip('.')}." if title else ""
         parts = (head, one_line(self.description), *map(one_line, self.left_out))
         return " ".join(part for part in parts if part)
@@ -387,7 +401,28 @@ def _svg(picture: DisplayList, title: str, description: str, zoom: float) -> byt
     for name, side in (("width", picture.width), ("height", picture.height)):
         size = f'\\1="{side * per_mm:.6g}mm"'
         text = re.sub(rf'(<svg\b[^>]*?\b{name})="[^"]*"', size, text, count=1)
-    return _FAMILY.sub(_css_family, text).encode()
+    text = _FAMILY.sub(_css_family, _without_repeats(text))
+    return text.encode()
+
+
+def _without_repeats(svg: str) -> str:
+    """Return an SVG of Qt without what says nothing: it repeats all for each shape."""
+
+    def short(found: re.Match[str]) -> str:
+        block: str = found[0]
+        return block if "<text" in block else _FONT.sub("", block)
+
+    svg = _SHAPES.sub(short, svg)
+    for nothing in (' transform="matrix(1,0,0,1,0,0)"', ' vector-effect="none"'):
+        svg = svg.replace(nothing, "")
+    svg = svg.replace(' fill-opacity="1"', "").replace(' stroke-opacity="1"', "")
+    svg = _EMPTY.sub("", svg.replace(" \n>\n", ">\n").replace("\n>\n", ">\n"))
+    first: dict[str, str] = {}
+    for name, path in _CLIP.findall(svg):
+        kept = first.setdefault(path, name)
+        if kept != name:
+            svg = svg.replace(f'"url(#{name})"', f'"url(#{kept})"')
+    return _CLIP.sub(lambda found: found[0] if first[found[2]] == found[1] else "", svg)
 
 
 def _css_family(found: re.Match[str]) -> str:
@@ -422,8 +457,80 @@ def _pdf(picture: DisplayList, title: str, description: str, zoom: float) -> byt
         )
     )
     writer.setResolution(round(CSS_DPI))
-    _paint_vector(picture, writer, zoom)
-    return _content(buffer)
+    with _fixed_hashes(_fixed_time() is not None):
+        _paint_vector(picture, writer, zoom)
+    content = sized_pdf(_content(buffer), points.width(), points.height())
+    stamp = _fixed_time()
+    return content if stamp is None else dated_pdf(content, stamp)
+
+
+def sized_pdf(content: bytes, width: float, height: float) -> bytes:
+    """Return a PDF of one page with its exact size in points; Qt rounds it."""
+
+    def sized(found: re.Match[bytes]) -> bytes:
+        top = float(found[1])
+        box = f"/MediaBox [0 {top - height:.4f} {width:.4f} {top:g}]".encode()
+        return box.ljust(len(found[0]))
+
+    box = rb"/MediaBox \[0 0 [\d.]+ ([\d.]+)\]"
+    return re.sub(box, sized, content, count=1)
+
+
+def dated_pdf(content: bytes, stamp: datetime) -> bytes:
+    """Return a PDF with another date, and an id that follows from what it holds.
+
+    Everything keeps its place: the file tells where its parts begin.
+    """
+
+    def replaced(text: bytes) -> Callable[[re.Match[bytes]], bytes]:
+        return lambda found: (found[1] + text + found[2]).ljust(len(found[0]))
+
+    content = re.sub(
+        rb"(/(?:CreationDate|ModDate) \()D:[^)]*(\))",
+        replaced(stamp.strftime("D:%Y%m%d%H%M%SZ").encode()),
+        content,
+    )
+    content = re.sub(
+        rb'(xmp:(?:Create|Modify|Metadata)Date=")[^"]*(")',
+        replaced(stamp.strftime("%Y-%m-%dT%H:%M:%SZ").encode()),
+        content,
+    )
+    found = re.search(rb'xmpMM:DocumentID="uuid:([^"]*)"', content)
+    if found is None:
+        return content
+    old = found[1]
+    blank = content.replace(old, bytes(len(old))).replace(
+        old.hex().encode(), bytes(2 * len(old))
+    )
+    new = str(UUID(bytes=sha256(blank).digest()[:16], version=4)).encode()
+    content = content.replace(old, new)
+    return content.replace(old.hex().encode(), new.hex().encode())
+
+
+def _fixed_time() -> datetime | None:
+    """Return the time that SOURCE_DATE_EPOCH asks files to be dated with, or None."""
+    asked = os.environ.get("SOURCE_DATE_EPOCH", "").strip()
+    if not asked:
+        return None
+    try:
+        return datetime.fromtimestamp(int(asked), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ExportError(
+            f"SOURCE_DATE_EPOCH is {asked!r}; it must be a number of seconds."
+        ) from error
+
+
+@contextmanager
+def _fixed_hashes(is_fixed: bool) -> Iterator[None]:
+    """Let the tables of Qt have one order: that of glyphs in fonts follows it."""
+    if not is_fixed:
+        yield
+        return
+    QHashSeed.setDeterministicGlobalSeed()
+    try:
+        yield
+    finally:
+        QHashSeed.resetRandomGlobalSeed()
 
 
 def _paint_vector(
@@ -434,6 +541,8 @@ def _paint_vector(
         raise ExportError("The figure could not be started.")
     try:
         painter.scale(zoom, zoom)
+        # A PDF holds pictures as JPEG otherwise.
+        painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
         paint(picture, painter, vector=True)
     finally:
         painter.end()
@@ -450,13 +559,10 @@ def _content(buffer: QBuffer) -> bytes:
     return bytes(data.data())
 
 
-def trace_title(trace: Trace) -> str:
-    """Return the name of a trace's file and its format, for over a figure."""
-    return f"{trace_name(trace)} · {trace.info.format}"
-
-
 def trace_name(trace: Trace) -> str:
-    """Return the name of a trace's first file."""
+    """Return what a trace is called in a figure: its folder, or its first file."""
+    if trace.info.folder is not None:
+        return trace.info.folder.resolve().name
     return trace.info.paths[0].name if trace.info.paths else "trace"
 
 

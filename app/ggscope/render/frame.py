@@ -7,6 +7,7 @@ picture lies under it and nothing of it is cut.
 from collections.abc import Callable, Sequence
 from math import ceil
 
+from ggscope.model.units import format_counted
 from ggscope.render.batch import (
     Batch,
     DisplayList,
@@ -64,7 +65,8 @@ class Frame:
         self._lines, n_more = _wrapped(entries if look.legend else (), width)
         self.left_out: tuple[str, ...] = ()
         if n_more:
-            self.left_out = (f"Colours for which the legend has no room: {n_more:,}.",)
+            more = format_counted(n_more, "colour")
+            self.left_out = (f"Not in the legend for lack of room: {more}.",)
         if look.height is not None:
             self._make_room(look.height_or(0.0) - _LEAST_BODY)
         self.top = self._snapped(self._title_height)
@@ -174,6 +176,7 @@ def framed(
     Parameters
     ----------
     name : its title where the look has none of its own.
+    description : begins with what it shows, and of which trace.
     compose : returns the picture for a height, `width` wide.
     wanted : the height at which all of it fits.
     left_out : read after `compose`, which may add to it.
@@ -182,7 +185,11 @@ def framed(
     frame = Frame(look, width, title=title, entries=entries, bars=bars)
     body = compose(frame.body_height(wanted))
     return Drawn(
-        frame.around(body), title or name, description, (*left_out, *frame.left_out)
+        frame.around(body),
+        title or name,
+        description,
+        (*left_out, *frame.left_out),
+        look.title or "",
     )
 
 

@@ -8,7 +8,9 @@ QGuiApplication.
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -174,6 +176,8 @@ def footed(
     return ImageBatch(both, x0, x1, tops, bottoms, clip)
 
 
+MOST_BOXES = 20_000
+"""Figures with more boxes hold pictures of them: files stay small, viewers quick."""
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
 """Device-independent pixels after which a pattern repeats."""
 HATCH_LINE = {Pattern.HATCH: 2.0, Pattern.FAINT_HATCH: 1.0, Pattern.DOTTED: 1.0}
@@ -229,8 +233,9 @@ def paint(
     painter : active, in device-independent pixels of the target: a widget, an
         image with its device pixel ratio set, or a generator.
     texts : False leaves the texts out.
-    vector : the target keeps shapes (SVG, PDF): pictures are handed over whole
-        and at full size, so that no viewer smoothes them.
+    vector : the target keeps shapes (SVG, PDF): pictures become boxes, as long as
+        all of them are few. Else they are handed over whole and at full size, so that
+        no viewer smoothes them.
     kept : what keeps the part that stands still, of a target that is painted again
         and again at the same place.
 
@@ -251,6 +256,9 @@ def paint(
             QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
         )
     painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+    shapes: _Shapes | None = None
+    if vector:
+        shapes = _Shapes.BOXES if are_few_boxes(picture) else _Shapes.PICTURES
     for number, batch in enumerate(picture.batches):
         if still is not None and still.first <= number < still.stop:
             if kept is not None and number == still.first:
@@ -263,11 +271,25 @@ def paint(
             if texts:
                 _draw_texts(batch.texts, painter)
             continue
-        if isinstance(batch, RectBatch) and batch.echo and not vector:
+        is_echo = isinstance(batch, RectBatch) and batch.echo
+        if is_echo and shapes is not _Shapes.PICTURES:
             continue
         _set_clip(painter, batch.clip)
-        _draw_batch(batch, painter, picture.scale, vector=vector)
+        _draw_batch(batch, painter, picture.scale, shapes)
     painter.restore()
+
+
+def are_few_boxes(picture: DisplayList) -> bool:
+    """Tell whether the pictures of a display list are few boxes in all."""
+    n_boxes = 0
+    for batch in picture.batches:
+        if isinstance(batch, ImageBatch):
+            pixels = batch.pixels
+            changes = int(np.count_nonzero(pixels[:, 1:] != pixels[:, :-1]))
+            n_boxes += changes + len(pixels)
+        elif isinstance(batch, ColumnBatch):
+            n_boxes += len(batch.rows) * len(batch.edges)
+    return n_boxes <= MOST_BOXES
 
 
 def paint_texts(picture: DisplayList, painter: QPainter) -> None:
@@ -295,14 +317,27 @@ def color_of(argb: int) -> QColor:
     return QColor.fromRgba(argb)
 
 
-def _draw_batch(batch: Batch, painter: QPainter, scale: float, *, vector: bool) -> None:
+class _Shapes(Enum):
+    """What pictures become where a target keeps shapes."""
+
+    BOXES = 0
+    PICTURES = 1
+
+
+def _draw_batch(
+    batch: Batch, painter: QPainter, scale: float, shapes: _Shapes | None
+) -> None:
+    if isinstance(batch, ColumnBatch):
+        batch = resolved(batch)
     if isinstance(batch, RectBatch):
         # A generator has no device pixels and ignores the scale of a tile brush.
-        _draw_rects(batch, painter, 1.0 if vector else scale)
+        keeps_shapes = shapes is not None
+        _draw_rects(batch, painter, 1.0 if keeps_shapes else scale, keeps_shapes)
     elif isinstance(batch, ImageBatch):
-        _draw_image(batch, painter, scale, vector=vector)
-    elif isinstance(batch, ColumnBatch):
-        _draw_image(resolved(batch), painter, scale, vector=vector)
+        if shapes is _Shapes.BOXES:
+            _draw_boxes(batch, painter)
+        else:
+            _draw_image(batch, painter, scale, vector=shapes is not None)
     elif isinstance(batch, LineBatch):
         _draw_lines(batch, painter)
     elif isinstance(batch, AreaBatch):
@@ -316,7 +351,12 @@ def _set_clip(painter: QPainter, clip: Clip | None) -> None:
         painter.setClipRect(QRectF(clip.x, clip.y, clip.width, clip.height))
 
 
-def _draw_rects(batch: RectBatch, painter: QPainter, scale: float) -> None:
+def _draw_rects(
+    batch: RectBatch,
+    painter: QPainter,
+    scale: float,
+    keeps_shapes: bool = False,
+) -> None:
     if not len(batch.fill):
         return
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, batch.radius > 0)
@@ -341,7 +381,13 @@ def _draw_rects(batch: RectBatch, painter: QPainter, scale: float) -> None:
             if base:
                 _fill(painter, rects, QBrush(color_of(fill)))
             if kind != Pattern.SOLID:
-                _fill(painter, rects, _pattern_brush(fill, Pattern(kind), scale))
+                marks = None
+                if keeps_shapes:
+                    marks = pattern_marks(place[rows], Pattern(kind))
+                if marks is None:
+                    _fill(painter, rects, _pattern_brush(fill, Pattern(kind), scale))
+                else:
+                    _draw_marks(painter, marks, fill, Pattern(kind))
         if edge >> 24:
             _fill(painter, _rects(_edges(place[rows])), QBrush(color_of(edge)))
 
@@ -440,6 +486,75 @@ def _pattern_brush(fill: int, pattern: Pattern, scale: float) -> QBrush:
     return brush
 
 
+def pattern_marks(
+    place: npt.NDArray[np.float32], pattern: Pattern
+) -> npt.NDArray[np.float64] | None:
+    """Return the lines or dots of a pattern in rectangles, float64[n, 4].
+
+    Parameters
+    ----------
+    place : float32[m, 4], x, y, width, height.
+
+    Returns
+    -------
+    x0, y0, x1, y1 of lines, or x, y, width, height of dots; None where there are more
+    than a file should hold.
+    """
+    step = HATCH_PERIOD[pattern]
+    x, y, width, height = place.astype(np.float64).T
+    if pattern is Pattern.DOTTED:
+        if (width * height).sum() / step**2 > MOST_BOXES:
+            return None
+        dots = [_dots(*one, step) for one in zip(x, y, width, height, strict=True)]
+        return np.concatenate([np.zeros((0, 4)), *dots])
+    # Lines x + y = k * step, cut to their rectangle.
+    first = np.ceil((x + y) / step).astype(np.int64)
+    n = np.maximum(np.floor((x + y + width + height) / step).astype(np.int64), first)
+    n += 1 - first
+    if n.sum() > MOST_BOXES:
+        return None
+    which = np.repeat(np.arange(len(n)), n)
+    order = np.arange(len(which)) - np.repeat(np.cumsum(n) - n, n)
+    along = (first[which] + order) * step
+    left, top = x[which], y[which]
+    right, bottom = left + width[which], top + height[which]
+    low = np.maximum(left, along - bottom)
+    high = np.minimum(right, along - top)
+    lines = np.stack([low, along - low, high, along - high], axis=1)
+    found: npt.NDArray[np.float64] = lines[high > low]
+    return found
+
+
+def _dots(
+    x: float, y: float, width: float, height: float, step: float
+) -> npt.NDArray[np.float64]:
+    """Return the dots of a rectangle, cut to it: x, y, width, height."""
+    size = HATCH_LINE[Pattern.DOTTED]
+    across = np.arange(np.floor(x / step), np.ceil((x + width) / step)) * step
+    down = np.arange(np.floor(y / step), np.ceil((y + height) / step)) * step
+    left, top = (part.ravel() for part in np.meshgrid(across, down))
+    x0, y0 = np.maximum(left, x), np.maximum(top, y)
+    x1 = np.minimum(left + size, x + width)
+    y1 = np.minimum(top + size, y + height)
+    seen = (x1 > x0) & (y1 > y0)
+    found: npt.NDArray[np.float64] = np.stack([x0, y0, x1 - x0, y1 - y0], 1)[seen]
+    return found
+
+
+def _draw_marks(
+    painter: QPainter, marks: npt.NDArray[np.float64], fill: int, pattern: Pattern
+) -> None:
+    if pattern is Pattern.DOTTED:
+        dots = [QRectF(*dot) for dot in marks.tolist()]
+        _fill(painter, dots, QBrush(color_of(shade(fill))))
+        return
+    # The period counts along x; a line at 45° is narrower by √2.
+    pen = QPen(color_of(fill), HATCH_LINE[pattern] / 2**0.5)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    painter.setPen(pen)
+    painter.drawLines([QLineF(*line) for line in marks.tolist()])
+
+
 def shade(fill: int) -> int:
     """Return the colour of the dots on `fill`."""
     out = fill & 0xFF000000
@@ -476,6 +591,51 @@ def _draw_image(
         painter.drawImage(
             QRectF(batch.x0, y0, width, y1 - y0), image, QRectF(0, row, columns, 1)
         )
+
+
+def boxes_of(batch: ImageBatch) -> list[tuple[QRectF, int]]:
+    """Return a picture as boxes and their colours, in drawing order.
+
+    A box that is followed by an opaque one reaches a column under it: viewers smooth
+    edges, and the ground would shine through between the two. Boxes of the same
+    columns in rows that touch are one.
+    """
+    pixels, width = batch.pixels, (batch.x1 - batch.x0) / max(batch.pixels.shape[1], 1)
+    found: list[tuple[QRectF, int]] = []
+    above: dict[tuple[int, int, int, bool], QRectF] = {}
+    above_y1 = float("nan")
+    for row, (y0, y1) in enumerate(
+        zip(batch.y0.tolist(), batch.y1.tolist(), strict=True)
+    ):
+        line = pixels[row]
+        first = np.flatnonzero(np.append(True, line[1:] != line[:-1]))
+        color, is_opaque = line[first], line[first] >> 24 == 255
+        before_opaque = is_opaque & np.append(is_opaque[1:], False)
+        stop = np.append(first[1:], len(line))
+        columns = first.tolist(), stop.tolist(), color.tolist(), before_opaque.tolist()
+        runs = list(zip(*columns, strict=True))
+        known = above if y0 == above_y1 else {}
+        above, above_y1 = {}, y1
+        for number, run in enumerate(runs):
+            left, end, argb, reaches = run
+            if not argb >> 24:
+                continue
+            if run in known:
+                above[run] = known[run]
+                known[run].setBottom(y1)
+                continue
+            # A box that goes on from the row above is drawn already.
+            reaches = reaches and runs[number + 1] not in known
+            x0, x1 = batch.x0 + left * width, batch.x0 + (end + reaches) * width
+            above[run] = rect = QRectF(x0, y0, x1 - x0, y1 - y0)
+            found.append((rect, argb))
+    return found
+
+
+def _draw_boxes(batch: ImageBatch, painter: QPainter) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
+    for color, group in groupby(boxes_of(batch), key=lambda box: box[1]):
+        _fill(painter, [rect for rect, _ in group], QBrush(color_of(color)))
 
 
 def _is_pixel_for_pixel(batch: ImageBatch, scale: float) -> bool:

@@ -29,6 +29,7 @@ from ggscope.model.units import (
     TimeRange,
     format_bytes,
     format_count,
+    format_counted,
     format_duration,
     format_share,
 )
@@ -416,10 +417,10 @@ def draw_hot(scene: HotScene, look: Look, name: str) -> Drawn:
     )  # fmt: skip
     if not look.seen:
         scene = replace(scene, lit=frozenset(), scroll=0)
-    facts = " ".join(
-        f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.found)
-    )
-    title = f"{name} · {_HOT_TITLES[scene.picture]}"
+    what = _HOT_TITLES[scene.picture]
+    told = [f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.found)]
+    facts = " ".join((f"{what[:1].upper()}{what[1:]} of {name}.", *told))
+    title = f"{name} · {what}"
     if scene.picture in ("ranking", "cold"):
         return _draw_bars(scene, look, title, facts)
     bars, entries = list[ColorBar](), list[Entry]()
@@ -453,7 +454,7 @@ def _draw_bars(scene: HotScene, look: Look, title: str, facts: str) -> Drawn:
     def compose(height: float) -> DisplayList:
         fitting = max(int((height - top + 1e-6) / BAR_HEIGHT), 0)
         if (more := len(groups) - scene.scroll - min(n, fitting)) > 0:
-            left_out.append(f"Smaller ones that are not drawn: {more:,}.")
+            left_out.append(f"Not drawn: {format_counted(more, 'smaller one')}.")
         return compose_bars(replace(bars, height=height))
 
     return framed(
@@ -500,7 +501,7 @@ def hot_recipe(
     }
     if visible is not None:
         options["visible"] = time_option(visible)
-    return Recipe("hot", trace.info.paths, options, lacks=lacks)
+    return Recipe("hot", trace.info.opened, options, lacks=lacks)
 
 
 def hot_figure(
@@ -563,7 +564,10 @@ def draw_cache(scene: CacheScene, look: Look, name: str) -> Drawn:
         look, f"{name} · read from disk by size of the page cache",
         lambda height: compose_cache(replace(scene, height=height)), width=width,
         wanted=max(width * 0.45, 200.0),
-        entries=curve_entries(chart_of_cache(scene)), description=" ".join(lines),
+        entries=curve_entries(chart_of_cache(scene)),
+        description=" ".join(
+            (f"Bytes that {name} reads from disk by size of the page cache.", *lines)
+        ),
     )  # fmt: skip
 
 
@@ -584,7 +588,7 @@ def cache_recipe(
         options["capacity"] = capacity
     if visible is not None:
         options["visible"] = time_option(visible)
-    return Recipe("cache", trace.info.paths, options, lacks=lacks)
+    return Recipe("cache", trace.info.opened, options, lacks=lacks)
 
 
 def cache_figure(

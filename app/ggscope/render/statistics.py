@@ -18,7 +18,9 @@ from ggscope.model.units import (
     TimeRange,
     format_bytes,
     format_count,
+    format_counted,
     format_share,
+    shown_form,
 )
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, Bar, BarScene, bars_top, compose_bars
@@ -95,7 +97,7 @@ def statistics_figure(
     )
     recipe = Recipe(
         "statistics",
-        trace.info.paths,
+        trace.info.opened,
         {name: value for name, value, usual in said if value != usual},
         (f"--where={where}",) if where else (),
         lacks=() if can_name else ("The command counts all spans.",),
@@ -106,19 +108,16 @@ def statistics_figure(
 def _about(
     trace: Trace, visible: TimeRange | None, where: str, ids: tuple[int, ...] | None
 ) -> str:
-    """Return a sentence on which spans were counted."""
-    unit = trace.clock.unit
-    parts = ["All spans"]
+    """Return in a few words which spans were counted."""
+    parts = ["all spans"]
     if ids is not None:
         parts = [f"{format_count(len(ids))} selected spans"]
     if visible is not None:
-        first = visible.start - trace.extent.start
-        end = visible.end - trace.extent.start
-        ticks = "ns" if unit == "ns" else "cycles"
-        parts.append(f"that touch {first:,} to {end:,} {ticks} of its time")
+        shown = shown_form(visible, trace.clock).range_text(visible)
+        parts.append(f"that touch {shown}")
     if where:
         parts.append(f"that pass {where}")
-    return f"{', '.join(parts)} of {trace_name(trace)}."
+    return ", ".join(parts)
 
 
 def _drawn(
@@ -140,15 +139,17 @@ def _drawn(
         value_title=_title(column, facts),
     )  # fmt: skip
     top, left_out = bars_top(bars), _left_out(table, rows, measure)
+    name, what = trace_name(trace), f"{column.title} by {by}"
+    about = f"{what[:1].upper()}{what[1:]} of {name}: {about}."
 
     def compose(height: float) -> DisplayList:
         fitting = max(int((height - top + 1e-6) / BAR_HEIGHT), 0)
         if (more := len(rows) - min(len(bars.bars), fitting)) > 0:
-            left_out.append(f"Smaller ones that are not drawn: {more:,}.")
+            left_out.append(f"Not drawn: {format_counted(more, 'smaller one')}.")
         return compose_bars(replace(bars, height=height))
 
     return framed(
-        look, f"{trace_name(trace)} · {measure} by {by}", compose, width=width,
+        look, f"{name} · {measure} by {by}", compose, width=width,
         wanted=top + min(len(bars.bars), _USUAL_BARS) * BAR_HEIGHT + 4,
         description=" ".join([about, *_notes(trace, table, rows, column, facts)]),
         left_out=left_out,
@@ -219,9 +220,11 @@ def _left_out(
     found = []
     untimed = table.all.count - table.all.timed
     if MEASURES[measure].form == "time" and untimed:
-        found.append(f"Spans left out, estimated or unfinished: {untimed:,}.")
+        spans = format_counted(untimed, "estimated or unfinished span")
+        found.append(f"Left out: {spans}.")
     if unknown := len(table.rows) - len(rows):
-        found.append(f"Groups left out, of which this is not known: {unknown:,}.")
+        groups = format_counted(unknown, "group")
+        found.append(f"Left out: {groups} of which this is not known.")
     if table.unrecorded:
         listed = ", ".join(table.unrecorded)
         found.append(f"Ops that the graph computes and no record tells of: {listed}.")

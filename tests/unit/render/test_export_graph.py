@@ -61,7 +61,7 @@ def test_svg_has_a_title_and_says_what_it_is(trace: Trace, tmp_path: Path) -> No
 
     content = path.read_text("utf-8")
     assert "<title>network.bin · token 0</title>" in content
-    assert "Computation graph of" in content
+    assert "Computation graph token 0 of network.bin: " in content
     assert "Layer 3" in svg_texts(path)
 
 

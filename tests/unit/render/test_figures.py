@@ -80,8 +80,9 @@ def test_figure_has_title_legend_and_whole_lines(
     drawn = VIEWS[view].load_figure()(trace).draw(look)
     picture, texts = drawn.picture, texts_of(drawn.picture)
 
-    assert any("trace-1024.bin" in text for text in texts)
-    assert "trace-1024.bin" in drawn.caption
+    # A folder that was opened whole gives its name, once.
+    assert any("moe-experiment" in text for text in texts)
+    assert drawn.caption.count("moe-experiment") == 1
     assert round(picture.width * picture.scale) == look.pixels(look.width)
     assert float(picture.height * picture.scale) == pytest.approx(
         round(picture.height * picture.scale), abs=1e-3
@@ -125,7 +126,7 @@ def test_no_lane_is_cut_where_few_fit() -> None:
     bottom = max(clip.y + clip.height for clip in clips if clip is not None)
     assert bottom <= drawn.picture.height
     shown = [text for text in texts_of(drawn.picture) if text.startswith("thread")]
-    assert f"drawn: {60 - len(shown)}." in drawn.caption
+    assert f"room: {60 - len(shown)} lanes." in drawn.caption
 
 
 def test_right_to_left_names_do_not_turn_what_is_around() -> None:
@@ -164,15 +165,13 @@ def test_caption_says_which_lanes_are_missing() -> None:
     seen = replace(page, seen=True)
 
     assert_sides(
-        "Lanes that do not fit and are not drawn: *.",
+        "Not drawn for lack of room: *.",
         captions(every, low),
         captions(every, page),
     )
+    assert_sides("Hidden: * lane*.", captions(hidden, seen), captions(hidden, page))
     assert_sides(
-        "Lanes that are hidden: *.", captions(hidden, seen), captions(hidden, page)
-    )
-    assert_sides(
-        "Lanes of “*” that are folded: *.",
+        "Collapsed: * lanes of “*”.",
         captions(every, page),
         captions(opened, seen),
     )
@@ -192,7 +191,7 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
     graph = graph_figure(network_trace(40), collapsed=False)
 
     assert_sides(
-        "Smaller ones that are not drawn: *.",
+        "Not drawn: * smaller one*.",
         captions(hot, short),
         captions(hot_figure(trace, by="layer"), DOUBLE),
     )
@@ -215,7 +214,7 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
         "There is no room for “*”.", captions(experts, short), captions(experts, SINGLE)
     )
     assert_sides(
-        "Lives of buffers that are not drawn: *.",
+        "Not drawn: the lives of * buffers.",
         captions(buffers, short),
         captions(few, DOUBLE),
     )
@@ -231,9 +230,7 @@ def test_legend_says_how_many_colours_have_no_room() -> None:
         entries = [Entry(f"layer {i}", 0xFF000000) for i in range(n)]
         return " ".join(Frame(SINGLE, 300.0, entries=entries).left_out)
 
-    assert_sides(
-        "Colours for which the legend has no room: *.", left_out(200), left_out(5)
-    )
+    assert_sides("Not in the legend for lack of room: *.", left_out(200), left_out(5))
 
 
 def test_low_figure_has_its_height_and_owns_up_to_the_missing_legend(

@@ -201,6 +201,9 @@ def test_transparent_paper_is_see_through(tmp_path: Path) -> None:
 
 
 def test_caption_says_title_content_and_what_is_left_out() -> None:
-    drawn = Drawn(None, "run <1>\n", "A timeline.", ("Two lanes are not drawn.",))  # type: ignore[arg-type]
+    left_out = ("Two lanes are not drawn.",)
+    own = Drawn(None, "T", "A timeline.", left_out, own_title="run <1>\n")  # type: ignore[arg-type]
+    usual = Drawn(None, "T", "A timeline.", left_out)  # type: ignore[arg-type]
 
-    assert drawn.caption == "run <1>\\n. A timeline. Two lanes are not drawn."
+    assert own.caption == "run <1>\\n. A timeline. Two lanes are not drawn."
+    assert usual.caption == "A timeline. Two lanes are not drawn."

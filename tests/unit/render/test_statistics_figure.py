@@ -92,7 +92,7 @@ def test_only_the_range_and_the_spans_asked_for_count(trace: Trace) -> None:
     part = statistics_figure(trace, visible=TimeRange(0, 1_000_000))
 
     assert [len(lengths(f)) for f in (chosen, filtered, part)] == [1, 1, 4]
-    assert "0 to 1,000,000 ns of its time" in caption(part).replace("-", "")
+    assert "that touch 0.000 ms – 1.000 ms (1.000 ms)" in caption(part)
     assert "that pass op=GLU" in caption(filtered)
     assert filtered.recipe is not None
     assert filtered.recipe.words == ("--where=op=GLU",)
@@ -103,20 +103,18 @@ def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:
     every = statistics_figure(trace, include_estimated=True)
 
     assert_sides(
-        "Spans left out, estimated or unfinished: *.", caption(time), caption(every)
+        "Left out: * estimated or unfinished span*.", caption(time), caption(every)
     )
     assert_sides(
         "Times are * where a bar says nothing else.", caption(time), caption(number)
     )
     assert_sides(
-        "that touch * to * * of its time",
+        "that touch * – * (*)",
         caption(statistics_figure(trace, visible=TimeRange(0, 1000))),
         caption(time),
     )
     short = replace(DOUBLE, height=Length(25, "mm"))
-    assert_sides(
-        "Smaller ones that are not drawn: *.", caption(time, short), caption(time)
-    )
+    assert_sides("Not drawn: * smaller one*.", caption(time, short), caption(time))
 
 
 def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None:
@@ -125,7 +123,7 @@ def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None
     whole = spans_trace([0, 10], [5, 20], op=[1, 2])
 
     assert_sides(
-        "Groups left out, of which this is not known: *.",
+        "Left out: * group* of which this is not known.",
         caption(statistics_figure(half)),
         caption(statistics_figure(whole)),
     )

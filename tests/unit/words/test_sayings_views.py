@@ -210,22 +210,32 @@ def without_sizes(trace: Trace) -> Trace:
     ("claim", "true", "false"),
     [
         (
-            "Timeline of * span* on * of * lanes of *, from * to * * of its time, "
-            "coloured by *. The opacity of a column is the share of its time that the "
-            "lane was busy.",
+            "Timeline of *, * – * (*), coloured by *: * span* on * of * lane*. The "
+            "opacity of a column is the share of its time that the lane was busy; a "
+            "foot marks each column that holds a span.",
             lambda: drawn(timeline_figure(moe_reads())),
             lambda: drawn(heatmap_figure(moe_reads())),
         ),
         (
-            "Heatmap of * accesses to * tensors and expert slices in a file of * bytes "
-            "(up to *), by *: * bytes, *.",
+            "Reads of the model file of * by *: * accesses to * tensors and expert "
+            "slices in a file of *, * (* bytes), *.",
             lambda: drawn(heatmap_figure(moe_reads())),
             lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
         ),
         (
-            "Heatmap without content: where tensors lie is not known.",
+            "This trace does not tell which tensors its ops read.",
             lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
-            lambda: drawn(heatmap_figure(moe_reads())),
+            lambda: (
+                drawn(heatmap_figure(moe_reads())) + drawn(heatmap_figure(nowhere()))
+            ),
+        ),
+        (
+            "Where tensors lie in a model file is not known: add the model or its map.",
+            lambda: drawn(heatmap_figure(nowhere())),
+            lambda: (
+                drawn(heatmap_figure(moe_reads()))
+                + drawn(heatmap_figure(spans_trace([0], [1])))
+            ),
         ),
         (
             "* without a place in the file",
@@ -233,12 +243,13 @@ def without_sizes(trace: Trace) -> Trace:
             lambda: drawn(heatmap_figure(placed(64))),
         ),
         (
-            "* buffers of * by *; the peak is * in * of them.",
+            "Buffers of * by *, * in all; at most * (* byte*) in * of them.",
             lambda: drawn(buffers_figure(buffers_trace([LOADED]))),
             lambda: drawn(buffers_figure(buffers_trace([Life(-1, -1)]))),
         ),
         (
-            "* of * (layer, expert) slots of * active, * tokens, known from *.",
+            "Experts of *: * of * (layer, expert) slots active in * token*, known "
+            "from *.",
             lambda: of_experts(routed(CHOSEN)),
             lambda: of_experts(network_trace()),
         ),
@@ -291,6 +302,11 @@ def placed(offset: int) -> Trace:
     """Return reads of two tensors, one of them at a place that may not be known."""
     rows = [TensorRow("blk.0.a", 0, 64, 0), TensorRow("blk.1.a", offset, 64, 1)]
     return reads_trace(rows, [Op(20 * i, (Read(i, 64),)) for i in (0, 1)])
+
+
+def nowhere() -> Trace:
+    """Return the read of a tensor whose place is not known."""
+    return reads_trace([TensorRow("blk.0.a", -1, 64, 0)], [Op(0, (Read(0, 64),))])
 
 
 def stacks() -> Trace:

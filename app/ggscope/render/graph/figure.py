@@ -112,7 +112,7 @@ def graph_figure(
     options |= {name: True for name, is_on in zip(_FLAGS, flags, strict=True) if is_on}
     words = ["--graph", str(graph)] if graph else []
     words += [] if collapsed else ["--expanded"]
-    recipe = Recipe("graph", trace.info.paths, options, tuple(words))
+    recipe = Recipe("graph", trace.info.opened, options, tuple(words))
     texts = {".dot": partial(graph_as_dot, trace, table)}
     return Figure("graph", draw, texts=texts, recipe=recipe)
 
@@ -166,7 +166,7 @@ def _recipe_of(scene: GraphScene, *, is_whole: bool) -> Recipe:
     if any(mark is not None and mark.any() for mark in marks):
         lacks.append(NOT_MARKED)
     return Recipe(
-        "graph", scene.trace.info.paths, options, tuple(words), {}, tuple(lacks)
+        "graph", scene.trace.info.opened, options, tuple(words), {}, tuple(lacks)
     )
 
 
@@ -228,7 +228,7 @@ def _framed(
     compose: Callable[[float], DisplayList],
     left_out: Sequence[str],
 ) -> Drawn:
-    name, theme = trace_name(scene.trace), scene.theme
+    title, theme = graph_title(scene.trace, scene.graph), scene.theme
     entries = [Entry(word, color) for word, color in scene.look.legend]
     bars = []
     if scene.look.by.is_heat:
@@ -236,10 +236,10 @@ def _framed(
         hatch = Pattern.FAINT_HATCH
         entries = [Entry("not in the trace", theme.line, pattern=hatch)]
     return framed(
-        look, graph_title(scene.trace, scene.graph), compose, width=width,
+        look, title, compose, width=width,
         wanted=wanted, entries=entries, bars=bars,
-        description=f"Computation graph of {count_words(scene.table)} of {name}, "
-        f"coloured by {scene.look.by.value}.",
+        description=f"Computation graph {' of '.join(reversed(title.split(' · ')))}: "
+        f"{count_words(scene.table)}, coloured by {scene.look.by.value}.",
         left_out=left_out,
     )  # fmt: skip
 

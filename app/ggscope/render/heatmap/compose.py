@@ -363,11 +363,20 @@ def _right_text(
 def totals_words(place: HeatGeometry) -> str:
     """Return what all cells come to, and what they leave out."""
     scene, t = place.scene, place.scene.base.totals
-    words = [
+    of_file = (
         f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
-        f"({counted_words(t.passed_bytes, is_once=t.is_once)})",
-        f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}",
-    ]
+        f"({counted_words(t.passed_bytes, is_once=t.is_once)})"
+    )
+    words = [of_file, *rest_words(scene)]
+    if scene.is_filtered:
+        words.insert(0, "filtered")
+    return "  ·  ".join(words)
+
+
+def rest_words(scene: HeatScene) -> list[str]:
+    """Return what is accessed besides the file, and what the cells leave out."""
+    t = scene.base.totals
+    words = [f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}"]
     if t.n_unplaced:
         words.append(f"{format_count(t.n_unplaced)} without a place in the file")
     if t.passed_bytes:
@@ -381,9 +390,7 @@ def totals_words(place: HeatGeometry) -> str:
         words.append("places from the trace alone")
     elif len(files) and not files.is_read:
         words.append("no access leads to this file")
-    if scene.is_filtered:
-        words.insert(0, "filtered")
-    return "  ·  ".join(words)
+    return words
 
 
 def compose_heatmap(scene: HeatScene) -> DisplayList:

@@ -9,19 +9,19 @@ import numpy.typing as npt
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
 from ggscope.analysis.heat.touches import counted_words
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange, format_count, format_offset
+from ggscope.model.units import TimeRange, format_both_bytes, format_bytes, format_count
 from ggscope.render.colors import DEFAULT, NAMES, ScaleKind
 from ggscope.render.export import Drawn, Figure, Recipe, trace_name
 from ggscope.render.frame import framed
 from ggscope.render.heatmap.compose import (
     compose_heatmap,
     heat_legend,
-    totals_words,
+    rest_words,
 )
-from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, HeatView
+from ggscope.render.heatmap.scene import HeatCache, HeatScene, HeatView
 from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import theme as theme_named
@@ -67,6 +67,8 @@ def heatmap_figure(
             counted = (start >= visible.start) & (start < visible.end)
             counted = counted if mask is None else counted & mask
         base = heat_base(trace, rows or natural_rows(trace), mask=counted)
+        if not base.files.extent:
+            raise NothingToDrawError(_why_nothing(trace))
         scene = heat_scene(
             trace,
             base,
@@ -108,13 +110,11 @@ def draw_heatmap(scene: HeatScene, look: Look, name: str) -> Drawn:
         scene = replace(scene, selected=scene.selected[:0], linked=scene.linked[:0])
     wanted = min(max(width * 0.55, 300.0), 900.0)
     entries, bar = heat_legend(replace(scene, height=wanted))
-    base = scene.base
     return framed(
         look, f"{name} · reads of the model file",
         lambda height: compose_heatmap(replace(scene, height=height)), width=width,
         wanted=wanted, entries=entries, bars=[bar],
-        description=f"{name}: {_description(base)} "
-        f"{totals_words(HeatGeometry(scene))}.",
+        description=_description(scene, name),
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def heatmap_recipe(
     if visible is not None:
         options["visible"] = time_option(visible)
     words = () if rows is None else ("--rows", rows)
-    return Recipe("heatmap", trace.info.paths, options, words, lacks=lacks)
+    return Recipe("heatmap", trace.info.opened, options, words, lacks=lacks)
 
 
 def heat_scene(
@@ -182,15 +182,19 @@ def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
     )
 
 
-def _description(base: HeatBase) -> str:
-    totals = base.totals
-    if not base.files.extent:
-        return "Heatmap without content: where tensors lie is not known."
+def _why_nothing(trace: Trace) -> str:
+    if not len(trace.accesses.patterns):
+        return "This trace does not tell which tensors its ops read."
+    return "Where tensors lie in a model file is not known: add the model or its map."
+
+
+def _description(scene: HeatScene, name: str) -> str:
+    base, totals = scene.base, scene.base.totals
     return (
-        f"Heatmap of {format_count(totals.n_file)} accesses to "
+        f"Reads of the model file of {name} by {base.rows.kind}: "
+        f"{format_count(totals.n_file)} accesses to "
         f"{format_count(len(base.files))} tensors and expert slices in a file of "
-        f"{format_count(base.files.extent)} bytes (up to "
-        f"{format_offset(base.files.extent)}), by {base.rows.kind}: "
-        f"{format_count(totals.file_bytes)} bytes, "
-        f"{counted_words(totals.passed_bytes, is_once=totals.is_once)}."
+        f"{format_bytes(base.files.extent)}, {format_both_bytes(totals.file_bytes)}, "
+        f"{counted_words(totals.passed_bytes, is_once=totals.is_once)}. "
+        f"{', '.join(rest_words(scene)).capitalize()}."
     )

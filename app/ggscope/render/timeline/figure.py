@@ -21,14 +21,13 @@ from ggscope.errors import ExportError
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange
+from ggscope.model.units import TimeRange, format_counted, shown_form
 from ggscope.render.export import (
     Drawn,
     Figure,
     Recipe,
     ensure_gui_application,
     trace_name,
-    trace_title,
 )
 from ggscope.render.frame import Frame
 from ggscope.render.look import CSS_DPI, Look
@@ -54,6 +53,7 @@ _HEAD_PX = 19.0
 _LEAST, _MOST = 0.5, 3.0
 """How much lower or higher rows become to fit into a height."""
 _PAGE_INCHES = 9.7
+_COLOR_WORDS = {"family": "op family", "quality": "how times are known"}
 _LANES_TOLD = 40
 """A message names so many lanes."""
 
@@ -75,7 +75,7 @@ def timeline_figure(
     absolute: bool = False,
     look: Look = Look(),  # noqa: B008 - frozen
 ) -> Figure:
-    """Return the figure of a timeline; its title is the file's name and format.
+    """Return the figure of a timeline; its title is the trace's name.
 
     Parameters
     ----------
@@ -101,7 +101,8 @@ def timeline_figure(
         ensure_gui_application()
         index = source if isinstance(source, TraceIndex) else TraceIndex(source)
         trace = index.trace
-        title = trace_title(trace) if look.title is None else look.title
+        name = f"{trace_name(trace)} · timeline"
+        title = name if look.title is None else look.title
         width = look.width_or(_WIDTH)
         layout, left_out = _layout(index, lanes, state if look.seen else None)
         scene = TimelineScene(
@@ -138,14 +139,15 @@ def timeline_figure(
             scene, n_missing = _fitted(scene, frame, look)
             if n_missing:
                 left_out += (
-                    f"Lanes that do not fit and are not drawn: {n_missing:,}.",
+                    f"Not drawn for lack of room: {format_counted(n_missing, 'lane')}.",
                 )
             picture = compose_timeline(scene)
         return Drawn(
             frame.around(picture),
-            title or trace_title(trace),
+            title or name,
             _description(trace, scene),
             (*left_out, *frame.left_out),
+            look.title or "",
         )
 
     trace = source.trace if isinstance(source, TraceIndex) else source
@@ -179,7 +181,7 @@ def timeline_figure(
     if notes:
         seen["notes"] = [[name, time_option(time)] for name, time in notes]
     recipe = Recipe(
-        "timeline", trace.info.paths, options, tuple(words), seen, tuple(lacks)
+        "timeline", trace.info.opened, options, tuple(words), seen, tuple(lacks)
     )
     return Figure("timeline", draw, look, recipe=recipe)
 
@@ -225,10 +227,10 @@ def _layout(
     is_closed[columns.positions(state.pinned)] = False
     n_hidden = len(columns.positions(tuple(state.hidden)))
     closed = [columns.keys[i] for i in np.flatnonzero(is_closed).tolist()]
-    told = [f"Lanes that are hidden: {n_hidden:,}."] if n_hidden else []
+    told = [f"Hidden: {format_counted(n_hidden, 'lane')}."] if n_hidden else []
     n_closed = np.bincount(columns.group[is_closed], minlength=len(columns.groups))
     told += [
-        f"Lanes of “{title}” that are folded: {n:,}."
+        f"Collapsed: {format_counted(n, 'lane')} of “{title}”."
         for title, n in zip(columns.groups, n_closed.tolist(), strict=True)
         if n
     ]
@@ -265,11 +267,12 @@ def _description(trace: Trace, scene: TimelineScene) -> str:
     spans = trace.spans
     inside = (spans.start < visible.end) & (spans.end >= visible.start)
     n = int(np.count_nonzero(inside))
-    unit = "cycles" if trace.clock.unit == "cycle" else "ns"
-    name, n_lanes = trace_name(trace), len(scene.index.lanes)
+    form = shown_form(visible, trace.clock, absolute=scene.absolute)
+    by = _COLOR_WORDS.get(scene.color_by, scene.color_by)
+    of_all = format_counted(len(scene.index.lanes), "lane")
     return (
-        f"Timeline of {n:,} span{'' if n == 1 else 's'} on {len(shown):,} of "
-        f"{n_lanes:,} lanes of {name}, from {visible.start:,} to {visible.end:,} "
-        f"{unit} of its time, coloured by {scene.color_by}. "
-        "The opacity of a column is the share of its time that the lane was busy."
+        f"Timeline of {trace_name(trace)}, {form.range_text(visible)}, coloured by "
+        f"{by}: {format_counted(n, 'span')} on {len(shown):,} of {of_all}. The opacity "
+        "of a column is the share of its time that the lane was busy; a foot marks "
+        "each column that holds a span."
     )
