@@ -67,7 +67,7 @@ def heatmap_figure(
             counted = (start >= visible.start) & (start < visible.end)
             counted = counted if mask is None else counted & mask
         base = heat_base(trace, rows or natural_rows(trace), mask=counted)
-        if not base.files.extent:
+        if not base.files.extent or not len(base.files):
             raise NothingToDrawError(_why_nothing(trace))
         scene = heat_scene(
             trace,
@@ -196,5 +196,5 @@ def _description(scene: HeatScene, name: str) -> str:
         f"{format_count(len(base.files))} tensors and expert slices in a file of "
         f"{format_bytes(base.files.extent)}, {format_both_bytes(totals.file_bytes)}, "
         f"{counted_words(totals.passed_bytes, is_once=totals.is_once)}. "
-        f"{', '.join(rest_words(scene)).capitalize()}."
+        f"{', '.join(rest_words(scene))}."
     )
