@@ -2,6 +2,7 @@
 
 import os
 import struct
+import subprocess
 import threading
 import time
 from types import SimpleNamespace
@@ -464,8 +465,8 @@ def test_figures_that_are_not_known_stand_as_such():
         2_000_000,
     )
     assert figures_text(known) == (
-        "7.2 tokens/s · 1,234 records/s · 5,000 records · buffer 25.0 % · "
-        "delay 2.000 ms · lost 3"
+        "lost 3 · 7.2 tokens/s · 1,234 records/s · 5,000 records · buffer 25.0 % · "
+        "delay 2.000 ms"
     )
 
 
@@ -796,7 +797,7 @@ def test_range_that_is_dragged_while_following_is_the_one_under_the_mouse(
     y = canvas.height() - 20
     first, last = QPoint(canvas.width() // 2, y), QPoint(canvas.width() * 3 // 4, y)
     held = session.visible_range
-    ticks = [timeline.tick_at(p.x()) for p in (first, last)]
+    begin = timeline.tick_at(first.x())
 
     qtbot.mousePress(canvas, Qt.MouseButton.LeftButton, pos=first)
     grow(document, writer, qtbot)
@@ -806,9 +807,11 @@ def test_range_that_is_dragged_while_following_is_the_one_under_the_mouse(
     move(canvas, last)
     grow(document, writer, qtbot)
     assert session.visible_range == held
+    move(canvas, last)  # panes may have been laid out anew meanwhile
+    end = timeline.tick_at(last.x())
     qtbot.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=last)
 
-    assert session.marked_range.time == TimeRange(*ticks)
+    assert session.marked_range.time == TimeRange(begin, end)
     assert not live.follows  # what was marked stays in view
     assert session.visible_range == held
     live.jump()
@@ -1050,3 +1053,42 @@ def test_status_keeps_up_with_a_program(followed, writer, qtbot):
     wanted = f"{document.session.trace.info.n_records:,} records"
 
     qtbot.waitUntil(lambda: wanted in status.file.full_text, timeout=600)
+
+
+def test_message_of_an_end_goes_when_the_program_is_followed_again(
+    followed, writer, qtbot
+):
+    document = followed(writer)
+    writer.control["pid"] = 1 << 30
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
+    assert "killed or crashed" in said(document)
+    writer.control["pid"] = os.getpid()
+    strip = document.findChild(LiveStrip)
+    assert strip.again.isVisible()
+
+    strip.again.click()
+
+    assert said(document) == ""
+    qtbot.waitUntil(lambda: document.session.trace.is_running, timeout=10_000)
+    assert not strip.again.isVisible()
+
+
+def test_process_that_is_gone_is_not_offered_to_be_followed_again(
+    window, qtbot, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
+    child = subprocess.Popen(["sleep", "600"])
+    writer = Writer(tmp_path / f"ggscope-{child.pid}-aa", n_lanes=2)
+    document = window.follow(str(child.pid))
+    writer.graph()
+    qtbot.waitUntil(lambda: n_spans(document) >= 200, timeout=10_000)
+    child.kill()
+    child.wait()
+    writer.end()
+    qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
+
+    strip = document.findChild(LiveStrip)
+    assert not strip.again.isVisible()
+    assert strip.detach.isVisible()
+    assert not strip.detach.isEnabled()
+    writer.close()

@@ -617,7 +617,7 @@ class Document(QWidget):
         if self.live is not None:
             self.live.limit_bytes = self._settings.memory.limit_bytes
             self.live.ended.connect(self._on_live_ended)
-            self.live.mode_changed.connect(self.title_changed)
+            self.live.mode_changed.connect(self._on_live_mode)
             self.session.reload_requested.connect(self._on_live_reload)
 
     @property
@@ -652,9 +652,13 @@ class Document(QWidget):
         elif self.live is not None:
             self._follow_again()
 
+    def _on_live_mode(self) -> None:
+        if self.live is not None and self.live.is_on:
+            self.messages.dismiss(_LIVE)  # it is true no more
+        self.title_changed.emit()
+
     def _follow_again(self) -> None:
         if self.live is not None:
-            self.messages.dismiss(_LIVE)
             self.live.follow_again()
 
     def _on_run_ended(self) -> None:
@@ -694,9 +698,9 @@ class Document(QWidget):
             from ggscope.gui.live import sentence
 
             again = Action(self.tr("Follow again"), self._follow_again)
-            self.messages.say(
-                sentence(told), again, level="caution", key=_LIVE, stays=True
-            )
+            actions = [again] if self.live.can_follow_again else []
+            # The strip says it for good.
+            self.messages.say(sentence(told), *actions, level="caution", key=_LIVE)
 
     def _on_problems_clicked(self) -> None:
         self.workspace.show_drawer("problems")

@@ -179,13 +179,15 @@ def figures_text(meters: Meters) -> str:
     if meters.is_least_lag and meters.lag_ns >= 0:
         lag = f"≥ {lag}"
     fill = UNKNOWN if heard.fill < 0 else format_share(heard.fill)
+    # A loss is seen in narrow windows too.
     return _joined(
+        f"lost {lost}" if heard.lost > 0 else "",
         f"{format_rate(meters.tokens_per_s)} tokens/s",
         f"{format_rate(meters.records_per_s)} records/s",
         records,
         f"buffer {fill}",
         f"delay {lag}",
-        f"lost {lost}",
+        "" if heard.lost > 0 else f"lost {lost}",
         one_line(heard.words),
     )
 
