@@ -164,9 +164,7 @@ def write_files(
             else:
                 _put_set(staging, names, folder, overwrite=overwrite)
     except BaseException:
-        for path in made:  # as it was: not even an empty folder
-            with contextlib.suppress(OSError):
-                path.rmdir()
+        _remove_empty(made)  # as it was: not even an empty folder
         raise
 
 
@@ -185,6 +183,8 @@ def check_folder(folder: Path | str) -> None:
     while not os.path.lexists(here):
         here = here.parent
     with _explained(Path(folder)):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(folder)  # raises where the whole path is too long
         _check_folder(here)
 
 
@@ -319,7 +319,7 @@ def _check_folder(folder: Path) -> None:
     number = 0
     if not os.path.lexists(folder):
         number = errno.ENOENT
-    elif not folder.is_dir():
+    elif not os.path.isdir(folder):
         number = errno.ENOTDIR
     elif not os.access(folder, os.W_OK | os.X_OK):
         number = errno.EACCES
@@ -416,7 +416,7 @@ def _remove(path: Path) -> None:
     A folder goes file by file, and only those of this user: what else lies there
     stays, with the folder, since nothing here was put into it by this program.
     """
-    if path.is_symlink() or not path.is_dir():
+    if os.path.islink(path) or not os.path.isdir(path):
         path.unlink(missing_ok=True)
         return
     if sys.platform == "win32":
@@ -656,12 +656,25 @@ def _make_folders(folder: Path) -> list[Path]:
     while not os.path.lexists(here):
         missing.append(here)
         here = here.parent
+    made: list[Path] = []
     with _explained(folder):
-        for path in reversed(missing):
-            path.mkdir(exist_ok=True)
-        if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        try:
+            for path in reversed(missing):
+                path.mkdir(exist_ok=True)
+                made.insert(0, path)
+            if not os.path.isdir(folder):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        except OSError:
+            _remove_empty(made)
+            raise
     return missing
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders, the innermost first, up to one that others have put files in."""
+    with contextlib.suppress(OSError):
+        for path in folders:
+            path.rmdir()
 
 
 @contextlib.contextmanager

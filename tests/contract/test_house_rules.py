@@ -97,6 +97,29 @@ def contracts() -> dict[str, list[str]]:
     }
 
 
+PATHS_OF_THE_PROGRAM = {
+    "assets.py", "native/library.py", "render/colors.py", "cli/desktop.py",
+    "cli/self_test.py", "cli/convert.py", "live/keeping.py",
+}  # fmt: skip
+"""Modules that ask only of paths that the program made or has opened before."""
+
+
+def test_no_path_of_a_person_is_asked_for_by_what_raises() -> None:
+    """Such as ``Path.exists``, where a name is too long or a folder is closed.
+
+    ``os.path.exists`` and the like answer; what opens the file then says why not.
+    """
+    raising = {"exists", "is_dir", "is_file", "is_symlink"}
+    for path in APP.rglob("*.py"):
+        if path.relative_to(APP).as_posix() in PATHS_OF_THE_PROGRAM:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                of = ast.unparse(node.func.value)
+                if of not in ("os.path", "entry"):  # an entry is of a folder's list
+                    assert node.func.attr not in raising, (path, of)
+
+
 def test_every_folder_and_module_of_a_view_is_registered() -> None:
     from ggscope.views.registry import BUILTIN
 

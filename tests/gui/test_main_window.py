@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar, QToolButton, Q
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace, npu_like_trace
+from ggscope.errors import ReadError
 from ggscope.gui import main_window
 from ggscope.gui.app import ExceptionHook
 from ggscope.gui.dialogs import window_dialogs
@@ -37,7 +38,7 @@ from ggscope.gui.widgets import ProgressBar
 from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.trace import ReadWarning, Severity
 from ggscope.model.units import TimeRange
-from ggscope.session.loader import LoadState
+from ggscope.session.loader import LoadState, read_error
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from messages import clear, said, toast
@@ -88,6 +89,18 @@ def test_opening_a_file_shows_it_and_remembers_it(
     assert settings.files.recent == (str(sample.absolute()),)
     assert len(document.workspace.views("timeline")) == 1
     assert len(document.workspace.views("table")) == 1
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "/".join(["d" * 200] * 25)])
+def test_dropped_path_that_is_too_long_is_said_to_be(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, name: str
+) -> None:
+    drop(window, tmp_path / name)
+    qtbot.waitUntil(lambda: window.documents[0].loader.state is LoadState.FAILED)
+
+    error = read_error(window.documents[0].loader.failure)
+    assert isinstance(error, ReadError)
+    assert "too long" in error.words
 
 
 def test_dropping_several_files_opens_a_tab_each(

@@ -43,6 +43,14 @@ def test_recent_files_are_listed_and_missing_ones_dimmed(
     assert_sides("{0} is not there any more", gone, here)
 
 
+def test_recent_file_with_a_name_that_is_too_long_is_missing(
+    page: StartPage, settings: Settings, tmp_path: Path
+) -> None:
+    settings.add_recent(tmp_path / ("n" * 300))
+
+    assert [row.is_missing for row in page.recent_rows] == [True]
+
+
 def test_the_file_of_several_that_is_gone_is_named(
     qtbot: QtBot, tmp_path: Path
 ) -> None:

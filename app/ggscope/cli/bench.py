@@ -13,7 +13,7 @@ from typing import cast
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
 from ggscope.cli.reading import reading_words
-from ggscope.cli.window import has_display
+from ggscope.cli.window import has_display, is_missing
 
 _MAIN = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
 """The figures that stand first in the line."""
@@ -22,8 +22,7 @@ _MAIN = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
 def run(arguments: Namespace) -> int:
     """Measure and print; return the exit code."""
     path = arguments.files[0]
-    if not path.exists():
-        output.complain(f"{path}: the file does not exist. Check the path.")
+    if is_missing(path):
         return ERROR
     if not has_display():
         output.complain(

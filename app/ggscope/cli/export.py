@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> int:
         return results.code
     for target in set(targets.values()) - done:
         spare_inputs(target, arguments.files)
-        if folder is None or folder.is_dir():
+        if folder is None or os.path.isdir(folder):
             check_target(target, overwrite=arguments.force)
 
     if arguments.caption not in (None, _STDOUT):
@@ -285,7 +285,7 @@ def make_figure(
 def _as_folder(target: Path) -> Path | None:
     """Return `target` where it is a folder, or is to become one."""
     is_new = not target.suffix and not os.path.lexists(target)
-    return target if is_new or target.is_dir() else None
+    return target if is_new or os.path.isdir(target) else None
 
 
 def _stems(paths: list[Path]) -> dict[Path, str]:
@@ -298,7 +298,7 @@ def _stems(paths: list[Path]) -> dict[Path, str]:
     for name_of in (
         lambda path: path.stem,
         lambda path: path.name,
-        lambda path: f"{path.resolve().parent.name}-{path.name}",
+        lambda path: f"{Path(os.path.realpath(path)).parent.name}-{path.name}",
     ):
         names = {path: name_of(path) for path in paths if path not in found}
         counts = Counter([*names.values(), *found.values()])

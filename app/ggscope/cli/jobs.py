@@ -190,7 +190,7 @@ def _n_cores() -> int:
 
 def _size(path: Path) -> int:
     """Return the bytes of a file, or of all files in a folder."""
-    files = path.iterdir() if path.is_dir() else (path,)
+    files = path.iterdir() if os.path.isdir(path) else (path,)
     try:
         return sum(file.stat().st_size for file in files)
     except OSError:

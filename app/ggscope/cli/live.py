@@ -14,6 +14,7 @@ from ggscope.live.running import ProgramList
 from ggscope.live.source import Heard, LiveSource, State
 from ggscope.model.units import format_count, format_share
 from ggscope.text import json_text, one_line
+from ggscope.writing import check_target
 
 _POLLS_PER_SECOND = 60
 _LEAST_S = 0.05
@@ -43,6 +44,8 @@ def run(arguments: Namespace) -> int:
     """Print a line a second, until the program or the time is over."""
     if arguments.list:
         return _list(is_json=arguments.json)
+    if arguments.save:  # not first after hours of following
+        check_target(arguments.save, overwrite=True)
     until = None
     if arguments.seconds is not None:
         until = time.monotonic() + arguments.seconds

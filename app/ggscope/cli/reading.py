@@ -98,7 +98,7 @@ def _read(path: Path, arguments: Namespace, *, takes_sidecar: bool) -> Trace:
     admit = None if arguments.force else _Guard(path, options)
     with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:
         context = ReadContext(progress=progress.update, options=options)
-        is_session = arguments.beside or arguments.shift or path.is_dir()
+        is_session = arguments.beside or arguments.shift or os.path.isdir(path)
         if is_session or (takes_sidecar and _has_sidecar(path)):
             return _session(path, arguments, context, admit)
         trace = open_trace(

@@ -6,6 +6,7 @@ the picture is a hatch, and the rest is of the file's first records. What cannot
 drawn in that time is refused, and the file manager shows the icon of the type.
 """
 
+import os
 import threading
 from argparse import Namespace
 from collections.abc import Iterator
@@ -88,7 +89,7 @@ def _load(path: Path) -> Trace:
         f"{path.name}: it cannot be read within {PATIENCE_S:g} seconds, and has no "
         "thumbnail. ggscope FILE opens it."
     )
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
+    if os.path.isfile(path) and path.stat().st_size > MOST_BYTES:
         known = estimate(path)
         if known is None or not known.can_range:
             raise ExportError(too_long)

@@ -20,9 +20,7 @@ def run(arguments: Namespace) -> int:
 
         return run_desktop(arguments)
     _follow_where_wanted(arguments)
-    missing = [path for path in arguments.files if not path.exists()]
-    for path in missing:
-        output.complain(f"{path}: the file does not exist. Check the path.")
+    missing = [path for path in arguments.files if is_missing(path)]
     if missing and len(missing) == len(arguments.files):
         return ERROR
     if not has_display():
@@ -43,6 +41,18 @@ def run(arguments: Namespace) -> int:
     finally:
         if found.door is not None:
             found.door.close()
+
+
+def is_missing(path: Path) -> bool:
+    """Tell whether a file cannot be looked at, and say why."""
+    if os.path.exists(path):
+        return False
+    # Not imported where all is well: the window is to be there at once.
+    from ggscope.readers.source import why_not_there
+
+    if error := why_not_there(path):
+        output.complain(output.message_of(error))
+    return error is not None
 
 
 def _follow_where_wanted(arguments: Namespace) -> None:

@@ -4,6 +4,7 @@ With its files (what is offered, added, taken out, and said about it) and its bo
 (their count, where they are kept, and what is asked).
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -67,7 +68,7 @@ class DocumentParts(QObject):
     def __init__(self, document: "Document", settings: Settings) -> None:
         super().__init__(document)
         self._document = document
-        self._is_folder = document.path.is_dir()
+        self._is_folder = os.path.isdir(document.path)
         self._offered: tuple[Path, ...] = ()
         document.loader.beside_found.connect(self._on_beside)
         document.loader.parts_changed.connect(self._on_parts_changed)
@@ -188,11 +189,11 @@ class DocumentParts(QObject):
         )
 
     def _names(self, trace: Trace, came: tuple[Path, ...]) -> list[str]:
-        wanted = {path.resolve() for path in came}
+        wanted = {os.path.realpath(path) for path in came}
         return [
             part.info.name
             for part in trace.parts
-            if part.info.paths and part.info.paths[0].resolve() in wanted
+            if part.info.paths and os.path.realpath(part.info.paths[0]) in wanted
         ]
 
     def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
@@ -428,7 +429,7 @@ class Document(QWidget):
         if self.live is None:
             return self.parts.opened_as
         output = "" if self.run is None else self.run.output
-        return (Path(output),) if output and Path(output).exists() else ()
+        return (Path(output),) if output and os.path.exists(output) else ()
 
     @property
     def part(self) -> str:

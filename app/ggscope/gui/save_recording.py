@@ -1,5 +1,6 @@
 """Saving what was recorded in a tab, so far or in all."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class SaveRequest:
         """Return what was written; raises WriteError, OSError."""
         beside = self.source.with_suffix(".json")
         files = [(self.target.name, _pieces(self.source, context))]
-        if beside.exists():
+        if os.path.exists(beside):
             name = self.target.with_suffix(".json").name
             files.append((name, _pieces(beside, context)))
         write_files(self.target.parent, files)

@@ -173,9 +173,9 @@ def _readable(path: Path) -> str:
 
 def _of_file(path: Path, check_cancelled: Callable[[], None]) -> tuple[Step, ...]:
     place = one_line(str(path))
-    if not path.exists():
+    if not os.path.exists(path):
         folder = path.absolute().parent
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             return (
                 Step("File", False, f"There is no folder {one_line(str(folder))}."),
             )
@@ -205,7 +205,7 @@ def _of_file(path: Path, check_cancelled: Callable[[], None]) -> tuple[Step, ...
         text = "The writer has not loaded ggml as a library."
         steps.append(Step("Library", None, text))
     elif preload:
-        missing = [p for p in preload.split(":") if p and not Path(p).exists()]
+        missing = [p for p in preload.split(":") if p and not os.path.exists(p)]
         text = f"The writer was started with LD_PRELOAD={one_line(preload)}"
         if missing:
             text = f"LD_PRELOAD of the writer names what is not there: {missing[0]}"

@@ -66,7 +66,7 @@ def ring_folder() -> Path:
     given = os.environ.get(FOLDER_VARIABLE)
     if given:
         return Path(given).absolute()
-    return _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
+    return _SHARED if os.path.isdir(_SHARED) else Path(tempfile.gettempdir())
 
 
 def rings() -> list[Path]:
@@ -91,7 +91,7 @@ def rings() -> list[Path]:
 
 def is_process(text: str) -> bool:
     """Tell whether what is to be followed is the number of a process, not a file."""
-    return text.isdecimal() and not Path(text).exists()
+    return text.isdecimal() and not os.path.exists(text)
 
 
 def waiting_words(text: str | None) -> str:
@@ -127,7 +127,7 @@ def wanted_path(text: str | None) -> Path | None:
         running = next((path for path in rings() if writer_of(path)[1]), None)
         stream = Path(OPTIONS.output) if OPTIONS.output else None
         # A traced program writes its stream when it ends; its ring tells all before.
-        return running or (stream if stream and stream.exists() else None)
+        return running or (stream if stream and os.path.exists(stream) else None)
     if is_process(text):
         found = rings()
         mine = [path for path in found if path.name.startswith(f"{_PREFIX}{text}-")]

@@ -76,7 +76,7 @@ class Source:
                 )
             self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             status = os.fstat(self._fd)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _explained(error, self.path) from error
         self.size = status.st_size
         self.modified_ns = status.st_mtime_ns
@@ -245,7 +245,22 @@ def read_at(path: Path, offset: int, length: int) -> bytes:
         raise _explained(error, path, offset) from error
 
 
-def _explained(error: OSError, path: Path, offset: int | None = None) -> ReadError:
+def why_not_there(path: Path) -> ReadError | None:
+    """Return why a file or folder cannot be looked at; None where it can."""
+    try:
+        os.stat(path)
+    except (OSError, ValueError) as error:
+        return _explained(error, path)
+    return None
+
+
+def _explained(
+    error: OSError | ValueError, path: Path, offset: int | None = None
+) -> ReadError:
+    if not isinstance(error, OSError):  # NUL, which no system takes
+        return ReadError(
+            "this is no name of a file.", path=path, hint="Check the path."
+        )
     texts = {
         errno.ENOENT: ("the file does not exist.", "Check the path."),
         errno.EACCES: ("you may not read this file.", "Check its permissions."),
@@ -255,7 +270,9 @@ def _explained(error: OSError, path: Path, offset: int | None = None) -> ReadErr
             "Give the files inside it.",
         ),
         errno.EIO: ("the disk reports a read error.", "Copy the file elsewhere."),
-        errno.ENAMETOOLONG: ("the file name is too long.", "Check the path."),
+        errno.ENAMETOOLONG: ("the name is too long.", "Check the path."),
+        errno.ELOOP: ("the links lead in a circle.", "Check the path."),
+        errno.ENOTDIR: ("a part of its path is no folder.", "Check the path."),
     }
     text, hint = texts.get(
         error.errno or 0, (f"reading failed: {error.strerror or error}.", "")

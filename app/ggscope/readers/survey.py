@@ -137,7 +137,7 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
     skipped: list[Skipped] = []
     n_left = 0
     for path in paths:
-        if not path.is_dir():
+        if not os.path.isdir(path):
             _sort_in([path], members, skipped, check)
             continue
         found = _files_below(path, check)
@@ -297,7 +297,11 @@ def _sort_in(
     for path in paths:
         check()
         split = _SPLIT_MODEL.search(path.name)
-        if split is not None and int(split[1]) > 1 and _first_part(path).exists():
+        if (
+            split is not None
+            and int(split[1]) > 1
+            and os.path.exists(_first_part(path))
+        ):
             skipped.append(Skipped(path, f"It is read with {_first_part(path).name}."))
             continue
         found = recognise(path, roles)

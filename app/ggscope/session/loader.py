@@ -98,7 +98,7 @@ class LoadRequest:
         )
         from ggscope.readers.survey import sidecar_of
 
-        is_folder = self.path.is_dir()
+        is_folder = os.path.isdir(self.path)
         if self.more or self.named_shifts or is_folder or sidecar_of(self.path):
             return self._read_parts(reading)
         return self._read_alone(reading)
@@ -571,7 +571,7 @@ class Loader(QObject):
         self._early = self._next = None
         self._has_picture = False
         self._outlook = Outlook()
-        self._stamp = None if path.is_dir() else _stamp(path)
+        self._stamp = None if os.path.isdir(path) else _stamp(path)
         self._part_stamps = {}
         self._set_stale(False)
         self._set_state(LoadState.LOADING)
@@ -635,7 +635,7 @@ class Loader(QObject):
             return
         if not self._is_watching():
             return
-        now = None if path.is_dir() else _stamp(path)
+        now = None if os.path.isdir(path) else _stamp(path)
         is_stale = now is not None and now != self._stamp
         for part, before in self._part_stamps.items():
             now = _stamp(part)

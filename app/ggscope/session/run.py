@@ -90,7 +90,7 @@ class Run(QObject):
     @property
     def has_recording(self) -> bool:
         """Whether it has ended and left a recording."""
-        return not self.is_running and bool(self.output) and Path(self.output).exists()
+        return not self.is_running and bool(self.output) and os.path.exists(self.output)
 
     def all_said(self) -> list[tuple[bool, str]]:
         """Return what has been said, as far as it is kept."""

@@ -442,7 +442,7 @@ def recordings_folder(settings: Settings) -> Path:
         return Path(settings.capture.folder)
     place = QStandardPaths.StandardLocation.DocumentsLocation
     documents = Path(QStandardPaths.writableLocation(place))
-    return (documents if documents.is_dir() else Path.home()) / "ggscope"
+    return (documents if os.path.isdir(documents) else Path.home()) / "ggscope"
 
 
 def _output_for(name: str, settings: Settings) -> str:

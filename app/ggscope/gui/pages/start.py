@@ -43,7 +43,7 @@ def recent_title(text: str) -> str:
 
 def recent_exists(text: str) -> bool:
     """Tell whether all files of an entry are still there."""
-    return all(path.exists() for path in recent_paths(text))
+    return all(os.path.exists(path) for path in recent_paths(text))
 
 
 SAMPLE_SUFFIXES = (".ggmlviz", ".bin", ".json", ".jsonl")
@@ -74,7 +74,9 @@ def samples() -> tuple[Path, ...]:
     try:
         folder = assets.path("samples")
         found = [
-            p for p in folder.iterdir() if p.suffix in SAMPLE_SUFFIXES or p.is_dir()
+            p
+            for p in folder.iterdir()
+            if p.suffix in SAMPLE_SUFFIXES or os.path.isdir(p)
         ]
     except OSError:
         return ()
@@ -278,7 +280,7 @@ class FileRow(QPushButton):
         self.is_missing = not recent_exists(entry)
         self.setEnabled(not self.is_missing)
         if self.is_missing:
-            path = next(p for p in recent_paths(entry) if not p.exists())
+            path = next(p for p in recent_paths(entry) if not os.path.exists(p))
         gone = self.tr("{0} is not there any more").format(path)
         set_tip(self, gone if self.is_missing else entry)
         self.setAccessibleName(recent_title(entry))

@@ -261,7 +261,7 @@ def read_bookmarks(path: Path) -> BookmarkFile | None:
     """
     try:
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        if path.is_symlink():
+        if os.path.islink(path):
             raise BookmarkFileError("it is a link")
         handle = os.open(path, os.O_RDONLY | flags)
         try:
@@ -518,7 +518,7 @@ class KeepRequest:
             except WriteError:
                 if shelf.folder is None:
                     raise
-        has_folder = shelf.folder is not None and shelf.folder.exists()
+        has_folder = shelf.folder is not None and os.path.exists(shelf.folder)
         if shelf.folder is None or not (has_folder or self.ours):
             return Kept(self.ours, of, None, None, shelf.is_beside, is_taken)
         make_folder(shelf.folder)
@@ -556,7 +556,9 @@ def can_lie_beside(path: Path) -> bool:
     """Tell whether a bookmark file can be written beside a trace."""
     place = side_car(path)
     is_short = len(os.fsencode(place.name)) <= 255
-    return path.is_file() and is_short and os.access(path.parent, os.W_OK | os.X_OK)
+    return (
+        os.path.isfile(path) and is_short and os.access(path.parent, os.W_OK | os.X_OK)
+    )
 
 
 def _own_name(of: Fingerprint) -> str:
