@@ -51,6 +51,8 @@ from ggscope.text import one_line
 from ggscope.words.residency import origin_words
 
 PENDING = "still being read"
+_MOVED = {"bytes read": "read", "bytes written": "written"}
+"""Facts of bytes -> what a tooltip calls them."""
 BADGES = {space: space.word for space in Space} | {
     Space.BUFFER: "BUF",
     Space.UNKNOWN: "?",
@@ -314,16 +316,18 @@ def record_fact(record: int, offset: int | None = None) -> Fact:
 
 
 def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
-    """Return what matters of a span in at most four lines of plain text.
+    """Return what matters of a span in at most five lines of plain text.
 
-    The name; op and lane; when and how long; layer, token, phase and bytes. What is
-    not known is left out; Details says it.
+    The name; op and lane; when and how long; layer, token, phase and bytes; all digits
+    of a duration and of bytes that these round. What is not known is left out;
+    Details says it.
     """
-    facts = {
-        fact.label: fact.value
+    known = [
+        fact
         for fact in span_facts(trace, span, absolute=absolute)
         if fact.value not in (NOT_AVAILABLE, PENDING)
-    }
+    ]
+    facts = {fact.label: fact.value for fact in known}
     length, quality = _length(trace, span), _quality(trace, span).word
     when = f"at {facts['start']} · {length} {quality}".replace(" – ", " ")
     if wait_of(trace, span) > 0:
@@ -332,12 +336,27 @@ def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
         when += f" · {facts['note']}"
     rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]
     rest += [facts["phase"]] if "phase" in facts else []
-    for label, word in (("bytes read", "read"), ("bytes written", "written")):
+    for label, word in _MOVED.items():
         rest += [f"{facts[label]} {word}"] if label in facts else []
     rest += [facts[label] for label in ("rate", "op of") if label in facts]
     what = [facts[label] for label in ("op", "lane") if label in facts]
     lines = [one_line(facts["name"]), " · ".join(map(one_line, what)), when]
-    return "\n".join([*lines, " · ".join(rest)] if rest else lines)
+    lines += [" · ".join(rest)] if rest else []
+    full = _rounded(trace, span, known)
+    return "\n".join([*lines, f"in full {full}"] if full else lines)
+
+
+def _rounded(trace: Trace, span: int, known: list[Fact]) -> str:
+    """Return all digits of duration and bytes, where they are shown with fewer."""
+    parts, ticks = [], duration_of(trace, span)
+    if trace.clock.unit == "ns" and ticks >= 10_000:  # below, four digits are all
+        parts.append(f"{format_count(ticks)} ns")
+    parts += [
+        f"{fact.exact} {_MOVED[fact.label]}"
+        for fact in known
+        if fact.label in _MOVED and not fact.exact.startswith(fact.value.split()[0])
+    ]
+    return " · ".join(parts)
 
 
 def op_words(trace: Trace, span: int) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import builders
+from ggscope.analysis.reads.account import account_of
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
@@ -393,14 +394,31 @@ def test_phase_words_follow_the_kind_of_trace() -> None:
     assert phase_word(builders.npu_like_trace(), -1) == "N/A"
 
 
-def test_tooltip_has_name_first_and_at_most_four_lines() -> None:
+def test_tooltip_has_name_first_and_at_most_five_lines() -> None:
     lines = tooltip_text(builders.llama_like_trace(), 1).splitlines()
 
     assert lines[0] == "Qcur-0"
     assert lines[1].startswith("MUL_MAT · thread")
     assert lines[2] == "at 20 µs · 240.0 µs measured"
     assert "KiB read" in lines[3]
-    assert len(lines) == 4
+    assert len(lines) == 5
+
+
+def test_tooltip_has_all_digits_of_what_it_rounds() -> None:
+    trace = builders.llama_like_trace()
+    n = int(account_of(trace, 1).known.sum())
+
+    *_, last = tooltip_text(trace, 1).splitlines()
+
+    assert "240,000 ns" in last
+    assert f"{n:,} bytes read" in last
+
+
+def test_tooltip_repeats_no_exact_figure() -> None:
+    assert "in full" not in tooltip_text(builders.spans_trace([0], [999]), 0)
+    long = tooltip_text(builders.spans_trace([0], [15_463]), 0)
+    assert "15.46 µs" in long
+    assert "15,463 ns" in long
 
 
 def test_tooltip_leaves_out_what_is_not_known() -> None:
