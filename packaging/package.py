@@ -57,7 +57,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
     parser.add_argument(
-        "--without-sql", action="store_true", help="leave duckdb out, 68 MB"
+        "--without-sql",
+        action="store_true",
+        help="no duckdb (68 MB), no Parquet",
     )
     arguments = parser.parse_args()
     parts = arguments.parts or PARTS

@@ -101,7 +101,12 @@ def test_info_json_counts_what_the_trace_holds(run, built):
 def test_info_json_of_cycles_names_the_unit_and_no_op_table(run, built):
     facts = json.loads(run("info", built("npu_like_trace"), "--json").out)
 
-    assert facts["clock"] == {"unit": "cycle", "origin": 1000, "hz": 1e9}
+    assert facts["clock"] == {
+        "unit": "cycle",
+        "origin": 1000,
+        "hz": 1e9,
+        "epoch_ns": None,
+    }
     assert facts["op_table"] is None
     assert facts["counts"]["tokens"] == 2
     assert {lane["kind"] for lane in facts["lanes"]} >= {"engine", "stall", "token"}

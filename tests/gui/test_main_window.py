@@ -37,7 +37,7 @@ from ggscope.gui.status import StatusStrip
 from ggscope.gui.widgets import ProgressBar
 from ggscope.model.selection import Filter, MarkedRange
 from ggscope.model.trace import ReadWarning, Severity
-from ggscope.model.units import TimeRange
+from ggscope.model.units import Clock, TimeRange
 from ggscope.session.loader import LoadState, read_error
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
@@ -645,6 +645,12 @@ def test_time_formats_say_cycles_where_the_trace_counts_them(
         "cycles from start",
         "absolute cycles",
     ]
+
+    dated = replace(llama_like_trace(), clock=Clock.of_stamps(1_700_000_000 * 10**9))
+    document.session.set_trace(dated)
+    assert combo.itemText(1) == "time of day (UTC)"
+    document.session.set_absolute_time(True)
+    assert " UTC (" in document.status.range.text()
 
 
 def test_figure_of_any_pane_is_written_beside_the_trace_on_a_worker(

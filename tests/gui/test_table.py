@@ -904,6 +904,25 @@ def test_absolute_time_changes_the_time_column(
     assert view.model.text(0, "time") == "5.000000 s"
 
 
+def test_time_of_day_fits_its_column(view: TableView, session: Session) -> None:
+    trace = builders.llama_like_trace(tokens=4, layers=4)
+    dated = Clock.of_stamps(1_700_000_000 * 10**9)
+    session.set_trace(replace(trace, clock=dated))
+
+    def width() -> int:
+        keys = [column.key for column in view.model.columns]
+        return view.grid.header.sectionSize(keys.index("time"))
+
+    usual = width()
+    session.set_absolute_time(True)
+
+    assert view.model.text(0, "time") == "22:13:20.000000"
+    text = view.grid.rows._metrics["mono"].horizontalAdvance("22:13:20.000000")
+    assert width() >= text + 16
+    session.set_absolute_time(False)
+    assert width() == usual
+
+
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_selected_row_is_tinted_in_both_themes(
     view: TableView, session: Session, name: str

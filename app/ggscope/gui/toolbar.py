@@ -24,6 +24,7 @@ from ggscope.model.units import format_count
 from ggscope.session.session import Session
 from ggscope.views.base.plain import Label, add_action, set_tip
 from ggscope.views.base.view import guarded
+from ggscope.words.spans import absolute_words
 
 SEARCH_MS = 200
 ROOMY_PX = 960
@@ -390,9 +391,10 @@ class Toolbar(QFrame):
     def _name_times(self, _: object = None) -> None:
         """Say cycles where the trace counts cycles."""
         trace = self._session.trace
-        texts = [self.tr("time from start"), self.tr("absolute time")]
-        if trace is not None and trace.clock.unit == "cycle":
-            texts = [self.tr("cycles from start"), self.tr("absolute cycles")]
+        clock = None if trace is None else trace.clock
+        texts = [self.tr("time from start"), self.tr(absolute_words(clock))]
+        if clock is not None and clock.unit == "cycle":
+            texts[0] = self.tr("cycles from start")
         for position, text in enumerate(texts):
             self.time.setItemText(position, text)
 

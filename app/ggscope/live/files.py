@@ -146,7 +146,7 @@ class GrowingFile(ABC):
     def snapshot(self) -> Trace:
         """Return the trace as it stands."""
         builder, until = self._builder, max(self._newest - (self._origin or 0), 0)
-        builder.clock = Clock("ns", self._origin or 0)
+        builder.clock = Clock.of_stamps(self._origin or 0)
         builder.set_open(self._open_spans(until))
         info = TraceInfo(
             (self.path,), self.reader_id, self.format, "1", self._at, self._n_records

@@ -358,7 +358,9 @@ class _ProgramTrace:
         `goes_on` : whether what came before is kept with what comes.
         """
         self._origin = ring.value("t0_mono")
-        self._builder.clock = Clock("ns", self._origin)
+        real = ring.value("t0_real")
+        epoch = real - self._origin if real and self._origin else None
+        self._builder.clock = Clock("ns", self._origin, epoch=epoch)
         self._program = ring.program
         if ring.owner != os.geteuid():
             self._owner = owner_name(ring.owner)

@@ -16,10 +16,15 @@ is printed here, `parse_duration` and `parse_time` read.
 
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 Unit = Literal["ns", "cycle"]
+TimeStyle = Literal["length", "clock", "day", "date"]
+"""How a time is written: as a length of time (``2:03.4``), as what a clock of an
+unknown zero shows (``48,120.5 s``), as the time of day (``13:22:00.5``) or with the
+date (``11-26 13:22:00.5``), both of UTC."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,24 +73,58 @@ class Clock:
     unit : "ns" or "cycle".
     origin : raw value of tick 0 in the file's own clock; raw = tick + origin.
     hz : ticks per second where known (1e9 for "ns" is implied).
+    epoch : nanoseconds from 1970, UTC, to the zero of the file's own clock; None =
+        not known, as with most clocks, which count from the start of the machine.
     """
 
     unit: Unit = "ns"
     origin: int = 0
     hz: float | None = None
+    epoch: int | None = None
+
+    @classmethod
+    def of_stamps(cls, origin: int) -> "Clock":
+        """Return the clock of stamps in nanoseconds of which nothing else is known.
+
+        Those of this century are times since 1970: no machine runs for 30 years.
+        """
+        is_date = _FIRST_DATE <= origin < _LAST_DATE
+        return cls("ns", origin, epoch=0 if is_date else None)
 
     def shift(self, absolute: bool) -> int:
         """Return what is added to a tick for the file's own clock; else 0."""
         return self.origin if absolute else 0
 
+    def wall(self, tick: int) -> int | None:
+        """Return the nanoseconds from 1970, UTC, to `tick`; None = not known."""
+        if self.epoch is None or self.unit != "ns":
+            return None
+        value = tick + self.origin + self.epoch
+        return value if 0 <= value < _END_OF_DATES else None
+
+    def form(self, extent: TimeRange, absolute: bool) -> tuple[TimeStyle, int]:
+        """Return how times within `extent` are written, and what is added to each."""
+        if not absolute:
+            return "length", 0
+        begin, end = self.wall(extent.start), self.wall(extent.end)
+        if begin is None or end is None:
+            return "clock", self.origin
+        is_long = extent.duration >= _DAY
+        return "date" if is_long else "day", self.origin + (self.epoch or 0)
+
 
 NOT_AVAILABLE = "N/A"
 THIN = "\u202f"
 _MINUTE = 60 * 10**9
+_DAY = 1_440 * _MINUTE
+_FIRST_DATE, _LAST_DATE = 946_684_800 * 10**9, 4_102_444_800 * 10**9
+"""The years 2000 and 2100."""
+_END_OF_DATES = 1 << 63
 _CLOCK_END = 60_000 * _MINUTE
 """From a thousand hours on a time is a date in disguise: the seconds say more."""
 _EXPONENTS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
 _CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d{1,2}(?:\.\d*)?)(?:s)?")
+_WALL = re.compile(r"(?:(?:(\d{4})-)?(\d\d)-(\d\d)t?)?(\d\d?:\d\d(?::[\d.]+)?)(?:utc)?")
 _FACTORS = {
     "ns": 1,
     "us": 10**3,
@@ -137,7 +176,7 @@ def format_exact(ticks: int, unit: Unit = "ns") -> str:
         return f"{ticks:,} cycle" + ("" if abs(ticks) == 1 else "s")
     sign = "-" if ticks < 0 else ""
     seconds, ns = divmod(abs(ticks), 1_000_000_000)
-    return f"{sign}{seconds}.{_grouped(ns)}{THIN}s"
+    return f"{sign}{seconds:,}.{_grouped(ns)}{THIN}s"
 
 
 def format_exact_time(tick: int, unit: Unit = "ns") -> str:
@@ -150,6 +189,23 @@ def format_exact_time(tick: int, unit: Unit = "ns") -> str:
     whole, ns = divmod(abs(tick), 10**9)
     sign = "-" if tick < 0 else ""
     return f"{sign}{_clock_text(whole * 10**9, 10**9)}.{_grouped(ns)}"
+
+
+def format_absolute(tick: int, clock: Clock) -> str:
+    """Return every digit of a point in time, with the date where it is known.
+
+    ``2026-11-26 13:22:00.500 000 000 UTC``, else as the file's own clock has it:
+    ``48,120.500 000 000 s``, ``12,345 cycles``.
+    """
+    wall = clock.wall(tick)
+    if wall is None:
+        return format_exact(tick + clock.origin, clock.unit)
+    seconds, ns = divmod(wall, 10**9)
+    return f"{_date(seconds):%Y-%m-%d %H:%M:%S}.{_grouped(ns)} UTC"
+
+
+def _date(seconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 def _grouped(ns: int) -> str:
@@ -167,13 +223,20 @@ class TimeForm:
     step : ticks, a power of ten >= 1; the digits end where it does.
     largest : ticks, >= 0, whose unit all times take, so that those of one axis agree;
         None = each takes the unit of its own size.
-    shift : what is added to a tick before it is written; see `Clock.shift`.
+    shift : what is added to a tick before it is written.
+    style : how it is written; see `Clock.form`.
     """
 
     unit: Unit = "ns"
     step: int = 1
     largest: int | None = None
     shift: int = 0
+    style: TimeStyle = "length"
+
+    @property
+    def zone(self) -> str:
+        """What times of day are of, UTC; else ""."""
+        return "UTC" if self.style in ("day", "date") else ""
 
     def text(self, tick: int) -> str:
         """Return ``809.1 µs``, ``3.370 ms``, ``11:01.5168`` or ``12,345 cyc``.
@@ -184,8 +247,10 @@ class TimeForm:
         value = (tick + self.shift) // self.step * self.step
         if self.unit == "cycle":
             return f"{value:,} cyc"
+        if self.zone:
+            return _day_text(value, self.step, with_date=self.style == "date")
         size = abs(value) if self.largest is None else self.largest
-        if _MINUTE <= size < _CLOCK_END:
+        if self.style == "length" and _MINUTE <= size < _CLOCK_END:
             return _clock_text(value, self.step)
         exponent, name = next((e, n) for e, n in _EXPONENTS if size >= 10**e or e == 0)
         return f"{_decimal_text(value, self.step, exponent)} {name}"
@@ -193,7 +258,8 @@ class TimeForm:
     def range_text(self, shown: TimeRange) -> str:
         """Return both ends and the length: ``0.809 ms – 1.150 ms (341.0 µs)``."""
         length = format_duration(shown.duration, self.unit)
-        return f"{self.text(shown.start)} – {self.text(shown.end)} ({length})"
+        zone = f" {self.zone}" if self.zone else ""
+        return f"{self.text(shown.start)} – {self.text(shown.end)}{zone} ({length})"
 
 
 def shown_form(shown: TimeRange, clock: Clock, *, absolute: bool = False) -> TimeForm:
@@ -201,10 +267,11 @@ def shown_form(shown: TimeRange, clock: Clock, *, absolute: bool = False) -> Tim
 
     The step is a thousandth of the range or finer, about a pixel.
     """
-    shift = clock.shift(absolute)
+    style, shift = clock.form(shown, absolute)
     largest = max(abs(shown.start + shift), abs(shown.end + shift))
     step = 10 ** (len(str(max(shown.duration // 1000, 1))) - 1)
-    return TimeForm(clock.unit, step if clock.unit == "ns" else 1, largest, shift)
+    step = step if clock.unit == "ns" else 1
+    return TimeForm(clock.unit, step, largest, shift, style)
 
 
 def listed_form(extent: TimeRange, clock: Clock, *, absolute: bool = False) -> TimeForm:
@@ -213,7 +280,8 @@ def listed_form(extent: TimeRange, clock: Clock, *, absolute: bool = False) -> T
     To the nanosecond where a trace is shorter than 10 ms, else to the microsecond.
     """
     is_long = clock.unit == "ns" and extent.duration >= 10_000_000
-    return TimeForm(clock.unit, 1_000 if is_long else 1, None, clock.shift(absolute))
+    style, shift = clock.form(extent, absolute)
+    return TimeForm(clock.unit, 1_000 if is_long else 1, None, shift, style)
 
 
 def column_form(extent: TimeRange, clock: Clock, *, absolute: bool = False) -> TimeForm:
@@ -239,6 +307,14 @@ def _clock_text(value: int, step: int) -> str:
     return f"{sign}{minutes}:{seconds}"
 
 
+def _day_text(value: int, step: int, *, with_date: bool) -> str:
+    """Return nanoseconds since 1970 as ``13:22:00.5`` or ``11-26 13:22:00.5``."""
+    seconds, ns = divmod(value, 10**9)
+    fraction = _decimal_text(ns, step, 9)[1:]
+    form = "%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
+    return f"{_date(seconds):{form}}{fraction}"
+
+
 def _decimal_text(value: int, step: int, exponent: int) -> str:
     """Return ``value / 10**exponent`` with the digits that `step` needs, exactly."""
     digits = exponent
@@ -247,8 +323,8 @@ def _decimal_text(value: int, step: int, exponent: int) -> str:
     sign, value = ("-", -value) if value < 0 else ("", value)
     whole, rest = divmod(value, 10**exponent)
     if not digits:
-        return f"{sign}{whole}"
-    return f"{sign}{whole}.{rest // 10 ** (exponent - digits):0{digits}d}"
+        return f"{sign}{whole:,}"
+    return f"{sign}{whole:,}.{rest // 10 ** (exponent - digits):0{digits}d}"
 
 
 def format_bytes(n: int | float) -> str:
@@ -349,14 +425,30 @@ def parse_time(text: str, clock: Clock, *, absolute: bool = False) -> int:
 
     Parameters
     ----------
-    absolute : whether `text` counts as the file's own clock does.
+    absolute : whether `text` is a time of day (UTC), with or without its date, where
+        the clock knows it, else counts as the file's own clock does.
 
     Raises
     ------
     ValueError
-        As `parse_duration`.
+        As `parse_duration`, or if there is no such day.
     """
-    return parse_duration(text, clock.unit) - clock.shift(absolute)
+    start = clock.wall(0) if absolute else None
+    plain = re.sub(r"[\s,_]", "", text).lower()
+    found = _WALL.fullmatch(plain) if start is not None else None
+    if start is None or found is None:
+        return parse_duration(text, clock.unit) - clock.shift(absolute)
+    year, month, day, time = found.groups()
+    within = parse_duration(time if time.count(":") == 2 else time + ":00")
+    if within >= _DAY:
+        raise ValueError(f"no day has 24 hours on its clock: {text!r}")
+    begun = _date(start // 10**9)
+    if month is None:
+        # The day that `start` is in or the next; what is just before it is before it.
+        tick = (within - start) % _DAY
+        return tick - _DAY if tick > _DAY - 60 * _MINUTE else tick
+    date = datetime(int(year or begun.year), int(month), int(day), tzinfo=UTC)
+    return int(date.timestamp()) * 10**9 + within - start
 
 
 def _clock_ticks(hours: str, minutes: str, seconds: str, text: str) -> int:

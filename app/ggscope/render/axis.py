@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from ggscope.model.units import Clock, TimeForm, TimeRange, Unit, format_exact_time
+from ggscope.model.units import (
+    Clock,
+    TimeForm,
+    TimeRange,
+    Unit,
+    format_absolute,
+    format_exact_time,
+)
 
 LABEL_SIZE = 11.0
 CHARACTER_PX = 0.602 * LABEL_SIZE
@@ -23,7 +30,7 @@ class Axis:
     step : ticks between two of them.
     minor : ticks between two small marks, a divisor of `step`.
     base : what all labels are counted from, in full, where they would be too
-        long to read; else "".
+        long to read; else the zone of times of day, or "".
     """
 
     ticks: tuple[tuple[int, str], ...]
@@ -39,20 +46,23 @@ def axis_ticks(
 
     Parameters
     ----------
-    absolute : label with the file's own clock (tick + origin); ticks then lie on
-        round values of that clock.
+    absolute : label with the time of day, or the file's own clock; ticks then lie
+        on round values of these.
     """
-    shift = clock.shift(absolute)
+    style, shift = clock.form(visible, absolute)
     duration = max(visible.duration, 1)
     per_px = duration / max(width, 1.0)
     low, high = visible.start + shift, visible.start + shift + duration
     for step in _steps(clock.unit):
         if step < per_px * _MIN_SPACING_PX:
             continue
-        base = _base(low, high, step, clock.unit)
+        form = TimeForm(clock.unit, step, high, style=style)
+        base = _base(low, high, form)
+        if base:
+            form = TimeForm(clock.unit, step, high - base)
         first = (low - base) // step * step + base
         values = range(first, high + step, step)
-        labels = [_label(v - base, step, high - base, clock.unit) for v in values]
+        labels = [_label(v - base, form) for v in values]
         longest = max(len(text) for text in labels)
         if longest * CHARACTER_PX + _GAP_PX <= step / per_px:
             break
@@ -60,9 +70,12 @@ def axis_ticks(
         (value - shift, "+" + text if base else text)
         for value, text in zip(values, labels, strict=True)
     )
-    return Axis(
-        ticks, step, _minor(step), format_exact_time(base, clock.unit) if base else ""
-    )
+    words = form.zone
+    if base and absolute:
+        words = format_absolute(base - shift, clock)
+    elif base:
+        words = format_exact_time(base, clock.unit)
+    return Axis(ticks, step, _minor(step), words)
 
 
 def _steps(unit: Unit) -> list[int]:
@@ -80,16 +93,16 @@ def _minor(step: int) -> int:
     return next((step // n for n in (5, 4, 2) if step % n == 0), step)
 
 
-def _base(low: int, high: int, step: int, unit: Unit) -> int:
+def _base(low: int, high: int, form: TimeForm) -> int:
     """Return 0, or a round value to count from where labels would be too long."""
-    if len(_label(high, step, high, unit)) <= _LONGEST_LABEL:
+    if len(_label(high, form)) <= _LONGEST_LABEL:
         return 0
     round_to: int = 10 ** len(str(max(high - low, 1)))
     return low // round_to * round_to
 
 
-def _label(value: int, step: int, largest: int, unit: Unit) -> str:
+def _label(value: int, form: TimeForm) -> str:
     """Return the label of one tick; all ticks of an axis share unit and digits."""
-    if unit != "ns":
+    if form.unit != "ns":
         return f"{value:,}"
-    return TimeForm(unit, step, abs(largest)).text(value)
+    return form.text(value)

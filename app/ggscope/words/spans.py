@@ -32,10 +32,12 @@ from ggscope.model.tensors import BufferUsage
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    Clock,
     TimeForm,
     TimeRange,
     Unit,
     column_form,
+    format_absolute,
     format_byte_rate,
     format_bytes,
     format_count,
@@ -138,13 +140,27 @@ def time_text(trace: Trace, tick: int, *, absolute: bool = False) -> str:
 
 
 def exact_time_text(trace: Trace, tick: int) -> str:
-    """Return every digit of a time, from the start and as the file's clock has it."""
-    unit = trace.clock.unit
-    text = f"{format_exact_time(tick, unit)} from the start"
-    if trace.clock.origin:
-        raw = format_exact_time(tick + trace.clock.origin, unit)
+    """Return every digit of a time, from the start and as the file's clock has it.
+
+    And the time of day, where it is known.
+    """
+    clock = trace.clock
+    text = f"{format_exact_time(tick, clock.unit)} from the start"
+    if clock.origin and clock.epoch != 0:
+        raw = format_exact(tick + clock.origin, clock.unit)
         text += f"; {raw} in the file's clock"
+    if clock.wall(tick) is not None:
+        text += f"; {format_absolute(tick, clock)}"
     return text
+
+
+def absolute_words(clock: Clock | None) -> str:
+    """Return what times are that do not count from the start of a trace."""
+    if clock is None:
+        return "absolute time"
+    if clock.unit == "cycle":
+        return "absolute cycles"
+    return "file's clock" if clock.wall(0) is None else "time of day (UTC)"
 
 
 def quality_word(trace: Trace, span: int) -> str:

@@ -722,6 +722,16 @@ def test_choices_that_wait_come_at_the_end_of_the_program(source, path):
     writer.close()
 
 
+def test_times_are_dated_by_the_clock_of_the_ring(source, path):
+    writer = Writer(path)
+    source.poll()
+
+    clock = source.snapshot().clock
+
+    assert clock.origin == int(writer.control["t0_mono"][0])
+    assert clock.wall(0) == int(writer.control["t0_real"][0])
+
+
 def test_models_weights_and_buffers_are_those_of_the_definitions(source, path):
     writer = Writer(path)
 

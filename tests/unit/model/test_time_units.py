@@ -8,6 +8,7 @@ from ggscope.model.units import (
     Clock,
     TimeForm,
     TimeRange,
+    format_absolute,
     format_bytes,
     format_count,
     format_duration,
@@ -129,9 +130,61 @@ def test_both_ends_of_a_range_share_unit_and_digits(
 def test_times_of_the_files_clock_count_from_its_zero() -> None:
     clock, shown = Clock(origin=3600 * S), TimeRange(0, 2 * S)
 
-    assert shown_form(shown, clock, absolute=True).text(S) == "1:00:01.000"
-    assert listed_form(shown, clock, absolute=True).text(1) == "1:00:00.000000"
-    assert parse_time("1:00:01", clock, absolute=True) == S
+    # No time of day: most clocks count from the start of the machine.
+    assert shown_form(shown, clock, absolute=True).text(S) == "3,601.000 s"
+    assert listed_form(shown, clock, absolute=True).text(1) == "3,600.000000 s"
+    assert format_absolute(S, clock).replace("\u202f", " ") == "3,601.000 000 000 s"
+    assert parse_time("3,601 s", clock, absolute=True) == S
+
+
+NOON = 1_700_049_600 * S
+"""2023-11-15 12:00:00 UTC"""
+
+
+def test_time_of_day_is_shown_where_it_is_known() -> None:
+    clock = Clock(origin=48_120 * S, epoch=NOON - 48_120 * S)
+    shown = TimeRange(0, 2 * S)
+
+    form = shown_form(shown, clock, absolute=True)
+
+    assert form.text(1_500 * MS) == "12:00:01.500"
+    assert form.range_text(shown) == "12:00:00.000 – 12:00:02.000 UTC (2.000 s)"
+    assert shown_form(shown, clock).text(1_500 * MS) == "1.500 s"
+    exact = format_absolute(-1, clock).replace("\u202f", " ")
+    assert exact == "2023-11-15 11:59:59.999 999 999 UTC"
+
+
+def test_date_is_shown_where_a_trace_is_longer_than_a_day() -> None:
+    clock, shown = Clock(epoch=NOON), TimeRange(0, 25 * 3600 * S)
+
+    form = shown_form(shown, clock, absolute=True)
+
+    assert form.text(0) == "11-15 12:00:00"
+    assert form.text(13 * 3600 * S) == "11-16 01:00:00"
+
+
+def test_stamps_of_this_century_are_dates() -> None:
+    assert Clock.of_stamps(NOON).wall(5) == NOON + 5
+    assert Clock.of_stamps(48_120 * S).wall(0) is None
+    assert Clock.of_stamps(2**62).wall(0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "tick"),
+    [
+        ("12:00:01.5", 1_500 * MS), ("12:00", 0), ("11:59:59", -S),
+        ("01:00:00 UTC", 13 * 3600 * S), ("11-16 12:00:00", 24 * 3600 * S),
+        ("2023-11-15 12:00:00.000 000 007 UTC", 7), ("1.5 s", 1_500 * MS - NOON),
+    ],
+)  # fmt: skip
+def test_time_of_day_is_read(text: str, tick: int) -> None:
+    assert parse_time(text, Clock(origin=NOON, epoch=0), absolute=True) == tick
+
+
+@pytest.mark.parametrize("text", ["24:00:00", "12:60:00", "13-01 12:00", "02-30 12:00"])
+def test_what_is_no_time_of_day_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"day|time|month"):
+        parse_time(text, Clock(epoch=NOON), absolute=True)
 
 
 def test_exact_time_has_minutes_where_the_short_one_has() -> None:
@@ -204,6 +257,24 @@ def test_every_printed_time_is_read_again(
         assert 0 <= tick - read < form.step
     exact = format_exact_time(tick + clock.shift(absolute), clock.unit)
     assert parse_time(exact, clock, absolute=absolute) == tick
+
+
+@given(st.integers(-(10**12), 5 * 10**13), st.integers(0, 10**14), st.data())
+def test_every_printed_time_of_day_is_read_again(
+    start: int, length: int, data: st.DataObject
+) -> None:
+    clock = Clock(origin=10**13, epoch=data.draw(st.integers(NOON, NOON + 10**14)))
+    shown = TimeRange(start, start + length)
+    tick = data.draw(st.integers(start, min(shown.end, 80_000 * S)))
+
+    for form in (
+        shown_form(shown, clock, absolute=True),
+        listed_form(shown, clock, absolute=True),
+    ):
+        assert form.zone
+        read = parse_time(form.text(tick), clock, absolute=True)
+        assert 0 <= tick - read < form.step
+    assert parse_time(format_absolute(tick, clock), clock, absolute=True) == tick
 
 
 @given(st.integers(-(10**15), 10**15))

@@ -55,12 +55,31 @@ def test_absolute_axis_lies_on_round_values_of_the_files_clock() -> None:
 
 
 def test_absolute_epoch_time_moves_the_long_part_into_the_base() -> None:
-    clock = Clock("ns", origin=1_712_345_678_123_456_789)
+    clock = Clock.of_stamps(1_712_345_678_123_456_789)
 
-    axis = axis_ticks(TimeRange(0, 5 * MS), 1000, clock, absolute=True)
+    axis = axis_ticks(TimeRange(0, 5_000), 1000, clock, absolute=True)
 
-    assert axis.base.startswith("1712345678.1")
+    assert axis.base.startswith("2024-04-05 19:34:38.123")
+    assert axis.base.endswith(" UTC")
     assert all(text.startswith("+") and len(text) < 12 for _, text in axis.ticks)
+
+
+def test_absolute_axis_of_a_clock_of_unknown_zero_shows_no_time_of_day() -> None:
+    clock = Clock("ns", origin=48_120_500 * MS)
+
+    axis = axis_ticks(TimeRange(0, 500 * MS), 1000, clock, absolute=True)
+
+    assert (0, "48,120.50 s") in axis.ticks
+    assert axis.base == ""
+
+
+def test_absolute_axis_shows_the_time_of_day_with_its_zone() -> None:
+    clock = Clock("ns", origin=5, epoch=1_700_049_600 * 1000 * MS - 5)
+
+    axis = axis_ticks(TimeRange(0, 500 * MS), 1000, clock, absolute=True)
+
+    assert (100 * MS, "12:00:00.10") in axis.ticks
+    assert axis.base == "UTC"
 
 
 def test_an_empty_range_still_has_a_tick() -> None:

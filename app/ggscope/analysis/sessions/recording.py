@@ -152,6 +152,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
     settled = _BY_NAME if takes_nodes else {"low_confidence"}
     found = replace(
         trace,
+        clock=replace(trace.clock, epoch=side.clock.epoch),
         lanes=lanes,
         ops=_ops(trace.ops, side.ops),
         spans=stacked(spans, others),

@@ -23,6 +23,7 @@ from ggscope.model.tokens import has_ubatches, numbers_per_phase
 from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
+    format_absolute,
     format_bytes,
     format_count,
     format_duration,
@@ -101,6 +102,7 @@ def describe(
             "unit": trace.clock.unit,
             "origin": trace.clock.origin,
             "hz": trace.clock.hz,
+            "epoch_ns": trace.clock.epoch,
         },
         "extent": {
             "start": trace.extent.start,
@@ -393,13 +395,15 @@ def _origin_words(trace: Trace) -> str:
     origin, start = trace.clock.origin, trace.extent.start
     if trace.clock.unit == "cycle" and not origin:
         return f"as in the file; the first event is at {start:,}"
+    is_day = trace.clock.wall(start) is not None
+    day = f" ({format_absolute(start, trace.clock)})" if is_day else ""
     if not start:
-        return f"the first event is at {origin:,}"
+        return f"the first event is at {origin:,}{day}"
     length = format_duration(abs(start), trace.clock.unit)
     side = "before" if start < 0 else "behind"
     return (
         f"time 0 is at {origin:,}; the first event is {length} {side} it, at "
-        f"{origin + start:,}"
+        f"{origin + start:,}{day}"
     )
 
 

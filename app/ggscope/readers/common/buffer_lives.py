@@ -80,7 +80,7 @@ def add_buffers(
     """
     ordered = events.rows(np.argsort(events.time, kind="stable"))
     origin = int(ordered.time[0]) if len(ordered) else 0
-    builder.clock = Clock("ns", origin)
+    builder.clock = Clock.of_stamps(origin)
     time = ordered.time - origin
     ends = ended_by(ordered.id, ordered.is_alloc)
     alloc = np.flatnonzero(ordered.is_alloc)

@@ -583,7 +583,7 @@ class Reading:
         context.progress(size * 5 // 8, size)
         if n:
             origin, end = int(events.time.min()), int(events.time.max())
-            builder.clock = Clock("ns", origin)
+            builder.clock = Clock.of_stamps(origin)
             summary.update(add_memory(builder, events, origin, context))
             intervals = pair_events(events, end, context)
             context.progress(size * 3 // 4, size)
@@ -655,7 +655,7 @@ class Reading:
             intake, builder.strings, context, n=n, first_record=wanted.first
         )
         origin, end = int(events.time.min()), int(events.time.max())
-        builder.clock = Clock("ns", origin)
+        builder.clock = Clock.of_stamps(origin)
         intervals = pair_events(events, end, context)
         part, until = known_part(events, intervals)
         if until <= max(origin, self._shown_until):

@@ -161,7 +161,9 @@ class _Sidecar:
         self._first_bad = ""
         clock = self._object("clock")
         self._origin = _whole(clock.get("monotonic"), FAR) or 0
-        self._builder.clock = Clock("ns", self._origin)
+        real = _whole(clock.get("real"), 1 << 62) or 0
+        epoch = real - self._origin if real and self._origin else None
+        self._builder.clock = Clock("ns", self._origin, epoch=epoch)
 
     def trace(self, info: TraceInfo) -> Trace:
         """Return all of it."""

@@ -334,7 +334,7 @@ def make_builder(
     """Return a builder with the lanes of all spans and none of these."""
     builder = TraceBuilder()
     builder.strings = strings
-    builder.clock = Clock("ns", draft.rows.origin)
+    builder.clock = Clock.of_stamps(draft.rows.origin)
     builder.ops = draft.file.ops
     builder.records = records
     builder.add_lane("tokens", LaneKind.TOKEN, ("Tokens",))

@@ -83,14 +83,19 @@ class Column:
     stretch: int = 0
 
 
-def columns_of(trace: Trace) -> tuple[Column, ...]:
-    """Return the columns for which `trace` has anything to say, in order."""
+def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
+    """Return the columns for which `trace` has anything to say, in order.
+
+    Parameters
+    ----------
+    absolute : whether times are those of the day, or of the file's own clock.
+    """
     has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
     has_ops = trace.ops is not None or _any(trace.spans.op)
     wanted = [
         (bool(trace.graphs), Column("dot", "●", tr("Found in the graph or not"), 30)),
         (True, _record_column(trace)),
-        (True, _time_column(trace)),
+        (True, _time_column(trace, absolute)),
         (has_ops, Column("op", tr("op"), tr("Operation"), 138)),
         (_any(trace.spans.layer), Column("layer", "L", tr("Layer"), 34)),
         (len(trace.lanes) > 0, _lane_column(trace)),
@@ -145,8 +150,8 @@ def _record_column(trace: Trace) -> Column:
     return Column("record", "#", tr("Record number in the file"), width, right=True)
 
 
-def _time_column(trace: Trace) -> Column:
-    form = column_time_form(trace)
+def _time_column(trace: Trace, absolute: bool) -> Column:
+    form = column_time_form(trace, absolute=absolute)
     ends = (trace.extent.start, trace.extent.end, min(trace.extent.end, 999_999_999))
     width = max(_text_width(form.text(tick)) for tick in ends)
     return Column("time", tr("time"), tr("Start"), max(72, width), True)
@@ -505,7 +510,10 @@ class CopyRequest:
         title = "thread" if title == "T" else title
         if self.form in ("csv", "tsv") and column.key in ("time", "duration", "wait"):
             unit = self.texts.trace.clock.unit
-            return f"{title} ({'ns' if unit == 'ns' else 'cycles'})"
+            words = "ns" if unit == "ns" else "cycles"
+            if column.key == "time" and self.texts.absolute:
+                words += ", " + tr("file's clock")
+            return f"{title} ({words})"
         return title
 
 

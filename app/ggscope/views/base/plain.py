@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.model.units import format_duration, format_exact
+from ggscope.model.units import format_absolute, format_duration, format_exact
 from ggscope.text import Html, caption, html, join_html, one_line, plain, tooltip
 from ggscope.views.base.view import guarded
 
@@ -257,12 +257,13 @@ def bookmark_tip(session: "Session", positions: Sequence[int]) -> Html:
     if trace is None:
         return Html()
     unit = trace.clock.unit
-    shift = trace.clock.origin if session.absolute_time else 0
     lines: list[Html] = []
     for position in positions[:_MAX_TOLD]:
         mark = session.bookmarks[position]
         key = f" (Alt+{position + 1})" if position < 9 else ""
-        when = format_exact(mark.time.start + shift, unit)
+        when = format_exact(mark.time.start, unit)
+        if session.absolute_time:
+            when = format_absolute(mark.time.start, trace.clock)
         if mark.time.duration:
             when += f", {format_duration(mark.time.duration, unit)} long"
         note = f" · {mark.note[:_MAX_LETTERS]}" if mark.note else ""

@@ -97,15 +97,23 @@ class TraceTableModel(QAbstractTableModel):
         """Show these rows of this trace."""
         self.beginResetModel()
         self.trace, self.order = trace, order
-        self.columns = () if trace is None else columns_of(trace)
+        self.columns = self._columns()
         self.texts = self._make_texts()
         self.endResetModel()
 
     def set_absolute(self, absolute: bool) -> None:
         """Show times as the file's clock has them, or from the start."""
         self._absolute = absolute
-        self.texts = self._make_texts()
-        self._note_change()
+        if self._columns() == self.columns:
+            self.texts = self._make_texts()
+            self._note_change()
+        else:
+            self.set_rows(self.trace, self.order)
+
+    def _columns(self) -> tuple[Column, ...]:
+        if self.trace is None:
+            return ()
+        return columns_of(self.trace, absolute=self._absolute)
 
     def set_correlation(self, correlation: Correlation | None) -> None:
         """Say which spans are in the graph; None = not known yet."""

@@ -23,6 +23,7 @@ from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
+    format_absolute,
     format_count,
     format_exact,
     format_exact_bytes,
@@ -36,6 +37,7 @@ from ggscope.views.base.gestures import CanvasGestures, Turn
 from ggscope.views.base.plain import add_action, add_menu, copy_name, copy_text
 from ggscope.words.spans import (
     Fact,
+    absolute_words,
     gap_text,
     span_facts,
     time_text,
@@ -724,13 +726,17 @@ def _time_entries(
     here = TimeRange(hit.tick, hit.tick)
     absolute = session.absolute_time
     text = time_text(trace, hit.tick, absolute=absolute)
-    exact = format_exact(hit.tick + trace.clock.shift(absolute), trace.clock.unit)
+    exact = format_exact(hit.tick, trace.clock.unit)
+    if absolute:
+        exact = format_absolute(hit.tick, trace.clock)
     add_action(menu, tr("Bookmark here"), lambda: session.add_bookmark("", here))
     add_action(menu, tr("Copy time ({0})").format(text), lambda: copy_text(exact))
     if not hit.on_axis:
         return
     forms = add_menu(menu, tr("Time format"))
-    for words, is_absolute in ((tr("From start"), False), (tr("Absolute"), True)):
+    other = tr(absolute_words(trace.clock))
+    other = other[:1].upper() + other[1:]
+    for words, is_absolute in ((tr("From start"), False), (other, True)):
         action = add_action(
             forms, words, partial(session.set_absolute_time, is_absolute)
         )

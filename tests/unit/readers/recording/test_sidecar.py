@@ -19,7 +19,7 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.survey import beside, sidecar_of, survey
 from ggscope.words.files import join_words
-from ggscope.words.spans import destination_of
+from ggscope.words.spans import destination_of, exact_time_text
 from ggscope.words.times import fused_ops
 from recordings import N_GRAPHS, N_THREADS, NODES, recording
 from sentences import assert_sides
@@ -342,6 +342,29 @@ def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     for key, inner in pairs:
         found += [(*path, key), *_places(inner, (*path, key))]
     return found
+
+
+def test_times_of_a_recording_are_dated_by_its_sidecar(tmp_path: Path) -> None:
+    path = recording(tmp_path)
+
+    trace = opened(path)
+
+    begun = trace.clock.wall(recordings.T0 - 500 - trace.clock.origin)
+    assert begun == 1_700_000_000 * 10**9
+    alone = open_trace(path)
+    assert alone.clock.wall(0) is None
+    assert exact_time_text(trace, 0).count(";") == 2
+    assert "2023-11-14 22:13:20." in exact_time_text(trace, 0)
+    assert "UTC" not in exact_time_text(alone, 0)
+
+
+@pytest.mark.parametrize("clock", [{}, {"monotonic": 7}, {"real": -1, "monotonic": 7}])
+def test_clock_without_a_date_dates_nothing(
+    tmp_path: Path, clock: dict[str, int]
+) -> None:
+    trace = opened(recording(tmp_path, clock={"unit": "ns", **clock}))
+
+    assert trace.clock.epoch is None
 
 
 @pytest.mark.parametrize("make", [recordings.sidecar, recordings.packed_sidecar])
