@@ -2,7 +2,8 @@
 
 Categories: from the keys of a colouring to 0xAARRGGBB. The hues are those of Okabe and
 Ito, which people with any kind of colour vision can tell apart; where more are needed
-than there are hues, lightness steps follow.
+than there are hues, lightness steps follow. Families of ops, and phases beside them,
+differ in every kind of vision, and on white in grey print too.
 
 Amounts, as in heatmaps: from numbers to 0xAARRGGBB, and the bar that explains them.
 Zero is the background, missing is hatched by whoever draws; so a scale covers what
@@ -58,9 +59,8 @@ def category_color(key: str, theme: Theme) -> int:
     """
     kind, _, value = key.partition(":")
     if not value:
-        families = _section("families")
-        if kind in families:
-            return _named(families[kind], theme)
+        if kind in _section("families"):
+            return _entry("families", kind, theme)
         return _op_color(kind, theme)
     if kind == "rgb":
         return 0xFF000000 | int(value, 16)
@@ -71,7 +71,7 @@ def category_color(key: str, theme: Theme) -> int:
             _section("engines").get(value.rstrip("0123456789"), "slate"), theme
         )
     if kind in ("phase", "space", "quality"):
-        return _named(_section(kind).get(value, "grey"), theme)
+        return _entry(kind, value, theme)
     if kind in _ORDERED and value in ("several", "unknown"):
         return _named({"several": "vermillion+5", "unknown": "grey+3"}[value], theme)
     return _ordered_color(value, theme)
@@ -147,8 +147,7 @@ def phase_color(phase: int, theme: Theme) -> int:
 def _op_color(op: str, theme: Theme) -> int:
     """Return the colour of an op: a step of its engine's or its family's colour."""
     engine = _section("engines").get(op.partition("_")[0])
-    name = engine or _section("families").get(family_of(op), "slate")
-    base = _named(name, theme)
+    base = _named(engine, theme) if engine else _entry("families", family_of(op), theme)
     steps = cast("dict[str, int]", _data()["op_steps"])
     step = steps.get(op)
     if step is None:
@@ -169,8 +168,19 @@ def _ordered_color(value: str, theme: Theme) -> int:
     return lightness_step(_named(cycle[place], theme), turn % _TURNS, theme)
 
 
+def _entry(section: str, key: str, theme: Theme) -> int:
+    """Return the colour of an entry; on white some have one of their own."""
+    name = _section(section).get(key, "grey")
+    if not theme.is_dark:
+        on_white = cast("dict[str, dict[str, str]]", _data()["on_white"])
+        name = on_white.get(section, {}).get(key, name)
+    return _named(name, theme)
+
+
 def _named(name: str, theme: Theme) -> int:
-    """Return colour "blue", or "blue+1": its first lightness step."""
+    """Return colour "#0072b2", "blue", or "blue+1": its first lightness step."""
+    if name.startswith("#"):
+        return 0xFF000000 | int(name[1:], 16)
     hue, _, step = name.partition("+")
     if hue == "yellow" and not theme.is_dark:
         return lightness_step(_LIGHT_YELLOW, int(step or 0), theme)

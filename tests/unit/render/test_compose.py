@@ -30,11 +30,11 @@ from ggscope.render.batch import (
     RectBatch,
     TextBatch,
 )
-from ggscope.render.colors import category_color
+from ggscope.render.colors import Sign, category_color
 from ggscope.render.painter import FLOOR, elided
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
-from ggscope.render.timeline.rows import darker, idle_color, token_color
+from ggscope.render.timeline.rows import darker, idle_color, neutral_color
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
     TimelineGeometry,
@@ -270,7 +270,7 @@ def token_rects(picture: DisplayList, look: str) -> list[tuple[float, float, flo
         for x0, x1, fill in zip(
             batch.x0.tolist(), batch.x1.tolist(), batch.fill.tolist(), strict=True
         )
-        if fill == token_color(theme(look))
+        if fill == neutral_color(theme(look))
     ]
 
 
@@ -580,6 +580,21 @@ def test_theme_names_are_those_of_the_files() -> None:
         theme("neon")
 
 
+@pytest.mark.parametrize("look", THEMES)
+@pytest.mark.parametrize("by", ["family", "op", "layer", "token", "phase", "thread"])
+def test_no_colour_of_a_legend_means_two_things(by: str, look: str) -> None:
+    for trace in (llama_like_trace(), npu_like_trace()):
+        scene = make_scene(trace, look=look, color_by=by, is_figure=True)
+
+        entries = figure_legend(scene)
+
+        plain = [
+            e for e in entries if (e.sign, e.pattern) == (Sign.FIELD, Pattern.SOLID)
+        ]
+        colors = [e.color for e in plain]
+        assert len(set(colors)) == len(colors), [e.label for e in plain]
+
+
 def head_notes(scene: TimelineScene) -> list[str]:
     """Return the shares that headers tell, from top to bottom."""
     return [text for text in texts_of(compose_timeline(scene)) if text.endswith(" %")]
@@ -611,7 +626,7 @@ def test_filter_leaves_lanes_of_tokens_and_phases() -> None:
 
     def lanes_of_run(picture: DisplayList) -> set[tuple[float, ...]]:
         wanted = [
-            token_color(scene.theme),
+            neutral_color(scene.theme),
             *(category_color(f"phase:{phase}", scene.theme) for phase in (0, 1)),
         ]
         found = [filled(picture, color) for color in wanted]

@@ -7,6 +7,8 @@ from ggscope.analysis.rows.categories import Categories
 from ggscope.model.ggml.ops import FAMILIES
 from ggscope.render.colors import category_color, label_color, lightness_step, lut
 from ggscope.render.theme import THEMES, Theme, contrast, theme
+from ggscope.render.timeline.rows import neutral_color
+from oracles.color_distance import VISIONS, difference, lab
 
 KEYS = (
     *FAMILIES, "none", "MUL_MAT", "MUL_MAT_ID", "ADD", "MUL", "GLU", "RMS_NORM",
@@ -43,11 +45,69 @@ def test_texts_of_the_theme_read_well_on_its_surfaces(any_theme: Theme) -> None:
 
 def test_families_have_the_colours_of_the_interface(any_theme: Theme) -> None:
     wanted = {
-        "matmul": 0xFF0072B2, "attention": 0xFF56B4E9, "norm": 0xFFCC79A7,
-        "elementwise": 0xFFE69F00, "move": 0xFF999999, "moe": 0xFFD55E00,
+        "matmul": 0xFF0072B2, "norm": 0xFFCC79A7, "elementwise": 0xFFE69F00,
+        "moe": 0xFFD55E00,
     }  # fmt: skip
+    if any_theme.is_dark:
+        wanted |= {"attention": 0xFF56B4E9, "move": 0xFF009E73}
 
     assert {key: category_color(key, any_theme) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+        ((50, -1, 2), (50, 0, 0), 2.3669),
+        ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
+        ((50, 2.5, 0), (73, 25, -18), 27.1492),
+        ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+        ((22.7233, 20.0904, -46.694), (23.0331, 14.973, -42.5619), 2.0373),
+        ((2.0776, 0.0795, -1.135), (0.9033, -0.0636, -0.5514), 0.9082),
+    ],
+)
+def test_difference_is_that_of_the_paper(one, other, expected) -> None:
+    assert difference(one, other) == pytest.approx(expected, abs=1e-4)
+
+
+SIDE_BY_SIDE = {
+    "families and phases": [
+        *(key for key in FAMILIES if key != "other"), "none",
+        "phase:0", "phase:1", "phase:2",
+    ],
+    "engines and phases": [
+        "engine:DMA", "engine:TE", "engine:VE", "phase:0", "phase:1", "phase:2",
+    ],
+    "sources": ["space:0", "space:1", "space:2", "space:3", "space:4", "space:mixed"],
+    "timing": [f"quality:{i}" for i in range(4)],
+    "parts of a graph": [
+        "space:1", "attention", "moe", "norm", "elementwise", "other",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("group", SIDE_BY_SIDE)
+def test_colours_of_a_legend_differ_for_everybody(
+    group: str, vision: str, any_theme: Theme
+) -> None:
+    colors = {key: category_color(key, any_theme) for key in SIDE_BY_SIDE[group]}
+    if group == "families and phases":
+        colors["tokens, graphs"] = neutral_color(any_theme)
+
+    for (one, a), (other, b) in itertools.combinations(colors.items(), 2):
+        away = difference(lab(a, vision), lab(b, vision))
+        assert away >= (10 if vision == "usual" else 8), (one, other, round(away, 1))
+
+
+@pytest.mark.parametrize("name", ["light", "print"])
+def test_families_differ_in_grey_print(name: str) -> None:
+    keys = [key for key in FAMILIES if key != "other"]
+    lightness = {key: lab(category_color(key, theme(name)))[0] for key in keys}
+
+    ordered = sorted(lightness.items(), key=lambda item: item[1])
+    for (one, a), (other, b) in itertools.pairwise(ordered):
+        assert b - a >= 5, (one, other, round(b - a, 1))
 
 
 def test_families_differ_from_each_other(any_theme: Theme) -> None:

@@ -108,13 +108,14 @@ def test_short_spans_stand_out_in_figures(look: str) -> None:
 
 
 def test_share_can_be_read_above_the_foot() -> None:
-    half = builders.spans_trace(np.arange(0, 10_000, 10), np.arange(5, 10_005, 10))
+    at = np.arange(0, 10_000, 10)
+    half = builders.spans_trace(at, at + 5, op=1)
     scene = make_scene(half, state=LaneState(), width=368)
 
     pixels = lane_pixels(scene, "thread:thread 0")[:, 200:300]
 
     body, foot = pixels[5], pixels[-5]
-    strong = category_color("none", scene.theme)
+    strong = category_color("elementwise", scene.theme)
     expected = mix(scene.theme.lane, strong, FLOOR + (1 - FLOOR) / 2)
     channels = [(int(np.median(body)) >> shift) & 255 for shift in (16, 8, 0)]
     assert channels == pytest.approx(

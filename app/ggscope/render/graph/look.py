@@ -34,7 +34,7 @@ _CATEGORY_KEYS = {
     NodeCategory.FFN: "moe",
     NodeCategory.NORM: "norm",
     NodeCategory.OUTPUT: "elementwise",
-    NodeCategory.OTHER: "move",
+    NodeCategory.OTHER: "other",
 }
 """Whose colour of the palette each category has."""
 

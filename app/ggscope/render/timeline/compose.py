@@ -44,6 +44,7 @@ from ggscope.render.colors import (
     Entry,
     Sign,
     blend,
+    category_color,
     lut,
     phase_color,
 )
@@ -68,7 +69,6 @@ from ggscope.render.timeline.rows import (
     idle_color,
     neutral_color,
     stall_color,
-    token_color,
 )
 from ggscope.render.timeline.scene import (
     OverviewScene,
@@ -724,11 +724,16 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
             if present[i]
         ]
         if present[-1]:
-            entries.append(Entry(f"no {scene.color_by}", neutral_color(theme)))
-    if RowStyle.NEUTRAL in styles:
-        entries.append(Entry("graphs", neutral_color(theme)))
-    if RowStyle.TOKEN in styles:
-        entries.append(Entry("tokens", token_color(theme)))
+            color = category_color("none", theme)
+            if all(entry.color != color for entry in entries):
+                entries.append(Entry(f"no {scene.color_by}", color))
+    divided_by = [
+        word
+        for word, style in (("tokens", RowStyle.TOKEN), ("graphs", RowStyle.NEUTRAL))
+        if style in styles
+    ]
+    if divided_by:
+        entries.append(Entry(", ".join(divided_by), neutral_color(theme)))
     if RowStyle.PHASE in styles and trace.spans.phase is not None:
         of_phases = [i for x in lanes if x.kind == LaneKind.PHASE for i in x.lane_ids]
         ids = np.flatnonzero(np.isin(trace.spans.lane, of_phases))
@@ -746,6 +751,7 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
         tone = mix(theme.lane, idle_color(theme) | BLACK, IDLE_SHARE)
         hatch = Pattern.FAINT_HATCH
         entries.append(Entry("idle", theme.idle, pattern=hatch, ground=tone))
+    entries = list(dict.fromkeys(entries))  # phases may be the colouring, too
     entries += _doubt_entries(scene, lanes)
     if len(visible_markers(TimelineGeometry(scene))):
         entries.append(Entry("markers", theme.dim, Sign.LINE))

@@ -26,7 +26,6 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.colors import category_color
 from ggscope.render.theme import with_alpha
 from ggscope.render.timeline.rows import (
     LABEL_PX,
@@ -356,6 +355,6 @@ class LanesDraft:
     def _add_counter(self, lane: TimelineLane, y: float, bottom: float) -> None:
         """Draw the curve of a counter."""
         series = self._index.trace.counters[lane.counter]
-        color = category_color("space:1", self._theme)
+        color = self._theme.dim
         self._areas += counter_batches(series, self._time, y, bottom, color, self._clip)
         self.notes[lane.key] = counter_note(series)

@@ -356,10 +356,11 @@ class RowsDraft:
         self._neutral = neutral_color(theme)
         self.wide: Wide | None = None
         categories = scene.index.categories(scene.color_by)
-        # One entry more than categories: index -1 reads the neutral colour.
-        self._lut = np.append(lut(categories, theme), np.uint32(self._neutral))
-        neutral_foot = foot_colors(self._lut[-1:], theme)
-        self._foot_lut = np.append(foot_lut(categories, theme), neutral_foot)
+        # One entry more than categories, for what has none: index -1 reads it.
+        none = category_color("none", theme)
+        self._lut = np.append(lut(categories, theme), np.uint32(none))
+        own_foot = foot_colors(self._lut[-1:], theme)
+        self._foot_lut = np.append(foot_lut(categories, theme), own_foot)
         self._by_id = categories.index
         self._n_categories = len(categories.labels)
         self._phases = np.array(
@@ -496,7 +497,7 @@ class RowsDraft:
         """Return the rows before filtering, pale."""
         chosen = [i for i, row in enumerate(self._rows) if row.ghost]
         ghosts = [row.ghost for row in self._rows if row.ghost]
-        one_hue: list[int | None] = [self._neutral] * len(ghosts)
+        one_hue: list[int | None] = [ghost_color(self._theme)] * len(ghosts)
         return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, strength=GHOST)
 
     def _waits(self, y0: Array, y1: Array) -> list[Batch]:
@@ -536,10 +537,8 @@ class RowsDraft:
 
     def _one_hue(self, style: RowStyle) -> int | None:
         """Return the colour of all folded columns of a row, None if they differ."""
-        if style is RowStyle.NEUTRAL:
+        if style in (RowStyle.NEUTRAL, RowStyle.TOKEN):
             return self._neutral
-        if style is RowStyle.TOKEN:
-            return token_color(self._theme)
         return stall_color(self._theme) if style is RowStyle.STALL else None
 
     def _pictures(
@@ -906,7 +905,12 @@ def idle_color(theme: Theme) -> int:
 
 
 def neutral_color(theme: Theme) -> int:
-    """Return the colour of spans that have no category, such as graphs."""
+    """Return the colour of what the run is divided by: tokens and graphs."""
+    return mix(theme.lane, theme.dim, 0.33 if theme.is_dark else 0.15)
+
+
+def ghost_color(theme: Theme) -> int:
+    """Return the colour of what the filter left out, before it is made pale."""
     return mix(theme.dim, theme.lane, 0.45)
 
 
@@ -919,11 +923,6 @@ def darker(fill: U32) -> U32:
     """Return an edge colour per fill: half as bright."""
     halved: U32 = ((fill >> np.uint32(1)) & np.uint32(0x7F7F7F)) | np.uint32(0xFF000000)
     return halved
-
-
-def token_color(theme: Theme) -> int:
-    """Return the colour of tokens, wide or not."""
-    return mix(theme.line, theme.dim, 0.2 if theme.is_dark else 0.05)
 
 
 def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batch]:
@@ -944,7 +943,7 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batc
             x1[chosen] - _TOKEN_GAP_PX,
             wide.y0[chosen],
             wide.y1[chosen],
-            token_color(theme),
+            neutral_color(theme),
             border[chosen],
         )
         batches += rects.batch(radius=radius, clip=clip)
@@ -958,7 +957,7 @@ def token_labels(
     scene, trace = geometry.scene, geometry.scene.index.trace
     theme, spans, tokens = scene.theme, trace.spans, trace.spans.token
     marked = _is_selected(scene, wide.ids)
-    is_readable = contrast(theme.selection, token_color(theme)) >= _TEXT_CONTRAST
+    is_readable = contrast(theme.selection, neutral_color(theme)) >= _TEXT_CONTRAST
     lit = theme.selection if is_readable else theme.text
     labels = []
     for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
