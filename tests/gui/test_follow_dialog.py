@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 from ggscope.gui.dialogs.follow import FollowDialog, started
 from ggscope.gui.dialogs.record import RecordDialog
 from ggscope.live.running import Tracing
+from ggscope.session import live as live_module
 from ring_writer import Writer
 
 pytestmark = pytest.mark.skipif(
@@ -118,7 +119,16 @@ def test_list_refreshes_itself_and_the_selection_stays(
     second.close()
 
 
-def test_what_is_traced_next_is_waited_for(dialog, window):
+def test_start_page_opens_the_list(window):
+    window.start_page.programs_button.click()
+
+    assert is_open(window)
+    for left in window.findChildren(FollowDialog):
+        left.close()
+
+
+def test_what_is_traced_next_is_waited_for(dialog, window, monkeypatch):
+    monkeypatch.setattr(live_module, "wanted_path", lambda _: None)
     dialog.next.click()
 
     assert window.document.live.wanted is None

@@ -710,6 +710,7 @@ class MainWindow(QMainWindow):
         self.start_page = StartPage(self.settings, desk)
         self.start_page.open_requested.connect(self.open_dialog)
         self.start_page.record_requested.connect(self._on_record_requested)
+        self.start_page.programs_requested.connect(self._on_programs_requested)
         self.start_page.follow_requested.connect(self.follow)
         self.start_page.file_chosen.connect(self._on_file_chosen)
         self._stack = QStackedWidget(desk)
@@ -766,6 +767,9 @@ class MainWindow(QMainWindow):
 
     def _on_ops_requested(self) -> None:
         self.dialogs.show_op_tables()
+
+    def _on_programs_requested(self) -> None:
+        self.dialogs.show_follow()
 
     def _on_record_requested(self) -> None:
         self.dialogs.show_record()

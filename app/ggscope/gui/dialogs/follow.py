@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
+from ggscope.live.options import OPTIONS
 from ggscope.live.running import ProgramList, RunningProgram, Tracing
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
 from ggscope.text import one_line
@@ -292,7 +293,7 @@ class FollowDialog(Dialog):
         path, _ = QFileDialog.getOpenFileName(
             self,
             self.tr("Follow a file that grows"),
-            "",
+            OPTIONS.output,
             self.tr("Traces and rings (*.ggmlviz *.bin ggscope-*);;All files (*)"),
             "",
             CHANGES_NOTHING,

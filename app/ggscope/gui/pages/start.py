@@ -89,6 +89,7 @@ class StartPage(QWidget):
 
     open_requested = Signal()
     record_requested = Signal()
+    programs_requested = Signal()
     follow_requested = Signal(str)
     file_chosen = Signal(str)
 
@@ -193,6 +194,12 @@ class StartPage(QWidget):
             area,
             tip=self.tr("Run a llama.cpp and watch what it computes"),
         )
+        self.programs_button = button(
+            self.tr("Follow a running program…"),
+            self.programs_requested.emit,
+            area,
+            tip=self.tr("List the programs that run ggml now"),
+        )
         self.follow_button = button("", self._on_follow, area)
         box = QVBoxLayout(area)
         box.setContentsMargins(24, 12, 24, 12)
@@ -206,6 +213,7 @@ class StartPage(QWidget):
         row.addStretch(1)
         row.addWidget(self.open_button)
         row.addWidget(self.record_button)
+        row.addWidget(self.programs_button)
         row.addWidget(self.follow_button)
         row.addStretch(1)
         box.addSpacing(6)
