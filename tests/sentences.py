@@ -87,6 +87,8 @@ CONDITIONS = {
     "left_out": "the sidecar states filters, sampling, limits, a program that was "
     "killed, or graphs that are recorded as a whole",
     "capture_unnamed_ops": "the sidecar counts ops that ran outside of any graph",
+    "capture_counters": "the sidecar names counters of the ring that were damaged",
+    "live_counters": "a counter of a ring is beyond what it can hold or count",
     "capture_damaged": "the sidecar counts frames that were damaged when recorded",
     "sidecar_values": "values of a sidecar are of a wrong kind or beyond all bounds",
     # -- .ggmlviz -------------------------------------------------------------

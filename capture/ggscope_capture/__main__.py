@@ -6,6 +6,7 @@ Exit codes: 0 good, 1 error, 2 usage; `run` ends with the program's own.
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ggscope_capture import __version__
 from ggscope_capture.config import (
     LEVELS,
     SETTINGS,
@@ -35,12 +37,16 @@ from ggscope_capture.config import (
     as_rows,
     resolve,
 )
+from ggscope_capture.files import reason_of
 
 if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
 
 _ANSWERS = {True: "works", False: "closed", None: "perhaps"}
 _CHECKED = {True: "good", False: "wrong", None: "mind"}
+_SHOWN_CHARS = 160
+_LONG = re.compile(r"[^\s]{300,}")
+"""Of longer paths begin and end are told."""
 
 
 class _CommandError(Exception):
@@ -71,6 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head`
         sys.stdout = None  # nothing is left to flush to
         return 0
+    except OSError as error:  # of a path that was given, or of an output
+        if error.filename is None:
+            raise
+        complain(_failure(Path(os.fsdecode(error.filename)), error))
+        return 1
     except KeyboardInterrupt:
         return 130
     return int(code)
@@ -81,6 +92,9 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="ggscope-capture",
         description="Trace an unmodified llama.cpp while it runs.",
+    )
+    made.add_argument(
+        "-V", "--version", action="version", version=f"ggscope-capture {__version__}"
     )
     commands = made.add_subparsers(metavar="COMMAND", required=True)
 
@@ -308,7 +322,7 @@ def _tell(text: str) -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(text)
+        sys.stderr.write(_LONG.sub(lambda found: _short(found[0]), text))
         sys.stderr.flush()
     except (OSError, ValueError):
         # The program may still write to its own: only this one's words go nowhere.
@@ -423,7 +437,8 @@ def _rings(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import ring_folder
 
-    found = recording.listed(ring_folder())
+    folder = ring_folder()
+    found = recording.listed(folder)
     if options.json:
         rows = [
             {
@@ -437,6 +452,8 @@ def _rings(options: argparse.Namespace) -> int:
         ]  # fmt: skip
         say(json.dumps(rows))
         return 0
+    if not found:
+        say(f"No rings in {_short(folder)}: no program is traced, none was left.")
     for ring in found:
         say(f"{ring.path}: {ring.why or ring.state}")
         if ring.pid:
@@ -451,7 +468,7 @@ def _rings(options: argparse.Namespace) -> int:
 def _recover(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import target_of
-    from ggscope_capture.recording_folder import FOLDER_SUFFIX
+    from ggscope_capture.recording_folder import partial_of
     from ggscope_capture.ring import RingError
 
     configuration = _configuration(options)
@@ -462,8 +479,7 @@ def _recover(options: argparse.Namespace) -> int:
             place = recording.finished(path)
             identity = recording.ring_identity(place)
         else:
-            target = target_of(settings, command)
-            folder = target.with_name(f"{target.name}{FOLDER_SUFFIX}")
+            folder = partial_of(target_of(settings, command))
             recorder = recording.Recorder.begin(path, folder, settings)
             place, identity = recorder.place, recorder.ring.identity
             _follow(recorder, settings)
@@ -531,12 +547,21 @@ def _save(options: argparse.Namespace) -> int:
 def _failure(path: Path, error: Exception) -> str:
     """Return what failed where, of an error that `path` led to."""
     if not isinstance(error, OSError):
-        return f"{path}: {error}"
-    reason, name = error.strerror or str(error), error.filename
+        return f"{_short(path)}: {error}"
+    reason, name = reason_of(error), error.filename
     if name is None or str(name) == str(path):
-        return f"{path}: {reason}"
+        return f"{_short(path)}: {reason}"
     # A file of a folder that is open has a name without the folder's.
-    return f"{name}: {reason}" if os.path.isabs(name) else f"{path}: {name}: {reason}"
+    where = "" if os.path.isabs(name) else f"{_short(path)}: "
+    return f"{where}{_short(os.fsdecode(name))}: {reason}"
+
+
+def _short(path: Path | str) -> str:
+    """Return a path, cut in its middle where it is very long."""
+    text = str(path)
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    return f"{text[: _SHOWN_CHARS // 2]}…{text[-_SHOWN_CHARS // 3 :]}"
 
 
 def _follow(recorder: "Recorder", settings: Settings) -> None:
@@ -682,7 +707,8 @@ def _demo_held(options: argparse.Namespace) -> int:
         complain(f"made {model}, random weights: what it says means nothing")
         target = targets.for_demo()
     except OSError as error:
-        raise _CommandError(f"{model} cannot be written: {error.strerror}") from error
+        reason = reason_of(error)
+        raise _CommandError(f"{_short(model)} cannot be written: {reason}") from error
     except targets.InstallError as error:
         raise _CommandError(str(error)) from error
     complain(f"runs {target.path} ({target.origin}), as it is")
@@ -784,8 +810,10 @@ def _codemod(options: argparse.Namespace) -> int:
         else:
             state = codemod.look(checkout)
             changed = [] if options.check else codemod.apply(checkout)
-    except (codemod.CodemodError, OSError) as error:
+    except codemod.CodemodError as error:
         raise _CommandError(str(error)) from error
+    except OSError as error:
+        raise _CommandError(_failure(checkout, error)) from error
     for path in changed:
         say(f"changed {path}")
     if state is None:
@@ -817,8 +845,9 @@ def _models(options: argparse.Namespace) -> int:
         try:
             models.write_model(path, name)
         except OSError as error:
+            reason = reason_of(error)
             raise _CommandError(
-                f"{path} cannot be written: {error.strerror}"
+                f"{_short(path)} cannot be written: {reason}"
             ) from error
         say(str(path))
     return 0

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ggscope_capture.files import reason_of
+
 _CONFIDENCE = 0.95
 LEAST_ROUNDS = 6
 """With fewer no interval is of so much probability: there is no verdict."""
@@ -164,7 +166,7 @@ def run_once(command: Sequence[str]) -> tuple[float, str]:
             command, capture_output=True, check=False, stdin=subprocess.DEVNULL
         )
     except OSError as error:
-        raise AbError(f"{command[0]} cannot be started: {error.strerror}") from error
+        raise AbError(f"{command[0]} cannot be started: {reason_of(error)}") from error
     seconds = time.monotonic() - begun
     errors = done.stderr.decode("utf-8", "replace")
     if done.returncode != 0:

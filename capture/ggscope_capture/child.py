@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ggscope_capture.files import reason_of
 from ggscope_capture.regular_file import open_for_reading
 
 FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
@@ -136,7 +137,7 @@ def spawned(
     try:
         pid = _spawn(program, command, environment)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error)
         text = f"{program} cannot be executed: {reason}"
         raise LaunchError(text, NOT_EXECUTABLE) from error
     child = Child(pid)

@@ -191,7 +191,9 @@ def _write(texts: dict[Path, str]) -> None:
         try:
             files.write(path, text.encode("utf-8", "surrogateescape"))
         except OSError as error:
-            raise CodemodError(f"{path} cannot be written: {error.strerror}") from error
+            raise CodemodError(
+                f"{path} cannot be written: {files.reason_of(error)}"
+            ) from error
 
 
 def _sources(checkout: Path) -> Iterator[tuple[Path, str]]:

@@ -36,6 +36,7 @@ from elftools.elf.segments import InterpSegment
 
 from ggscope_capture import macho
 from ggscope_capture.child import is_bare_script
+from ggscope_capture.files import reason_of
 from ggscope_capture.regular_file import open_for_reading
 
 BACKEND_PATH, PRELOAD, DYLD = (
@@ -133,7 +134,7 @@ def examine(program: str | Path) -> Report:
         with open_for_reading(path, follows_links=True) as handle:
             head = handle.read(256)
     except OSError as error:
-        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+        raise DoctorError(f"{path} cannot be read: {reason_of(error)}") from error
     if path.resolve().name == "snap" or "/flatpak/exports/" in str(path):
         return _closed(
             path, "sandbox",
@@ -156,7 +157,7 @@ def _binary(path: Path) -> Report:
         with open_for_reading(path, follows_links=True) as handle:
             is_elf = handle.read(4) == b"\x7fELF"
     except OSError as error:
-        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+        raise DoctorError(f"{path} cannot be read: {reason_of(error)}") from error
     if is_elf == (sys.platform == "darwin"):
         why = "it is a program of " + ("Linux" if is_elf else "macOS")
         linkage = "other-machine" if is_elf else "macho"
@@ -198,7 +199,7 @@ def _read(path: Path) -> _Object:
         with open_for_reading(path, follows_links=True) as handle:
             return _read_open(path, handle)
     except OSError as error:
-        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+        raise DoctorError(f"{path} cannot be read: {reason_of(error)}") from error
     except _DAMAGED as error:
         raise DoctorError(f"{path} is damaged: {error}") from error
 
@@ -569,7 +570,7 @@ def _macho(path: Path) -> Report:
         linkage = "other-machine" if "not for this one" in str(error) else "damaged"
         return _closed(path, linkage, str(error), "Use a build for this machine.")
     except OSError as error:
-        raise DoctorError(f"{path} cannot be read: {error.strerror}") from error
+        raise DoctorError(f"{path} cannot be read: {reason_of(error)}") from error
     is_program = program.file_type == macho.EXECUTABLE
     if is_program:
         barred = _barred(path)

@@ -29,6 +29,7 @@ _GRAPH_KEYS = (
 )  # fmt: skip
 _HOST_KEYS = ("tid", "begin", "end", "context", "bytes", "ubatch", "count")
 _COPY_KEYS = ("begin", "end", "bytes", "from_buffer", "to_buffer", "context")
+_MOST_COUNTED = 1 << 56
 Row = dict[str, Any]
 
 
@@ -67,11 +68,12 @@ def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
             "real": int(control["t0_real"]),
         },
         "pid": int(control["pid"]),
-        "dropped": int(told.lanes["dropped"].sum()) + int(control["no_lane"]),
-        "dropped_events": int(control["events_dropped"]),
-        "unnamed_ops": int(control["no_node"]),
-        "lost_definitions": int(control["defs_lost"]),
-        "skipped_graphs": int(control["skipped"]),
+        "dropped": sum(map(_counter, told.lanes["dropped"].tolist()))
+        + _counter(control["no_lane"]),
+        "dropped_events": _counter(control["events_dropped"]),
+        "unnamed_ops": _counter(control["no_node"]),
+        "lost_definitions": _counter(control["defs_lost"]),
+        "skipped_graphs": _counter(control["skipped"]),
         "ops": {str(number): name for number, name in sorted(told.ops.items())},
     }
     facts.update(from_definitions(told))
@@ -109,6 +111,11 @@ def _counted(told: Told) -> tuple[int, Any]:
         parts.append(chunk[is_graph])
     whole = joined(parts)
     return n_ops, whole[np.argsort(whole["t0"], kind="stable")]
+
+
+def _counter(number: Any) -> int:
+    """Return a counter; 0 where it is beyond anything that a program can count."""
+    return int(number) if int(number) < _MOST_COUNTED else 0
 
 
 def _known(number: Any) -> int | None:

@@ -7,6 +7,7 @@ behind, which the next writing in that folder removes, whichever of the two does
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -17,6 +18,20 @@ from pathlib import Path
 from ggscope_capture.regular_file import open_regular
 
 _TEMPORARY = re.compile(r"\.ggscope-[0-9a-f]{16}\.tmp")
+
+
+MAX_NAME_BYTES = 255
+"""Of a file or folder, on the file systems that there are."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a file cannot be used, in plain words."""
+    if error.errno == errno.ENAMETOOLONG:
+        return (
+            f"the name is too long: a file or folder has {MAX_NAME_BYTES} bytes at "
+            "most, a path 4,095"
+        )
+    return error.strerror or str(error)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ from ggscope_capture.child import (
 from ggscope_capture.config import Configuration, Settings
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
-from ggscope_capture.recording_folder import NOTE_SUFFIX
+from ggscope_capture.recording_folder import NOTE_SUFFIX, partial_of
 from ggscope_capture.regular_file import is_own_file
 from ggscope_capture.ring import (
     DEFS_SUFFIX,
@@ -93,6 +93,7 @@ class Launch:
     _has_failed: bool = False
     _recorders: dict[Path, Recorder] = field(default_factory=dict)
     _refused: set[Path] = field(default_factory=set)
+    _damage: set[str] = field(default_factory=set)
 
     def run(self) -> int:
         """Run the program; return its exit code, negative where a signal ended it.
@@ -132,7 +133,7 @@ class Launch:
         found = shutil.which(name, path=self.environment.get("PATH"))
         if found is not None:
             return Path(found).absolute()
-        if os.sep in name and Path(name).exists():
+        if os.sep in name and os.path.exists(name):  # which a long name does not raise
             raise LaunchError(f"{name} cannot be executed", NOT_EXECUTABLE)
         raise LaunchError(f"there is no program {name}", NOT_FOUND)
 
@@ -214,7 +215,7 @@ class Launch:
                 self._refused.add(path)
                 self._has_failed = True
                 place = error.filename or path
-                reason = error.strerror or str(error)
+                reason = files.reason_of(error)
                 self.say(
                     "ERROR",
                     f"{place}: {reason}. What fits into the ring stays there: "
@@ -224,7 +225,7 @@ class Launch:
     def _folder(self, number: int) -> Path:
         """Return the name of a folder beside the output."""
         target = numbered(target_of(self.configuration.settings, self.command), number)
-        return target.with_name(f"{target.name}.partial")
+        return partial_of(target)
 
     def _poll(self) -> None:
         for path, recorder in list(self._recorders.items()):
@@ -247,6 +248,14 @@ class Launch:
         for note in recorder.new_notes():
             if note != self.environment.get("GGSCOPE_NOTE"):  # whoever set it knows it
                 self.say("WARN", note)
+        if recorder.ring.damage - self._damage:
+            self._damage |= recorder.ring.damage
+            names = ", ".join(sorted(recorder.ring.damage))
+            self.say(
+                "ERROR",
+                f"counters of the ring are damaged ({names}): how many records were "
+                "lost is not known",
+            )
 
     def _reloaded(self, settings: Settings) -> Settings:
         """Return the settings, new ones where their file has changed."""
@@ -405,6 +414,15 @@ def check_target(target: Path) -> None:
     NoTraceError
         If it could not be written.
     """
+    # Its sidecar may have the longer name.
+    for path in (target, target.with_suffix(".json")):
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            reason = files.reason_of(error)
+            raise NoTraceError(f"{target} cannot be written: {reason}") from error
     folder = target.parent
     if target.is_dir():
         raise NoTraceError(f"{target} is a folder; give a name inside it")

@@ -252,12 +252,12 @@ class Recorder:
     def _tell(self) -> None:
         """Note what was lost so far, for whoever reads the folder meanwhile."""
         lost = int(self.ring.lost.sum()) + self.ring.dropped() + self._lost_before
-        lost_events = self.ring.events_lost + self.ring.value("events_dropped")
+        lost_events = self.ring.events_lost + self.ring.count("events_dropped")
         told = json.dumps(
             {
                 "lost": lost, "lost_events": lost_events, "settings": self._begun_with,
                 "changes": self._changes, "beyond_limit": self.n_beyond_limit,
-                "end": self._end,
+                "end": self._end, "damaged_counters": sorted(self.ring.damage),
             }
         )  # fmt: skip
         if told != self._told:
@@ -491,6 +491,7 @@ def _story(
         "settings": {**told_tracer, **filters.outputs_of(settings)},
         "changes": None if is_changed else facts.get("changes", []),
         "end": facts.get("end"),
+        "damaged_counters": [*map(str, facts.get("damaged_counters", []))],
         "account": account.as_json(
             whole, mine, beyond_limit=facts.get("beyond_limit", 0)
         ),
@@ -692,6 +693,7 @@ def _facts(place: RecordingFolder) -> dict[str, Any]:
         or not isinstance(facts.get("end") or {}, dict)
         or not isinstance(changes, list)
         or not all(isinstance(change, dict) for change in changes)
+        or not isinstance(facts.get("damaged_counters", []), list)
         or not {"lost", "lost_events"} <= facts.keys()
     ):
         raise RingError("its facts are damaged")
@@ -855,7 +857,7 @@ def look(path: Path) -> Listed:
         state = "not ready" if isinstance(error, NotReadyError) else "damaged"
         return Listed(path=path, state=state, why=str(error))
     except OSError as error:
-        return Listed(path=path, state="damaged", why=error.strerror or str(error))
+        return Listed(path=path, state="damaged", why=files.reason_of(error))
     with ring:
         pid = ring.value("pid")
         state = "running" if is_running(ring) else "dead"

@@ -9,6 +9,7 @@ of a recording, one by one; no tree is ever removed.
 
 import contextlib
 import errno
+import hashlib
 import json
 import mmap
 import os
@@ -37,6 +38,7 @@ _HELD = ("records", "events", "definitions")
 """What a viewer may hold open of a recording that another process has removed."""
 _OPEN_FILE = re.compile(r"/proc/[0-9]+/fd/[0-9]+")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
+_TWIN_BYTES, _CUT_BYTES = 8, 160
 _MAX_NOTE_BYTES = 1 << 14
 _MAX_MARKER_BYTES = 64
 _MAX_PATH_BYTES = 1 << 13
@@ -252,6 +254,19 @@ class RecordingFolder:
 
     def _status(self, name: str) -> os.stat_result:
         return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+
+
+def partial_of(target: Path) -> Path:
+    """Return the folder beside an output that its recording is kept in.
+
+    A name that would be too long is cut, and told from others by its hash.
+    """
+    name = f"{target.name}{FOLDER_SUFFIX}"
+    if len(os.fsencode(name)) > files.MAX_NAME_BYTES - _TWIN_BYTES:
+        digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+        first = os.fsencode(target.name)[:_CUT_BYTES].decode("utf-8", "ignore")
+        name = f"{first}.{digest}{FOLDER_SUFFIX}"
+    return target.with_name(name)
 
 
 def read_note(path: Path | str, folder: int | None = None) -> Note | None:

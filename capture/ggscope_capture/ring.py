@@ -8,6 +8,7 @@ import contextlib
 import mmap
 import os
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -281,6 +282,7 @@ _MAX_RING_BYTES = 8 << 30
 """The tracer makes no longer ones."""
 _MAX_DEFS_BYTES = 1 << 28
 """So much of the definitions is read at a time."""
+_SECOND_NS, _MOST_COUNTED = 10**9, 1 << 56
 _FRAME = struct.Struct("<IHHQ")
 _TEXT = struct.Struct("<H")
 Array = npt.NDArray[Any]
@@ -454,6 +456,7 @@ class Ring:
     lost : int64[n_lanes], records that were overwritten before they were read here.
     seen : the definitions that were taken.
     n_bytes : how long the file is.
+    damage : names of counters that cannot be; what they count is not known.
     """
 
     def __init__(
@@ -501,6 +504,7 @@ class Ring:
         self._defs_at = _DEFS_HEAD_BYTES
         self._has_generations = self.value("version") > 1
         self.seen = SeenDefinitions()
+        self.damage: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -517,6 +521,20 @@ class Ring:
         """Return one number of the control page as it is now."""
         return int(self.control[name][0])
 
+    def count(self, name: str) -> int:
+        """Return a counter of the control page; 0 where it is damaged."""
+        value = self.value(name)
+        if value <= self._most():
+            return value
+        self.damage.add(name)
+        return 0
+
+    def _most(self) -> int:
+        """Return what no counter can exceed: a record or event each nanosecond."""
+        elapsed = time.monotonic_ns() - self.value("t0_mono")
+        # Of another start of the machine, or another one, it is not known how long.
+        return elapsed + _SECOND_NS if elapsed >= 0 else _MOST_COUNTED
+
     def waiting(self) -> npt.NDArray[np.int64]:
         """Return how many records of each lane nobody took yet; int64[n_lanes]."""
         n = self.lanes["head"].astype(np.int64) - self.lanes["tail"].astype(np.int64)
@@ -524,7 +542,17 @@ class Ring:
 
     def dropped(self) -> int:
         """Return how many records the writer could not place, for want of room."""
-        return int(self.lanes["dropped"].sum()) + self.value("no_lane")
+        dropped = self.lanes["dropped"]
+        is_damaged = dropped > self._most()
+        for lane in np.flatnonzero(is_damaged).tolist():
+            self.damage.add(f"dropped of lane {lane}")
+        return int(dropped[~is_damaged].sum()) + self.count("no_lane")
+
+    def _is_possible(self, head: int, tail: int) -> bool:
+        """Tell whether a lane can have written so many, of which so many were taken."""
+        if self.value("flags") & RING_OVERWRITE == 0:
+            return 0 <= head - tail <= int(self._records.shape[1])
+        return 0 <= tail <= head <= self._most()
 
     def records(self) -> list[Array]:
         """Return the new records, one array of `RECORD` per lane that has some.
@@ -534,9 +562,12 @@ class Ring:
         new = []
         capacity = self._records.shape[1]
         for lane in np.flatnonzero(self.lanes["state"]).tolist():
-            head = int(self.lanes["head"][lane])
-            first = max(int(self._tail[lane]), head - capacity)
-            if head <= self._tail[lane]:
+            head, tail = int(self.lanes["head"][lane]), int(self._tail[lane])
+            if not self._is_possible(head, tail):
+                self.damage.add(f"head of lane {lane}")
+                continue
+            first = max(tail, head - capacity)
+            if head <= tail:
                 continue
             copied = self._records[lane, np.arange(first, head) % capacity]
             # The record being written may lie over the oldest one: hence the 1.
@@ -557,7 +588,11 @@ class Ring:
         What the writer overwrote meanwhile is left out; `events_lost` counts its bytes.
         """
         head, capacity = self.value("events_head"), self._events_capacity
-        first = max(self._events_tail, self.value("events_oldest"))
+        oldest = self.value("events_oldest")
+        if max(head, oldest) > self._most() or head < self._events_tail:
+            self.damage.add("events_head")
+            return []
+        first = max(self._events_tail, oldest)
         self.events_lost += first - self._events_tail
         found: list[tuple[Event, int]] = []
         if 0 < head - first <= capacity:

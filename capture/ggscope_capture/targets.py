@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ggscope_capture import doctor
+from ggscope_capture import doctor, files
 
 NPM_VERSION = "3.22.1"
 PYPI_VERSION = "2026.10.11549"
@@ -233,7 +233,9 @@ def install(origin: str) -> Target:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InstallError(f"{folder} cannot be made: {error.strerror}") from error
+        raise InstallError(
+            f"{folder} cannot be made: {files.reason_of(error)}"
+        ) from error
     if origin == "npm":
         npm = shutil.which("npm")
         if npm is None:

@@ -132,11 +132,13 @@ class ProgramSource:
         keeper = self._keeper
         fresh = ring.take(None if keeper is None else keeper.keep)
         if keeper is not None:
-            keeper.tell(ring.lost - self._missed, ring.value("events_dropped"))
+            keeper.tell(ring.lost - self._missed, ring.count("events_dropped"))
         has_news = self._trace.add(ring, fresh)
         has_news = self._trace.look(ring) or has_news
         resident, of, read, faults = self._trace.residency.heard()
-        lag = now_ns() - self._trace.newest if len(fresh.records) else -1
+        # A record cannot end before the ring was made.
+        has_lag = len(fresh.records) and self._trace.newest >= ring.value("t0_mono")
+        lag = now_ns() - self._trace.newest if has_lag else -1
         self._heard = replace(
             self._heard,
             records=self._before + self._trace.n_records,
@@ -351,6 +353,7 @@ class _ProgramTrace:
         # When the last record of each lane of the ring ended, and losses behind it.
         self._ends: dict[int, int] = {}
         self._lost_since: dict[int, tuple[int, int]] = {}
+        self._damage: set[str] = set()
 
     def begin(self, ring: Ring, *, goes_on: bool) -> None:
         """Take over the clock of `ring`.
@@ -414,6 +417,16 @@ class _ProgramTrace:
                 self._records(ring, fresh)
             has_choices = self._choices.put()
         self._count(fresh)
+        for name in sorted(ring.damage - self._damage):
+            self._damage.add(name)
+            self._builder.warn(
+                Severity.DATA_LOSS,
+                "live_counters",
+                "counters of the ring are beyond anything that can be: how many "
+                "records or events were lost is not known.",
+                place=name,
+                remedy="Record again: the program, or something else, wrote over them.",
+            )
         if ring.lost > self.n_lost:
             self._builder.warn(
                 Severity.DATA_LOSS,

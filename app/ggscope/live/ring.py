@@ -22,7 +22,7 @@ from ggscope.live.regular_file import (
     open_for_reading,
     open_regular,
 )
-from ggscope.live.source import now_ns
+from ggscope.live.source import NANO, now_ns
 from ggscope.model.tables import I64, Array
 
 MAGIC, DEFS_MAGIC = b"GGSRING1", b"GGSDEFS1"
@@ -80,6 +80,7 @@ _LANE = np.dtype(
     }
 )
 _FRAME = struct.Struct("<IHHQ")
+_MOST_COUNTED = 1 << 56
 _NAME = re.compile(r"ggscope-(\d+)-")
 """Rings are named after the program, or after the launcher that records them."""
 
@@ -208,6 +209,7 @@ class Ring:
     owner : number of the user that the file is of.
     n_before : so many records had left the ring when this reader came; no more are in
         what it takes.
+    damage : names of counters that cannot be; what they count is not known.
     """
 
     def __init__(self, path: Path) -> None:
@@ -221,6 +223,7 @@ class Ring:
             If it cannot be opened.
         """
         self.path = path
+        self.damage: set[str] = set()
         try:
             descriptor, may_write = open_regular(path, os.O_RDWR), True
         except PermissionError:
@@ -317,7 +320,7 @@ class Ring:
     @property
     def missed(self) -> int:
         """How many records this reader lost that the writer had placed."""
-        pending = int((self._lanes["dropped"].astype(np.int64) - self._dropped).sum())
+        pending = int((self._sane_dropped() - self._dropped).sum())
         return self.lost + pending - self.dropped
 
     def _is_free(self) -> bool:
@@ -405,12 +408,54 @@ class Ring:
     @property
     def lost(self) -> int:
         """How many records were lost: not placed by the writer, or not read in time."""
-        return self._lost + self.value("no_lane")
+        return self._lost + self.count("no_lane")
 
     @property
     def dropped(self) -> int:
         """How many records the writer has not placed."""
-        return int(self._lanes["dropped"].sum()) + self.value("no_lane")
+        return int(self._sane_dropped().sum()) + self.count("no_lane")
+
+    def count(self, name: str) -> int:
+        """Return a counter of the control page; 0 where it is damaged."""
+        value = self.value(name)
+        if value <= self._most():
+            return value
+        self.damage.add(name)
+        return 0
+
+    def _most(self) -> int:
+        """Return what no counter can exceed: a record or event each nanosecond."""
+        elapsed = now_ns() - self.value("t0_mono")
+        # Of another start of the machine, or another one, it is not known how long.
+        return elapsed + NANO if elapsed >= 0 else _MOST_COUNTED
+
+    def _sane_dropped(self) -> I64:
+        """Return how many records each lane has not placed; 0 where that cannot be."""
+        dropped = self._lanes["dropped"]
+        is_damaged = dropped > self._most()
+        for lane in np.flatnonzero(is_damaged).tolist():
+            self.damage.add(f"dropped of lane {lane}")
+        possible: I64 = np.where(is_damaged, 0, dropped).astype(np.int64)
+        return possible
+
+    def _sane_heads(self) -> I64:
+        """Return how many records each lane has written; those taken, if it cannot be.
+
+        The writer of a ring that drops waits for whoever empties it.
+        """
+        head = self._lanes["head"].astype(np.int64)
+        behind = head - self._tail
+        most = self._most()
+        if not self._may_lap():
+            most = self._records.shape[1]
+        is_damaged = (behind < 0) | (behind > most)
+        for lane in np.flatnonzero(is_damaged).tolist():
+            self.damage.add(f"head of lane {lane}")
+        possible: I64 = np.where(is_damaged, self._tail, head).astype(np.int64)
+        return possible
+
+    def _may_lap(self) -> bool:
+        return not self.is_owner or bool(self.value("flags") & OVERWRITES)
 
     @property
     def identity(self) -> bytes:
@@ -442,20 +487,18 @@ class Ring:
         """
         # Heads first: what the records below them refer to is in the events then, and
         # what these refer to is among the definitions.
-        head = self._lanes["head"].astype(np.int64)
-        dropped = self._lanes["dropped"].astype(np.int64)
+        head, dropped = self._sane_heads(), self._sane_dropped()
         events, raw = self._events(self.value("events_head"))
         definitions, raw_definitions = self._definitions()
         capacity = self._records.shape[1]
         behind = head - self._tail
-        behind[behind < 0] = 0  # it cannot be: a writer that began anew is another ring
         lanes = np.flatnonzero(behind)
         parts: list[Array] = []
         gaps: list[tuple[int, int, int]] = []
         counts = np.zeros(len(lanes), np.int64)
         n = 0
         overwrites = bool(self.value("flags") & OVERWRITES)
-        may_lap = overwrites or not self.is_owner
+        may_lap = self._may_lap()
         for at, lane in enumerate(lanes.tolist()):
             tail, stop = int(self._tail[lane]), int(head[lane])
             first = max(tail, stop - capacity)
@@ -522,6 +565,9 @@ class Ring:
         """Return the events up to `head`, and the bytes of those that are whole."""
         size = self._events_size
         first = max(self._events_tail, self.value("events_oldest"))
+        if max(head, first) > self._most():
+            self.damage.add("events_head")
+            return [], b""
         if not 0 <= head - first <= size:
             self._events_tail = head  # where the next frame begins is not known
             return [], b""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,10 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_ring_of_another_user_is_not_found(theirs: Path) -> None:
     mine = Writer(theirs.with_name("ggscope-4000000002-abc"))
-    os.utime(mine.path, (1, 1))  # theirs is the newer one
+    # Newer than what other programs of this machine write; theirs is newer still.
+    now = time.time()
+    os.utime(mine.path, (now + 1000, now + 1000))
+    os.utime(theirs, (now + 2000, now + 2000))
 
     assert set(rings()) & {theirs, mine.path} == {mine.path}
     assert wanted_path("4000000001") is None

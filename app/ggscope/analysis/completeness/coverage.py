@@ -146,6 +146,8 @@ _OF_PROBLEMS: dict[str, Cause] = {
     "capture_definitions_lost": Cause.DEFINITIONS_LOST,
     "capture_unnamed_ops": Cause.OPS_NOT_SEEN,
     "capture_damaged": Cause.DAMAGED,
+    "capture_counters": Cause.DAMAGED,
+    "live_counters": Cause.DAMAGED,
     "sidecar_values": Cause.DAMAGED,
     "recording_cut": Cause.FILE_CUT,
     "file_shrank": Cause.FILE_CUT,

@@ -627,6 +627,19 @@ class _Sidecar:
                 f"ops that the graphs of the run compute have no record. {short}",
                 count=account.lost - told,
             )
+        damaged = [
+            name for name in _listed(self._facts.get("damaged_counters"))
+            if isinstance(name, str)
+        ]  # fmt: skip
+        if damaged:
+            builder.warn(
+                Severity.DATA_LOSS,
+                "capture_counters",
+                "counters of the ring were beyond anything that can be: how many "
+                "records or events were lost is not known.",
+                count=len(damaged),
+                place=damaged[0],
+            )
         notes = self._facts.get("notes", [])
         for note in notes if isinstance(notes, list) else ():
             if isinstance(note, str):
