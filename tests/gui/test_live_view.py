@@ -13,6 +13,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QFileDialog
 
+from ggscope.gui import live as strip_module
 from ggscope.gui.commands.table import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
 from ggscope.live.processes import Process
@@ -1092,3 +1093,25 @@ def test_process_that_is_gone_is_not_offered_to_be_followed_again(
     assert strip.detach.isVisible()
     assert not strip.detach.isEnabled()
     writer.close()
+
+
+def test_empty_file_shows_what_is_checked_until_records_come(
+    window, qtbot, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(strip_module, "SILENCE_S", 0.2)
+    monkeypatch.setattr(strip_module, "_REFRESH_MS", 50)
+    path = tmp_path / "ü.ggmlviz"
+    path.write_bytes(b"")
+    document = window.follow(str(path))
+    page = document.waiting_page
+
+    def names():
+        return [text for text in texts_of_widgets(page.steps) if text.isalpha()]
+
+    assert not page.steps.isVisible()
+    qtbot.waitUntil(lambda: names() == ["File", "Permission", "Writer"], timeout=10_000)
+    assert page.steps.isVisible()
+    assert "✗" in texts_of_widgets(page.steps)  # nobody writes it
+    path.write_bytes((SAMPLES / "llama-demo.ggmlviz").read_bytes())
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=10_000)
+    assert not page.isVisible()

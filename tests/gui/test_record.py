@@ -278,6 +278,22 @@ def test_fields_that_a_program_does_not_take_are_disabled(dialog, qtbot, built):
     assert dialog.wish().command() == ["/bin/ls"]
 
 
+def test_what_is_said_of_the_model_comes_back_with_a_program_that_takes_one(
+    dialog, qtbot, built, model
+):
+    dialog.model.setEditText(str(model))
+    dialog.program.setEditText("/bin/ls")
+    looked(dialog, qtbot)
+    without = dialog.model_words.text()
+
+    dialog.program.setEditText(str(built["program"]))
+    looked(dialog, qtbot)
+
+    assert dialog.model.isEnabled()
+    assert dialog.model_words.text().startswith("llama · ")
+    assert dialog.model_words.text() != without
+
+
 def test_nothing_moves_when_what_is_found_out_comes(dialog, qtbot, built, model):
     dialog.model.setEditText("")
     dialog.program.setEditText("")

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -256,7 +257,7 @@ class WaitingPage(QWidget):
         self._step_rows.setHorizontalSpacing(12)
         self._step_rows.setVerticalSpacing(4)
         self._step_rows.setColumnStretch(2, 1)
-        self._told: tuple[Step, ...] = ()
+        self._shown_steps: tuple[Step, ...] = ()
         self.copy = button(
             self.tr("Copy command"), lambda: copy_text(command), self, primary=True
         )
@@ -274,7 +275,6 @@ class WaitingPage(QWidget):
         self._lay_out(output)
         self._timer = QTimer(self, interval=_REFRESH_MS)
         self._timer.timeout.connect(self._look)
-        self._timer.start()
         follower.changed.connect(self._show)
         self._show()
 
@@ -338,16 +338,26 @@ class WaitingPage(QWidget):
         self.again.setVisible(
             is_over and self._follower.can_follow_again and run is None
         )
-        is_silent = not is_over and bool(self._told)
+        is_silent = not is_over and bool(self._shown_steps)
         self.steps_head.setVisible(is_silent)
         self.steps.setVisible(is_silent)
 
     # -- what is in the way ------------------------------------------------
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Look for what is in the way as long as somebody sees it."""
+        super().showEvent(event)
+        self._timer.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Look no more."""
+        super().hideEvent(event)
+        self._timer.stop()
+
     def _look(self) -> None:
         """Look for what is in the way, once nothing has come for some seconds."""
         follower = self._follower
-        if not follower.is_on or follower.meters.heard.records or not self.isVisible():
+        if not follower.is_on or follower.meters.heard.records:
             self._since = time.monotonic()
             self._show_steps(())
             return
@@ -363,9 +373,9 @@ class WaitingPage(QWidget):
         )
 
     def _show_steps(self, steps: tuple[Step, ...]) -> None:
-        if steps == self._told:
+        if steps == self._shown_steps:
             return
-        self._told = steps
+        self._shown_steps = steps
         while (item := self._step_rows.takeAt(0)) is not None:
             if (old := item.widget()) is not None:
                 old.deleteLater()

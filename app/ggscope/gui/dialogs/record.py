@@ -124,6 +124,7 @@ class RecordDialog(Dialog):
         self._checked = ""
         self._checked_output = ""
         self._good_model = ""
+        self._of_model = ("", "")
         self._tasks = Tasks(self)
         set_title(self, self.tr("Record a program"))
         self.setAccessibleName(self.windowTitle())
@@ -280,7 +281,7 @@ class RecordDialog(Dialog):
                 on_error=self._on_no_check,
             )
         model = _path(self.model.currentText())
-        self._say(self.model_words, "")
+        self._of_model = ("", "")
         if model:
             self._tasks.run(
                 "model",
@@ -334,12 +335,12 @@ class RecordDialog(Dialog):
 
     def _on_model(self, words: str) -> None:
         self._good_model = _path(self.model.currentText())
-        self._say(self.model_words, words)
+        self._of_model = (words, "")
         self._show()
 
     def _on_no_model(self, failure: TaskFailure) -> None:
         text = self.tr("{0} Choose a GGUF file.").format(_sentence(failure.message))
-        self._say(self.model_words, text, "error")
+        self._of_model = (text, "error")
         self._show()
 
     def _say(self, where: QWidget, text: str, level: str = "") -> None:
@@ -401,10 +402,12 @@ class RecordDialog(Dialog):
         self.command.setText(text if program or not is_whole else "")
         needs_model = "{model}" in wish.target.command
         lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
-        if needs_model and not wish.model:
-            self._say(self.model_words, self.tr("Choose a GGUF model."))
-        elif not self.model.isEnabled():
+        if not self.model.isEnabled():
             self._say(self.model_words, self.tr("This program takes no model here."))
+        elif needs_model and not wish.model:
+            self._say(self.model_words, self.tr("Choose a GGUF model."))
+        else:
+            self._say(self.model_words, *self._of_model)
         self.start.setEnabled(
             is_whole
             and self._check is not None
