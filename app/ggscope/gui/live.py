@@ -361,7 +361,8 @@ class WaitingPage(QWidget):
             self._since = time.monotonic()
             self._show_steps(())
             return
-        if time.monotonic() - self._since < SILENCE_S:
+        is_soon = time.monotonic() - self._since < SILENCE_S
+        if is_soon or self._tasks.is_running(self._key):  # a look takes its time
             return
         tool = None if self._run is None else self._run.pid
         self._tasks.run(
