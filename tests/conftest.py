@@ -13,6 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from ggscope.live import follow
 from support import may_use_corpus
 
 # How long an example takes depends on what else the machine does.
@@ -23,7 +24,9 @@ _LEAVE_SECONDS = 2.0
 # No window of a test takes files of another test, or of the person who runs them.
 os.environ["GGSCOPE_INSTANCE"] = "off"
 
-_USER_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+_USER_FOLDERS = (
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "GGSCOPE_RINGS",
+)  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,11 +80,16 @@ def _application(qapp: object) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Point settings, plug-ins and caches of the user at folders of the tests."""
+    """Point settings, plug-ins, caches and rings of the user at folders of the tests.
+
+    A window that follows whatever comes must not meet what the person records.
+    """
     before = {name: os.environ.get(name) for name in _USER_FOLDERS}
     for name in _USER_FOLDERS:
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+    usual, follow._SHARED = follow._SHARED, Path(os.environ["GGSCOPE_RINGS"])
     yield
+    follow._SHARED = usual
     for name, value in before.items():
         if value is None:
             os.environ.pop(name, None)

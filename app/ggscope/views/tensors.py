@@ -128,18 +128,18 @@ class TensorsView(PaintedView):
     def _headings(self) -> tuple[Heading, ...]:
         tr = self.tr
         return (
-            Heading(tr("tensor"), tr("Its name"), 220, stretch=True),
-            Heading(tr("part"), tr("Part of the network that it belongs to"), 90,
+            Heading(tr("tensor"), tr("Its name"), 190, stretch=True),
+            Heading(tr("part"), tr("Part of the network that it belongs to"), 84,
                     words=True),
-            Heading(tr("layer"), tr("Layer of the model"), 60, right=True),
-            Heading(tr("type"), tr("How its elements are stored"), 70),
-            Heading(tr("shape"), tr("Elements along each dimension, ne0 first"), 150,
+            Heading(tr("layer"), tr("Layer of the model"), 50, right=True),
+            Heading(tr("type"), tr("How its elements are stored"), 56),
+            Heading(tr("shape"), tr("Elements along each dimension, ne0 first"), 116,
                     right=True),
-            Heading(tr("size"), tr("Bytes that it takes"), 90, right=True,
+            Heading(tr("size"), tr("Bytes that it takes"), 80, right=True,
                     copied=tr("size (bytes)")),
-            Heading(tr("offset"), tr("Where it begins in its file"), 110, right=True,
+            Heading(tr("offset"), tr("Where it begins in its file"), 96, right=True,
                     copied=tr("offset (bytes)")),
-            Heading(tr("share"), tr("Of the bytes of all tensors"), 70, right=True),
+            Heading(tr("share"), tr("Of the bytes of all tensors"), 56, right=True),
             Heading(tr("file"), tr("File that it lies in"), 160),
         )  # fmt: skip
 
