@@ -81,9 +81,8 @@ def test_span_chosen_in_the_timeline_is_framed_in_other_panes(
     start, end = int(trace.spans.start[span]), int(trace.spans.end[span])
     session.set_visible(TimeRange(start - (end - start), end + (end - start)))
     Hand.settle()
-    # What is chosen itself, or what belongs to it: a folded layer, say.
-    wanted = theme(name).selection if view_id == "heatmap" else theme(name).accent
-    color = outline_pair(wanted)[0]
+    # What is chosen itself, or what it is in: a closed layer, say.
+    color = outline_pair(theme(name).selection)[0]
     before = n_pixels(view, color)
 
     hand.click(timeline, place_of(timeline, span))

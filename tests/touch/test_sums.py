@@ -92,7 +92,7 @@ def test_sums_of_bytes_are_one_sum_and_say_what_is_counted(
         said[name] = words()
 
     (drawn,) = re.findall(
-        r"DISK [\d,]+ accesses, ([\d.]+ \wiB) \(every", said["heatmap"]
+        r", ([\d.]+ \wiB) \([\d,]+ bytes\), every access", said["heatmap"]
     )
     assert f"{drawn} read" in said["hot_cold"]
     assert f"of the {drawn} ({BASIS}" in said["cache"]
