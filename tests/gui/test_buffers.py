@@ -103,7 +103,7 @@ def test_figures_name_the_peak_and_its_contents(
         "peak 624.0 MiB · 5 buffers alive then (2 WEIGHTS, 3 COMPUTE) · 5 in all"
     )
     assert "3 never freed" in view.about.full_text
-    assert "peak 624.0 MiB · 5 buffers · 4.000 ms" in shown(view)
+    assert "peak 624.0 MiB · 5 buffers · 4.00 ms" in shown(view)
 
 
 def test_click_on_a_life_selects_the_buffer_and_its_line(

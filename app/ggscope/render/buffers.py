@@ -48,7 +48,6 @@ from ggscope.render.options import time_option
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale
-from ggscope.words.spans import time_text
 
 LEFT = 82.0
 """Width of the labels at the left; the time axis begins there."""
@@ -64,6 +63,9 @@ _MAX_LIVES_SHARE = 0.45
 _LEAST_AREA, _USUAL_AREA = 60.0, 170.0
 _USUAL_ROWS = 16
 _PILL_ROOM = 26.0
+_LEAST_WITH_PILL = 80.0
+_PILL_SHARE = 0.6
+"""How much of the width the words at the peak may take before they are shortened."""
 _USAGE_KEYS = {"WEIGHTS": "space:0", "COMPUTE": "space:1", "ANY": "space:4"}
 
 
@@ -149,6 +151,11 @@ class BuffersGeometry:
         """How far the lives can be scrolled."""
         needed = self.scene.lives.n_rows * ROW_HEIGHT + 8
         return max(needed - (self.bottom - self.lives_y), 0.0)
+
+    @property
+    def has_room_for_pill(self) -> bool:
+        """Whether the occupancy is high enough for words in it."""
+        return self.area_bottom - self.area_y >= _LEAST_WITH_PILL
 
     @property
     def area_clip(self) -> Clip:
@@ -259,7 +266,8 @@ def _occupancy(place: BuffersGeometry) -> list[Batch]:
         return []
     level, _ = area_columns(occupancy, time)
     height = place.area_bottom - place.area_y
-    room = max(height - _PILL_ROOM, height / 2)  # what the peak's words leave free
+    # What the peak's words leave free.
+    room = height - (_PILL_ROOM if place.has_room_for_pill else 0.0)
     axis = Axis(
         0.0, occupancy.peak.bytes * height / room, words=in_bytes, is_binary=True
     )
@@ -294,8 +302,10 @@ def _levels(place: BuffersGeometry, axis: Axis) -> list[Batch]:
             continue
         snapped = place.time.snap(y)
         lines.add(place.time.x0, snapped, place.time.x1, snapped, theme.grid)
+        # The lowest label stands on the line under the area, not in it.
+        at = min(y, place.area_bottom - _LABEL_SIZE / 2)
         texts.append(
-            Text(place.time.x0 - 8, y, axis.words(value), theme.dim, _LABEL_SIZE,
+            Text(place.time.x0 - 8, at, axis.words(value), theme.dim, _LABEL_SIZE,
                  Face.NUMBERS, Align.RIGHT)
         )  # fmt: skip
     return [*lines.batch(), *texts.batch()]
@@ -307,7 +317,11 @@ def _time_axis(place: BuffersGeometry) -> list[Batch]:
         scene.visible, time.x1 - time.x0, scene.trace.clock, absolute=scene.absolute
     )
     marks, grid, texts = LineList(1 / time.scale), LineList(1 / time.scale), TextList()
-    foot = place.axis_y + _AXIS
+    foot, hidden = place.axis_y + _AXIS, _hair_label(place)
+    base = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "")
+    if scene.is_figure and base != "cycles":
+        base = f"time {base}".rstrip()
+    least = min(8 + len(base) * _CHARACTER + 8, time.x0)
     for tick, label in axis.ticks:
         x = time.x(tick)
         if not time.x0 <= x <= time.x1:
@@ -316,14 +330,13 @@ def _time_axis(place: BuffersGeometry) -> list[Batch]:
         marks.add(snapped, foot - 6, snapped, foot, theme.faint)
         grid.add(snapped, foot, snapped, place.bottom, theme.grid)
         half = len(label) * _CHARACTER / 2
-        at = max(min(x, time.x1 - half - 2), time.x0 + half + 2)
+        at = max(min(x, time.x1 - half - 2), least + half)
+        if hidden is not None and hidden[0] < at + half and at - half < hidden[1]:
+            continue  # half a number would stick out from under the hair line's label
         texts.append(
             Text(at, place.axis_y + 11, label, theme.dim, _LABEL_SIZE, Face.NUMBERS,
                  Align.CENTER)
         )  # fmt: skip
-    base = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "")
-    if scene.is_figure and base != "cycles":
-        base = f"time {base}".rstrip()
     if base:
         texts.append(
             Text(8, place.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.NUMBERS,
@@ -451,28 +464,40 @@ def _label(
     )  # fmt: skip
 
 
-def peak_words(scene: BuffersScene) -> str:
-    """Return what the pill at the peak says."""
+def peak_words(scene: BuffersScene, most: int = 1_000) -> str:
+    """Return what the pill at the peak says, in about `most` letters at most."""
     peak = scene.occupancy.peak
     if peak is None:
         return ""
     n = len(peak.alive)
-    what = "1 buffer" if n == 1 else f"{n:,} buffers"
-    when = time_text(scene.trace, peak.time, absolute=scene.absolute)
-    return f"peak {format_bytes(peak.bytes)} · {what} · {when}"
+    form = shown_form(scene.visible, scene.trace.clock, absolute=scene.absolute)
+    words = f"peak {format_bytes(peak.bytes)}"
+    for more in (format_counted(n, "buffer"), form.text(peak.time)):
+        if len(f"{words} · {more}") > most:
+            break
+        words = f"{words} · {more}"
+    return words
 
 
 def _peak(place: BuffersGeometry) -> list[Batch]:
+    """Return a line at the peak and its words: on a pill in the area, or above it."""
     scene, time, theme = place.scene, place.time, place.scene.theme
     peak = scene.occupancy.peak
     if peak is None or not peak.bytes:
         return []
-    x = time.x(peak.time)
-    words = peak_words(scene)
-    width = len(words) * _CHARACTER + 18
+    x, room = time.x(peak.time), time.x1 - time.x0
     lines, pill, texts = LineList(dashed=True), RectList(), TextList()
     if time.x0 <= x <= time.x1:
         lines.add(x, place.area_y, x, place.area_bottom, theme.caution)
+    words = peak_words(scene, int((room * _PILL_SHARE - 18) / _CHARACTER))
+    if not place.has_room_for_pill:
+        if not scene.is_figure:
+            texts.append(
+                Text(time.x1 - 4, _LEGEND / 2 + 1, words, theme.text, _LABEL_SIZE,
+                     Face.NUMBERS, Align.RIGHT)
+            )  # fmt: skip
+        return [*lines.batch(place.area_clip), *texts.batch()]
+    width = len(words) * _CHARACTER + 18
     # Beyond the view the pill stays at the edge where the peak is.
     left = max(min(x - width / 2, time.x1 - width - 4), time.x0 + 4)
     y = place.area_y + 11
@@ -485,24 +510,34 @@ def _peak(place: BuffersGeometry) -> list[Batch]:
     return [*lines.batch(place.area_clip), *pill.batch(radius=9.0), *texts.batch()]
 
 
-def _hair(place: BuffersGeometry) -> list[Batch]:
-    scene, time, theme = place.scene, place.time, place.scene.theme
-    tick = scene.cursor_tick
+def _hair_label(place: BuffersGeometry) -> tuple[float, float, str] | None:
+    """Return (left, right, words) of the label at the hair line, if there is one."""
+    scene, time, tick = place.scene, place.time, place.scene.cursor_tick
     if tick is None or not scene.visible.start <= tick <= scene.visible.end:
-        return []
-    x = time.snap(time.x(tick))
-    lines, plate, texts = LineList(1 / time.scale), RectList(), TextList()
-    lines.add(x, place.area_y, x, place.bottom, with_alpha(theme.text, 0.5))
+        return None
     total = int(scene.occupancy.at(tick).sum())
     form = shown_form(scene.visible, scene.trace.clock, absolute=scene.absolute)
     words = f"{form.text(tick)} · {format_bytes(total)}"
     half = len(words) * _CHARACTER / 2 + 6
-    at = max(min(x, time.x1 - half), time.x0 + half)
+    at = max(min(time.snap(time.x(tick)), time.x1 - half), time.x0 + half)
+    return at - half, at + half, words
+
+
+def _hair(place: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = place.scene, place.time, place.scene.theme
+    label = _hair_label(place)
+    if label is None or scene.cursor_tick is None:
+        return []
+    left, right, words = label
+    x = time.snap(time.x(scene.cursor_tick))
+    lines, plate, texts = LineList(1 / time.scale), RectList(), TextList()
+    lines.add(x, place.area_y, x, place.bottom, with_alpha(theme.text, 0.5))
     y = place.axis_y + 11
-    plate.add(at - half, at + half, y - 9, y + 9, theme.raised, theme.line)
+    plate.add(left, right, y - 9, y + 9, theme.raised, theme.line)
     texts.append(
-        Text(at, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS, Align.CENTER)
-    )
+        Text((left + right) / 2, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS,
+             Align.CENTER)
+    )  # fmt: skip
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]
 
 

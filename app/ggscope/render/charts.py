@@ -32,6 +32,7 @@ LABEL_SIZE = 10.5
 _CHARACTER = 0.602 * LABEL_SIZE
 _LEFT, _RIGHT, _BOTTOM, _TOP = 64.0, 14.0, 34.0, 10.0
 _TITLE, _LEGEND = 26.0, 20.0
+_PILL_STEP, _FAR = 18.0, 10_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 BAR_HEIGHT = 20.0
 
@@ -343,35 +344,43 @@ def _columns(place: ChartGeometry, x: F64, y: F64) -> tuple[F64, F64]:
 
 def _rules(place: ChartGeometry) -> list[Batch]:
     found: list[Batch] = []
-    theme = place.scene.theme
+    theme, taken = place.scene.theme, list[_Place]()
     for rule in place.scene.rules:
-        color = rule.color or theme.caution
+        color, width = rule.color or theme.caution, len(rule.label) * _CHARACTER + 12
         if rule.x is not None:
             x = float(place.px(rule.x))
             if not place.left - 0.5 <= x <= place.right + 0.5:
                 continue
-            points, at = [(x, place.top, x, place.bottom)], (x, place.top + 9)
+            points = [(x, place.top, x, place.bottom)]
+            places = _places_beside(place, width, x)
         elif rule.y is not None:
             y = float(place.py(rule.y))
             if not place.top - 0.5 <= y <= place.bottom + 0.5:
                 continue
-            points, at = [(place.left, y, place.right, y)], (place.right, y)
+            points = [(place.left, y, place.right, y)]
+            places = _places_along(place, width, y)
         else:
             continue
         found.append(_lines(points, color, is_dashed=True))
-        found += _pill(place, rule.label, at, color)
+        if rule.label:
+            at = _clearest(place, width, places, taken)
+            taken.append((*at, width))
+            found += _pill(place, rule.label, at, width, color)
     return found
 
 
+_Place = tuple[float, float, float]
+"""Left, middle and width of a label."""
+
+
 def _pill(
-    place: ChartGeometry, label: str, at: tuple[float, float], color: int
+    place: ChartGeometry,
+    label: str,
+    at: tuple[float, float],
+    width: float,
+    color: int,
 ) -> list[Batch]:
-    if not label:
-        return []
-    theme = place.scene.theme
-    width = len(label) * _CHARACTER + 12
-    left = min(max(at[0] - width / 2, place.left), max(place.right - width, place.left))
-    middle = min(max(at[1], place.top + 9), place.bottom - 9)
+    theme, (left, middle) = place.scene.theme, at
     ground = mix(theme.pane, color, 0.18)
     box = _box(
         left, left + width, middle - 8, middle + 8, ground, border=color, radius=6.0
@@ -379,6 +388,70 @@ def _pill(
     text = Text(left + width / 2, middle, label, theme.text, LABEL_SIZE, Face.NUMBERS,
                 Align.CENTER)  # fmt: skip
     return [box, TextBatch((text,))]
+
+
+def _places_along(
+    place: ChartGeometry, width: float, y: float
+) -> list[tuple[float, float]]:
+    """Return (left, middle) of labels of a level rule: on it, then beside it."""
+    most = max(place.right - width, place.left)
+    lefts = dict.fromkeys((most, place.left, (place.left + most) / 2))
+    return [
+        (left, min(max(y + away, place.top + 9), place.bottom - 9))
+        for away in (0.0, -_PILL_STEP, _PILL_STEP)
+        for left in lefts
+    ]
+
+
+def _places_beside(
+    place: ChartGeometry, width: float, x: float
+) -> list[tuple[float, float]]:
+    """Return (left, middle) of labels of an upright rule: from its top down."""
+    most = max(place.right - width, place.left)
+    lefts = [min(max(x + away, place.left), most) for away in (-width / 2, 4, -width)]
+    top, bottom = place.top + 9, max(place.bottom - 9, place.top + 9)
+    n = max(int((bottom - top) / _PILL_STEP), 1)
+    middles = [top + (bottom - top) * i / n for i in range(n + 1)]
+    return [(left, middle) for middle in middles for left in lefts]
+
+
+def _clearest(
+    place: ChartGeometry,
+    width: float,
+    places: list[tuple[float, float]],
+    taken: list[_Place],
+) -> tuple[float, float]:
+    """Return the first of the places where a label hides least of curves and labels."""
+    curves = [
+        (place.px(curve.x), place.py(curve.y), curve.is_step)
+        for curve in place.scene.curves
+        if len(curve.x) >= (1 if curve.is_step else 2)
+    ]
+    best, least = places[0], math.inf
+    for left, middle in places:
+        xs = np.linspace(left, left + width, max(int(width / 3), 2))
+        n_hidden = sum(_n_hidden(*curve, xs, middle) for curve in curves)
+        n_hidden += sum(
+            _FAR
+            * (left < end + 2 and begin < left + width + 2 and abs(y - middle) < 18)
+            for begin, y, end in ((a, y, a + wide) for a, y, wide in taken)
+        )
+        if n_hidden < least:
+            best, least = (left, middle), n_hidden
+    return best
+
+
+def _n_hidden(px: F64, py: F64, is_step: bool, xs: F64, middle: float) -> int:
+    """Return at how many of `xs` a label on a curve would hide it, and which steps."""
+    if not is_step:
+        is_there = (xs >= px[0]) & (xs <= px[-1])
+        return int((is_there & (abs(np.interp(xs, px, py) - middle) < 9)).sum())
+    number = np.searchsorted(px, xs, "right") - 1
+    n = int(((number >= 0) & (abs(py[np.maximum(number, 0)] - middle) < 9)).sum())
+    at = np.flatnonzero((px >= xs[0]) & (px <= xs[-1]))
+    at = at[(at > 0) & (at < len(py))]
+    low, high = np.minimum(py[at - 1], py[at]), np.maximum(py[at - 1], py[at])
+    return n + int(((low < middle + 9) & (high > middle - 9)).sum())
 
 
 def _box(

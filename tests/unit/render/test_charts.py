@@ -49,6 +49,31 @@ def chart(*curves: Curve, **changes: object) -> ChartScene:
     return ChartScene(**(fields | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("is_step", [True, False])
+@pytest.mark.parametrize("height", [0.1, 0.18, 0.5, 0.93])
+def test_label_of_a_rule_hides_no_curve_where_there_is_room(height, is_step) -> None:
+    down = Curve(np.array([0.0, 50, 60, 100]), np.array([1, 0.3, 0.2, 0.18]), 1)
+    steps = Curve(np.array([0.0, 48, 90]), np.array([1, 0.22, 0.18]), 2, is_step=True)
+    curves = (down, steps) if is_step else (down,)
+    scene = chart(*curves, rules=[Rule("first reads", y=height)])
+
+    picture = compose_chart(scene)
+
+    place = ChartGeometry(scene)
+    (pill,) = [b for b in picture.batches if isinstance(b, RectBatch) and b.radius]
+    x0, x1, y0, y1 = (float(side[0]) for side in (pill.x0, pill.x1, pill.y0, pill.y1))
+    assert place.left <= x0 < x1 <= place.right
+    assert y0 - 20 <= float(place.py(height)) <= y1 + 20
+    for curve in curves:
+        px, py = place.px(curve.x), place.py(curve.y)
+        for x in np.linspace(x0, x1, 50):
+            if curve.is_step:
+                y = float(py[np.searchsorted(px, x, "right") - 1])
+            else:
+                y = float(np.interp(x, px, py))
+            assert not y0 <= y <= y1, (x, y)
+
+
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12), st.integers(2, 20))
 def test_axis_values_are_round_inside_and_not_too_many(low, width, most):
     axis = Axis(low, low + width)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import ggscope
 from builders import (
     empty_trace,
+    finished,
     llama_like_trace,
     npu_like_trace,
     random_trace,
@@ -17,8 +18,9 @@ from builders import (
 )
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import MarkedRange, Selection
-from ggscope.model.tables import SpanFlag
+from ggscope.model.tables import CounterShape, SpanFlag
 from ggscope.model.trace import RUNNING, LaneKind
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
@@ -31,14 +33,18 @@ from ggscope.render.batch import (
     TextBatch,
 )
 from ggscope.render.colors import Sign, category_color
+from ggscope.render.look import Look
 from ggscope.render.painter import FLOOR, elided
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
+from ggscope.render.timeline.figure import timeline_figure
+from ggscope.render.timeline.marks import marker_labels
 from ggscope.render.timeline.rows import darker, idle_color, neutral_color
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
     TimelineGeometry,
     TimelineScene,
+    TimeScale,
 )
 from scenes import busy_scene, make_scene, texts_of
 from sentences import assert_sides
@@ -593,6 +599,97 @@ def test_no_colour_of_a_legend_means_two_things(by: str, look: str) -> None:
         ]
         colors = [e.color for e in plain]
         assert len(set(colors)) == len(colors), [e.label for e in plain]
+
+
+def axis_time(width: float = 1000.0) -> TimeScale:
+    return TimeScale(TimeRange(0, 1000), 0, width, 1.0)
+
+
+def test_markers_without_room_for_a_label_share_one() -> None:
+    time = axis_time()
+
+    alike = marker_labels([(100, "alloc"), (120, "alloc"), (141, "alloc")], time, [])
+    other = marker_labels([(100, "alloc"), (120, "free"), (500, "end")], time, [])
+    taken = marker_labels([(100, "alloc"), (500, "free")], time, [(490, 520)])
+
+    assert [text for *_, text in alike] == ["alloc ×3"]
+    assert [text for *_, text in other] == ["alloc +1", "end"]
+    assert [text for *_, text in taken] == ["alloc"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1000), st.sampled_from(["a", "alloc", "b"]))))
+def test_labels_of_markers_never_overlap_and_count_every_marker(markers) -> None:
+    markers.sort()
+
+    labels = marker_labels(markers, axis_time(), [])
+
+    for (_, right, _), (left, _, _) in itertools.pairwise(labels):
+        assert left >= right
+    n = 0
+    for _, _, text in labels:
+        name, _, more = text.partition(" ")
+        n += int(more[1:]) + (more[0] == "+") if more else 1
+        assert name in ("a", "alloc", "b")
+    assert n == len(markers)
+
+
+def test_tokens_of_a_view_are_called_alike() -> None:
+    trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
+    for width in range(400, 1600, 40):
+        scene = make_scene(trace, width=width)
+        names = [
+            text.split(" ")
+            for text in texts_of(compose_timeline(scene))
+            if "#" in text.split(" ")[0] + text.split(" ")[-1]
+            or text.startswith(("prefill #", "decode #"))
+        ]
+        assert names
+        assert len({words[0][0] == "#" for words in names}) == 1, names
+
+
+def test_counter_of_zeros_is_no_lane_of_a_figure() -> None:
+    trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
+    figure = timeline_figure(trace)
+    chosen = timeline_figure(trace, lanes=["counter:Stall cycles"])
+
+    drawn = figure.draw(figure.look)
+
+    assert "Stall cycles" not in texts_of(drawn.picture)
+    assert "DRAM read" in texts_of(drawn.picture)
+    assert "Not drawn: 1 counter that is always 0." in drawn.caption
+    assert "Stall cycles" in texts_of(chosen.draw(chosen.look).picture)
+    assert "Stall cycles" in texts_of(compose_timeline(make_scene(trace, height=900)))
+
+
+def test_counter_that_is_unknown_seen_or_alone_is_drawn() -> None:
+    def drawn(**values: float) -> TraceBuilder:
+        builder = TraceBuilder()
+        for name, value in values.items():
+            times, amounts = np.array([0, 5]), np.array([value, value])
+            builder.add_counter(name, "", CounterShape.LEVEL, times, amounts)
+        return builder
+
+    def texts(builder: TraceBuilder, **options: object) -> list[str]:
+        figure = timeline_figure(finished(builder), **options)  # type: ignore[arg-type]
+        return texts_of(figure.draw(figure.look).picture)
+
+    two = texts(drawn(nothing=0.0, unknown=np.nan, some=3.0))
+    seen = {"state": LaneState(), "look": Look(seen=True)}
+
+    assert "nothing" not in two
+    assert {"unknown", "some"} <= set(two)
+    assert "nothing" in texts(drawn(nothing=0.0, some=3.0), **seen)
+    assert "nothing" in texts(drawn(nothing=0.0))
+
+
+def test_legend_names_no_kind_that_is_not_drawn() -> None:
+    trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
+    scene = make_scene(trace, look="print", is_figure=True)
+
+    labels = [entry.label for entry in figure_legend(scene)]
+
+    assert labels[:3] == ["DMA", "TE", "VE"]
+    assert "no op" not in labels
 
 
 def head_notes(scene: TimelineScene) -> list[str]:

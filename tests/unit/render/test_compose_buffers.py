@@ -14,7 +14,7 @@ from ggscope.analysis.buffers import Grouping, lives, occupancy
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.render.batch import AreaBatch, RectBatch
+from ggscope.render.batch import Align, AreaBatch, RectBatch, Text, TextBatch
 from ggscope.render.buffers import (
     BuffersGeometry,
     BuffersScene,
@@ -23,6 +23,7 @@ from ggscope.render.buffers import (
     compose_buffers,
     peak_words,
 )
+from ggscope.render.painter import text_width
 from ggscope.render.theme import theme
 from ggscope.render.timeline.scene import TimeScale
 from scenes import texts_of
@@ -44,8 +45,54 @@ def make(trace: Trace, by: Grouping = "usage", **changes: object) -> BuffersScen
 def test_pill_names_the_peak_of_the_reference_run() -> None:
     scene = make(reference_buffers())
 
-    assert peak_words(scene) == "peak 624.0 MiB · 5 buffers · 4.000 ms"
+    assert peak_words(scene) == "peak 624.0 MiB · 5 buffers · 4.00 ms"
     assert peak_words(scene) in texts_of(compose_buffers(scene))
+
+
+def drawn_texts(scene: BuffersScene) -> list[Text]:
+    return [
+        text
+        for batch in compose_buffers(scene).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+    ]
+
+
+def test_words_of_the_peak_leave_a_low_or_narrow_occupancy_free() -> None:
+    usual = make(reference_buffers())
+    low, narrow = replace(usual, height=110), replace(usual, width=300)
+
+    (in_area,) = [t for t in drawn_texts(usual) if t.text.startswith("peak")]
+    (above,) = [t for t in drawn_texts(low) if t.text.startswith("peak")]
+    (short,) = [t for t in drawn_texts(narrow) if t.text.startswith("peak")]
+
+    assert in_area.y > BuffersGeometry(usual).area_y
+    assert above.y < BuffersGeometry(low).axis_y
+    assert above.text == in_area.text
+    assert short.text == "peak 624.0 MiB"
+
+
+def test_lowest_label_of_bytes_stands_above_the_line_under_it() -> None:
+    for scene in (make(reference_buffers()), make(reference_buffers(), is_figure=True)):
+        (zero,) = [text for text in drawn_texts(scene) if text.text == "0 B"]
+        place = BuffersGeometry(scene)
+
+        assert zero.y + zero.size / 2 <= place.area_bottom < place.lives_y
+
+
+def test_label_at_the_hair_line_leaves_no_half_numbers_of_the_axis() -> None:
+    scene = make(reference_buffers())
+    extent = scene.visible
+    for share in np.linspace(0, 1, 40):
+        tick = extent.start + int(share * extent.duration)
+        texts = drawn_texts(replace(scene, cursor_tick=tick))
+        row = [t for t in texts if abs(t.y - BuffersGeometry(scene).axis_y - 11) < 1]
+        (label,) = [t for t in row if " · " in t.text]
+
+        half = text_width(label.text, label.face, label.size) / 2
+        for other in (t for t in row if t is not label and t.align is Align.CENTER):
+            other_half = text_width(other.text, other.face, other.size) / 2
+            assert abs(other.x - label.x) >= half + other_half
 
 
 @given(st.integers(0, 1000), st.integers(1, 60), st.integers(5, 400))

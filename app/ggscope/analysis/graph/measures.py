@@ -25,8 +25,8 @@ class NodeMeasures:
 
     Attributes
     ----------
-    time : float64[n], ticks of all its spans that have an end; NaN = there is none.
-    n_spans : int64[n]; `n_open` : int64[n], those of them without a recorded end.
+    time : float64[n], ticks of all its spans; NaN = no span is this node.
+    n_spans : int64[n].
     quality : uint8[n], the worst `Quality` among its spans.
     rule : uint8[n], the weakest `Rule` by which one of them was found.
     accesses, access_bytes : float64[n], how often its tensor is accessed in the whole
@@ -36,7 +36,6 @@ class NodeMeasures:
 
     time: F64
     n_spans: I64
-    n_open: I64
     quality: npt.NDArray[np.uint8]
     rule: npt.NDArray[np.uint8]
     accesses: F64
@@ -74,15 +73,9 @@ def node_measures(
                 watcher.progress(rows.stop, len(trace.spans))
     tensor = _tensors(trace, graph)
     accesses, access_bytes = _accesses(trace, tensor)
+    time = np.where(sums.n_spans > 0, sums.time, np.nan)
     return NodeMeasures(
-        time=np.where(sums.n_spans > sums.n_open, sums.time, np.nan),
-        n_spans=sums.n_spans,
-        n_open=sums.n_open,
-        quality=sums.quality,
-        rule=sums.rule,
-        accesses=accesses,
-        access_bytes=access_bytes,
-        tensor=tensor,
+        time, sums.n_spans, sums.quality, sums.rule, accesses, access_bytes, tensor
     )
 
 
@@ -92,7 +85,6 @@ class _Sums:
     def __init__(self, n: int) -> None:
         self.time = np.zeros(n)
         self.n_spans = np.zeros(n, np.int64)
-        self.n_open = np.zeros(n, np.int64)
         self.quality = np.zeros(n, np.uint8)
         self.rule = np.zeros(n, np.uint8)
 
@@ -101,12 +93,10 @@ class _Sums:
     ) -> None:
         """Add spans; `node` is the row of the node that each of them is."""
         n = len(self.time)
-        quality = quality_of(trace.spans.flags[spans])
-        is_open = quality == Quality.UNFINISHED
-        lasted = np.where(is_open, 0, trace.spans.end[spans] - trace.spans.start[spans])
+        lasted = trace.spans.end[spans] - trace.spans.start[spans]
         self.time += np.bincount(node, lasted.astype(np.float64), n)
         self.n_spans += np.bincount(node, minlength=n)
-        self.n_open += np.bincount(node[is_open], minlength=n)
+        quality = quality_of(trace.spans.flags[spans])
         for worst, codes, kinds in (
             (self.quality, quality, list(Quality)),
             (self.rule, rule, list(Rule)),
@@ -197,7 +187,7 @@ class CriticalPath:
     nodes : int64[k], rows, in the order of the program's dependencies.
     total : ticks of all of them.
     everything : ticks of all nodes of the graph.
-    n_timed : how many of `nodes` have a time in the trace, 0 included.
+    n_timed : how many of `nodes` have a time in the trace.
     """
 
     nodes: I64
@@ -213,13 +203,12 @@ def critical_path(
 
     Parameters
     ----------
-    time : float64[n], ticks of each node; NaN, not known, counts as 0.
+    time : float64[n], ticks of each node; NaN counts as 0.
 
     Notes
     -----
     Edges that close a cycle do not count. Nodes without time at both ends of the path
-    are left out, but for the one that ends the graph: its last record has no end in
-    many traces. Without any time the path is empty.
+    are left out; without any time the path is empty.
     """
     n = len(graph)
     known = np.nan_to_num(time)
@@ -244,14 +233,12 @@ def critical_path(
             path.append(at)
             at = before[at]
     rows = np.array(path[::-1], np.int64)
-    is_timed = ~np.isnan(time)
     timed = np.flatnonzero(known[rows] > 0)
     if len(timed):
         rows = rows[timed[0] : timed[-1] + 1]
-        ends = [f for f in out.of(int(rows[-1])) if not (is_timed[f] or out.of(f))]
-        rows = np.append(rows, ends[-1:]).astype(np.int64)
-    n_timed = int(np.count_nonzero(is_timed[rows]))
-    return CriticalPath(rows, float(known[rows].sum()), everything, n_timed)
+    return CriticalPath(
+        rows, float(known[rows].sum()), everything, int((known[rows] > 0).sum())
+    )
 
 
 def path_edges(graph: Graph, nodes: I64) -> Flags:

@@ -25,7 +25,6 @@ from ggscope.render.heatmap.scene import HeatCache, HeatScene, HeatView
 from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import theme as theme_named
-from ggscope.words.reads import unnamed_words
 
 
 def heatmap_figure(
@@ -185,10 +184,7 @@ def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
 
 def _why_nothing(trace: Trace) -> str:
     if not len(trace.accesses.patterns):
-        return (
-            unnamed_words(trace)
-            or "This trace does not tell which tensors its ops read."
-        )
+        return "This trace does not tell which tensors its ops read."
     return "Where tensors lie in a model file is not known: add the model or its map."
 
 

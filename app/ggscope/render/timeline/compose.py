@@ -797,8 +797,9 @@ def _present(
         inside &= np.isin(spans.lane, [i for lane in own for i in lane.lane_ids])
     else:
         shown = np.zeros(len(spans), np.bool_)
-        for lane in own:
-            shown[spans_on(spans, lane, np.flatnonzero(inside))] = True
+        for lane in own:  # stalls over a lane have an entry of their own
+            plain = replace(lane, overlay=())
+            shown[spans_on(spans, plain, np.flatnonzero(inside))] = True
         inside = shown
     n = len(categories.keys)
     index = categories.index[inside]

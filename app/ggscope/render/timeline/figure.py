@@ -216,6 +216,8 @@ def _layout(
     groups = default_collapsed(index.lanes) if lanes is None else frozenset()
     if lanes is not None:
         chosen = _chosen_lanes(index, lanes)
+    # As seen, a counter of zeros is there as in the window.
+    flat = _flat_counters(index) if lanes is None and state is None else set()
     state = LaneState() if state is None else state
     if state.collapsed is not None:
         groups = state.collapsed
@@ -234,8 +236,13 @@ def _layout(
         for title, n in zip(columns.groups, n_closed.tolist(), strict=True)
         if n
     ]
+    if flat:
+        told.append(
+            f"Not drawn: {format_counted(len(flat), 'counter')} that "
+            f"{'is' if len(flat) == 1 else 'are'} always 0."
+        )
     state = replace(
-        state, hidden=state.hidden | frozenset(closed), collapsed=frozenset()
+        state, hidden=state.hidden.union(closed, flat), collapsed=frozenset()
     )
     rows: dict[str, int] | Array
     if len(chosen) > FEW_LANES:
@@ -249,6 +256,21 @@ def _layout(
             if lane.counter < 0 and lane.key not in state.hidden
         }
     return lay_out(chosen, rows, state), tuple(told)
+
+
+def _flat_counters(index: TraceIndex) -> set[str]:
+    """Return the keys of the counters that are always 0: empty lanes on paper.
+
+    Empty where no other lane is left to draw.
+    """
+    lanes, counters = index.lanes, index.trace.counters
+    shown = [lanes[i] for i in np.flatnonzero(lanes.is_counter).tolist()]
+    flat = {
+        lane.key
+        for lane in shown
+        if len(counters[lane.counter].value) and not counters[lane.counter].value.any()
+    }  # NaN is true: what is not known is not 0
+    return flat if len(flat) < len(lanes) else set()
 
 
 def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:

@@ -632,13 +632,12 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
     """Return the names of bookmarks on the axis, and of markers where there is room."""
     scene, time, trace = geometry.scene, geometry.time, geometry.scene.index.trace
     markers = visible_markers(geometry)
-    wanted: list[tuple[float, str, int]] = []
+    wanted: list[tuple[float, str]] = []
     if len(markers) <= 200:
         wanted += [
             (
                 time.x(int(trace.markers.time[m])),
                 trace.strings[int(trace.markers.name[m])],
-                scene.theme.dim,
             )
             for m in markers.tolist()
         ]
@@ -661,22 +660,54 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
                 width=room,
             )
         )
-    for x, name, color in wanted:
-        if not name or not time.x0 - 1 <= x <= time.x1:
-            continue
-        width = text_width(name, 9) + 8
-        left = time.snap(min(max(x, time.x0), time.x1 - width))
+    seen = [(x, name) for x, name in wanted if name and time.x0 - 1 <= x <= time.x1]
+    for left, right, name in marker_labels(seen, time, taken):
+        color, ground = scene.theme.dim, scene.theme.raised
+        plates.add(left, right, y - 5.5, y + 5.5, ground, color)
+        room = right - left - 4
+        texts.append(
+            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=room)
+        )
+    return [*plates.batch(radius=2.0), *texts.batch()]
+
+
+def marker_labels(
+    markers: list[tuple[float, str]],
+    time: TimeScale,
+    taken: list[tuple[float, float]],
+) -> list[tuple[float, float, str]]:
+    """Return (left, right, text) of labels of markers that do not overlap.
+
+    Markers (position, name; in order of time) with no room for a label of their own
+    share that of the one before: "alloc ×2", "alloc +1". `taken` are labels of others.
+    """
+    labels: list[tuple[float, float, str]] = []
+    groups: list[list[str]] = []
+    places: list[float] = []
+    for x, name in markers:
+        trial = [*groups, [name]]
+        if groups and _label_of(x, [name], time)[0] < labels[-1][1] + _FLAG_GAP_PX:
+            trial = [*groups[:-1], [*groups[-1], name]]
+            x = places[-1]
+        label = _label_of(x, trial[-1], time)
         if any(
-            left < b + _FLAG_GAP_PX and left + width + _FLAG_GAP_PX > a
+            label[0] < b + _FLAG_GAP_PX and label[1] + _FLAG_GAP_PX > a
             for a, b in taken
         ):
             continue
-        taken.append((left, left + width))
-        plates.add(left, left + width, y - 5.5, y + 5.5, scene.theme.raised, color)
-        texts.append(
-            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=width - 4)
-        )
-    return [*plates.batch(radius=2.0), *texts.batch()]
+        groups, n = trial, len(trial)
+        labels, places = [*labels[: n - 1], label], [*places[: n - 1], x]
+    return labels
+
+
+def _label_of(x: float, names: list[str], time: TimeScale) -> tuple[float, float, str]:
+    text, n_more = names[0], len(names) - 1
+    if n_more:
+        same = len(set(names)) == 1
+        text += f" ×{n_more + 1}" if same else f" +{n_more}"
+    width = text_width(text, 9) + 8
+    left = time.snap(min(max(x, time.x0), time.x1 - width))
+    return left, left + width, text
 
 
 def _lane_clip(geometry: TimelineGeometry) -> Clip:

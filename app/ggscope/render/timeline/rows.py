@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ggscope.analysis.rows.columns import Columns, RowColumns
 from ggscope.model.tables import I64, Array, Phase, Quality, quality_of
 from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.trace import Trace
 from ggscope.model.units import format_duration
 from ggscope.render.batch import (
     F32,
@@ -953,45 +954,67 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batc
 def token_labels(
     geometry: TimelineGeometry, clip: Clip, wide: Wide
 ) -> list[tuple[float, Text]]:
-    """Return (width, text) of the tokens with room for one."""
+    """Return (width, text) of the tokens with room for one.
+
+    All are called by number alone where one has no room for its phase as well; how
+    long each took stands beside it wherever there is room.
+    """
     scene, trace = geometry.scene, geometry.scene.index.trace
-    theme, spans, tokens = scene.theme, trace.spans, trace.spans.token
+    theme, spans = scene.theme, trace.spans
     marked = _is_selected(scene, wide.ids)
     is_readable = contrast(theme.selection, neutral_color(theme)) >= _TEXT_CONTRAST
     lit = theme.selection if is_readable else theme.text
-    labels = []
-    for i in np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX).tolist():
-        span, width = int(wide.ids[i]), float(wide.x1[i] - wide.x0[i])
-        number = -1 if tokens is None else int(tokens[span])
-        words = f"#{number}" if number >= 0 else trace.span_name(span)
-        length = int(spans.end[span] - spans.start[span])
-        whole = token_text(trace, span) or words
-        took = format_duration(length, trace.clock.unit)
-        longer = [whole, f"{words} {took}", f"{whole} {took}"]
-        name, head = trace.span_name(span), f"ubatch {number} · "
-        if name.startswith(head):  # what was put into it, see `RunEvents.add_ubatch`
-            inputs = name.removeprefix(head)
-            longer += [f"{whole} · {inputs}", f"{whole} {took} · {inputs}"]
-        for more in longer:
-            if text_width(more, Face.WORDS, LABEL_SIZE) <= width - _LABEL_MARGINS:
-                words = more
-        labels.append(
-            (
-                width,
-                Text(
-                    float(wide.x0[i]) + 7,
-                    float(wide.y0[i] + wide.y1[i]) / 2,
-                    words,
-                    lit if marked[i] else theme.text,
-                    LABEL_SIZE,
-                    Face.WORDS,
-                    width=width - _LABEL_MARGINS,
-                    clip=clip,
-                    keeps_left=bool(wide.at_left[i]),
-                ),
-            )
+    roomy = np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX)
+    room = (wide.x1 - wide.x0)[roomy] - _LABEL_MARGINS
+    names = [_token_names(trace, span) for span in wide.ids[roomy].tolist()]
+    is_whole = ~(wide.at_left | wide.at_right)[roomy]
+    form = int(
+        all(
+            text_width(whole, Face.WORDS, LABEL_SIZE) <= px
+            for (_, whole), px, counts in zip(names, room, is_whole, strict=True)
+            if counts
         )
+    )
+    labels = []
+    for i, width, name in zip(roomy.tolist(), room.tolist(), names, strict=True):
+        span = int(wide.ids[i])
+        took = format_duration(
+            int(spans.end[span] - spans.start[span]), trace.clock.unit
+        )
+        words, longer = name[form], [f"{name[form]} {took}"]
+        if inputs := _token_inputs(trace, span):
+            longer += [f"{words} · {inputs}", f"{words} {took} · {inputs}"]
+        for more in longer:
+            if text_width(more, Face.WORDS, LABEL_SIZE) <= width:
+                words = more
+        text = Text(
+            float(wide.x0[i]) + 7,
+            float(wide.y0[i] + wide.y1[i]) / 2,
+            words,
+            lit if marked[i] else theme.text,
+            LABEL_SIZE,
+            Face.WORDS,
+            width=width,
+            clip=clip,
+            keeps_left=bool(wide.at_left[i]),
+        )
+        labels.append((width + _LABEL_MARGINS, text))
     return labels
+
+
+def _token_names(trace: Trace, span: int) -> tuple[str, str]:
+    """Return "#3" and "decode #3" of a token; its name twice where it has no number."""
+    tokens = trace.spans.token
+    number = -1 if tokens is None else int(tokens[span])
+    short = f"#{number}" if number >= 0 else trace.span_name(span)
+    return short, token_text(trace, span) or short
+
+
+def _token_inputs(trace: Trace, span: int) -> str:
+    """Return what was put into a ubatch, see `RunEvents.add_ubatch`; "" = unknown."""
+    tokens, name = trace.spans.token, trace.span_name(span)
+    head = f"ubatch {-1 if tokens is None else int(tokens[span])} · "
+    return name.removeprefix(head) if name.startswith(head) else ""
 
 
 def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:

@@ -451,18 +451,17 @@ class Paths:
         )
         untimed = len(path.nodes) - path.n_timed
         if untimed:
-            words += view.tr(", {0} with no time recorded").format(
+            words += view.tr(", {0} without a time in the trace").format(
                 format_count(untimed)
             )
-        timed = path.nodes[~np.isnan(measures.time[path.nodes])]
-        worst = Quality(int(measures.quality[timed].max()))
+        worst = Quality(int(measures.quality[path.nodes].max()))
         if worst is not Quality.MEASURED:
             words += view.tr("; times are {0}").format(worst.name.lower())
         lines = []
         for number, node in enumerate(path.nodes.tolist(), 1):
             name = trace.strings[int(graph.name[node])]
             took = measures.time[node]
-            time = format_duration(round(took), unit) if took == took else "no time"
+            time = format_duration(round(took), unit) if took == took else "–"
             op = op_words(trace, graph, node)
             lines.append(f"{number:>5}  {time:>10}  {op:<16} {name}")
         view.path_bar.say(words, lines)
