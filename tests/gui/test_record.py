@@ -798,6 +798,34 @@ def test_demo_is_run_again_with_the_program_and_model_that_it_found(
     assert demo.wish_again() is None
 
 
+def test_run_again_of_the_demo_offers_what_it_ran(
+    window, qtbot, monkeypatch, answer, built, model, tmp_path
+):
+    answer("Start demo")
+    monkeypatch.setattr(run_module.tempfile, "gettempdir", lambda: str(tmp_path))
+    words = (
+        "import json, pathlib, sys; folder = pathlib.Path(sys.argv[2]); "
+        "folder.mkdir(parents=True, exist_ok=True); "
+        f"command = [{str(built['program'])!r}, '-m', {str(model)!r}, "
+        "'-p', 'once upon', '-n', '480', '-t', '2']; "
+        "(folder / 'moe.json').write_text(json.dumps({'command': command}))"
+    )
+    with monkeypatch.context() as during:
+        during.setattr(launch, "tool", lambda: [sys.executable, "-c", words])
+        window.actions_["help.demo"].trigger()
+        document = window.document
+        ended(document, qtbot)
+    QTest.mouseClick(document._early_console.again, Qt.MouseButton.LeftButton)
+
+    (dialog,) = window.findChildren(RecordDialog)
+    looked(dialog, qtbot)
+    again = dialog.wish()
+    assert (again.target.path, again.model) == (str(built["program"]), str(model))
+    assert (again.prompt, again.tokens, again.threads) == ("once upon", 480, 2)
+    assert dialog.start.isEnabled()
+    dialog.close()
+
+
 def test_two_runs_of_a_program_are_told_apart_by_what_differs(
     window, qtbot, traced, built, tmp_path
 ):
@@ -818,6 +846,18 @@ def test_two_runs_of_a_program_are_told_apart_by_what_differs(
         "llama-completion -t 1",
         "llama-completion -t 2",
     ]
+    for document in window.documents:
+        document.run.stop()
+        ended(document, qtbot)
+
+
+def test_two_runs_of_one_command_have_titles_of_their_own(run, window, qtbot, traced):
+    traced()
+    for _ in range(2):
+        run("--waits")
+    bar = window._tab_row.bar
+
+    assert len({bar.tabText(i) for i in range(bar.count())}) == 2
     for document in window.documents:
         document.run.stop()
         ended(document, qtbot)
