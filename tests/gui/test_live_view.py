@@ -16,6 +16,8 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 from ggscope.gui import live as strip_module
 from ggscope.gui.commands.table import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
+from ggscope.live import follow as live_follow
+from ggscope.live.options import OPTIONS
 from ggscope.live.processes import Process
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import Heard, State
@@ -497,9 +499,11 @@ def test_writer_that_is_gone_is_told_while_the_tab_follows_on(window, qtbot, tmp
     watch.state, watch.writer = Writing.GONE, Process(4000000001, "llama-cli", None)
     source.writers = watch
     strip = document.findChild(LiveStrip)
+    assert document.status.file.full_text.endswith(" · live")
 
     qtbot.waitUntil(lambda: "writer gone" in strip.state.text(), timeout=10_000)
 
+    assert document.status.file.full_text.endswith(" · writer gone")
     assert "llama-cli (process 4000000001)" in strip.figures.full_text
     assert strip.state.property("level") == "error"
     assert document.live.is_on
@@ -507,6 +511,20 @@ def test_writer_that_is_gone_is_told_while_the_tab_follows_on(window, qtbot, tmp
         document.live.finish()
     codes = {w.code for w in document.session.trace.warnings}
     assert "live_stopped" not in codes  # there was nothing left to miss
+
+
+def test_tab_that_follows_the_file_of_the_settings_is_called_after_it(
+    window, qtbot, tmp_path, monkeypatch
+):
+    path = tmp_path / "whisper.ggmlviz"
+    path.write_bytes((SAMPLES / "llama-demo.ggmlviz").read_bytes())
+    monkeypatch.setattr(OPTIONS, "output", str(path))
+    monkeypatch.setattr(live_follow, "rings", list)
+    document = window.follow("")
+
+    qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=10_000)
+
+    assert (document.title, document.tip) == ("whisper.ggmlviz", str(path))
 
 
 def test_rates_are_those_of_the_last_second():

@@ -421,7 +421,9 @@ class Document(QWidget):
         """What the tab is, in full: paths, or the command of the program."""
         if self.live is None:
             return self.parts.tip
-        return self.live.wanted or "" if self.run is None else self.run.shown_command
+        if self.run is not None:
+            return self.run.shown_command
+        return self.live.wanted or self.live.meters.heard.file
 
     @property
     def saved_files(self) -> tuple[Path, ...]:
@@ -656,6 +658,8 @@ class Document(QWidget):
     def _on_live_mode(self) -> None:
         if self.live is not None and self.live.is_on:
             self.messages.dismiss(_LIVE)  # it is true no more
+        if self.live is not None:
+            self.status.set_phase(self.live.meters.phase.value)
         self.title_changed.emit()
 
     def _follow_again(self) -> None:

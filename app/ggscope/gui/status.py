@@ -51,7 +51,7 @@ class StatusStrip(QFrame):
         super().__init__(parent)
         self.setObjectName("status")
         self._session = session
-        self._part = ""
+        self._part = self._phase = ""
         self.file = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range.setProperty("mono", True)
@@ -134,6 +134,11 @@ class StatusStrip(QFrame):
         self._part = text
         self._show_file()
 
+    def set_phase(self, text: str) -> None:
+        """Say how it stands with what is followed, such as "live"."""
+        self._phase = text
+        self._show_file()
+
     def showEvent(self, event: object) -> None:
         """Measure memory only while somebody can read it."""
         self._memory_timer.start()
@@ -190,7 +195,7 @@ class StatusStrip(QFrame):
         trace, path = self._session.trace, self._session.path
         text = path.name if path is not None else ""
         if trace is not None:
-            text = _file_text(_name_of(trace, path), trace)
+            text = _file_text(_name_of(trace, path), trace, self._phase)
         self.file.setText(f"{text} · {self._part}" if self._part else text)
 
     def _show_ops(self, ops: OpTable | None) -> None:
@@ -378,7 +383,7 @@ def _name_of(trace: Trace, path: Path | None) -> str:
     return path.name
 
 
-def _file_text(name: str, trace: Trace) -> str:
+def _file_text(name: str, trace: Trace, phase: str) -> str:
     info = trace.info
     is_model = bool(trace.models) and not len(trace.spans)
     n = len(trace.tensors) if is_model else info.n_op_records
@@ -386,7 +391,7 @@ def _file_text(name: str, trace: Trace) -> str:
     text = f"{name} · {info.format} · {format_count(n)} {what}"
     reading = trace.pending - {RUNNING}
     if trace.is_running:
-        text += " · live"
+        text += f" · {phase}" if phase else ""
     elif reading:
         text += " · still reading " + ", ".join(sorted(reading))
     return text

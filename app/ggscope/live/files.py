@@ -33,6 +33,7 @@ from ggscope.readers.ggmlviz.layouts import (
     detect,
     walk,
 )
+from ggscope.readers.ggmlviz.op_table import infer_table, usual_table
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
     LAYOUT_64A,
@@ -60,8 +61,8 @@ _ESTIMATED, _UNFINISHED = int(SpanFlag.ESTIMATED), int(SpanFlag.UNFINISHED)
 _DERIVED = int(SpanFlag.INFERRED_END)
 _GENERATE = 1
 """Of the records' column `phase`; 0 is the prompt."""
-_USUAL_OPS = "ggml-2025-06-30-86"
-"""The table of the ggml-viz builds that there are; their files do not name it."""
+_MOST_SAMPLES = 1 << 14
+"""Different numbers and labels of ops that the op table is inferred from."""
 
 
 class GrowingFile(ABC):
@@ -79,7 +80,7 @@ class GrowingFile(ABC):
         self._keeps_spans = keeps_spans
         self._file: BinaryIO | None = None
         self._inode = self._next_look = self._changed = 0
-        self._heard = Heard(words=f"the file {path} is not there yet")
+        self._heard = Heard(words=f"the file {path} is not there yet", file=str(path))
         self._before = 0
         self._is_removed = self._has_caught_up = False
         self.writers = WriterWatch(path)
@@ -278,7 +279,10 @@ class _OpenGraph:
 
 
 class GgmlvizSource(GrowingFile):
-    """A ``.ggmlviz`` stream: spans are known when their graph ends."""
+    """A ``.ggmlviz`` stream: spans are known when their graph ends.
+
+    The op table is inferred once, from all ops that have come when the first spans do.
+    """
 
     format = "growing .ggmlviz"
     reader_id = "ggmlviz"
@@ -290,9 +294,9 @@ class GgmlvizSource(GrowingFile):
         self._lanes: dict[int, int] = {}
         self._open: dict[int, list[_OpenGraph]] = {}
         self._rows: list[tuple[int, int, int, int, int, int]] = []
-        self._builder.ops = replace(
-            ggml.table(_USUAL_OPS), source="inferred", margin=0.0
-        )
+        self._samples: Counter[tuple[int, str]] | None = Counter()
+        """Ops by number and label; None = the table is inferred."""
+        self._builder.ops = usual_table()
 
     def _read(self, file: BinaryIO, now: int) -> None:
         if self._layout is None and not self._begin(file, now):
@@ -311,6 +315,8 @@ class GgmlvizSource(GrowingFile):
                 self._tick(event.timestamp_ns)
         self._at += end
         if self._rows:
+            if self._samples:
+                self._infer_table(self._samples)
             start, stop, lane, name, op, flags = np.array(self._rows, np.int64).T
             self._rows.clear()
             self._builder.add_spans(
@@ -321,6 +327,16 @@ class GgmlvizSource(GrowingFile):
                 op=op.astype(np.int16),
                 flags=flags.astype(np.uint16),
             )
+
+    def _count(self, samples: Counter[tuple[int, str]], code: int, label: str) -> None:
+        if len(samples) < _MOST_SAMPLES or (code, label) in samples:
+            samples[code, label] += 1
+
+    def _infer_table(self, samples: Counter[tuple[int, str]]) -> None:
+        found = [
+            ggml.OpSample(code, label, count=n) for (code, label), n in samples.items()
+        ]
+        self._builder.ops, self._samples = infer_table(found), None
 
     def _is_at_end(self) -> bool:
         return self._layout is not None and not self._is_behind
@@ -357,6 +373,8 @@ class GgmlvizSource(GrowingFile):
                 name = self._builder.strings.intern(label) if label else -1
                 code = values.get("op_type", 0)
                 code = code if code < 1 << 15 else -1
+                if code >= 0 and self._samples is not None:
+                    self._count(self._samples, code, label)
                 op = _Op(values.get("tensor_ptr", 0), code, name, time)
                 if not graphs:  # ops outside of all graphs have one that never ends
                     graphs.append(_OpenGraph(-1, time))

@@ -78,6 +78,7 @@ class Heard:
     run : what the program tells of itself and its graphs, by what each is called.
     program : its file, and `began` : when its ring was made, in seconds since 1970; ""
         and 0 = not told.
+    file : path of the trace file that is followed; "" = a ring is.
     """
 
     state: State = State.WAITING
@@ -98,6 +99,7 @@ class Heard:
     run: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     began: float = 0.0
+    file: str = ""
 
     def run_words(self) -> tuple[str, ...]:
         """Return what the program tells of itself, a text each."""

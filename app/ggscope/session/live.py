@@ -651,7 +651,7 @@ def title_of(wanted: str | None, heard: Heard | None = None) -> str:
     if heard is not None and heard.program:
         return program_title(Path(heard.program).name, heard.began)
     if wanted is None:
-        return "live"
+        return Path(heard.file).name if heard is not None and heard.file else "live"
     return f"process {wanted}" if is_process(wanted) else Path(wanted).name
 
 

@@ -19,6 +19,7 @@ from ggscope.live.follow import follow
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import NANO, Lag, State
 from ggscope.live.writers import WriterWatch, Writing
+from ggscope.model.ggml import ops as ggml
 from ggscope.model.trace import RUNNING, LaneKind
 from ggscope.readers.registry import open_trace
 from support import ROOT
@@ -64,6 +65,33 @@ def test_growing_stream_gives_the_spans_that_reading_it_whole_gives(tmp_path, op
         assert found == wanted
     else:
         assert rows(last) == wanted
+    source.close()
+
+
+NEWEST = "ggml-2026-07-17-101"
+
+
+def test_ops_of_a_growing_stream_have_the_names_that_its_labels_speak_for(tmp_path):
+    table = ggml.table(NEWEST)
+    ops = {"norm": "RMS_NORM", "Qcur": "MUL_MAT", "kq_soft_max": "SOFT_MAX"}
+    ops |= {"ffn_inp": "ADD", "ffn_swiglu": "GLU", "cache_k_l0": "SET_ROWS"}
+    events, at = [viz.Event(viz.GRAPH_BEGIN, viz.T0, 0x9)], viz.T0
+    for layer in range(4):
+        for label, name in ops.items():
+            code, text = table.names.index(name), f"{label}-{layer}".encode()
+            pointer, at = 0x40 + at - viz.T0, at + 20
+            for kind, stamp in ((viz.OP_BEGIN, at - 10), (viz.OP_END, at - 5)):
+                events.append(viz.Event(kind, stamp, pointer, code, label=text))
+    events.append(viz.Event(viz.GRAPH_END, at, 0x9))
+    data = viz.packed(events)
+    source = GgmlvizSource(tmp_path / "growing.ggmlviz")
+
+    *_, last = told(source, data, [len(data) // 2])
+
+    whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
+    assert last.ops.margin == whole.ops.margin > 0
+    found = {last.ops.name(code) for code in last.spans.op.tolist() if code >= 0}
+    assert found == set(ops.values())
     source.close()
 
 

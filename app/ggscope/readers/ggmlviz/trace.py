@@ -10,7 +10,6 @@ three. A thread lives from its BEGIN to its FREE. A wait has no end of its own: 
 derived as lasting until the next event of its thread.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from ggscope.errors import CorruptError, ReadError
 from ggscope.model import names
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
-from ggscope.model.ggml.rules import expected_ops
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, narrow
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
@@ -37,6 +35,7 @@ from ggscope.readers.ggmlviz.layouts import (
     RawEvent,
     walk,
 )
+from ggscope.readers.ggmlviz.op_table import infer_table
 from ggscope.readers.ggmlviz.pairing import IntervalFlag, Intervals
 from ggscope.readers.ggmlviz.walk import Anchors
 from ggscope.readers.source import read_at
@@ -57,15 +56,8 @@ _FLAGS = np.array(
 """Flags of a span by those of its interval."""
 
 _MAX_SAMPLES = 1 << 14
-_MOST_ALIKE = 16
 MAX_OPS = 1 << 18
 """So many ops tell the table: more of them are the same graphs again."""
-
-_FIRST_ERA, _LAST_ERA = "ggml-2025-06-18", "ggml-2025-08-18"
-"""Tables in force while the writers of this format were written."""
-
-_USUAL = "ggml-2025-06-30-86"
-"""In force for most of that time, and the table of the real files there are."""
 
 
 def add_lanes(
@@ -390,32 +382,7 @@ def choose_ops(
         ggml.OpSample(pair >> 32, strings[(pair & 0xFFFF_FFFF) - 1], (), None, n)
         for pair, n in zip(distinct[:_MAX_SAMPLES].tolist(), counts, strict=True)
     ]
-    everything = ggml.tables()
-    era = [t for t in everything if _FIRST_ERA <= t.id <= _LAST_ERA]
-    era.sort(key=lambda t: t.id != _USUAL)
-    if not _tell_ops([s.dst for s in samples]):
-        numbers: Counter[int] = Counter()
-        for s in samples:
-            numbers[s.code] += s.count
-        samples = [ggml.OpSample(code, "", (), None, n) for code, n in numbers.items()]
-        return replace(ggml.infer(samples, candidates=era), margin=0.0)
-    known = {t.id for t in era}
-    others = [t for t in everything if t.id not in known]
-    return ggml.infer(samples, candidates=era + others)
-
-
-def _tell_ops(labels: list[str]) -> bool:
-    """Tell whether any label says which op it may be of.
-
-    Of those that differ in digits only some are asked.
-    """
-    shapes, which = names.shapes_of(labels)
-    asked = [0] * len(shapes)
-    for label, shape in zip(labels, which.tolist(), strict=True):
-        asked[shape] += 1
-        if asked[shape] <= _MOST_ALIKE and expected_ops(label):
-            return True
-    return False
+    return infer_table(samples)
 
 
 def _some_ops(events: Events, context: ReadContext) -> Array:

@@ -17,7 +17,7 @@ from ggscope.model.trace import OpTable, Trace
 from ggscope.readers import registry
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz import columns as columns_module
-from ggscope.readers.ggmlviz import trace as trace_module
+from ggscope.readers.ggmlviz import op_table
 from ggscope.readers.ggmlviz.columns import NAME_BLOCK, EventOptions, Labels
 from ggscope.readers.ggmlviz.reader import GgmlvizReader
 from ggscope.readers.source import Source
@@ -286,7 +286,7 @@ def test_very_many_labels_that_tell_nothing_choose_the_table_of_each_alone(
     silent = [f"blk-{i:04}" for i in range(40)]
     telling = [*silent, "kq_soft_max-1"]
     quiet, told = read(silent), read(telling)
-    monkeypatch.setattr(trace_module, "_MOST_ALIKE", 1 << 20)
+    monkeypatch.setattr(op_table, "_MOST_ALIKE", 1 << 20)
     assert (quiet, told) == (read(silent), read(telling))
     assert quiet is not None
     assert told is not None
