@@ -124,6 +124,26 @@ def test_every_digit_is_there_with_and_without_the_script(run, tmp_path) -> None
     assert {str(row["total_ns"]) for row in rows} <= digits
 
 
+@pytest.mark.parametrize("sample", ["tinyllama-256.bin", "npu-prefill-decode.json"])
+def test_tables_and_notes_are_those_of_stats(run, tmp_path, sample) -> None:
+    target, path = tmp_path / "r.html", SAMPLES / sample
+    run("report", path, "-o", target, "--view", "timeline")
+    page = page_of(target)
+
+    for by in ("op", "lane"):
+        answer = run("stats", path, "--by", by, "--wide")
+        head, *rows = (re.split(r"  +", line) for line in answer.out.splitlines())
+        notes = re.findall("(?m)^ggscope: note: (.*)$", answer.err)
+        begin = page.texts["th"].index(head[0])
+
+        assert page.texts["th"][begin : begin + len(head)] == head
+        assert len(rows) >= 4
+        assert {cell for row in rows for cell in row} <= set(page.texts["td"])
+        notes = [note for note in notes if not note.startswith("the times leave out")]
+        assert len(notes) >= 2
+        assert set(notes) <= set(page.texts["p"])
+
+
 def test_report_tells_how_it_was_made(run, tmp_path) -> None:
     target, path = tmp_path / "it's.html", tmp_path / "x.ggmlviz"
     shutil.copy(SAMPLES / "llama.ggmlviz", path)

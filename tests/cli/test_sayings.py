@@ -1,5 +1,6 @@
 """What the commands say of very different files."""
 
+import json
 import os
 import re
 import subprocess
@@ -150,6 +151,29 @@ def test_self_test_that_fails_says_why(run, monkeypatch) -> None:
     assert (good.code, bad.code) == (0, 1)
     assert_sides("self-test failed: *", bad.err, good.out + good.err)
     assert_sides("self-test passed.", good.out + good.err, bad.out + bad.err)
+
+
+def test_self_test_as_json_names_the_samples_and_what_failed(run, monkeypatch) -> None:
+    tried = list[str]()
+
+    def second_fails(sample: Path) -> None:
+        tried.append(sample.name)
+        if len(tried) == 2:
+            raise OSError("no such thing")
+
+    monkeypatch.setattr(self_test, "_try_sample", second_fails)
+    bad = run("self-test", "--json")
+    monkeypatch.setattr(self_test, "_try_sample", lambda _: None)
+    good = run("self-test", "--json")
+
+    failed, passed = json.loads(bad.out), json.loads(good.out)
+    assert (bad.code, failed["ok"]) == (1, False)
+    assert [(s["sample"], s["ok"], s["error"]) for s in failed["samples"]] == [
+        (tried[0], True, None), (tried[1], False, "no such thing"),
+    ]  # fmt: skip
+    assert (good.code, passed["ok"]) == (0, True)
+    assert all(s["ok"] and s["seconds"] >= 0 for s in passed["samples"])
+    assert len(passed["samples"]) > 2
 
 
 def test_probe_of_the_graphics_card_that_dies_is_told(run, monkeypatch) -> None:

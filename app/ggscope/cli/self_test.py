@@ -2,8 +2,10 @@
 
 import tempfile
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 from ggscope import assets
 from ggscope.cli import output
@@ -11,6 +13,8 @@ from ggscope.cli.export import need_no_display
 from ggscope.cli.output import ERROR, GOOD
 from ggscope.errors import ExportError, TraceError
 from ggscope.readers.registry import infos, open_trace
+
+_T = TypeVar("_T")
 
 
 def run(arguments: Namespace) -> int:
@@ -21,21 +25,40 @@ def run(arguments: Namespace) -> int:
         output.emit_json(gl_facts())
         return GOOD
     need_no_display()
+    results = list[dict[str, object]]()
     for sample in _samples():
         begin = perf_counter()
-        try:
-            _try_sample(sample)
-        except (TraceError, OSError) as error:
+        error = _error_of(sample)
+        seconds = perf_counter() - begin
+        results.append(
+            {"sample": sample.name, "ok": not error, "error": error or None}
+            | {"seconds": round(seconds, 3)}
+        )
+        if error:
             output.complain(f"self-test failed: {error}")
-            return ERROR
-        _say(f"{sample.name}: good ({perf_counter() - begin:.1f} s)")
-    _say("self-test passed.")
-    return GOOD
+            break
+        if not arguments.json:
+            _emit(output.emit, f"{sample.name}: good ({seconds:.1f} s)")
+    is_good = all(result["ok"] for result in results)
+    if arguments.json:
+        _emit(output.emit_json, {"ok": is_good, "samples": results})
+    elif is_good:
+        _emit(output.emit, "self-test passed.")
+    return GOOD if is_good else ERROR
 
 
-def _say(text: str) -> None:
+def _error_of(sample: Path) -> str:
+    """Return why a sample cannot be opened or drawn; "" if it can."""
     try:
-        output.emit(text)
+        _try_sample(sample)
+    except (TraceError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _emit(emit: Callable[[_T], None], value: _T) -> None:
+    try:
+        emit(value)
     except BrokenPipeError:
         output.abandon()  # the exit code is wanted all the same
 

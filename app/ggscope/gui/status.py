@@ -1,6 +1,7 @@
 """The status strip: file, shown range, op table, problems, memory, renderer, work."""
 
 import math
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -377,7 +378,7 @@ def _count_words(severity: Severity, n: int) -> str:
 
 def _name_of(trace: Trace, path: Path | None) -> str:
     """Return what was opened: of several files the trace, which `info` is of."""
-    is_added_to = trace.parts and path is not None and not path.is_dir()
+    is_added_to = trace.parts and path is not None and not os.path.isdir(path)
     if path is None or is_added_to:
         return Path(trace.parts[0].info.name if trace.parts else trace.info.name).name
     return path.name

@@ -159,7 +159,7 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
         tuple(m for m in members if m.role != TRACE),
         tuple(skipped),
         n_left,
-        paths[0] if len(paths) == 1 and paths[0].is_dir() else None,
+        paths[0] if len(paths) == 1 and os.path.isdir(paths[0]) else None,
     )
 
 
