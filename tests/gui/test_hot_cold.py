@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QTextDocumentFragment
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -230,3 +230,59 @@ def test_hidden_view_counts_only_when_it_is_seen(qtbot, session):
     assert view.current_facts() == ()
     view.show()
     qtbot.waitUntil(lambda: bool(view.current_facts()))
+
+
+def whole_controls(view: HotColdView) -> list[str]:
+    """Return the words of switches and buttons that are seen, each of them whole."""
+    shown: list[str] = []
+    controls = view.controls.findChildren(QAbstractButton)
+    for control in sorted(controls, key=QAbstractButton.x):
+        if control.isVisible():
+            at = control.mapTo(view.controls, control.rect().bottomRight())
+            assert at.x() < view.controls.width(), control.text()
+            assert control.visibleRegion().boundingRect() == control.rect()
+            shown.append(control.text())
+    return shown
+
+
+def test_controls_without_room_are_in_a_menu(view):
+    view.resize(1600, 300)
+    QTest.qWait(1)
+    everything = whole_controls(view)
+    assert not view.controls.more.isVisible()
+
+    for width in range(1600, 550, -20):
+        view.resize(width, 300)
+        QTest.qWait(1)
+        shown = whole_controls(view)
+        menu = view.controls.more.menu()
+        menu.aboutToShow.emit()
+        hidden = [action.text() for action in menu.actions()]
+        assert view.controls.more.isVisible() == bool(hidden)
+        if hidden:
+            assert shown.pop() == "More"
+        assert shown + hidden == everything
+    assert hidden
+
+
+def test_switch_in_the_menu_is_clicked(view, session, qtbot):
+    view.resize(560, 300)
+    QTest.qWait(1)
+    assert not view.range_box.isVisible()
+    more = view.controls.more
+    seen: list[QRect] = []
+
+    def choose() -> None:
+        menu = more.menu()
+        action = next(a for a in menu.actions() if a.text() == view.range_box.text())
+        assert action.isCheckable()
+        assert not action.isChecked()
+        seen.append(menu.geometry())
+        at = menu.actionGeometry(action).center()
+        QTest.mouseClick(menu, Qt.MouseButton.LeftButton, pos=at)
+
+    QTimer.singleShot(50, choose)
+    QTest.mouseClick(more, Qt.MouseButton.LeftButton)
+
+    qtbot.waitUntil(lambda: bool(seen))
+    assert view.range_box.isChecked()

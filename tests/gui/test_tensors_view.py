@@ -18,6 +18,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.render.model_map import tensor_at
+from ggscope.render.theme import theme
 from ggscope.session.session import TraceChange
 from ggscope.views.base.view import View
 from ggscope.views.tensors import NAME, OFFSET, TensorsView
@@ -324,3 +325,27 @@ def test_many_tensors_list_the_largest_and_say_so(
     file = view.table_file()
     assert file is not None
     assert (file.n, file.n_wanted) == (4, 6)
+
+
+def test_map_gives_way_to_the_list_in_a_low_pane(
+    view: TensorsView, qtbot: QtBot
+) -> None:
+    low = TensorsView(view.session, theme("dark"))
+    qtbot.addWidget(low)
+    low.resize(700, 400)
+    low.show()
+    qtbot.waitUntil(lambda: low.model.rowCount() == view.model.rowCount())
+    assert low.canvas.isVisible()
+
+    for height in range(400, 90, -10):
+        low.resize(700, height)
+        QTest.qWait(1)
+        last = low.table.rowAt(low.table.viewport().height() - 1)
+        assert last < 0 or last >= 1, height  # -1: rows end before the pane
+        assert low.table.viewport().height() >= 2 * low.table.rowHeight(0), height
+    assert not low.canvas.isVisible()
+
+    low.resize(700, 400)
+
+    assert low.canvas.isVisible()
+    low.release()

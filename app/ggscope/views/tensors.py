@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QStackedLayout, QWidget
 
 from ggscope.analysis.filters.text import text_matcher
@@ -60,6 +60,8 @@ _FACTS = (
     ("n_vocab", "vocabulary {0}"),
 )
 """What the head tells of a model, and how."""
+_LEAST_ROWS = 3
+"""So many rows of the list are seen before the map has room."""
 NAME, OFFSET = 0, 6
 
 
@@ -93,7 +95,7 @@ class TensorsView(PaintedView):
         self._stack = QStackedLayout(body)
         for part in (self._nothing, self.table, self.metadata):
             self._stack.addWidget(part)
-        self.box.insertWidget(0, self._make_head())
+        self._head = self._make_head()
         self.box.addWidget(body, 1)
         self.box.setStretchFactor(self.canvas, 0)
         self.setFocusProxy(self.table)
@@ -121,9 +123,13 @@ class TensorsView(PaintedView):
         self.switch.toggled.connect(self._on_switch)
         lay_out(
             QHBoxLayout(head), self.summary, self.count, self.find_line, self.switch,
-            margins=(12, 4, 8, 4), spacing=8, wide=self.summary,
+            margins=(8, 0, 4, 0), spacing=8, wide=self.summary,
         )  # fmt: skip
         return head
+
+    def head_widget(self) -> QWidget:
+        """Return what stands in the pane's head: summary, search and switch."""
+        return self._head
 
     def _headings(self) -> tuple[Heading, ...]:
         tr = self.tr
@@ -166,6 +172,11 @@ class TensorsView(PaintedView):
         if self._listed is not None:
             self._show_rows()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the map out of a low pane."""
+        super().resizeEvent(event)
+        self._fit_map()
+
     def set_zoom(self, zoom: float) -> None:
         """Draw the map `zoom` times as large."""
         super().set_zoom(zoom)
@@ -194,12 +205,18 @@ class TensorsView(PaintedView):
         self._on_selection()
 
     def _fit_map(self) -> None:
-        """Give the map the height of its files, and none where there is no file."""
+        """Give the map the height of its files, and none where the list needs that."""
         found = self._listed
         has_map = found is not None and bool(found.files)
-        height = 0.0 if found is None else height_of(found)
-        self.canvas.setFixedHeight(round(height * self.font_zoom))
-        self.canvas.setVisible(has_map)
+        height = round((0.0 if found is None else height_of(found)) * self.font_zoom)
+        rows = (
+            self.table.horizontalHeader().sizeHint().height()
+            + self.table.verticalHeader().defaultSectionSize() * _LEAST_ROWS
+            + self.table.horizontalScrollBar().sizeHint().height()
+        )
+        has_room = height + rows <= self.height()
+        self.canvas.setFixedHeight(height)
+        self.canvas.setVisible(has_map and has_room)
         self.repaint_picture()
 
     def _show_summary(self) -> None:

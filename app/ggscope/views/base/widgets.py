@@ -360,7 +360,7 @@ class Disclosure(QWidget):
             self.opened.emit()
 
 
-_GAP_PX = 8
+_GAP_PX, _LEFT_PX, _RIGHT_PX = 8, 12, 8
 _LEAST_WIDTH, _LEAST_HEIGHT = 520, 300
 """A picture narrower than this has the words below it; lower too, it has none."""
 
@@ -369,20 +369,29 @@ _LEAST_WIDTH, _LEAST_HEIGHT = 520, 300
 class ControlRow(QWidget):
     """Choices and switches from left to right; a sentence takes what room is left.
 
-    In a narrow pane the labels go first; then the row scrolls sideways.
+    In a narrow pane the labels go first, then switches and buttons from the end on
+    go into a menu; where the choices alone have no room the row scrolls sideways.
 
     Attributes
     ----------
     words : the sentence; empty at first.
+    more : the button of that menu, hidden where all has room.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._labels: list[Label] = []
+        self._controls: list[QWidget] = []
         self._buttons: list[QToolButton] = []
         self._panel = QWidget(self)
         self._row = QHBoxLayout(self._panel)
-        lay_out(self._row, margins=(0, 4, 0, 4), spacing=_GAP_PX)
+        menu = QMenu(self)
+        menu.aboutToShow.connect(self._fill_menu)
+        self.more = tool_button(
+            self._panel, self.tr("More"), self.tr("What has no room here"), menu=menu
+        )
+        self._buttons.append(self.more)
+        lay_out(self._row, self.more, margins=(0, 4, 0, 4), spacing=_GAP_PX)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
         self._strip = _Strip(self._panel, self)
         self.words = ElidedLabel(self)
@@ -391,22 +400,51 @@ class ControlRow(QWidget):
             QHBoxLayout(self),
             self._strip,
             self.words,
-            margins=(12, 0, 8, 0),
+            margins=(_LEFT_PX, 0, _RIGHT_PX, 0),
             spacing=_GAP_PX,
             wide=self.words,
         )
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the labels out where not all has room."""
+        """Show what has room; the rest is in the menu."""
         super().resizeEvent(event)
-        labels = [label for label in self._labels if label.isVisibleTo(self._panel)]
-        width = self._panel.sizeHint().width()
-        if not labels:
-            width += sum(x.sizeHint().width() + _GAP_PX for x in self._labels)
+        room = self.width() - _LEFT_PX - _RIGHT_PX - _GAP_PX
+        room -= self.words.minimumSizeHint().width()
+        needed = sum(map(_taken, self._controls)) - _GAP_PX
+        labels = sum(map(_taken, self._labels))
+        hidden = self._over(needed - room)
         for label in self._labels:
-            label.setVisible(width <= self.contentsRect().width() - 2 * _GAP_PX)
+            label.setVisible(needed + labels <= room)
+        for control in self._controls:
+            control.setVisible(control not in hidden)
+        self.more.setVisible(bool(hidden))
         self._strip.updateGeometry()
+
+    def _over(self, excess: int) -> list[QWidget]:
+        """Return the last switches and buttons, as many as are `excess` px wide."""
+        hidden: list[QWidget] = []
+        if excess <= 0:
+            return hidden
+        excess += _taken(self.more)
+        for control in reversed(self._controls):
+            if excess > 0 and isinstance(control, QCheckBox | QToolButton):
+                hidden.append(control)
+                excess -= _taken(control)
+        return hidden
+
+    def _fill_menu(self) -> None:
+        """Offer what is not shown."""
+        menu = self.more.menu()
+        menu.clear()
+        for control in self._controls:
+            is_hidden = not control.isVisibleTo(self._panel)
+            if is_hidden and isinstance(control, QCheckBox | QToolButton):
+                action = menu.addAction(control.text())
+                action.setCheckable(control.isCheckable())
+                action.setChecked(control.isChecked())
+                action.setEnabled(control.isEnabled())
+                action.triggered.connect(control.click)
 
     def add_choice(
         self,
@@ -468,7 +506,14 @@ class ControlRow(QWidget):
             self._place(label)
 
     def _place(self, widget: QWidget) -> None:
-        self._row.addWidget(widget)
+        self._row.insertWidget(self._row.count() - 1, widget)
+        if widget not in self._labels:
+            self._controls.append(widget)
+
+
+def _taken(control: QWidget) -> int:
+    """Return how wide a control and the gap beside it are."""
+    return control.sizeHint().width() + _GAP_PX
 
 
 @guarded
