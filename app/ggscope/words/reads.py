@@ -46,6 +46,7 @@ from ggscope.model.units import (
     TimeRange,
     format_bytes,
     format_count,
+    format_exact_bytes,
     format_share,
 )
 from ggscope.words.coverage import coverage_words, left_out_words
@@ -396,12 +397,18 @@ def _moved(word: str, n: I64, known: I64, unknown: I64) -> str:
 
 
 def _size_words(least: int, most: int) -> str:
-    """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 to 3.0 MiB"."""
+    """Return "3.0 MiB", "at most 3.0 MiB" or "1.0 MiB to 3.0 MiB".
+
+    Limits that would look alike are told in bytes.
+    """
     if least == most:
         return format_bytes(least)
     if not least:
         return f"at most {format_bytes(most)}"
-    return f"{format_bytes(least)} to {format_bytes(most)}"
+    low, high = format_bytes(least), format_bytes(most)
+    if low == high:
+        return f"{format_count(least)} to {format_exact_bytes(most)}"
+    return f"{low} to {high}"
 
 
 def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:

@@ -47,6 +47,15 @@ def test_counts_are_held_against_the_trace(tmp_path: Path) -> None:
     assert (figures["threads"].agrees, figures["threads"].is_least) == (None, True)
 
 
+def test_figure_under_two_keys_is_one(tmp_path: Path) -> None:
+    n = len(llama_trace())
+    facts = {"total_entries": n, "n_records": n, "record_count": n + 1}
+
+    figures = [f for _, f in session(tmp_path, facts).stated_figures()]
+
+    assert [(f.stated, f.agrees) for f in figures] == [(n, True), (n + 1, False)]
+
+
 def test_other_names_are_no_metadata(tmp_path: Path) -> None:
     path = tmp_path / "notes.json"
     path.write_text('{"model": "x"}')

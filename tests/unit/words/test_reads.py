@@ -2,8 +2,9 @@
 
 import pytest
 
+from ggscope.analysis.reads.hotness import space_totals
 from ggscope.model.tables import AccessKind, Space
-from ggscope.model.units import TimeRange
+from ggscope.model.units import TimeRange, format_bytes
 from ggscope.words.reads import hot_cold, hot_facts, kv_traffic
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides
@@ -90,6 +91,25 @@ def test_kv_traffic_sums_reads_and_writes_per_token():
     assert (found.read.tolist(), found.written.tolist()) == ([100, 200], [30, 0])
     assert (part.read.tolist(), part.written.tolist()) == ([0, 200], [30, 0])
     assert (found.n_reads.tolist(), found.n_writes.tolist()) == ([1, 2], [1, 0])
+
+
+@pytest.mark.parametrize("size", [3 << 20, 3 << 10])
+def test_limits_that_would_look_alike_are_told_in_bytes(size: int) -> None:
+    rows = TensorRow("token_embd.weight", 1000, 8000, shape=(10, 800, 1, 1))
+    weight = TensorRow("output.weight", 1 << 16, size)
+    ops = [Op(0, (Read(0, 8000),), "GET_ROWS"), Op(20, (Read(1, size),))]
+    trace = reads_trace((rows, weight), ops)
+    totals = space_totals(trace)
+    least = totals.bytes["weights"]
+    most = least + totals.unknown_bytes["weights"]
+
+    words = words_of(trace)["Accesses"]
+
+    assert size <= least < most <= size + 8000
+    alike = format_bytes(least) == format_bytes(most)
+    assert alike == (size == 3 << 20)
+    assert (f"{least:,} to {most:,} bytes" in words) == alike
+    assert (f"{format_bytes(least)} to {format_bytes(most)}" in words) != alike
 
 
 @pytest.mark.parametrize("chosen", [1, 2])

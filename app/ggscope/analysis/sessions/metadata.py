@@ -57,4 +57,6 @@ def _figures(trace: Trace, facts: Mapping[str, str]) -> tuple[Stated, ...]:
                 stated_figure("threads", number, n_threads or None, place=key,
                               basis="threads with records", at_least=True)
             )  # fmt: skip
-    return tuple(figure for figure in found if figure is not None)
+    figures = (figure for figure in found if figure is not None)
+    # Two keys may state the same, such as n_records and total_entries.
+    return tuple({(f.name, f.stated): f for f in figures}.values())
