@@ -787,7 +787,7 @@ _CONVERTS_TO = {
     "ggmlviz": "a trace of its own: begins and ends of ops and graphs",
     "tensor-256": "a trace of its own: ops and what they read, 256 bytes each",
     "perfetto": "packets of Perfetto; needs its Python package",
-    "token-json": "one token-NNNNN.json per token of a tensor-access trace",
+    "token-json": "one token-NNNNN.json per pass of a tensor-access trace",
 }
 
 

@@ -67,7 +67,8 @@ def _lists_words(found: Completeness) -> str:
     if not n:
         return ""
     words = "list of experts is" if n == 1 else "lists of experts are"
-    return f"; {format_count(n)} {words} missing"
+    # What both lists of a token and layer have lost may leave no trace.
+    return f"; at least {format_count(n)} {words} missing"
 
 
 def _tokens_words(tokens: SkippedTokens) -> str:

@@ -14,6 +14,7 @@ _TEXTS: dict[Cause, str] = {
     Cause.SWITCHED_OFF: "tracing switched off for a time",
     Cause.FILTERS_CHANGED: "filters changed while it ran",
     Cause.LIMITED: "limit of records reached",
+    Cause.GRAPHS_SKIPPED: "graphs not traced",
     Cause.RECORDS_LOST: "records lost",
     Cause.EVENTS_LOST: "events lost",
     Cause.DEFINITIONS_LOST: "definitions lost",
@@ -36,6 +37,7 @@ _FORMS: dict[Cause, tuple[str, str]] = {
     Cause.THREADS_FILTERED: ("only threads {}", " ({} record{} left out)"),
     Cause.OP_TIMING_OFF: ("graphs only, {}", " ({} record{} left out)"),
     Cause.SAMPLED: ("only {} graphs", " ({} graph{} left out)"),
+    Cause.SWITCHED_OFF: ("tracing switched off for a time", " ({} graph{} left out)"),
     Cause.LIMITED: ("stopped after {}", " ({} record{} left out)"),
     Cause.KILLED: ("program ended {}", " ({} graph{} not finished)"),
     Cause.GRAPHS_WHOLE: ("graphs of {} as a whole, their ops not", " ({} graph{})"),
@@ -44,8 +46,8 @@ _FORMS: dict[Cause, tuple[str, str]] = {
 _STATED = (
     Cause.OPS_FILTERED, Cause.LAYERS_FILTERED, Cause.THREADS_FILTERED,
     Cause.OP_TIMING_OFF, Cause.NAMES_OFF, Cause.BUFFERS_OFF, Cause.SAMPLED,
-    Cause.SWITCHED_OFF, Cause.FILTERS_CHANGED, Cause.LIMITED, Cause.KILLED,
-    Cause.GRAPHS_WHOLE,
+    Cause.SWITCHED_OFF, Cause.FILTERS_CHANGED, Cause.LIMITED, Cause.GRAPHS_SKIPPED,
+    Cause.KILLED, Cause.GRAPHS_WHOLE,
 )  # fmt: skip
 """What no problem of a trace tells."""
 

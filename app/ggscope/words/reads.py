@@ -413,9 +413,11 @@ def _size_words(least: int, most: int) -> str:
 
 def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:
     name = trace.strings[int(trace.tensors.name[rows.tensor])]
-    words = f"{_n(rows.n_reads, 'look-up')} in {name}"
     if not rows.n_placed:
-        return HotFact("Embedding rows", words, "which rows is not recorded")
+        # An op of a prompt looks up many rows.
+        words = f"looked up in {name} by {_n(rows.n_ops, 'op')}"
+        return HotFact("Embedding rows", words, "how many and which is not recorded")
+    words = f"{_n(rows.n_reads, 'look-up')} in {name}"
     if rows.n_ops < rows.n_reads:
         words += f" by {_n(rows.n_ops, 'op')}"
     words += f"; {_n(len(rows.row), 'different row')}"

@@ -48,6 +48,8 @@ class Cause(StrEnum):
     """What was left out changed while the program ran."""
     LIMITED = "limited"
     """The tracer stopped after so many records."""
+    GRAPHS_SKIPPED = "graphs_skipped"
+    """Graphs were not traced: behind the limit, besides those that sampling leaves."""
     # What went wrong.
     RECORDS_LOST = "records_lost"
     EVENTS_LOST = "events_lost"
@@ -272,12 +274,19 @@ def _of_skipped(story: RunStory) -> list[Omission]:
     """Return why graphs were not traced, and records not kept."""
     account, n = story.account, story.skipped_graphs
     every, limit = (story.settings.get(k) for k in ("sample_every", "max_records"))
+    is_sampled = isinstance(every, int) and every > 1
     if isinstance(limit, int) and limit and account is not None:
         beyond = account.beyond_limit
         if beyond or account.recorded >= limit:
             detail = f"{format_count(limit)} records"
-            return [Omission(Cause.LIMITED, beyond or None, detail)]
-    if isinstance(every, int) and every > 1:
+            found = [Omission(Cause.LIMITED, beyond or None, detail)]
+            if is_sampled:
+                # How many of them the limit skipped is not known.
+                found.append(Omission(Cause.SAMPLED, n or None, f"1 of {every}"))
+            elif n:
+                found.append(Omission(Cause.GRAPHS_SKIPPED, n))
+            return found
+    if is_sampled:
         return [Omission(Cause.SAMPLED, n, f"1 of {every}")]
     if n or story.settings.get("enabled") is False:
         return [Omission(Cause.SWITCHED_OFF, n, "graphs")]

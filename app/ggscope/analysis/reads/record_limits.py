@@ -128,6 +128,8 @@ def cut_sources(trace: Trace) -> Bools:
     counts = np.diff(accesses.first)
     if has_graph(trace) or int(counts.max(initial=0)) != MOST_SOURCES:
         return result
+    if _has_sources_of_graphs(trace):
+        return result
     ops = [
         op
         for op in distinct(trace.spans.op).tolist()
@@ -150,6 +152,14 @@ def cut_sources(trace: Trace) -> Bools:
     named = accesses.patterns.tensor[accesses.patterns.kind == AccessKind.READ]
     result[named[named >= 0]] = False
     return result
+
+
+def _has_sources_of_graphs(trace: Trace) -> bool:
+    """Tell whether sources are those of graphs, as a recording or its ring has them."""
+    is_recording = any(join.kind == "recording" for join in trace.joins)
+    is_recording |= trace.info.reader_id == "live-ring"
+    # With claims they are those of the records: not every graph is known.
+    return is_recording and trace.claims is None
 
 
 def _are_vectors(trace: Trace) -> Bools:

@@ -486,9 +486,10 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
 
 
 def _token_words(counts: dict[str, int | None]) -> str:
-    """Return "21 prompt, 7 generated, 2 sequences"; "" where it is not known."""
+    """Return "21 prompt, 7 generated, 2 sequences"."""
     if counts["prompt_tokens"] is None:
-        return ""
+        # Of a pass over several tokens a trace may have one number.
+        return "as the file numbers them"
     words = _by_word(
         {
             "prompt": counts["prompt_tokens"],

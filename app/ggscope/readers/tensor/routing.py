@@ -309,7 +309,8 @@ def _n_missing(found: tuple[Array, Array]) -> int:
     """Return how many extension records are missing, by those that are there.
 
     Both kinds list the same rows of a token and layer, from the first one on without
-    a gap. A token and layer without any is missed where most tokens have that layer.
+    a gap. A token and layer without any is missed where most tokens have that layer
+    in one kind or the other, and an eighth of them in this one.
     """
     tables = [_rows_told(raw, room) for raw, room in zip(found, _ROOM, strict=True)]
     keys = distinct(np.concatenate([table.key for table in tables]))
@@ -318,10 +319,12 @@ def _n_missing(found: tuple[Array, Array]) -> int:
         at = np.searchsorted(keys, table.key)
         end[at] = np.maximum(end[at], table.end)
     n_tokens = len(distinct(keys >> 16))
+    listed, of_tokens = np.unique(keys & 0xFFFF, return_counts=True)
+    most = listed[2 * of_tokens >= n_tokens]
     n = 0
     for table in tables:
         layers, counts = np.unique(table.key & 0xFFFF, return_counts=True)
-        usual = layers[2 * counts >= n_tokens]
+        usual = np.intersect1d(layers[8 * counts >= n_tokens], most)
         is_usual = np.isin(keys & 0xFFFF, usual)
         has = np.zeros(len(keys), np.int64)
         has[np.searchsorted(keys, table.key)] = table.rows

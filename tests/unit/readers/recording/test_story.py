@@ -1,5 +1,6 @@
 """What a recording states of how it was made, and what follows from it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ggscope.analysis.completeness.coverage import (
     trace_coverage,
 )
 from ggscope.analysis.completeness.expected import COUNTED, completeness
+from ggscope.analysis.reads.hotness import cold, heat
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.survey import survey
@@ -117,6 +119,48 @@ def test_records_behind_the_limit_are_left_out_and_not_lost(tmp_path: Path) -> N
 
     assert causes(trace_coverage(trace)) == {Cause.LIMITED: (30, f"{N} records")}
     assert completeness(trace).n_missing == 0
+
+
+@pytest.mark.parametrize("has_sidecar", [True, False])
+def test_sources_of_graphs_are_all_there(has_sidecar: bool, tmp_path: Path) -> None:
+    """An op of four sources has no fifth one where its graph lists them."""
+    facts = recordings.sidecar()
+    model, build = facts["models"][0], facts["builds"][0]
+    weights = {
+        "index": [0, 1], "type": [1, 0],
+        "name": ["blk.0.attn_q.weight.long", "blk.0.attn_sinks.weight"],
+        "shape": [[64, 64, 1, 1], [8, 1, 1, 1]],
+        "offset": [4096, 12288], "size": [8192, 32],
+    }  # fmt: skip
+    sources = {"sources": [[4], [3, 0, 4, 0], [1], [], []]}
+    changes = {
+        "ops": {"1": "ADD", "2": "FLASH_ATTN_EXT"},
+        "models": [model | {"weights": weights}],
+        "builds": [build | {"tensors": build["tensors"] | sources}],
+    }
+    trace = opened(tmp_path, **changes)
+    if not has_sidecar:
+        trace = replace(trace, joins=())
+
+    found = cold(heat(trace), trace_coverage(trace))
+
+    expected = (1, 0) if has_sidecar else (0, 1)
+    assert (found.n_cold, found.n_cut) == expected
+
+
+@pytest.mark.parametrize(
+    ("every", "skipped"),
+    [(1, (Cause.GRAPHS_SKIPPED, (9, ""))), (3, (Cause.SAMPLED, (9, "1 of 3")))],
+)
+def test_graphs_behind_the_limit_are_left_out_too(
+    every: int, skipped: tuple[Cause, Any], tmp_path: Path
+) -> None:
+    own = account(expected=N + 30, missing=30, beyond_limit=30)
+    settings = ALL | {"max_records": N, "sample_every": every}
+    trace = opened(tmp_path, settings=settings, account=own, skipped_graphs=9)
+
+    limited = {Cause.LIMITED: (30, f"{N} records")}
+    assert causes(trace_coverage(trace)) == limited | dict([skipped])
 
 
 def test_lost_records_are_counted_and_hatched_by_graph(tmp_path: Path) -> None:
