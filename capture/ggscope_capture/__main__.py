@@ -366,6 +366,10 @@ def _run_held(options: argparse.Namespace) -> int:
         return child.FAILED
     for notice in configuration.notices:
         log("WARN", notice)
+    if not configuration.settings.enabled:
+        source = configuration.origin("enabled").source
+        log("WARN", f"tracing is switched off by {source}: nothing is recorded until "
+            "`ggscope-capture set PID --enabled`")  # fmt: skip
     launch = launcher.Launch(
         command, configuration, log, _writer(configuration.settings, command),
         requires=options.require, reload=lambda: _reloaded(reloader, log),

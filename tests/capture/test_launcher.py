@@ -624,6 +624,22 @@ def test_changed_file_changes_the_settings_of_a_running_program(
     assert told["settings"]["enabled"]
 
 
+@pytest.mark.parametrize("value", ["1", "0"])
+def test_tracing_that_is_switched_off_is_told(
+    built: dict[str, Path], variables: dict[str, str], tmp_path: Path, value: str
+) -> None:
+    out = tmp_path / "out.bin"
+
+    done = run(
+        captured("run", "-o", out, "--", built["llama-echo"]),
+        variables | {"GGML_VIZ_DISABLE": value}, input=b"",
+    )  # fmt: skip
+
+    assert done.returncode == 0
+    assert (b"GGML_VIZ_DISABLE" in done.stderr) is (value == "1")
+    assert (records_of(out) == 0) is (value == "1")
+
+
 @pytest.mark.parametrize("n_bytes", [0, 100, 1 << 20])
 def test_ring_of_a_program_that_ends_while_it_makes_it_is_removed(
     n_bytes: int, built: dict[str, Path], variables: dict[str, str], tmp_path: Path
