@@ -745,6 +745,38 @@ def test_place_that_one_looks_at_stays_when_the_pane_grows(
     assert camera.x + size.width() / 2 / zoom == pytest.approx(middle, abs=1)
 
 
+def test_graph_that_is_turned_around_a_node_at_its_edge_leaves_no_side_empty(
+    view: GraphView, qtbot: QtBot
+) -> None:
+    view.resize(1400, 300)
+    qtbot.waitUntil(lambda: view.shown is not None and view.shown.layout.choice.across)
+    settle(qtbot, view)
+    assert view.shown is not None
+    view.open_all(True)
+    settle(qtbot, view)
+    layout = view.shown.layout
+    nodes = np.flatnonzero(layout.box_of >= 0)
+    leftmost = nodes[np.argmin(layout.x0[layout.box_of[nodes]])]
+    view.select_rows(np.array([leftmost]))
+    view.centre_selection()
+
+    view.resize(900, 900)
+    qtbot.waitUntil(lambda: not view.shown.layout.choice.across)
+    settle(qtbot, view)
+
+    camera, layout, size = view.camera, view.shown.layout, view.canvas_size()
+    for at, side, room in (
+        (camera.x, layout.width, size.width() / camera.zoom),
+        (camera.y, layout.height, size.height() / camera.zoom),
+    ):
+        air = 40 / camera.zoom
+        assert at >= -air or side < room
+        assert at + room <= side + air or side < room
+    box = layout.box_of[leftmost]
+    assert camera.x <= layout.x0[box] <= camera.x + size.width() / camera.zoom
+    assert camera.y <= layout.y0[box] <= camera.y + size.height() / camera.zoom
+
+
 def test_wide_low_pane_draws_from_left_to_right(view: GraphView, qtbot: QtBot) -> None:
     view.resize(1400, 300)
     qtbot.waitUntil(lambda: view.shown is not None and view.shown.layout.choice.across)

@@ -176,6 +176,22 @@ class Camera:
         if layout.height <= room[1]:
             self.y = (layout.height - room[1]) / 2
 
+    def fill(self, layout: GraphLayout, width: float, height: float) -> None:
+        """Leave no side of the picture empty that the graph can fill, as little moved.
+
+        A graph that is smaller than the picture is in its middle.
+        """
+        room, air = (width / self.zoom, height / self.zoom), _AIR / self.zoom
+        self.x = _filled(self.x, layout.width, room[0], air)
+        self.y = _filled(self.y, layout.height, room[1], air)
+
+
+def _filled(at: float, side: float, room: float, air: float) -> float:
+    """Return where a picture of `room` begins beside a graph as long as `side`."""
+    if side + 2 * air <= room:
+        return (side - room) / 2
+    return min(max(at, -air), side + air - room)
+
 
 @dataclass(frozen=True, slots=True)
 class GraphHit:

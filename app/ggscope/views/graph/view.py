@@ -310,6 +310,7 @@ class GraphView(PaintedView):
             place = (x, y, x + side, y + side)
             self.camera.bring_in(place, size.width(), size.height(), READABLE_ZOOM)
         self.reveal(self.selected_rows())
+        self.camera.fill(layout, size.width(), size.height())
 
     def _bring_in_opened(self, old: Shown | None, shown: Shown, layer: int) -> None:
         """Let all of a layer be seen that was just opened."""
