@@ -150,6 +150,18 @@ def test_height_follows_the_number_of_results(palette: Palette) -> None:
     assert tall - short == 13 * row
 
 
+def test_short_list_needs_no_scroll_bar(window: MainWindow, qtbot: QtBot) -> None:
+    palette = window.palette_
+    palette.offer(entries([], *(f"entry {n}" for n in range(40))), "")
+    for text, n_rows in (("entry 39", 1), ("entry 2", 13)):
+        palette.edit.setText(text)
+        qtbot.waitUntil(palette.isVisible)
+        QTest.qWait(1)
+
+        assert palette.model.rowCount() == n_rows
+        assert palette.list.verticalScrollBar().maximum() == 0
+
+
 def type_command(window: MainWindow, text: str) -> list[str]:
     """Open the palette, type; return the entries that fit, the best first."""
     window.actions_["go.palette"].trigger()

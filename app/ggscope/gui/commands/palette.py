@@ -343,8 +343,8 @@ class Palette(QFrame):
             body = rows * self.list.sizeHintForRow(0) + 2 * self.list.frameWidth()
         else:
             body = self._empty.sizeHint().height() + 8
-        # Margins and spacing of the layout, and the line itself.
-        high = min(body + self.edit.sizeHint().height() + 22, room.height() - 96)
+        # Border, margins and spacing of the layout, and the line itself.
+        high = min(body + self.edit.sizeHint().height() + 24, room.height() - 96)
         self.setGeometry((room.width() - wide) // 2, 56, wide, high)
 
 
