@@ -412,7 +412,7 @@ def _add_lane(
             middle,
             box.title,
             theme.text,
-            min(12.0, box.row_height - 2),
+            min(12.0, box.row_height - 3),
             Face.HEADING if leads else Face.WORDS,
             width=room,
             clip=clip,
