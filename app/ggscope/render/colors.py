@@ -203,6 +203,7 @@ NAMES = ("cividis", "viridis", "magma", "turbo")
 """Colour maps for amounts, the default first; `turbo` only on request."""
 DIFFERENCE = "CET-CBD1"
 """Colour map for differences: blue below, white, orange above."""
+_REVERSED, _ENDS_LIGHT = "_r", frozenset({"cividis", "viridis", "magma"})
 N_COLORS = 256
 _QUANTILES = 257
 
@@ -221,8 +222,13 @@ class ScaleKind(Enum):
 def colors(name: str = DEFAULT) -> U32:
     """Return the colours of a map from low to high, uint32[256], opaque.
 
-    Raises KeyError for a map that pyqtgraph does not have.
+    "cividis_r" is the reverse of "cividis". Raises KeyError for a map that pyqtgraph
+    does not have.
     """
+    if name.endswith(_REVERSED):
+        found = np.ascontiguousarray(colors(name.removesuffix(_REVERSED))[::-1])
+        found.flags.writeable = False
+        return found
     # Importing pyqtgraph takes a quarter of a second; only its tables are needed.
     spec = find_spec("pyqtgraph")
     # A bundle has the tables without the package: then this is no place of a module.
@@ -237,9 +243,18 @@ def colors(name: str = DEFAULT) -> U32:
     at = np.linspace(0, len(table) - 1, N_COLORS)
     channels = [np.interp(at, np.arange(len(table)), table[:, c]) for c in range(3)]
     red, green, blue = (np.rint(c * 255).astype(np.uint32) for c in channels)
-    found: U32 = (0xFF000000 | red << 16 | green << 8 | blue).astype(np.uint32)
+    found = (0xFF000000 | red << 16 | green << 8 | blue).astype(np.uint32)
     found.flags.writeable = False
     return found
+
+
+def map_on(name: str, theme: Theme) -> str:
+    """Return the map as it is on the ground of a theme: high amounts stand out.
+
+    On a light ground that is the reverse of maps that end light.
+    """
+    is_reversed = name in _ENDS_LIGHT and not theme.is_dark
+    return name + _REVERSED if is_reversed else name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -78,7 +78,7 @@ class Frame:
 
     @property
     def _foot_height(self) -> float:
-        n_lines = len(self._lines) + len(self._bars)
+        n_lines = len(self._lines) + sum(self._bar_lines(bar) for bar in self._bars)
         return n_lines * _LINE_HEIGHT + 8 if n_lines else 0.0
 
     def _make_room(self, most: float) -> None:
@@ -135,23 +135,37 @@ class Frame:
             y += _LINE_HEIGHT
         for bar in self._bars:
             batches += self._bar_batches(bar, y, texts)
-            y += _LINE_HEIGHT
+            y += self._bar_lines(bar) * _LINE_HEIGHT
         return DisplayList(
             whole.width, whole.height, whole.scale, whole.background,
             (*whole.batches, *batches, *texts.batch()),
             spots=whole.spots,
         )  # fmt: skip
 
+    def _bar_room(self, bar: ColorBar) -> tuple[list[float], float]:
+        """Return the widths of both ends in words, and what they leave of a line."""
+        sides = [text_width(w, Face.NUMBERS, _SIZE) + 6 for w in (bar.low, bar.high)]
+        return sides, self._width - 2 * _PAD - sum(sides)
+
+    def _bar_lines(self, bar: ColorBar) -> int:
+        """Return how many lines a scale takes: two where its title is long."""
+        _, room = self._bar_room(bar)
+        title_px = text_width(bar.title, Face.WORDS, _SIZE)
+        return 1 if title_px + 10 + _LEAST_BAR_PX <= room else 2
+
     def _bar_batches(self, bar: ColorBar, y: float, texts: TextList) -> list[Batch]:
         """Return the colours of the scale; append its words to `texts`."""
         theme, x = self._theme, _PAD
-        sides = [text_width(w, Face.NUMBERS, _SIZE) + 6 for w in (bar.low, bar.high)]
-        room = self._width - 2 * _PAD - sum(sides)
-        wide = min(_BAR_PX, room - 10 - text_width(bar.title, Face.WORDS, _SIZE))
-        wide = max(wide, _LEAST_BAR_PX)
-        title_px = max(room - 10 - wide, 1.0)
-        texts.append(Text(x, y, bar.title, theme.text, _SIZE, width=title_px))
-        x += min(text_width(bar.title, Face.WORDS, _SIZE), title_px) + 10
+        sides, room = self._bar_room(bar)
+        title_px = text_width(bar.title, Face.WORDS, _SIZE)
+        is_beside = self._bar_lines(bar) == 1
+        most = room - 10 - _LEAST_BAR_PX if is_beside else self._width - 2 * _PAD
+        texts.append(Text(x, y, bar.title, theme.text, _SIZE, width=max(most, 1.0)))
+        if is_beside:
+            x, room = x + title_px + 10, room - title_px - 10
+        else:
+            y += _LINE_HEIGHT
+        wide = max(min(_BAR_PX, room), _LEAST_BAR_PX)
         texts.append(Text(x, y, bar.low, theme.text, _SIZE, Face.NUMBERS))
         x = round((x + sides[0]) * self._look.scale) / self._look.scale
         wide = round(wide * self._look.scale) / self._look.scale

@@ -222,7 +222,10 @@ def _cells(place: GridGeometry) -> list[Batch]:
     scene = place.scene
     values, per_row = _reduced(scene.values, place)
     texels = colormap.texels(
-        values, scene.colors, scene.map_name, nothing_color(scene.theme)
+        values,
+        scene.colors,
+        colormap.map_on(scene.map_name, scene.theme),
+        nothing_color(scene.theme),
     )
     missing = np.isnan(values)
     texels[missing] = 0
@@ -415,7 +418,7 @@ def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
     snapped = [round(v * scene.scale) / scene.scale for v in (x0, x1)]
     bar = colormap.color_bar(
         snapped[0], y - _BAR_HEIGHT / 2, (snapped[1] - snapped[0]), _BAR_HEIGHT,
-        scene.map_name,
+        colormap.map_on(scene.map_name, scene.theme),
     )  # fmt: skip
     return [bar]
 
@@ -427,7 +430,7 @@ def grid_bars(scene: GridScene) -> list[ColorBar]:
     low, high = (scene.words(scene.colors.value_at(share)) for share in (0.0, 1.0))
     kind = scene.colors.kind.value
     title = f"{scene.value_title}, {kind}".removeprefix(", ")
-    return [ColorBar(title, low, high, scene.map_name)]
+    return [ColorBar(title, low, high, colormap.map_on(scene.map_name, scene.theme))]
 
 
 def grid_entries(*scenes: GridScene) -> list[Entry]:

@@ -18,9 +18,10 @@ from ggscope.render.colors import (
     color_bar,
     color_scale,
     colors,
+    map_on,
     texels,
 )
-from ggscope.render.theme import luminance
+from ggscope.render.theme import luminance, theme
 
 KINDS = list(ScaleKind)
 
@@ -32,6 +33,17 @@ def test_colors_are_opaque_and_read_only(name):
     assert len(found) == 256
     assert (found >> 24 == 255).all()
     assert not found.flags.writeable
+
+
+def test_maps_turn_on_light_grounds_and_those_of_differences_do_not():
+    dark, light, paper = (theme(name) for name in ("dark", "light", "print"))
+
+    for name in ("cividis", "viridis", "magma"):
+        assert map_on(name, dark) == name
+        assert (colors(map_on(name, light)) == colors(name)[::-1]).all()
+        assert (colors(map_on(name, paper)) == colors(name)[::-1]).all()
+    for name in ("turbo", DIFFERENCE):
+        assert map_on(name, light) == map_on(name, dark) == name
 
 
 @pytest.mark.parametrize("name", ["cividis", "viridis", "magma"])

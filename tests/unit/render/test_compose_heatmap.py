@@ -14,7 +14,7 @@ from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.model.residency import Residency
 from ggscope.model.tensors import Place
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.render.batch import ImageBatch, RectBatch
+from ggscope.render.batch import ImageBatch, RectBatch, TextBatch
 from ggscope.render.colors import ScaleKind, color_scale, texels
 from ggscope.render.heatmap.compose import (
     compose_heatmap,
@@ -31,7 +31,9 @@ from ggscope.render.heatmap.scene import (
     cell_texels,
     value_keys,
 )
-from ggscope.render.theme import THEMES, outline_pair, theme
+from ggscope.render.look import PRESETS, Length
+from ggscope.render.painter import text_width
+from ggscope.render.theme import THEMES, contrast, outline_pair, theme
 from heat_traces import moe_trace
 from reads_builder import TensorRow, reads_trace
 from scenes import texts_of
@@ -110,14 +112,74 @@ def test_cells_of_a_picture_add_up_to_all_bytes(axis: str) -> None:
     assert int(cells.values.sum()) == scene.base.totals.file_bytes
 
 
+@pytest.mark.parametrize("kind", list(ScaleKind))
+@pytest.mark.parametrize("width", [333, 334, 517, 900, 1501])
+def test_what_is_read_alike_has_one_colour_whatever_the_width(width, kind) -> None:
+    # One row of token_embd is read of many: 1 or 2 whole bytes in each cell.
+    scene = replace(scene_of(scale_kind=kind), width=width)
+    files = scene.base.files
+    for bytes_each in (1.3, 3.7, 40.0):
+        unit = int(files.size.argmax())
+        begin, size = int(files.offset[unit]), int(files.size[unit])
+        n = min(int(bytes_each * HeatGeometry(scene).x.n_columns), size)
+        view = HeatView(begin, begin + n, 0, 6)
+
+        levels = HeatGeometry(replace(scene, view=view)).levels().values
+
+        assert (levels > 0).any()
+        assert np.allclose(levels, levels[:, :1], rtol=1e-3)
+
+
+def test_levels_are_the_cells_as_if_all_were_equally_wide() -> None:
+    place = HeatGeometry(scene_of())
+    cells, levels = place.cells(), place.levels()
+    width = np.diff(cells.offsets)
+
+    assert np.array_equal(levels.column, cells.column)
+    expected = cells.values * place.cell_bytes / width
+    assert np.allclose(levels.values, expected, rtol=1e-5, atol=1.5)
+    counted = HeatGeometry(replace(scene_of(), metric="count"))
+    assert np.array_equal(counted.levels().values, counted.cells().values)
+
+
+@pytest.mark.parametrize("look", THEMES)
+def test_the_most_read_stands_out_from_the_ground(look: str) -> None:
+    scene = replace(scene_of(), theme=theme(look), scale_kind=ScaleKind.LINEAR)
+    heat, place = heat_of(scene), HeatGeometry(scene)
+    levels = place.levels()
+    of = levels.values[:, levels.column]
+    hottest = int(heat.pixels.flat[int(of.argmax())])
+    coldest = int(heat.pixels.flat[int(np.where(of > 0, of, np.inf).argmin())])
+
+    assert contrast(hottest, theme(look).lane) > contrast(coldest, theme(look).lane)
+    assert contrast(hottest, theme(look).lane) > 7
+
+
+def test_narrow_figure_has_no_strip_without_names_and_all_words_of_its_scale() -> None:
+    figure = heatmap_figure(moe_trace(tokens=6, layers=3))
+
+    narrow = figure.draw(PRESETS["single"])
+    wide = figure.draw(replace(figure.look, width=Length(2400, "px")))
+
+    assert "tensor" not in texts_of(narrow.picture)
+    assert "tensor" in texts_of(wide.picture)
+    for drawn in (narrow, wide):
+        (scale,) = _scale_words(texts_of(drawn.picture))
+        for batch in drawn.picture.batches:
+            for text in batch.texts if isinstance(batch, TextBatch) else ():
+                if text.text == scale:
+                    assert text_width(scale, text.face, text.size) <= text.width
+
+
 def test_words_name_badges_layers_rows_scale_and_totals() -> None:
     words = texts_of(compose_heatmap(scene_of()))
 
-    assert {"DISK", "BUF", "layer", "tensor", "token", "never touched"} <= set(words)
+    assert {"DISK", "BUF", "layer", "tensor", "offset", "never touched"} <= set(words)
     assert "layer 1" in words
     assert _scale_words(words)
     assert any("in experts not chosen" in w for w in words)
-    assert "0" in words
+    assert "token 0" in words
+    assert "token" not in words  # it would read as the name of the axis
 
 
 def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
@@ -125,7 +187,7 @@ def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
 
     narrow = texts_of(compose_heatmap(replace(scene, width=300)))
     assert not _scale_words(narrow)
-    assert "0" in narrow  # the colours' own scale stays
+    assert "token 0" in narrow  # the colours' own scale stays
 
     wide = texts_of(compose_heatmap(replace(scene, width=600)))
     assert "never touched" in wide
@@ -133,7 +195,7 @@ def test_legend_folds_where_its_words_would_lie_over_each_other() -> None:
 
 
 def _scale_words(texts: list[str]) -> list[str]:
-    return [text for text in texts if text.startswith("bytes per cell, ")]
+    return [text for text in texts if text.startswith("bytes per cell")]
 
 
 def test_scale_that_was_chosen_by_itself_says_which() -> None:

@@ -44,6 +44,8 @@ MOST_CELLS = 1 << 24
 """Rows are put together where rows times pieces would be more: 64 MiB a table."""
 MOST_ENDS = 1 << 14
 """Ends of accesses inside units that are kept exactly; more are moved outwards."""
+_FINE_BITS = 16
+"""Bits of fractions of bytes in which spread bytes are counted for colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,28 @@ class HeatGrid:
             return found
         return self._bytes(*self._places(offsets), cells=True)
 
+    def densities(self, offsets: I64) -> npt.NDArray[np.float32]:
+        """Return float32[g, m - 1]: bytes of `cells` per byte of the file in each.
+
+        Whole bytes alone would make stripes of what is spread evenly: 17, 18, 17 … of
+        cells that are alike.
+        """
+        if self.ends is not None:
+            raise ValueError("this grid counts accesses")
+        if not self.n_pieces or len(offsets) < 2:
+            return np.zeros((self._n_groups, max(len(offsets) - 1, 0)), np.float32)
+        piece, inside = self._places(offsets)
+        found = self._sums(self.covers, piece, inside, cells=True).astype(np.float32)
+        if self.spread is not None:
+            fine = np.zeros(found.shape, np.int64)
+            total = int(self.spread[1][-1].sum(dtype=np.int64))
+            bits = max(min(_FINE_BITS, 62 - total.bit_length()), 0)
+            self._add_spread(fine, piece, inside, cells=True, bits=bits)
+            found += fine * np.float32(2.0**-bits)
+        width = np.maximum(np.diff(offsets), 1)
+        found /= width.astype(np.float32)
+        return found
+
     def between(self, begin: I64, stop: I64) -> I64:
         """Return int64[g, m]: what lies in each range ``[begin, stop)``."""
         if self.ends is None:
@@ -355,10 +379,18 @@ class HeatGrid:
     def _bytes(self, piece: I64, inside: I64, *, cells: bool = False) -> I64:
         """Return the bytes before ascending places, or those of the cells between."""
         found = self._sums(self.covers, piece, inside, cells=cells)
-        if self.spread is None:
-            return found
+        if self.spread is not None:
+            self._add_spread(found, piece, inside, cells=cells)
+        return found
+
+    def _add_spread(
+        self, found: I64, piece: I64, inside: I64, *, cells: bool, bits: int = 0
+    ) -> None:
+        """Add what is spread over pieces to `found`, with `bits` of fractions."""
+        assert self.spread is not None
         pieces, table = self.spread
         amount = (table[self.rows[1:]] - table[self.rows[:-1]]).astype(np.int64)
+        amount <<= bits
         before = np.zeros((len(amount), len(pieces) + 1), np.int64)
         np.cumsum(amount, axis=1, out=before[:, 1:])
         share, small = _parts(inside, np.diff(self.edges)[piece])
@@ -367,7 +399,6 @@ class HeatGrid:
             amount, before, len(pieces), self._n_groups, np.searchsorted(pieces, piece),
             share, small, len(piece), cells, found,
         )  # fmt: skip
-        return found
 
     @property
     def n_pieces(self) -> int:

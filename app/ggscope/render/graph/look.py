@@ -20,6 +20,7 @@ from ggscope.render.colors import (
     ScaleKind,
     category_color,
     color_scale,
+    map_on,
     texels,
 )
 from ggscope.render.theme import Theme, mix
@@ -179,11 +180,11 @@ def _heat(
     values[single] = amounts[layout.node[single]]
     is_layer = layout.kind == BoxKind.LAYER
     scale, layer_scale = _scale(values[~is_layer]), _scale(values[is_layer])
-    zero = mix(theme.pane, theme.idle, 0.8)
+    zero, name = mix(theme.pane, theme.idle, 0.8), map_on(DEFAULT, theme)
     fill = np.where(
         is_layer,
-        texels(values, layer_scale, DEFAULT, zero),
-        texels(values, scale, DEFAULT, zero),
+        texels(values, layer_scale, name, zero),
+        texels(values, scale, name, zero),
     )
     missing = np.isnan(values) & (layout.kind != BoxKind.FRAME)
     fill[missing] = theme.line

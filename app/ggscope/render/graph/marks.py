@@ -14,7 +14,7 @@ from ggscope.render.batch import (
     Text,
     TextList,
 )
-from ggscope.render.colors import DEFAULT, ColorBar, ScaleKind, color_bar
+from ggscope.render.colors import DEFAULT, ColorBar, ScaleKind, color_bar, map_on
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.scene import (
     FULL_ZOOM,
@@ -209,7 +209,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
         x += pieces[0] + 14
     texts.append(Text(x, y, low, theme.text, size))
     x += pieces[1] + 6
-    found.append(color_bar(x, y - 5, bar, 10, DEFAULT))
+    found.append(color_bar(x, y - 5, bar, 10, map_on(DEFAULT, theme)))
     x += bar + 6
     texts.append(Text(x, y, high, theme.text, size))
     x += pieces[2] + 16
@@ -222,7 +222,8 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
 
 def heat_bar(scene: GraphScene) -> ColorBar:
     """Return what the colours of a heat map stand for."""
-    return ColorBar(_heat_words(scene), _lowest(scene), _highest(scene), DEFAULT)
+    name = map_on(DEFAULT, scene.theme)
+    return ColorBar(_heat_words(scene), _lowest(scene), _highest(scene), name)
 
 
 def _heat_words(scene: GraphScene) -> str:

@@ -38,6 +38,7 @@ from ggscope.render.colors import (
     category_color,
     color_bar,
     label_color,
+    map_on,
 )
 from ggscope.render.heatmap.scene import (
     HeatCells,
@@ -85,6 +86,8 @@ def offset_axis(place: HeatGeometry) -> list[Batch]:
         words = _gib(offset, _step(place)) if in_gib else format_offset(offset)
         if x + text_width(words, Face.NUMBERS, _SIZE) + 4 <= scene.width:
             texts.append(Text(x + 3, top + 10, words, theme.dim, _SIZE, Face.NUMBERS))
+    right = place.x.x0 - 6
+    texts.append(Text(right, top + 10, "offset", theme.dim, _SIZE, align=Align.RIGHT))
     return [*lines.batch(), *texts.batch()]
 
 
@@ -140,6 +143,8 @@ def heads(place: HeatGeometry) -> list[Batch]:
         texts.append(Text(12, place.curve[1] - 8, "accesses", theme.dim, _SIZE))
     if place.layers[1] > place.layers[0]:
         for part, words in ((place.layers, "layer"), (place.names, "tensor")):
+            if part[1] <= part[0]:
+                continue
             y = (part[0] + part[1]) / 2
             texts.append(Text(right, y, words, theme.dim, _SIZE, align=Align.RIGHT))
     return [*rects.batch(radius=3.0), *texts.batch(), *_row_labels(place)]
@@ -157,12 +162,18 @@ def _row_labels(place: HeatGeometry) -> list[Batch]:
     for row in range(first, view.bottom, every):
         middle = (place.y_of_row(row) + place.y_of_row(row + 1)) / 2
         y = min(max(middle, place.heat[0] + 6), place.heat[1] - 6)
+        room = place.x.x0 - 10
         words = scene.row_name(row)
+        if row == first:
+            # The kind of the rows stands with the first one: above them is an axis.
+            titled = f"{scene.base.rows.kind} {words}"
+            has_title = words.startswith("no ") or scene.base.rows.kind == "time"
+            if not has_title and text_width(titled, Face.NUMBERS, _SIZE) <= room:
+                words = titled
         texts.append(
             Text(place.x.x0 - 6, y, words, theme.dim, _SIZE, Face.NUMBERS, Align.RIGHT,
-                 width=place.x.x0 - 10)
+                 width=room)
         )  # fmt: skip
-    texts.append(Text(12, place.axis[0] + 10, scene.base.rows.kind, theme.dim, _SIZE))
     return texts.batch()
 
 
@@ -190,6 +201,8 @@ def bands(place: HeatGeometry) -> list[Batch]:
     of_layer = _runs(units, layer)
     of_tensor = _runs(units, files.tensor[units])
     found = _layer_band(place, of_layer, begin, stop)
+    if place.names[1] <= place.names[0]:
+        return found
     return found + _name_band(place, of_tensor, begin, stop)
 
 
@@ -278,16 +291,14 @@ def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
     scene, theme = place.scene, place.scene.theme
     y = (place.foot[0] + place.foot[1]) / 2
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
-    is_bytes = scene.metric == "bytes"
-    low, high = (
-        format_bytes(v) if is_bytes else format_count(round(v)) for v in values
-    )
+    low, high = (_amount(scene, v) for v in values)
     words = scale_words(scene, scale)
     right = scene.width - 10
     texts = TextList()
     right = _right_text(texts, high, right, y, theme.dim, Face.NUMBERS)
     bar_left = right - _BAR_PX - 6
-    bar = color_bar(bar_left, y - 5, _BAR_PX, 10, scene.colors)
+    name = map_on(scene.colors, theme)
+    bar = color_bar(bar_left, y - 5, _BAR_PX, 10, name)
     left = _right_text(texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
     if bar_left < 60:
         return []
@@ -306,11 +317,37 @@ def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
     return [bar, *swatches, *texts.batch()]
 
 
+def _amount(scene: HeatScene, value: float) -> str:
+    """Return an end of the scale in words; cells may hold parts of a byte."""
+    if scene.metric != "bytes":
+        return format_count(round(value))
+    return format_bytes(value) if value == 0 or value >= 0.5 else "<1 B"
+
+
 def scale_words(scene: HeatScene, scale: ColorScale) -> str:
     """Return what the colours measure, and how: "bytes per cell, log"."""
     what = "bytes" if scene.metric == "bytes" else "accesses"
     chosen = " (auto)" if scene.scale_kind is ScaleKind.AUTO else ""
     return f"{what} per cell, {scale.kind.value}{chosen}"
+
+
+def cell_words(place: HeatGeometry) -> str:
+    """Return what a cell is: "616 B × 1 token"."""
+    scene = place.scene
+    width = format_bytes(max(round(place.cell_bytes), 1))
+    if scene.axis.kind == "equal":
+        width = "part of a tensor"
+    rows = scene.base.rows
+    if rows.kind == "time" or not len(rows.first):
+        return width
+    n_rows = scene.view.bottom - scene.view.top
+    n = round(max(n_rows / max(len(place.row_edges) - 1, 1), 1))
+    n *= int(rows.last[0] - rows.first[0]) + 1
+    return f"{width} × {n} {rows.kind if n == 1 else _plural(rows.kind)}"
+
+
+def _plural(kind: str) -> str:
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 def never_color(theme: Theme) -> int:
@@ -470,7 +507,7 @@ def _heat(place: HeatGeometry) -> tuple[list[Batch], ColorScale]:
 
 
 def _make_heat(place: HeatGeometry) -> tuple[list[Batch], ColorScale]:
-    scene, cells = place.scene, place.cells()
+    scene, cells = place.scene, place.levels()
     pixels, scale = _image(cells, scene, scene.theme.lane)
     row_ys = place.row_ys
     if len(pixels) != len(row_ys) - 1 or not len(pixels):
@@ -490,9 +527,10 @@ def _image(
     cells: HeatCells, scene: HeatScene, background: int
 ) -> tuple[np.ndarray, ColorScale]:
     """Return the texels of cells, one per pixel column, and their scale."""
+    name = map_on(scene.colors, scene.theme)
     keys = value_keys(cells.values)
     scale = cell_scale(cells.values, keys, scene.scale_kind)
-    pixels = cell_texels(keys, scale, scene.colors, background)
+    pixels = cell_texels(keys, scale, name, background)
     if len(cells.column) != pixels.shape[1]:
         pixels = np.take(pixels, cells.column, axis=1)
     return pixels, scale
@@ -502,7 +540,7 @@ def _disk(place: HeatGeometry) -> list[Batch]:
     """Return the accumulated strip; what was never touched is told from gaps."""
     scene, theme = place.scene, place.scene.theme
     top, bottom = place.disk
-    cells = place.total_cells(scene.metric)
+    cells = place.levels(of_all_rows=True)
     pixels, _ = _image(cells, scene, 0)
     ys = np.array([top], np.float32), np.array([bottom], np.float32)
     clip = place.clip(place.disk)
@@ -799,7 +837,7 @@ def mark_words(scene: HeatScene, mark: HeatMark) -> str:
     first, last = scene.row_name(mark.top), scene.row_name(mark.bottom - 1)
     if first == last:
         return f"{words} · {kind} {first}"
-    return f"{words} · {kind}s {first} to {last}"
+    return f"{words} · {_plural(kind)} {first} to {last}"
 
 
 def _pill(place: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Batch]:
@@ -846,14 +884,12 @@ def _axis_title(place: HeatGeometry) -> list[Batch]:
 
 def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     """Return the legend of all fields that are no heat, and the scale of the heat."""
-    theme = scene.theme
-    _, scale = _heat(HeatGeometry(scene))
+    theme, place = scene.theme, HeatGeometry(scene)
+    _, scale = _heat(place)
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
-    is_bytes = scene.metric == "bytes"
-    low, high = (
-        format_bytes(v) if is_bytes else format_count(round(v)) for v in values
-    )
-    title = scale_words(scene, scale)
+    low, high = (_amount(scene, v) for v in values)
+    what = "bytes" if scene.metric == "bytes" else "accesses"
+    title = f"{what} per cell ({cell_words(place)}), {scale.kind.value}"
     entries = [
         Entry(words, color, pattern=pattern)
         for words, color, pattern in untouched_meanings(scene)
@@ -866,4 +902,4 @@ def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
         ]
     if len(scene.selected):
         entries.append(Entry("selected", theme.selection, Sign.FRAME))
-    return entries, ColorBar(title, low, high, scene.colors)
+    return entries, ColorBar(title, low, high, map_on(scene.colors, theme))

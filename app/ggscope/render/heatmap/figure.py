@@ -17,11 +17,12 @@ from ggscope.render.colors import DEFAULT, NAMES, ScaleKind
 from ggscope.render.export import Drawn, Figure, Recipe, trace_name
 from ggscope.render.frame import framed
 from ggscope.render.heatmap.compose import (
+    cell_words,
     compose_heatmap,
     heat_legend,
     rest_words,
 )
-from ggscope.render.heatmap.scene import HeatCache, HeatScene, HeatView
+from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, HeatView
 from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import theme as theme_named
@@ -190,11 +191,12 @@ def _why_nothing(trace: Trace) -> str:
 
 def _description(scene: HeatScene, name: str) -> str:
     base, totals = scene.base, scene.base.totals
+    cell = cell_words(HeatGeometry(scene))
     return (
         f"Reads of the model file of {name} by {base.rows.kind}: "
         f"{format_count(totals.n_file)} accesses to "
         f"{format_count(len(base.files))} tensors and expert slices in a file of "
         f"{format_bytes(base.files.extent)}, {format_both_bytes(totals.file_bytes)}, "
         f"{counted_words(totals.passed_bytes, is_once=totals.is_once)}. "
-        f"{', '.join(rest_words(scene))}."
+        f"{', '.join(rest_words(scene))}. A cell is {cell}."
     )

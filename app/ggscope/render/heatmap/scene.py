@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ggscope.analysis.heat.heatmap import HeatBase, HeatGrid, Metric
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.rows.columns import column_edges
-from ggscope.model.tables import I64, StringTable
+from ggscope.model.tables import I64, Array, StringTable
 from ggscope.model.units import Clock, TimeRange, shown_form
 from ggscope.render.batch import U32, Clip
 from ggscope.render.colors import (
@@ -37,6 +37,7 @@ _AXIS_TITLE = 18.0
 _T = TypeVar("_T")
 _LOW = 220.0
 """Pictures lower than this do without curve and bands."""
+_NAME_PX = 60.0
 _LEAST_HEAT = 24.0
 """Height of the heat that the strip of buffers gives way to."""
 _N_KEYS = 1 << 16
@@ -74,12 +75,12 @@ class HeatCells:
     Attributes
     ----------
     offsets : int64[m + 1], strictly ascending global offsets between the cells.
-    values : int64[groups, m].
+    values : int64[groups, m]; see `HeatGeometry.levels` for float32.
     column : int64[n_columns], the cell that each pixel column shows.
     """
 
     offsets: I64
-    values: I64
+    values: Array
     column: I64
 
 
@@ -192,11 +193,22 @@ class HeatGeometry:
         self.foot = (foot, scene.height)
         has_place = foot - self.held[1] >= 2 * STRIP_HEIGHT + _LEAST_HEAT
         self.buffer = self._above(foot - 2, STRIP_HEIGHT if has_place else 0)
-        self.names = self._above(self.buffer[0] - GAP, 0 if is_low else BAND_HEIGHT)
+        has_names = not is_low and (not scene.is_figure or self._is_name_wide())
+        self.names = self._above(self.buffer[0] - GAP, BAND_HEIGHT if has_names else 0)
         self.layers = self._above(self.names[0], 0 if is_low else BAND_HEIGHT)
         heat_top = self.x.snap(self.held[1] + GAP)
         bottom = self.x.snap(self.layers[0] - (0 if is_low else 2))
         self.heat = (heat_top, max(bottom, heat_top + 8 / scene.scale))
+
+    def _is_name_wide(self) -> bool:
+        """Whether a tensor is wide enough for its name: else a strip has none."""
+        begin, stop = self.scene.axis.unit_positions()
+        begin = np.maximum(begin, self.scene.view.begin)
+        stop = np.minimum(stop, self.scene.view.stop)
+        is_first = np.diff(self.scene.base.files.tensor, prepend=-2) != 0
+        last = np.append(np.flatnonzero(is_first)[1:], len(begin)) - 1
+        ends = stop[last] - begin[is_first] if len(begin) else begin
+        return bool((ends * self.x.px_per_tick >= _NAME_PX).any())
 
     def _below(self, y: float, height: float) -> tuple[float, float]:
         return self.x.snap(y), self.x.snap(y + height)
@@ -252,31 +264,66 @@ class HeatGeometry:
 
     def cells(self) -> HeatCells:
         """Return the cells of the heat."""
-        return self._cells(self.scene.base.grid(self.row_edges, self.scene.metric))
+        return self._cells(self._grid())
 
     def total_cells(self, metric: Metric) -> HeatCells:
         """Return the cells of all rows together."""
+        return self._cells(self._total_grid(metric))
+
+    def levels(self, *, of_all_rows: bool = False) -> HeatCells:
+        """Return cells as their colours show them: as `cells`, but equally wide.
+
+        Pixels are a byte more or less of the file, which must not be seen as stripes.
+        """
         scene = self.scene
-        grid = scene.cache.get(
+        if scene.metric != "bytes":
+            return self.total_cells(scene.metric) if of_all_rows else self.cells()
+        grid = self._total_grid("bytes") if of_all_rows else self._grid()
+        offsets, column = self._offsets()
+        if offsets[0] == offsets[-1]:
+            return self._cells(grid)
+        levels = grid.densities(offsets)
+        if scene.axis.kind == "offset":
+            levels *= np.float32(self.cell_bytes)
+        else:  # the file runs faster along some tensors than along others
+            levels *= np.diff(offsets).astype(np.float32)
+        return HeatCells(offsets, levels, column)
+
+    @property
+    def cell_bytes(self) -> float:
+        """Mean width of a cell in bytes of the file."""
+        offsets, _ = self._offsets()
+        return float(offsets[-1] - offsets[0]) / max(len(offsets) - 1, 1)
+
+    def _grid(self) -> HeatGrid:
+        return self.scene.base.grid(self.row_edges, self.scene.metric)
+
+    def _total_grid(self, metric: Metric) -> HeatGrid:
+        scene = self.scene
+        return scene.cache.get(
             f"total {metric}", id(scene.base), lambda: scene.base.total_grid(metric)
         )
-        return self._cells(grid)
 
-    def _cells(self, grid: HeatGrid) -> HeatCells:
+    def _offsets(self) -> tuple[I64, I64]:
+        """Return the offsets between cells, and the cell of each pixel column."""
         edges = self.scene.axis.offsets(self.x.edges)
         # More pixels than bytes: neighbouring columns show the same cell.
         is_new = np.diff(edges, prepend=-1) > 0
         offsets = edges[is_new]
         if len(offsets) < 2:
-            none = np.zeros((len(grid.rows) - 1, 1), np.int64)
-            return HeatCells(edges[[0, -1]], none, np.zeros(len(edges) - 1, np.int64))
+            return edges[[0, -1]], np.zeros(len(edges) - 1, np.int64)
         column = np.cumsum(is_new)[:-1] - 1
-        return HeatCells(
-            offsets, grid.cells(offsets), np.minimum(column, len(offsets) - 2)
-        )
+        return offsets, np.minimum(column, len(offsets) - 2)
+
+    def _cells(self, grid: HeatGrid) -> HeatCells:
+        offsets, column = self._offsets()
+        if offsets[0] == offsets[-1]:
+            none = np.zeros((len(grid.rows) - 1, 1), np.int64)
+            return HeatCells(offsets, none, column)
+        return HeatCells(offsets, grid.cells(offsets), column)
 
 
-def value_keys(values: I64) -> U32:
+def value_keys(values: Array) -> U32:
     """Return a number below 2**16 per value >= 0, monotone in the value.
 
     It is the exponent and the first 8 bits of the fraction of the value as float32:
@@ -296,7 +343,7 @@ def key_values() -> np.ndarray:
     return np.where(np.isfinite(numbers), numbers, 0.0)
 
 
-def cell_scale(values: I64, keys: U32, kind: ScaleKind) -> ColorScale:
+def cell_scale(values: Array, keys: U32, kind: ScaleKind) -> ColorScale:
     """Return the scale that covers all cells above zero; `keys` are theirs."""
     high = float(values.max(initial=0))
     if not high:

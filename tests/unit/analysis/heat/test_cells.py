@@ -69,6 +69,24 @@ def test_cells_of_any_grid_equal_those_of_numpy(seed, n_rows, n_pieces, dtype, d
     assert np.array_equal(cells, np.diff(expected, axis=1))
     mixed = np.random.default_rng(seed).permutation(len(edges))
     assert np.array_equal(found.bytes_before(edges[mixed]), expected[:, mixed])
+    width = np.diff(edges)
+    is_wide = width > 0
+    amounts = found.densities(edges)[:, is_wide] * width[is_wide]
+    assert np.allclose(amounts, cells[:, is_wide], rtol=1e-5, atol=1.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4000), st.integers(1, 1 << 40), st.integers(2, 400))
+def test_bytes_that_are_spread_evenly_are_equally_dense(amount, size, n):
+    edges = np.array([0, size], np.int64)
+    none = np.zeros((2, 1), np.int64)
+    spread = np.zeros(1, np.int64), np.array([[0], [amount << 20]], np.int64)
+    found = HeatGrid(edges, np.arange(2), none, spread)
+    offsets = np.unique(np.linspace(0, size, n).astype(np.int64))
+
+    densities = found.densities(offsets)[0]
+
+    assert np.allclose(densities * size, amount << 20, rtol=0.02)
 
 
 @settings(max_examples=60, deadline=None)
