@@ -1,5 +1,6 @@
 """Records with a damaged op or name are altered, and none of them is missing."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.words.completeness import with_completeness
 from support import ROOT, need_corpus
-from tensor_files import encode, llama_trace
+from tensor_files import Rec, Src, encode, llama_trace
 
 OP_AT, NAME_AT, SIZE = 16, 24, 256
 UNKNOWN_OP = 200
@@ -140,3 +141,27 @@ def test_damaged_op_bytes_of_a_real_trace_are_no_loss(seed, tmp_path):
     found, _ = judged(tmp_path, damaged(data, rows, with_unknown_op))
 
     assert (found.n_missing, found.n_there) == (0, 582)
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_names_that_never_come_again_are_not_compared_one_by_one(
+    is_readable: bool, tmp_path: Path
+) -> None:
+    """1,800 ops have a name of their own each; comparing all pairs took a minute."""
+    passes = []
+    for token in range(2):
+        for i in range(900):
+            at = 1_000_000 * token + 20 * i
+            passes.append(Rec(at, f"x{token}-{i}", 29, (Src("a"),), token=token))
+        for i in range(40):
+            at = 1_000_000 * token + 20 * (900 + i)
+            passes.append(Rec(at, f"same{i}", 2, (Src("a"),), token=token))
+    data = encode(passes, "256")
+    if not is_readable:
+        data = data.replace(b"\0x", b"\0\xff")
+
+    begin = time.process_time()
+    found, _ = judged(tmp_path, data)
+
+    assert found.n_altered == 0
+    assert time.process_time() - begin < 10

@@ -9,13 +9,19 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ggscope.analysis.sessions.runs import Keys, Kind, PassRows
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 
+Bools = npt.NDArray[np.bool_]
 _MOST = 4096
 """Of a kind with more odd ops than this none is looked at: it follows no rule."""
+_MOST_PAIRS = 1 << 18
+"""Where more keys may stand for each other than this none does, for the same reason."""
+_MOST_CELLS = 1 << 28
+"""Likewise, of these keys in all passes."""
 _FEWEST_PASSES = 4
 """So many passes must have an op, where only its place says which one is altered."""
 _REPLACEMENT = "\ufffd"
@@ -41,8 +47,8 @@ class AlteredKeys:
         """Return the key that each altered key of a kind stands for."""
         there = kind.table > 0
         weight = kind.weight @ there
-        names = map(self._text, kind.keys.tolist())
-        is_odd = np.array([_REPLACEMENT in name for name in names], np.bool_)
+        texts = map(self._text, kind.keys.tolist())
+        is_odd = np.array([_REPLACEMENT in text for text in texts], np.bool_)
         is_odd |= self._is_unknown[kind.keys]
         candidates = np.flatnonzero(is_odd)
         single = np.flatnonzero((weight == 1) & ~is_odd)
@@ -50,40 +56,58 @@ class AlteredKeys:
             candidates = np.sort(np.append(candidates, single))
         if not 0 < len(candidates) <= _MOST:
             return {}
-        by_name: dict[int, list[int]] = {}
-        for column, name in enumerate(self._keys.name[kind.keys].tolist()):
-            by_name.setdefault(name, []).append(column)
+        names = self._keys.name[kind.keys]
+        by_name = np.argsort(names, kind="stable")
         places = _Places(kind, candidates)
         result: dict[int, int] = {}
         targets: set[int] = set()
+        n_pairs = 0
         for column in candidates.tolist():
             if column in targets:
                 continue
-            same_name = by_name[int(self._keys.name[kind.keys[column]])]
+            first, last = np.searchsorted(
+                names, [names[column], names[column] + 1], sorter=by_name
+            ).tolist()
+            same_name = by_name[first:last]
             near = places.near(column, same_name)
             if is_odd[column]:
                 # The name says enough where an op that comes twice has two places.
-                likes = [*same_name, *self._named_like(kind, column)]
-                near += [other for other in likes if other not in near]
-            for other in near:
-                if other == column or other in result:
+                likes = np.append(same_name, self._may_be_named_like(kind, column))
+                near = np.append(near, likes[~np.isin(likes, near)])
+            has_sign = bool(is_odd[column])
+            near = self._alike(kind, column, near, weight, is_odd=has_sign)
+            n_pairs += len(near)
+            if n_pairs > _MOST_PAIRS or n_pairs * len(kind.table) > _MOST_CELLS:
+                return {}
+            for other in near[_fills(kind, column, near)].tolist():
+                if other in result:
                     continue
-                if not _fills(kind, column, other):
-                    continue
-                if self._is_altered(kind, column, other, weight, bool(is_odd[column])):
+                if self._is_altered(kind, column, other, is_odd=has_sign):
                     result[column] = other
                     targets.add(other)
                     break
         return {int(kind.keys[a]): int(kind.keys[b]) for a, b in result.items()}
 
-    def _named_like(self, kind: Kind, column: int) -> list[int]:
-        """Return columns of the same op whose name a damaged one may have been."""
-        text = self._text(int(kind.keys[column]))
-        if _REPLACEMENT not in text:
-            return []
+    def _may_be_named_like(self, kind: Kind, column: int) -> I64:
+        """Return columns of the same op, where a damaged name may have been theirs."""
+        if _REPLACEMENT not in self._text(int(kind.keys[column])):
+            return np.zeros(0, np.int64)
         op = self._keys.op[kind.keys]
-        same_op = np.flatnonzero(op == op[column]).tolist()
-        return [c for c in same_op if _could_be(text, self._text(int(kind.keys[c])))]
+        return np.flatnonzero(op == op[column])
+
+    def _alike(
+        self, kind: Kind, column: int, near: I64, weight: I64, *, is_odd: bool
+    ) -> I64:
+        """Return those of `near` that have the name or op, and are in passes enough."""
+        name, op = self._keys.name[kind.keys], self._keys.op[kind.keys]
+        near = near[near != column]
+        near = near[(name[near] == name[column]) | (op[near] == op[column])]
+        if is_odd:
+            fewest = int(weight[column])
+        else:
+            reads = len(self._trace.accesses.first) > 1
+            fewest = 2 if reads else _FEWEST_PASSES
+        return np.asarray(near[weight[near] >= fewest])
 
     def names_of_unknown(self, kind: Kind) -> set[str]:
         """Return the names of the records of a kind that have an unknown op."""
@@ -114,22 +138,14 @@ class AlteredKeys:
                 n += int((kind.weight * part).sum())
         return n
 
-    def _is_altered(
-        self, kind: Kind, column: int, other: int, weight: I64, is_odd: bool
-    ) -> bool:
+    def _is_altered(self, kind: Kind, column: int, other: int, *, is_odd: bool) -> bool:
         """Tell whether the records of `column` are altered ones of `other`."""
         own, key = int(kind.keys[column]), int(kind.keys[other])
-        has_name = self._keys.name[own] == self._keys.name[key]
-        has_op = self._keys.op[own] == self._keys.op[key]
-        if not (has_name or has_op):
-            return False
         if is_odd:
             # What is damaged says so, by an unknown op or bytes that are no text.
-            likes = has_name or _could_be(self._text(own), self._text(key))
-            return likes and int(weight[other]) >= int(weight[column])
-        if len(self._trace.accesses.first) > 1:
-            return int(weight[other]) >= 2 and self._reads_alike(own, key)
-        return int(weight[other]) >= _FEWEST_PASSES
+            has_name = self._keys.name[own] == self._keys.name[key]
+            return has_name or _could_be(self._text(own), self._text(key))
+        return len(self._trace.accesses.first) <= 1 or self._reads_alike(own, key)
 
     def _reads_alike(self, own: int, key: int) -> bool:
         """Tell whether the records of two keys name the same sources."""
@@ -147,13 +163,14 @@ class AlteredKeys:
         return self._keys.text(self._trace, key)
 
 
-def _fills(kind: Kind, column: int, other: int) -> bool:
-    """Tell whether passes with one key lack as many records of the other."""
-    own, usual = kind.table[:, column], kind.table[:, other]
+def _fills(kind: Kind, column: int, others: I64) -> Bools:
+    """Tell whether passes with one key lack as many records of each of others."""
+    own = kind.table[:, column].astype(np.int64)
+    usual = kind.table[:, others].astype(np.int64)
     has = own > 0
-    most = int(usual[~has].max(initial=0))
-    both = own[has].astype(np.int64) + usual[has]
-    return int(both.max(initial=0)) <= most
+    most = usual[~has].max(axis=0, initial=0)
+    both = (own[has][:, None] + usual[has]).max(axis=0, initial=0)
+    return np.asarray(both <= most)
 
 
 class _Places:
@@ -170,7 +187,7 @@ class _Places:
         self._is_candidate[candidates] = True
         self._kind = kind
 
-    def near(self, column: int, first: list[int]) -> list[int]:
+    def near(self, column: int, first: I64) -> I64:
         """Return the columns that come between the ops around a record of one.
 
         Those of `first` before others, as far as they come there.
@@ -181,8 +198,9 @@ class _Places:
         low = self._beside(row, begin - 1, -1)
         high = self._beside(row, end, 1)
         near = (self._kind.low <= high) & (self._kind.high >= low)
-        others = set(np.flatnonzero(near).tolist()).difference(first)
-        return [*(c for c in first if near[c]), *sorted(others)]
+        inside = first[near[first]]
+        near[first] = False
+        return np.append(inside, np.flatnonzero(near))
 
     def _beside(self, row: int, stop: int, step: int) -> float:
         """Return the order of the next op in one direction that has one place."""
