@@ -10,6 +10,7 @@ import pytest
 
 import ggmlviz_files
 import npu_files
+import recordings
 from builders import finished, llama_like_trace, npu_like_trace
 from ggmlviz_files import ALLOC, FREE
 from ggscope.cli.info.info import describe, info_text
@@ -18,6 +19,7 @@ from ggscope.model.trace import LaneKind
 from ggscope.model.units import Clock
 from sentences import assert_sides
 from side_samples import sound_file
+from support import ROOT
 from tensor_files import Rec, encode, llama_pass, llama_trace, weight
 
 KEYS = {
@@ -595,3 +597,64 @@ def test_stated_figures_are_listed_with_their_verdicts(run, tmp_path):
     assert "50.0 %      80.0 %  contradicts" in text
     assert "good, but what it says of itself is not what it holds" in check.out
     assert check.code == 0
+
+
+def test_latency_and_busy_engines_are_those_of_the_simulators_events(run) -> None:
+    path = ROOT / "resources" / "samples" / "npu-prefill-decode.json"
+    events = json.loads(path.read_text())["timeline_events"]
+    took: dict[str, list[int]] = {"PREFILL": [], "DECODE": []}
+    for event in events:
+        if event["type"] == "TOKEN_EVENT":
+            took[event["phase"]].append(event["end_cycle"] - event["start_cycle"])
+
+    facts = json.loads(run("info", path, "--json").out)
+
+    prompt, generate = facts["latency"]
+    assert (prompt["phase"], generate["phase"]) == ("prompt", "generate")
+    assert (prompt["mean"], prompt["spans"]) == (took["PREFILL"][0], 1)
+    assert generate["mean"] == round(np.mean(took["DECODE"]), 1)
+    assert generate["spans"] == generate["tokens"] == len(took["DECODE"]) > 4
+    # Cycles of unknown length: no seconds are made up.
+    assert (prompt["tokens"], generate["tokens_per_s"]) == (None, None)
+    stated = {figure["name"]: figure["stated"] for figure in facts["stated"]}
+    busy = {engine["lane"]: engine["busy"] for engine in facts["engines"]}
+    for lane in ("TE 0", "TE 1", "VE 0", "VE 1"):
+        assert busy[lane] == stated[f"{lane} active cycles"]
+
+
+def test_tokens_per_second_and_slow_tokens_are_those_of_stats(run) -> None:
+    path = ROOT / "resources" / "samples" / "tinyllama-256.bin"
+    rows = json.loads(run("stats", path, "--by", "token", "--json").out)["rows"]
+    latency = {row["key"]: row["latency_ns"] for row in rows}
+
+    (prompt, generate) = json.loads(run("info", path, "--json").out)["latency"]
+
+    generated = [time for key, time in latency.items() if key != "0"]
+    assert (prompt["slowest"], prompt["max"]) == ("0", latency["0"])
+    assert latency[generate["slowest"]] == generate["max"] == max(generated)
+    assert generate["median"] == np.median(generated)
+    assert generate["tokens_per_s"] == pytest.approx(14 / (sum(generated) / 1e9))
+    assert (generate["n_slow"], generate["slow"]) == (0, [])
+
+
+def test_calls_of_each_decode_add_up_to_its_time(run, tmp_path) -> None:
+    calls = [("decode", 0, 90), ("compute", 10, 80), ("sample", 95, 99)]
+    host = [
+        {
+            "kind": kind, "tid": 1, "begin": recordings.T0 + begin,
+            "end": recordings.T0 + end, "context": 1, "bytes": None, "ubatch": None,
+            "count": None,
+        }
+        for kind, begin, end in [*calls, ("decode", 100, 150)]
+    ]  # fmt: skip
+    path = recordings.recording(tmp_path, host=host)
+
+    found = json.loads(run("info", path, "--json").out)["calls"]
+
+    assert (found["time"], found["decodes"], found["between"]) == (150, 2, 6)
+    own = {call["name"]: call["own"] for call in found["calls"]}
+    assert own == {"compute": 70, "decode": 20 + 50, "sample": 4}
+    first, second = found["per_decode"]
+    assert first["calls"] == {"compute": 70, "decode": 20, "sample": 4}
+    assert (first["time"], first["between"]) == (100, 6)
+    assert (second["time"], second["calls"]["decode"]) == (50, 50)

@@ -7,11 +7,15 @@ import numpy.typing as npt
 
 from ggscope.analysis.once import once
 from ggscope.analysis.statistics.grouping import Grouping
+from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64, Quality, quality_of
-from ggscope.model.tokens import tokens_of
+from ggscope.model.tables import I64, Phase, Quality, quality_of
+from ggscope.model.tokens import has_ubatches, tokens_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
+
+SLOW = 2
+"""A token is slow if it takes longer than so many times the median of its phase."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,3 +85,60 @@ def token_spans(trace: Trace) -> I64:
     alone = ids[np.sort(first[n == 1])]
     found: I64 = alone[quality_of(spans.flags[alone]) <= Quality.DERIVED]
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhaseLatency:
+    """How long the tokens (ubatches, in recordings) of one phase take.
+
+    Attributes
+    ----------
+    phase : None where the trace does not say.
+    ids : int64[n], the spans of the tokens, in the order of time.
+    latency : int64[n], their ticks.
+    tokens : how many tokens they are; None = not known (of a prompt, mostly).
+    time : ticks in which any of them is computed.
+    """
+
+    phase: Phase | None
+    ids: I64
+    latency: I64
+    tokens: int | None
+    time: int
+
+    def per_tick(self) -> float | None:
+        """Return tokens per tick of `time`; None = not known."""
+        return None if self.tokens is None or not self.time else self.tokens / self.time
+
+    def slow(self) -> I64:
+        """Return the spans of more than `SLOW` times the median, slowest first."""
+        is_slow = self.latency > SLOW * np.median(self.latency)
+        ids, latency = self.ids[is_slow], self.latency[is_slow]
+        return ids[np.argsort(-latency, kind="stable")]
+
+
+@once
+def phase_latencies(trace: Trace) -> tuple[PhaseLatency, ...]:
+    """Return the latencies of prompt, generation and mixed ubatches, as there are."""
+    spans, ids = trace.spans, token_spans(trace)
+    ids = ids[np.argsort(spans.start[ids], kind="stable")]
+    phase = np.full(len(ids), -1) if spans.phase is None else spans.phase[ids]
+    found = []
+    for code in (*Phase, None):
+        here = ids[phase == (-1 if code is None else code)]
+        if len(here):
+            start, end = spans.start[here], spans.end[here]
+            time = int(covered(np.zeros(len(here), np.int64), start, end, 1)[0])
+            n = _n_tokens(trace, here, code)
+            found.append(PhaseLatency(code, here, end - start, n, time))
+    return tuple(found)
+
+
+def _n_tokens(trace: Trace, ids: I64, phase: Phase | None) -> int | None:
+    """Return how many tokens the spans `ids` stand for; a prompt's may be many."""
+    token = trace.spans.token
+    if has_ubatches(trace) and token is not None:
+        listed = np.isin(trace.batch_tokens.ubatch, token[ids])
+        is_told = np.isin(token[ids], trace.batch_tokens.ubatch)
+        return int(listed.sum()) if is_told.all() else None
+    return len(ids) if phase is Phase.GENERATE else None

@@ -14,6 +14,14 @@ import numpy as np
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.workers import chunks, count_values
 from ggscope.cli import output
+from ggscope.cli.info.times import (
+    calls_json,
+    calls_text,
+    engines_json,
+    engines_text,
+    latency_json,
+    latency_text,
+)
 from ggscope.cli.output import GOOD, USAGE, styled, table
 from ggscope.cli.reading import for_each_file, load
 from ggscope.model.batches import token_counts
@@ -123,7 +131,10 @@ def describe(
         "events": _summary(trace, "events"),
         "memory": _summary(trace, "memory") or None,
         "sources": sources_json(trace),
+        "latency": latency_json(trace),
+        "engines": engines_json(trace),
         "stalls": stalls_json(trace),
+        "calls": calls_json(trace),
         "producer": dict(trace.info.producer),
         "stated": stated_json(trace),
         "options": dict(trace.info.options),
@@ -322,7 +333,10 @@ def info_text(trace: Trace, facts: dict[str, Any]) -> str:
         _counts_text(facts, _left_out(trace)),
         _producer_text(facts),
         stated_text(trace),
+        latency_text(trace, facts),
+        engines_text(trace, facts),
         stalls_text(trace, facts),
+        calls_text(trace, facts),
         _model_text(facts),
         graphs_text(facts),
         _lanes_text(facts),

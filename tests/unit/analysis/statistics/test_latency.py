@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from builders import random_trace, token_trace
-from ggscope.analysis.statistics.latency import token_spans
+from ggscope.analysis.statistics.latency import phase_latencies, token_spans
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow, stat_table
-from ggscope.model.tables import SpanFlag
+from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
+from ggscope.opening import open_bundle
+from ggscope.readers.survey import survey
+from recordings import recording, requests
 
 
 def by_token(trace: Trace, **named: object) -> dict[str, StatRow]:
@@ -127,3 +130,49 @@ def test_compiled_scan_and_numpy_tell_the_same_latency() -> None:
     assert [row.wall for row in scanned.values()] == [
         row.wall for row in sorted_.values()
     ]
+
+
+def test_latencies_by_phase_are_those_of_their_tokens() -> None:
+    tokens = [(0, 400, 1), (500, 510, 1), (520, 530, 1), (540, 550, 1), (560, 600, 1)]
+    trace = token_trace(tokens)
+    phase = np.where(trace.spans.token == 0, int(Phase.PROMPT), int(Phase.GENERATE))
+    trace = replace(trace, spans=replace(trace.spans, phase=phase.astype(np.int8)))
+
+    prompt, generate = phase_latencies(trace)
+
+    assert (prompt.phase, generate.phase) == (Phase.PROMPT, Phase.GENERATE)
+    assert (prompt.latency.tolist(), prompt.time) == ([400], 400)
+    # A prompt is of any number of tokens: nothing says how many.
+    assert (prompt.tokens, prompt.per_tick()) == (None, None)
+    assert generate.latency.tolist() == [10, 10, 10, 40]
+    assert (generate.tokens, generate.per_tick()) == (4, 4 / 70)
+    assert trace.spans.token is not None
+    assert trace.spans.token[generate.slow()].tolist() == [4]
+    assert prompt.slow().tolist() == []
+
+
+def test_tokens_at_once_count_their_time_once() -> None:
+    trace = token_trace([(0, 100, 1), (50, 150, 1)])
+    phase = np.full(len(trace.spans), int(Phase.GENERATE), np.int8)
+
+    (found,) = phase_latencies(replace(trace, spans=replace(trace.spans, phase=phase)))
+
+    assert (found.latency.tolist(), found.time) == ([100, 100], 150)
+    assert found.per_tick() == 2 / 150
+
+
+def test_tokens_of_ubatches_are_those_that_it_lists(tmp_path) -> None:
+    path = recording(tmp_path, **requests())
+    trace = open_bundle(survey((path,)))
+
+    found = {p.phase: (len(p.ids), p.tokens) for p in phase_latencies(trace)}
+
+    assert found == {
+        Phase.PROMPT: (1, 3), Phase.GENERATE: (2, 5), Phase.MIXED: (1, 3),
+    }  # fmt: skip
+
+
+def test_phase_that_nobody_tells_is_none() -> None:
+    (found,) = phase_latencies(token_trace([(0, 100, 40)]))
+
+    assert (found.phase, found.tokens, found.latency.tolist()) == (None, None, [100])

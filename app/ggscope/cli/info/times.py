@@ -1,0 +1,232 @@
+"""Sections of ``info`` on time: tokens by phase, engines, calls of the program."""
+
+from typing import Any
+
+import numpy as np
+
+from ggscope.analysis.statistics.calls import CallTimes, call_times
+from ggscope.analysis.statistics.engines import engine_times
+from ggscope.analysis.statistics.latency import SLOW, PhaseLatency, phase_latencies
+from ggscope.cli.output import table
+from ggscope.model.tables import Quality, quality_of
+from ggscope.model.tokens import token_noun, tokens_of
+from ggscope.model.trace import Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    format_count,
+    format_duration,
+    format_share,
+)
+
+_MAX_LISTED = 5
+_MAX_SLOW = 1000
+_MAX_ENGINES = 64
+_MAX_DECODES = 10_000
+
+
+# -- tokens ------------------------------------------------------------------
+
+
+def latency_json(trace: Trace) -> list[dict[str, object]]:
+    """Return how long tokens take, by phase; times in ticks."""
+    return [_phase_json(trace, found) for found in phase_latencies(trace)]
+
+
+def _phase_json(trace: Trace, found: PhaseLatency) -> dict[str, object]:
+    keys = tokens_of(trace)
+    assert keys.key is not None  # there are tokens
+
+    def names(ids: np.ndarray[Any, Any]) -> list[str]:
+        return [keys.text(int(keys.key[i])) for i in ids]  # type: ignore[index]  # as above
+
+    slow, latency = found.slow(), found.latency
+    median, p90, p99 = np.percentile(latency, (50, 90, 99)).round(1).tolist()
+    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    per_tick = found.per_tick()
+    quality = quality_of(trace.spans.flags[found.ids]).max()
+    return {
+        "phase": None if found.phase is None else found.phase.name.lower(),
+        "noun": token_noun(trace),
+        "spans": len(latency),
+        "tokens": found.tokens,
+        "time": found.time,
+        "tokens_per_s": None if per_tick is None or not hz else per_tick * hz,
+        "mean": round(float(latency.mean()), 1),
+        "median": median,
+        "p90": p90,
+        "p99": p99,
+        "max": int(latency.max()),
+        "slowest": names(found.ids[[int(latency.argmax())]])[0],
+        "n_slow": len(slow),
+        "slow": names(slow[:_MAX_SLOW]),
+        "quality": Quality(int(quality)).word,
+    }
+
+
+def latency_text(trace: Trace, facts: dict[str, Any]) -> str:
+    """Return the section for people; "" where no token has a latency."""
+    found, unit = facts["latency"], trace.clock.unit
+    if not found:
+        return ""
+    has_rate = any(phase["tokens_per_s"] is not None for phase in found)
+    noun = found[0]["noun"]
+    plural = "ubatches" if noun == "ubatch" else "tokens"
+    head = ["latency", plural] + ["tokens"] * (noun == "ubatch")
+    head += ["tokens/s"] * has_rate
+    head += ["mean", "median", "p90", "p99", "max", "slowest", f"over {SLOW} x median"]
+    head += ["quality"]
+    rows = []
+    for phase in found:
+        row = [phase["phase"] or "no phase", format_count(phase["spans"])]
+        if noun == "ubatch":
+            row.append(_count(phase["tokens"]))
+        if has_rate:
+            rate = phase["tokens_per_s"]
+            row.append(NOT_AVAILABLE if rate is None else f"{rate:,.4g}")
+        times = (phase[key] for key in ("mean", "median", "p90", "p99", "max"))
+        row += [format_duration(time, unit) for time in times]
+        rows.append([*row, phase["slowest"], _slow_words(phase), phase["quality"]])
+    return table(head, rows, left=(0, len(head) - 2, len(head) - 1))
+
+
+def _count(n: int | None) -> str:
+    return NOT_AVAILABLE if n is None else format_count(n)
+
+
+def _slow_words(phase: dict[str, Any]) -> str:
+    """Return "7: 12, 40, 5, 9, 1 …", slowest first; "none"."""
+    if not phase["n_slow"]:
+        return "none"
+    listed = ", ".join(phase["slow"][:_MAX_LISTED])
+    more = " …" if phase["n_slow"] > _MAX_LISTED else ""
+    return f"{format_count(phase['n_slow'])}: {listed}{more}"
+
+
+# -- engines -----------------------------------------------------------------
+
+
+def engines_json(trace: Trace) -> list[dict[str, object]] | None:
+    """Return how much of the extent each engine is busy and idle, in ticks.
+
+    None where there are too many spans to tell.
+    """
+    found = engine_times(trace)
+    if found is None:
+        return None
+    rows = zip(
+        found.lane.tolist(), found.count.tolist(), found.busy.tolist(),
+        found.idle.tolist(), strict=True,
+    )  # fmt: skip
+    return [
+        {
+            "lane": trace.lanes.names[lane],
+            "spans": count,
+            "busy": busy,
+            "idle": idle,
+            "busy_share": busy / found.extent if found.extent else None,
+            "idle_share": idle / found.extent if found.extent else None,
+        }
+        for lane, count, busy, idle in rows
+    ]
+
+
+def engines_text(trace: Trace, facts: dict[str, Any]) -> str:
+    """Return the section for people; "" without engines."""
+    found, unit = facts["engines"], trace.clock.unit
+    if not found:
+        return ""
+    rows = [
+        (
+            engine["lane"],
+            format_count(engine["spans"]),
+            format_duration(engine["busy"], unit),
+            _share(engine["busy_share"]),
+            format_duration(engine["idle"], unit),
+            _share(engine["idle_share"]),
+        )
+        for engine in found[:_MAX_ENGINES]
+    ]
+    if len(found) > _MAX_ENGINES:
+        more = format_count(len(found) - _MAX_ENGINES)
+        rows.append((f"… and {more} more", "", "", "", "", ""))
+    return table(("engine", "spans", "busy", "share", "idle", "share"), rows)
+
+
+def _share(share: float | None) -> str:
+    return NOT_AVAILABLE if share is None else format_share(share)
+
+
+# -- calls of the program ------------------------------------------------------
+
+
+def calls_json(trace: Trace) -> dict[str, object] | None:
+    """Return what the program's calls take, in ticks; None where none is recorded."""
+    found = call_times(trace)
+    if found is None:
+        return None
+    middle: list[float | None] = [None] * (len(found.names) + 1)
+    if found.per_decode is not None:
+        middle = np.median(found.per_decode, axis=0).tolist()
+    rows = zip(
+        found.names, found.count.tolist(), found.own.tolist(), middle, strict=False
+    )
+    return {
+        "time": found.time,
+        "decodes": len(found.decode),
+        "between": found.between,
+        "between_median_per_decode": middle[-1],
+        "per_decode": _per_decode_json(trace, found),
+        "calls": [
+            {"name": name, "count": count, "own": own, "median_per_decode": per_decode}
+            for name, count, own, per_decode in rows
+        ],
+    }
+
+
+def _per_decode_json(trace: Trace, found: CallTimes) -> list[dict[str, object]] | None:
+    """Return what each decode takes until the next one begins: all of it adds up."""
+    if found.per_decode is None:
+        return None
+    begin = trace.spans.start[found.decode[:_MAX_DECODES]].tolist()
+    return [
+        {
+            "begin": start,
+            "time": sum(times),
+            "calls": dict(zip(found.names, times, strict=False)),
+            "between": times[-1],
+        }
+        for start, times in zip(begin, found.per_decode.tolist(), strict=False)
+    ]
+
+
+def calls_text(trace: Trace, facts: dict[str, Any]) -> str:
+    """Return the section for people; "" without calls."""
+    found, unit = facts["calls"], trace.clock.unit
+    if found is None:
+        return ""
+    has_decodes = found["between_median_per_decode"] is not None
+    rows = [
+        (
+            call["name"],
+            format_count(call["count"]),
+            call["own"],
+            call["median_per_decode"],
+        )
+        for call in found["calls"]
+    ]
+    rows.append(
+        ("between calls", "", found["between"], found["between_median_per_decode"])
+    )
+    whole = max(found["time"], 1)
+    shown = [
+        (
+            name,
+            count,
+            format_duration(own, unit),
+            format_share(own / whole),
+            *([format_duration(middle, unit)] if has_decodes else []),
+        )
+        for name, count, own, middle in rows
+    ]
+    head = ["calls of the program", "calls", "own time", "share"]
+    return table([*head, *(["median per decode"] if has_decodes else [])], shown)
