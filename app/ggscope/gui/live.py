@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.live.diagnosis import Step, diagnose
+from ggscope.live.follow import is_process
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.session.live import Follower, Meters, Phase
 from ggscope.session.run import Run
@@ -238,7 +239,12 @@ class WaitingPage(QWidget):
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         command = command_for(follower.wanted)
         hint = self.tr("This command in a terminal makes it:")
-        if not command:
+        if is_process(follower.wanted or ""):
+            hint = self.tr(
+                "A program is traced from its start on: File › Follow a running "
+                "program has the command that starts this one with the tracer."
+            )
+        elif not command:
             hint = self.tr(
                 "It appears here as soon as the traced program makes it. Programs "
                 "that ggscope-capture starts make rings of their own: File › Follow a "

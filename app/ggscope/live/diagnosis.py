@@ -19,6 +19,7 @@ from ggscope.live.follow import (
     wanted_path,
 )
 from ggscope.live.processes import (
+    MappedFile,
     environment,
     is_alive,
     mapped_files,
@@ -98,6 +99,7 @@ def _of_processes(
         unknown = "The system does not tell what it has loaded."
         return (*steps, Step("Library", None, unknown), _room(ring_folder()))
     steps.append(_environment(variables))
+    is_meant = may_trace(variables)
     if not has_ggml(mapped):
         loaded = Step(
             "ggml", None, "It has not loaded ggml as a library yet, or never."
@@ -108,14 +110,17 @@ def _of_processes(
     if maps_tracer(variables, mapped):
         steps.append(Step("Tracer", True, "It has loaded the tracer."))
     elif loaded.is_good:
-        why = "It has not loaded the tracer: something keeps that out (a sandbox?)."
+        why = "It has not loaded the tracer"
+        why += ": something keeps that out (a sandbox?)." if is_meant else "."
         steps.append(Step("Tracer", False, why))
     else:
         steps.append(Step("Tracer", None, "It has not loaded the tracer yet."))
     ring = variables.get(RING_VARIABLE)
     steps.append(_room(Path(ring).parent if ring else ring_folder()))
     path = wanted_path(str(pid))
-    if path is None:
+    if path is None and not is_meant:  # it may compute: nobody sees that
+        steps.append(Step("Ring", False, "It has none: it is not traced."))
+    elif path is None:
         more = "It may still be loading its model."
         if "server" in process(pid).name:
             more = "A server computes when it is asked: send a request."
@@ -199,19 +204,25 @@ def _of_file(path: Path, check_cancelled: Callable[[], None]) -> tuple[Step, ...
         steps.append(
             Step("Environment", False, f"{off[0]} switches tracing off in it.")
         )
-    preload = variables.get("LD_PRELOAD")
-    mapped = mapped_files(writer.pid)
+    steps += _libraries(variables.get("LD_PRELOAD", ""), mapped_files(writer.pid))
+    return tuple(steps)
+
+
+def _libraries(preload: str, mapped: tuple[MappedFile, ...]) -> list[Step]:
+    """Tell which libraries a writer was started with, and has."""
+    name, steps = "Preload", []
+    wanted = [path for path in preload.replace(":", " ").split() if "/" in path]
+    missing = [path for path in wanted if not os.path.exists(path)]
+    if missing:
+        text = f"LD_PRELOAD of the writer names what is not there: {missing[0]}"
+        steps.append(Step(name, False, one_line(text)))
+    elif preload:
+        text = f"The writer was started with LD_PRELOAD={one_line(preload)}"
+        steps.append(Step(name, True, text))
     if mapped and not has_ggml(mapped):
         text = "The writer has not loaded ggml as a library."
         steps.append(Step("Library", None, text))
-    elif preload:
-        missing = [p for p in preload.split(":") if p and not os.path.exists(p)]
-        text = f"The writer was started with LD_PRELOAD={one_line(preload)}"
-        if missing:
-            text = f"LD_PRELOAD of the writer names what is not there: {missing[0]}"
-            text = one_line(text)
-        steps.append(Step("Library", not missing, text))
-    return tuple(steps)
+    return steps
 
 
 def _descendants(pid: int) -> list[int]:

@@ -79,7 +79,7 @@ def test_program_without_the_tracer_in_its_environment_is_told(
         "ggml": True,
         "Tracer": False,
         "Permission": True,
-        "Graph": None,
+        "Ring": False,
     }
 
 
@@ -160,13 +160,14 @@ def test_library_that_a_writer_lacks_is_named(
 ) -> None:
     path = tmp_path / "trace.bin"
     path.write_bytes(bytes(4096))
-    start("map", path, LD_PRELOAD="/nowhere/libggml-viz.so")
+    start("map", path, LD_PRELOAD=f"/nowhere/libggml-viz.so:{library}")
 
-    step = look(str(path))["Library"]
+    steps = look(str(path))
 
-    # What does not use ggml at all is told first.
-    assert step.is_good is None
-    assert "ggml" in step.text
+    assert steps["Preload"].is_good is False
+    assert "/nowhere/libggml-viz.so" in steps["Preload"].text
+    assert steps["Library"].is_good is None
+    assert "ggml" in steps["Library"].text
 
 
 def test_ring_of_a_program_that_ended_is_counted(
