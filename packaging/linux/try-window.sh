@@ -6,7 +6,9 @@ export XDG_CURRENT_DESKTOP=GNOME LIBGL_ALWAYS_SOFTWARE=1 XDG_RUNTIME_DIR=/tmp/ru
 mkdir -p "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR"
 # A number that no other X server has: this root shares them with what is outside of it.
 rm -f /tmp/display
-Xvfb -displayfd 3 -screen 0 1600x1000x24 +extension GLX 3>/tmp/display >/dev/null 2>&1 &
+# It must not reset when xdotool, its only client, leaves: meanwhile it refuses others.
+Xvfb -displayfd 3 -noreset -screen 0 1600x1000x24 +extension GLX 3>/tmp/display \
+    >/dev/null 2>&1 &
 server=$!
 trap 'kill $server $(cat /tmp/pids 2>/dev/null) 2>/dev/null || true' EXIT
 : >/tmp/pids

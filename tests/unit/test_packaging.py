@@ -383,3 +383,56 @@ def test_what_benches_import_is_there(path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_folders_of_the_builder_are_those_of_one_machine_only() -> None:
+    neutral = script("bundle/neutral.py")
+
+    found = neutral.distinct(["/usr", "/usr/local/", "/home/x", "/home/x/py/", "", "."])
+
+    assert found == ["/home/x/py", "/home/x"]
+
+
+def test_libraries_are_rid_of_folders_and_stay_as_long() -> None:
+    neutral = script("bundle/neutral.py")
+    data = b"\x7fELF\0-L/home/x/py/lib:/home/x/py/lib64\0next\0/home/x/py\0\1\2"
+
+    found = neutral.without_folders(data, ["/home/x/py"])
+
+    assert found == (
+        b"\x7fELF\0-L/usr/lib:/usr/lib64".ljust(data.index(b"\0next"), b"\0")
+        + b"\0next\0/usr".ljust(len(b"\0next\0/home/x/py"), b"\0")
+        + b"\0\1\2"
+    )
+    assert neutral.without_folders(b"/home/x/py", ["/home/x/py"]) == b"/usr".ljust(
+        10, b"\0"
+    )
+
+
+def test_sysconfig_of_the_bundle_names_no_folder_of_the_builder(tmp_path: Path) -> None:
+    neutral = script("bundle/neutral.py")
+    folders = neutral.python_folders()
+
+    (written,) = neutral.write_sysconfig(tmp_path).iterdir()
+
+    text = written.read_text("utf-8")
+    values: dict[str, dict[str, object]] = {}
+    exec(text, values)
+    assert values["build_time_vars"].keys() == neutral._build_values().keys()
+    assert not [folder for folder in folders if folder in text]
+
+
+def test_bundle_that_names_a_folder_of_the_builder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = script("package.py")
+    monkeypatch.setattr(package, "BUNDLE", tmp_path)
+    name = str(PACKAGING.parent).encode()
+    inside = {"a/good.txt": b"/usr/lib", "a/bad.so": b"\0" + name + b"/lib\0"}
+    monkeypatch.setattr(package, "_files_inside", lambda: iter(inside.items()))
+
+    with pytest.raises(SystemExit, match=r"a/bad\.so"):
+        package.no_trace_of_the_builder()
+
+    inside.pop("a/bad.so")
+    package.no_trace_of_the_builder()
