@@ -15,7 +15,9 @@ import builders
 from buffer_traces import MIB, Life, buffers_trace, busy_buffers, reference_buffers
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.units import TimeRange
+from ggscope.render.batch import TextBatch
 from ggscope.render.buffers import BuffersGeometry
+from ggscope.render.painter import text_width
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.buffers.view import BuffersView
@@ -374,6 +376,23 @@ def test_buffers_known_by_accesses_only_are_listed_without_a_picture(
     claim = "No allocation is recorded with its size"
     assert_sides(claim, unsized, none)
     assert_sides(claim, unsized, sized)
+
+
+@pytest.mark.parametrize("width", [160, 470, 1300])
+def test_why_there_is_no_picture_is_wrapped_and_not_cut(
+    view: BuffersView, session: Session, width: int
+) -> None:
+    session.set_trace(builders.llama_like_trace(tokens=1, layers=1))
+
+    picture = view.picture(width, 200, 1.0)
+
+    words = " ".join(view.empty_words())
+    lines = [t for b in picture.batches if isinstance(b, TextBatch) for t in b.texts]
+    wide = [text_width(line.text, line.face, line.size) for line in lines]
+    assert " ".join(line.text for line in lines) == words
+    assert (len(lines) > 2) == (width < 1300)
+    assert max(wide) <= width - 24
+    assert [line.y for line in lines] == sorted({line.y for line in lines})
 
 
 def test_a_trace_without_buffers_says_so(view: BuffersView, session: Session) -> None:

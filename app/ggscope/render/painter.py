@@ -89,6 +89,21 @@ def text_width(text: str, face: Face, size: float) -> float:
     return metrics(face, size).horizontalAdvance(one_line(text))
 
 
+def wrapped(text: str, face: Face, size: float, width: float) -> list[str]:
+    """Return `text` as lines of at most `width` pixels, cut between words.
+
+    A word that is wider has a line of its own.
+    """
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, face, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
 @lru_cache(maxsize=16384)
 def elided(text: str, face: Face, size: float, width: int) -> str:
     """Return `text` shortened to `width` pixels; "" where nothing useful fits."""

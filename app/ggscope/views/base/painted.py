@@ -35,13 +35,13 @@ from PySide6.QtOpenGLWidgets import QOpenGLWidget
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from ggscope.model.trace import Trace
-from ggscope.render.batch import Align, DisplayList, Text, TextList
+from ggscope.render.batch import Align, DisplayList, Face, Text, TextList
 from ggscope.render.export import Drawn, Figure, Recipe, trace_name
 from ggscope.render.gl.base import is_software
 from ggscope.render.gl.painter import GlPainter
 from ggscope.render.gl.store import BUDGET_BYTES
 from ggscope.render.look import CSS_DPI, Look, css_px
-from ggscope.render.painter import StillPart, paint
+from ggscope.render.painter import StillPart, paint, wrapped
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import RowHolder
@@ -59,6 +59,8 @@ _CARDS = (
     "dri/renderD*", "dri/card*", "nvidia*", "nvgpu*", "nvhost*", "dxg", "mali*",
     "kgsl*", "pvr*", "galcore",
 )  # fmt: skip
+_EMPTY_LINE = 20.0
+"""Height of a line of what an empty pane says, in pixels."""
 SEARCH_VARIABLE = "GGSCOPE_GPU_SEARCH"
 """Environment variable: 1 lets shaders search on every renderer, 0 on none."""
 _INPUT = {
@@ -598,14 +600,18 @@ class PaintedView(View):
     def _empty(self, width: float, height: float, scale: float) -> DisplayList:
         head, sentence = self.empty_words()
         room = max(width - 24.0, 1.0)
-        middle = height / 2
-        lines = (
-            Text(width / 2, middle - 9, head, self.theme.dim, 13.0, align=Align.CENTER,
-                 width=room),
-            Text(width / 2, middle + 11, sentence, self.theme.faint, 11.5,
-                 align=Align.CENTER, width=room),
+        looks = ((head, self.theme.dim, 13.0), (sentence, self.theme.faint, 11.5))
+        lines = [
+            (line, color, size)
+            for text, color, size in looks
+            for line in wrapped(text, Face.WORDS, size, room)
+        ]
+        first = (height - _EMPTY_LINE * (len(lines) - 1)) / 2
+        texts = TextList(
+            Text(width / 2, first + i * _EMPTY_LINE, line, color, size,
+                 align=Align.CENTER, width=room)
+            for i, (line, color, size) in enumerate(lines)
         )  # fmt: skip
-        texts = TextList(line for line in lines if line.text)
         batches = tuple(texts.batch())
         return DisplayList(width, height, scale, self.theme.pane, batches)
 
