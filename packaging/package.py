@@ -380,19 +380,20 @@ def tree(target: Path) -> None:
         shutil.copy(ROOT / name, documents)
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     (documents / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
-    program = BUNDLE / "ggscope"
     manual = share / "man" / "man1"
     manual.mkdir(parents=True)
-    text = said([program, "man"]).encode()
-    (manual / "ggscope.1.gz").write_bytes(gzip.compress(text, mtime=0))
-    for shell, place in {
-        "bash": "bash-completion/completions/ggscope",
-        "zsh": "zsh/vendor-completions/_ggscope",
-        "fish": "fish/vendor_completions.d/ggscope.fish",
-    }.items():
-        path = share / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(said([program, "completion", shell]) + "\n")
+    for name in COMMANDS:
+        program = BUNDLE / name
+        text = said([program, "man"]).encode()
+        (manual / f"{name}.1.gz").write_bytes(gzip.compress(text, mtime=0))
+        for shell, place in {
+            "bash": f"bash-completion/completions/{name}",
+            "zsh": f"zsh/vendor-completions/_{name}",
+            "fish": f"fish/vendor_completions.d/{name}.fish",
+        }.items():
+            path = share / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(said([program, "completion", shell]) + "\n")
     desktop(share)
     for path in (target, *target.rglob("*")):
         if not path.is_symlink():

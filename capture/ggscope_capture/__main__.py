@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ggscope_capture import __version__
+from ggscope_capture import __version__, shell
 from ggscope_capture.config import (
     LEVELS,
     SETTINGS,
@@ -38,6 +38,7 @@ from ggscope_capture.config import (
     resolve,
 )
 from ggscope_capture.files import reason_of
+from ggscope_capture.shell import SHELLS
 
 if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
@@ -179,9 +180,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="dense, moe, nano, nano-moe or bench",
     )
-    demo.add_argument("--prompt", default="once upon a time")
-    demo.add_argument("--tokens", type=int, default=32)
-    demo.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    demo.add_argument("--prompt", default="once upon a time", help="what it continues")
+    demo.add_argument("--tokens", type=int, default=32, help="so many tokens (32)")
+    demo.add_argument(
+        "--threads", type=int, default=min(2, os.cpu_count() or 1),
+        help="so many threads (2, or 1 where there is one core)",
+    )  # fmt: skip
     demo.add_argument(
         "--pace", type=float, metavar="N",
         help="at most N tokens a second, so that a person can follow",
@@ -191,15 +195,15 @@ def parser() -> argparse.ArgumentParser:
     ab = commands.add_parser(
         "ab", help="run two command lines in turns and tell which is faster"
     )
-    ab.add_argument("-a", required=True, metavar="'COMMAND …'")
-    ab.add_argument("-b", required=True, metavar="'COMMAND …'")
+    for flag, text in (("-a", "the first command line"), ("-b", "the other one")):
+        ab.add_argument(flag, required=True, metavar="'COMMAND …'", help=text)
     ab.add_argument(
         "--rounds",
         type=int,
         default=8,
         help="so many times A, B and A again in random order (8)",
     )
-    ab.add_argument("--seed", type=int, default=1)
+    ab.add_argument("--seed", type=int, default=1, help="of the random order (1)")
     ab.add_argument(
         "--traces",
         type=Path,
@@ -239,6 +243,15 @@ def parser() -> argparse.ArgumentParser:
     config.add_argument("--json", action="store_true")
     _add_settings(config, SETTINGS)
     config.set_defaults(do=_config)
+
+    completion = commands.add_parser(
+        "completion", help="print a script that completes ggscope-capture in a shell"
+    )
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(do=_completion)
+
+    man = commands.add_parser("man", help="print the manual page")
+    man.set_defaults(do=_man)
     return made  # fmt: skip
 
 
@@ -435,6 +448,18 @@ def _writer(
         )
 
     return write
+
+
+def _completion(options: argparse.Namespace) -> int:
+    for line in shell.completion(options.shell, parser()).splitlines():
+        say(line)
+    return 0
+
+
+def _man(_: argparse.Namespace) -> int:
+    for line in shell.manual(parser()).splitlines():
+        say(line)
+    return 0
 
 
 def _rings(options: argparse.Namespace) -> int:

@@ -132,7 +132,7 @@ def manual(commands: list[CommandLine], description: str, epilog: str) -> str:
         for name, text in rows:
             lines += [".TP", f"\\fB{_roff(name)}\\fR", _roff(_sentence(text))]
     lines += [".SH EXIT STATUS", _roff(" ".join(epilog.split()))]
-    lines += [".SH SEE ALSO", "The guide (Help > Guide), ggscope\\-capture \\-\\-help."]
+    lines += [".SH SEE ALSO", ".BR ggscope\\-capture (1),\nthe guide (Help > Guide)."]
     return "\n".join(lines) + "\n"
 
 
