@@ -459,7 +459,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     window.close_document(document)
     again = opened(trace)
     qtbot.waitUntil(lambda: bool(again.session.bookmarks))
-    of_own = said(again)
+    of_own = said(again, "bookmarks")
     window.close_document(again)
     other = Path(
         shutil.copy(ROOT / "resources/samples/tinyllama-256.bin", trace.parent)
@@ -468,13 +468,13 @@ def test_foreign_side_car_is_told_and_shown_on_request(
 
     found = opened(other)
 
-    qtbot.waitUntil(lambda: bool(said(found)))
+    qtbot.waitUntil(lambda: bool(said(found, "bookmarks")))
     assert found.session.bookmarks == ()
     claim = (
         "{0} is about other content than {1} has now; its bookmarks ({2}) are not "
         "shown."
     )
-    assert_sides(claim, said(found), of_own)
+    assert_sides(claim, said(found, "bookmarks"), of_own)
 
 
 def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:

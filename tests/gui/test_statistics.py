@@ -263,6 +263,36 @@ def test_column_click_sorts_and_totals_stay_last(
     assert column(view, 0)[-1] == "all"
 
 
+def test_title_tells_what_rows_are_sorted_by_and_clicks_begin_with_the_largest(
+    qtbot: QtBot, view: StatisticsView
+) -> None:
+    counted(qtbot, view)
+    header = view.table.horizontalHeader()
+
+    def titles() -> list[str]:
+        across = Qt.Orientation.Horizontal
+        return [view.model.headerData(i, across) for i in range(header.count())]
+
+    def click(title: str) -> list[str]:
+        [section] = [i for i, t in enumerate(titles()) if t.split(" ")[0] == title]
+        x = header.sectionViewportPosition(section) + header.sectionSize(section) // 2
+        at = QPoint(x, header.height() // 2)
+        QTest.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=at)
+        return column(view, section)[:-1]
+
+    assert [title for title in titles() if " ▾" in title] == ["total ▾"]
+
+    counts = [int(text.replace(",", "")) for text in click("count")]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+    assert [title for title in titles() if " ▾" in title] == ["count ▾"]
+
+    counts = [int(text.replace(",", "")) for text in click("count")]
+    assert counts == sorted(counts)
+    names = click("op")
+    assert names == sorted(names, key=str.casefold)
+
+
 def test_ctrl_c_copies_plain_ticks(qtbot: QtBot, view: StatisticsView) -> None:
     counted(qtbot, view)
 

@@ -318,7 +318,7 @@ class BookmarksView(View):
             ),
             Heading(
                 tr("duration"), tr("How long a range is"), 96, right=True,
-                copied=tr("duration (ticks)"),
+                copied=tr("duration (ticks)"), largest_first=True,
             ),
             Heading(tr("set on"), tr("The span or lane that was meant"), 160),
             Heading(

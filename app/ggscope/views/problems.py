@@ -165,11 +165,14 @@ class ProblemsView(View):
             Heading(
                 tr("message"), tr("What, and what it means"), 300, False, True, True
             ),
-            Heading(tr("count"), tr("How often it occurred"), 70, right=True),
+            Heading(
+                tr("count"), tr("How often it occurred"), 70, right=True,
+                largest_first=True,
+            ),
             Heading(tr("where"), tr("Where it occurred first"), 96),
             Heading(tr("what to do"), tr("What helps"), 96, words=True),
             Heading(tr("code"), tr("Name of this kind of problem"), 120),
-        )
+        )  # fmt: skip
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""

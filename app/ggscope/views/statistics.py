@@ -582,6 +582,8 @@ class StatisticsView(View):
             facts = facts.also(self._facts)  # so that columns do not come and go
         self._facts = facts
         columns = columns_of(facts)
+        names = [column.name for column in columns]
+        self.model.came_by = names.index("latency" if "latency" in names else "total")
         self.model.set_headings(_headings(columns, facts))
         rows = [self._cells(row, columns, facts) for row in result.rows]
         rows += [
@@ -800,8 +802,9 @@ def _headings(columns: tuple[StatColumn, ...], facts: StatFacts) -> list[Heading
         words, unit = is_text and not is_key, unit_of(column, facts)
         copied = f"{column.title} ({unit})" if unit else ""
         found.append(
-            Heading(column.title, column.tip, width, not is_text, words, is_key, copied)
-        )
+            Heading(column.title, column.tip, width, not is_text, words, is_key, copied,
+                    largest_first=not is_text)
+        )  # fmt: skip
     return found
 
 

@@ -142,10 +142,11 @@ class TensorsView(PaintedView):
             Heading(tr("shape"), tr("Elements along each dimension, ne0 first"), 116,
                     right=True),
             Heading(tr("size"), tr("Bytes that it takes"), 80, right=True,
-                    copied=tr("size (bytes)")),
+                    copied=tr("size (bytes)"), largest_first=True),
             Heading(tr("offset"), tr("Where it begins in its file"), 96, right=True,
                     copied=tr("offset (bytes)")),
-            Heading(tr("share"), tr("Of the bytes of all tensors"), 56, right=True),
+            Heading(tr("share"), tr("Of the bytes of all tensors"), 56, right=True,
+                    largest_first=True),
             Heading(tr("file"), tr("File that it lies in"), 160),
         )  # fmt: skip
 

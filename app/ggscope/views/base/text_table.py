@@ -92,6 +92,7 @@ class Heading:
         no less, or a share of the table for words: then the table scrolls.
     right, words : right-aligned; words rather than figures or names.
     copied : title above plain figures in a spreadsheet, with their unit.
+    largest_first : whether the first click sorts the largest to the top.
     """
 
     title: str
@@ -101,6 +102,7 @@ class Heading:
     words: bool = False
     stretch: bool = False
     copied: str = ""
+    largest_first: bool = False
 
 
 @guarded
@@ -118,6 +120,8 @@ class TextTableModel(QAbstractTableModel):
         self._n_left_out = 0
         self.sorted_by = (-1, Qt.SortOrder.AscendingOrder)
         """The column, -1 = in the order in which rows came, and which way."""
+        self.came_by = -1
+        """The column by which rows come, the largest first; -1 = by none."""
         self.theme = theme("dark")
         self._is_stale = False
         self._fonts: dict[tuple[bool, bool], QFont] = {}
@@ -259,6 +263,9 @@ class TextTableModel(QAbstractTableModel):
             return tooltip(heading.tip or heading.title)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(heading)
+        if role == Qt.ItemDataRole.InitialSortOrderRole:
+            is_down = heading.largest_first
+            return Qt.SortOrder.DescendingOrder if is_down else None
         return None
 
     def _arrow(self, section: int) -> str:
@@ -267,6 +274,8 @@ class TextTableModel(QAbstractTableModel):
         Beside the title: the style's own lies over a title that is right-aligned.
         """
         column, order = self.sorted_by
+        if column < 0:
+            column, order = self.came_by, Qt.SortOrder.DescendingOrder
         if section != column:
             return ""
         return _DOWN if order == Qt.SortOrder.DescendingOrder else _UP

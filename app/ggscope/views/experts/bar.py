@@ -193,7 +193,7 @@ class CoverPanel(QWidget):
                 Heading(tr("pin"), tr("Fewest experts that reach it"), 76, right=True),
                 Heading(tr("reached"), tr("Share that they cover"), 76, right=True),
                 Heading(tr("size"), tr("Bytes of their slices"), 88, right=True,
-                        copied="size (bytes)"),
+                        copied="size (bytes)", largest_first=True),
                 Heading(tr("experts"), tr("The hottest first"), 200, stretch=True),
             ),
             self,
