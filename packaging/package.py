@@ -240,6 +240,7 @@ def checked(python: Path, *, with_sql: bool) -> None:
             f"{LIMITS[with_sql] / 1e6:.0f}. What has grown: du -a {BUNDLE} | sort -n"
         )
     run([BUNDLE / "ggscope", "self-test"], PATH="/nonexistent", HOME=str(WORK))
+    said([BUNDLE / "ggscope", "info", "--system"])
     said([BUNDLE / "ggscope-capture", "--help"])
     with tempfile.TemporaryDirectory() as folder:
         said([BUNDLE / "ggscope-capture", "models", folder])

@@ -30,20 +30,17 @@ def distinct(folders: Iterable[str]) -> list[str]:
 
 
 def without_folders(data: bytes, folders: Sequence[str]) -> bytes:
-    """Return a library whose texts name other folders; it stays as long as it was.
+    """Return a library whose texts name other folders, all at their places.
 
-    A text ends with a zero byte: what it becomes shorter by is more of them.
+    Linkers let a text begin within another that ends alike: "3.11.7" may be the end of
+    "/home/x/python/3.11.7". So nothing moves, and the last name stays.
     """
-    new = NEUTRAL.encode()
     for folder in folders:
-        old = folder.encode()
-        if len(old) < len(new):
+        above, _, last = folder.rpartition("/")
+        if len(above) < len(NEUTRAL):
             continue
-        while (at := data.find(old)) >= 0:
-            end = data.find(b"\0", at)
-            end = len(data) if end < 0 else end
-            text = new + data[at + len(old) : end]
-            data = data[:at] + text.ljust(end - at, b"\0") + data[end:]
+        new = f"{NEUTRAL.ljust(len(above), '/')}/{last}"
+        data = data.replace(folder.encode(), new.encode())
     return data
 
 
