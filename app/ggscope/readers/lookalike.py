@@ -57,7 +57,11 @@ _TEXT = (
         r"(?m).*^tensor_(idx|name),",
         "a table of tensors in CSV with columns that no reader knows",
     ),
-    (r"(?m).*^[^\n]*\bioctl\(\d+", f"the output of strace; {_NOT_YET}"),
+    (
+        r"(?m).*(^[^\n]*\bioctl\(\d+|"
+        r"^(\[pid +\d+\] |\d+ +)?([\d:.]+ +)?[a-z]\w*\([^\n]*\) += (-?\d|0x|\?))",
+        f"the output of strace; {_NOT_YET}",
+    ),
     (
         r"(?m).*(^[^\n]*(→|←)\s*u(ret)?probe:|^Attaching \d+ probes?|^@\w*\[[^\n]*\]:)",
         f"the output of bpftrace; {_NOT_YET}",
