@@ -237,6 +237,40 @@ def test_a_draft_that_is_verified_is_generated(program: Program) -> None:
     assert phases(told) == [[GENERATE] * 6] * 2
 
 
+def test_a_draft_model_keeps_up_with_what_was_accepted(program: Program) -> None:
+    """As llama-speculative-simple: it computes each verified batch again."""
+    target, draft = 1, 2
+    program.decode(rows(0, 8, output="none"), context=target)
+    program.decode(rows(0, 8), context=draft)
+    told = []
+    for first, other in ((8, 100), (9, 500), (11, 900)):
+        # The last token that was accepted, and three that are drafted.
+        batch = [*rows(first, 1), *rows(first + 1, 3, token=other)]
+        for row in batch[:3]:
+            told += program.decode([(*row[:3], True)], context=draft)
+        verified = [(*row[:3], True) for row in batch]
+        told += program.decode(verified, context=target)
+        again = [(*row[:3], i == 3) for i, row in enumerate(batch)]
+        told += program.decode(again, context=draft)
+
+    assert (
+        phases(told)
+        == [[GENERATE]] * 3
+        + [[GENERATE] * 4] * 2
+        + ([[GENERATE]] * 3 + [[GENERATE] * 4] * 2) * 2
+    )
+
+
+def test_prompts_of_other_contexts_are_no_generation(program: Program) -> None:
+    """Two talks with the same words; what the one generates the other is asked for."""
+    program.decode(rows(0, 4), context=1)
+    program.decode(rows(4, 1), context=1)
+    told = program.decode(rows(0, 6), context=2)
+    told += program.decode(rows(0, 6, output="all"), context=3)
+
+    assert phases(told) == [[PROMPT] * 6] * 2
+
+
 def test_all_outputs_of_a_prompt_are_no_generation(program: Program) -> None:
     """As perplexity and embeddings are computed."""
     told = program.decode(rows(0, 8, output="all"))

@@ -16,6 +16,7 @@
 #define MOST_SEQUENCES 256 // LLAMA_MAX_SEQ
 #define MOST_ROWS (1u << 22)
 #define SEQUENCE_WORDS (MOST_SEQUENCES / 64)
+#define MOST_POSITIONS (1 << 20)
 #define NO_NUMBER INT32_MIN
 
 struct row {
@@ -36,11 +37,19 @@ struct batch {
     bool knows_outputs;
 };
 
+// A token that was computed.
+struct computed_token {
+    int32_t token; // NO_NUMBER: not known
+    uint8_t phase;
+};
+
 // What a context holds of a sequence: positions up to `last`, of which those from
 // `first_output` on gave output.
 struct sequence {
     int32_t last, first_output;
     uint64_t changed;
+    struct computed_token *tokens; // by position
+    int32_t room;
 };
 
 struct context {
@@ -171,6 +180,12 @@ void batch_changed(void *pointer, int32_t index, enum batch_change change, int32
 
 // ---- contexts: what their sequences hold -------------------------------------------------
 
+static void context_clear(struct context *context)
+{
+    for (int i = 0; i < MOST_SEQUENCES; i++)
+        free(context->sequences[i].tokens);
+}
+
 // With the lock held. NULL where memory is short.
 static struct context *context_find(void)
 {
@@ -185,9 +200,41 @@ static struct context *context_find(void)
     if (n_contexts < MOST_CONTEXTS)
         contexts[n_contexts++] = context;
     context->key = key;
+    context_clear(context);
     for (int i = 0; i < MOST_SEQUENCES; i++)
         context->sequences[i] = (struct sequence){.last = -1};
     return context;
+}
+
+// NULL where the sequence does not hold the position, or its token is not known.
+static const struct computed_token *token_at(const struct sequence *sequence,
+                                             int32_t position)
+{
+    if (position < 0 || position > sequence->last || position >= sequence->room ||
+        sequence->tokens[position].token == NO_NUMBER)
+        return NULL;
+    return &sequence->tokens[position];
+}
+
+static void note_token(struct sequence *sequence, const struct row *row)
+{
+    if (row->position < 0 || row->position >= MOST_POSITIONS)
+        return;
+    if (row->position >= sequence->room) {
+        int32_t room = sequence->room ? sequence->room : 64;
+        while (room <= row->position)
+            room *= 2;
+        struct computed_token *more =
+            realloc(sequence->tokens, (size_t)room * sizeof *more);
+        if (more == NULL)
+            return;
+        for (int32_t i = sequence->room; i < room; i++)
+            more[i] = (struct computed_token){.token = NO_NUMBER};
+        sequence->tokens = more;
+        sequence->room = room;
+    }
+    sequence->tokens[row->position] =
+        (struct computed_token){.token = row->token, .phase = row->phase};
 }
 
 static bool gave_output(const struct sequence *sequence, int32_t position)
@@ -213,17 +260,40 @@ static bool has_predecessor(const struct context *context, int32_t number,
     return false;
 }
 
+// Tell whether another context of the program generated the token of a row, or the one
+// before it and gave output for it: a draft model computes what the model has accepted,
+// and the model what was drafted. `before` is the token before it in its own context.
+static bool is_generated_elsewhere(const struct context *own, int32_t number,
+                                   const struct row *row, int32_t before)
+{
+    if (row->token == NO_NUMBER || before == NO_NUMBER)
+        return false;
+    for (uint32_t i = 0; i < n_contexts; i++) {
+        const struct sequence *sequence = &contexts[i]->sequences[number];
+        const struct computed_token *previous = token_at(sequence, row->position - 1);
+        if (contexts[i] == own || previous == NULL || previous->token != before)
+            continue;
+        const struct computed_token *same = token_at(sequence, row->position);
+        if (same != NULL && same->token == row->token && same->phase == PHASE_GENERATE)
+            return true;
+        if (previous->phase == PHASE_GENERATE && gave_output(sequence, row->position - 1))
+            return true;
+    }
+    return false;
+}
+
 // Say of each row of a batch whether its token was generated.
 //
 // It was where the token before it in its sequence gave output, in an earlier call, and
 // all rows of the sequence give output again: one token, or a draft that is verified. A
 // prompt asks for the output of its last token only. Where nothing is known of outputs,
 // one token that continues a sequence was generated, and of several it is not known.
+// What another context generated is generated here too.
 static void classify(struct batch *batch, const struct context *context)
 {
     struct {
-        int32_t head;
-        uint32_t n, n_outputs;
+        int32_t head, last, token; // the row before
+        uint32_t n, n_outputs, n_elsewhere;
         uint8_t phase;
     } runs[MOST_SEQUENCES] = {0};
     for (uint32_t i = 0; i < batch->n; i++) {
@@ -231,6 +301,13 @@ static void classify(struct batch *batch, const struct context *context)
         int32_t number = row_sequence(row, 0);
         if (number < 0)
             continue;
+        const struct computed_token *own =
+            token_at(&context->sequences[number], row->position - 1);
+        bool follows = runs[number].n > 0 && runs[number].last == row->position - 1;
+        int32_t before = follows ? runs[number].token : own ? own->token : NO_NUMBER;
+        runs[number].n_elsewhere += is_generated_elsewhere(context, number, row, before);
+        runs[number].last = row->position;
+        runs[number].token = row->token;
         if (runs[number].n++ == 0 || row->position < runs[number].head)
             runs[number].head = row->position;
         runs[number].n_outputs += row->is_output;
@@ -243,7 +320,8 @@ static void classify(struct batch *batch, const struct context *context)
             continue;
         bool continues = has_predecessor(context, number, head, needs_output);
         bool is_generated =
-            continues && (needs_output ? runs[number].n_outputs == n : n == 1);
+            (continues && (needs_output ? runs[number].n_outputs == n : n == 1)) ||
+            (needs_output && runs[number].n_elsewhere == n);
         runs[number].phase = is_generated                 ? PHASE_GENERATE
                              : continues && !needs_output ? PHASE_UNKNOWN
                                                           : PHASE_PROMPT;
@@ -263,6 +341,7 @@ static void note_computed(struct sequence *sequence, const struct row *row, uint
         sequence->first_output = row->position;
     sequence->last = row->position;
     sequence->changed = time;
+    note_token(sequence, row);
 }
 
 // The context holds these rows now.
@@ -592,8 +671,10 @@ void ubatch_tell(const struct build *build)
 void ubatches_forget(void)
 {
     batches_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    for (uint32_t i = 0; i < n_contexts; i++)
+    for (uint32_t i = 0; i < n_contexts; i++) {
+        context_clear(contexts[i]);
         free(contexts[i]);
+    }
     n_contexts = 0;
     next_ubatch = next_decode = 0;
 }
