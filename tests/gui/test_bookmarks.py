@@ -254,7 +254,7 @@ def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None
     view._copy.menu().actions()[0].trigger()
 
     lines = QGuiApplication.clipboard().text().splitlines()
-    assert lines[0].split("\t")[1:4] == ["name", "start (ticks)", "duration (ticks)"]
+    assert lines[0].split("\t")[1:4] == ["name", "start (ns)", "duration (ns)"]
     assert lines[2].split("\t")[:4] == ["2", "'=1+1", "1000000", "500000"]
 
 

@@ -160,7 +160,7 @@ def test_table_is_sorted_by_size_and_copies_plain_figures(view: BuffersView) -> 
     lines = [x.split("\t") for x in QGuiApplication.clipboard().text().splitlines()]
     sizes = [int(line[3]) for line in lines[1:]]
     assert sizes == sorted(sizes, reverse=True)
-    assert lines[0][3:6] == ["size (bytes)", "allocated (ticks)", "freed (ticks)"]
+    assert lines[0][3:6] == ["size (bytes)", "allocated (ns)", "freed (ns)"]
     assert lines[1] == [
         "CPU_Mapped model",
         "CPU",

@@ -82,6 +82,11 @@ class Clock:
     hz: float | None = None
     epoch: int | None = None
 
+    @property
+    def unit_name(self) -> str:
+        """The unit of ticks as plain numbers: "ns" or "cycles"."""
+        return "ns" if self.unit == "ns" else "cycles"
+
     @classmethod
     def of_stamps(cls, origin: int) -> "Clock":
         """Return the clock of stamps in nanoseconds of which nothing else is known.

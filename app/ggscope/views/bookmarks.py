@@ -225,7 +225,7 @@ class BookmarksView(View):
     ) -> None:
         super().__init__(session, theme, parent)
         self.setAccessibleName(self.tr("Bookmarks"))
-        self.model = BookmarkModel(self._headings(), self)
+        self.model = BookmarkModel(self._headings("ns"), self)
         self.table = BookmarkTable(self.model, self)
         self.table.setAccessibleName(self.tr("Bookmarks of this trace"))
         self.model.edited.connect(self._on_edited)
@@ -307,18 +307,19 @@ class BookmarksView(View):
         lay_out(QVBoxLayout(self), head, body, wide=body)
         self.setFocusProxy(self.table)
 
-    def _headings(self) -> tuple[Heading, ...]:
+    def _headings(self, unit: str) -> tuple[Heading, ...]:
+        """Return the columns; plain figures are copied with the `unit` of times."""
         tr = self.tr
         return (
             Heading(tr("key"), tr("What goes there from anywhere"), 64),
             Heading(tr("name"), tr("F2 changes it"), 180, words=True),
             Heading(
                 tr("start"), tr("Where it begins"), 150, right=True,
-                copied=tr("start (ticks)"),
+                copied=f"start ({unit})",
             ),
             Heading(
                 tr("duration"), tr("How long a range is"), 96, right=True,
-                copied=tr("duration (ticks)"), largest_first=True,
+                copied=f"duration ({unit})", largest_first=True,
             ),
             Heading(tr("set on"), tr("The span or lane that was meant"), 160),
             Heading(
@@ -352,6 +353,8 @@ class BookmarksView(View):
         marks = session.bookmarks
         row = self.table.currentIndex().row()
         rows = [self._cells(number, mark) for number, mark in enumerate(marks, 1)]
+        if session.trace is not None:
+            self.model.set_headings(self._headings(session.trace.clock.unit_name))
         self.model.update_rows(rows, marks)
         self.table.fit_columns()
         if marks and not self.table.currentIndex().isValid():

@@ -2,7 +2,7 @@
 
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -82,13 +82,15 @@ def ascii_timeline(
     ]
     categories = index.categories(by)
     symbols = _symbols(categories, _shown(lanes, pictures))
+    phases = _phase_symbols(index, lanes, symbols)
+    letters = {phase: letter for phase, (letter, _) in phases.items()}
     group = ""
     for lane, title, rows in zip(lanes, titles, pictures, strict=True):
         if lane.group != group:
             lines += _more_lanes(left_out.pop(group, 0), group)
             group = lane.group
             lines.append(_ascii(group))
-        texts = [_row_text(trace, lane, columns, symbols) for columns in rows]
+        texts = [_row_text(trace, lane, row, symbols, letters) for row in rows]
         lines += _lane_lines(title, texts, [_share(c, edges) for c in rows], indent)
         n_hidden = sum(row.levels for row in index.rows(lane.key)) - len(rows)
         if n_hidden:
@@ -98,7 +100,7 @@ def ascii_timeline(
             lines.append("    stalls".ljust(indent) + line)
     lines += _more_lanes(left_out.pop(group, 0), group)
     lines += _more_lanes(sum(left_out.values()), "other groups")
-    lines += ["", *_legend(categories, symbols, lines, width, lanes)]
+    lines += ["", *_legend(categories, symbols, phases, lines, width, lanes)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -168,10 +170,14 @@ def _lane_lines(
 
 
 def _row_text(
-    trace: Trace, lane: TimelineLane, columns: Columns, symbols: Sequence[str]
+    trace: Trace,
+    lane: TimelineLane,
+    columns: Columns,
+    symbols: Sequence[str],
+    phases: Mapping[int, str],
 ) -> str:
     """Return one character per column."""
-    own = _own_letters(trace, lane, columns)
+    own = _own_letters(trace, lane, columns, phases)
     return "".join(
         IDLE
         if category < 0 or busy <= 0
@@ -182,10 +188,12 @@ def _row_text(
     )
 
 
-def _own_letters(trace: Trace, lane: TimelineLane, columns: Columns) -> list[str]:
+def _own_letters(
+    trace: Trace, lane: TimelineLane, columns: Columns, letters: Mapping[int, str]
+) -> list[str]:
     """Return what tokens and phases show instead of a category; "" elsewhere.
 
-    Tokens show the last digit of their number, phases their first letter.
+    Tokens show the last digit of their number, phases their letter.
     """
     s = trace.spans
     if lane.kind == LaneKind.TOKEN and s.token is not None:
@@ -193,7 +201,7 @@ def _own_letters(trace: Trace, lane: TimelineLane, columns: Columns) -> list[str
         return [str(token % 10) if token >= 0 else "" for token in tokens]
     if lane.kind in _OF_PHASES and s.phase is not None:
         phases = [int(s.phase[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
-        return [Phase(p).name[0] if p >= 0 else "" for p in phases]
+        return [letters.get(phase, "") for phase in phases]
     return [""] * len(columns.busy)
 
 
@@ -252,9 +260,31 @@ def _symbols(categories: Categories, shown: set[int]) -> list[str]:
     return symbols
 
 
+def _phase_symbols(
+    index: TraceIndex, lanes: Sequence[TimelineLane], symbols: Sequence[str]
+) -> dict[int, tuple[str, str]]:
+    """Return (letter, name) of each phase, by the first free letter of its name.
+
+    Names are those of the trace, such as prefill and decode.
+    """
+    if not {lane.kind for lane in lanes} & set(_OF_PHASES):
+        return {}
+    bands, taken = index.phase_bands(), set(symbols)
+    names = dict(zip(bands.phase.tolist(), bands.names, strict=True))
+    found = {}
+    for phase in (Phase.PROMPT, Phase.GENERATE):  # no lane of these is mixed
+        name = names.get(int(phase), phase.name.lower())
+        letters = [*_ascii(name).upper(), *string.ascii_uppercase]
+        letter = next((c for c in letters if c.isalpha() and c not in taken), OTHER)
+        taken.add(letter)
+        found[int(phase)] = (letter, name)
+    return found
+
+
 def _legend(
     categories: Categories,
     symbols: Sequence[str],
+    phases: Mapping[int, tuple[str, str]],
     lines: Sequence[str],
     width: int,
     lanes: Sequence[TimelineLane],
@@ -267,11 +297,8 @@ def _legend(
     ]
     if any(OTHER in line for line in lines[1:]):
         parts.append(f"{OTHER} others")
-    kinds = {lane.kind for lane in lanes}
-    if kinds & set(_OF_PHASES):
-        shown_phases = (Phase.PROMPT, Phase.GENERATE)  # no lane of these is mixed
-        parts += [f"{phase.name[0]} {phase.name.lower()}" for phase in shown_phases]
-    if LaneKind.TOKEN in kinds:
+    parts += [f"{letter} {_ascii(name)}" for letter, name in phases.values()]
+    if any(lane.kind == LaneKind.TOKEN for lane in lanes):
         parts.append("0-9 last digit of the token")
     parts.append(f"{IDLE} idle")
     if any(lane.overlay for lane in lanes):

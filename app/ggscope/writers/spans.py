@@ -67,7 +67,7 @@ class SpanTable:
         self._moved = _Moved(self.trace)
         self.ids = self._ordered(np.sort(events.spans), order)
         trace, s = self.trace, self.trace.spans
-        unit = "ns" if trace.clock.unit == "ns" else "cycles"
+        unit = trace.clock.unit_name
         titles = lane_titles(trace.lanes)
         phases = {int(phase): phase.name.lower() for phase in Phase}
         qualities = {int(quality): quality.word for quality in Quality}

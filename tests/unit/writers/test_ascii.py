@@ -1,8 +1,11 @@
 """The timeline of letters: one golden text, and what every picture must keep."""
 
+import re
+
 import numpy as np
 import pytest
 
+import ggscope
 from builders import (
     empty_trace,
     llama_like_trace,
@@ -13,6 +16,7 @@ from builders import (
 )
 from ggscope.model.units import TimeRange, parse_time, shown_form
 from ggscope.writers.ascii import ascii_timeline
+from support import ROOT
 
 GOLDEN = """\
 run.nputrace.json: 0 cyc to 20,000 cyc, one column = 345 cyc, 144 spans
@@ -20,7 +24,7 @@ run.nputrace.json: 0 cyc to 20,000 cyc, one column = 345 cyc, 144 spans
               |---------------|---------------|---------------|---------
 Tokens
   tokens      0000000000000000000000000000011111111111111111111111111111 100.0 %
-  phases      PPPPPPPPPPPPPPPPPPPPPPPPPPPPPGGGGGGGGGGGGGGGGGGGGGGGGGGGGG 100.0 %
+  phases      PPPPPPPPPPPPPPPPPPPPPPPPPPPPPEEEEEEEEEEEEEEEEEEEEEEEEEEEEE 100.0 %
 Engines
   DMA0        D.dD.dD.dD.dd.dd.Dd.Dd.Dd.D..D.dD.dD.dD.dd.dd.Dd.Dd.Dd.D..  30.0 %
     stalls    !  !  ! !! !! !  !  !  !  !  !  !  ! !! !! !  !  !  !  !
@@ -32,8 +36,8 @@ Engines
 Stalls
   bus stalls  =..=..=.==.==.=..=..=..=..=..=..=..=.==.==.=..=..=..=..=..   5.0 %
 
-D DMA  T TE  V VE  H HOST, CTRL  F #ff0000 (from the file)  = no op  P prompt
-G generate  0-9 last digit of the token  . idle  ! stalled
+D DMA  T TE  V VE  H HOST, CTRL  F #ff0000 (from the file)  = no op  P prefill
+E decode  0-9 last digit of the token  . idle  ! stalled
 Capital letters: busy for half of the column or more.
 """
 
@@ -136,3 +140,25 @@ def test_long_lane_titles_are_cut(monkeypatch):
 
     assert "  thread 0 " in text
     assert "  thre~  " in cut
+
+
+@pytest.mark.parametrize("by", ["family", "op"])
+@pytest.mark.parametrize(
+    "name", ["npu-prefill-decode.json", "tinyllama-256.bin", "moe-experiment"]
+)
+def test_no_letter_means_two_things(name: str, by: str) -> None:
+    text = ascii_timeline(ggscope.open(ROOT / "resources/samples" / name), by=by)
+
+    legend = text.rstrip().split("\n\n")[-1].replace("\n", "  ").split("  ")
+    letters = [part[0] for part in legend if len(part) > 1 and part[1] == " "]
+    assert len(letters) > 4
+    assert len(set(letters)) == len(letters), legend
+
+
+def test_phases_have_the_names_of_the_trace() -> None:
+    sample = ROOT / "resources/samples/npu-prefill-decode.json"
+    text = ascii_timeline(ggscope.open(sample))
+
+    assert {"P prefill", "E decode"} <= set(re.split(r"  |\n", text))
+    (phases,) = [line for line in text.splitlines() if line.startswith("  phase ")]
+    assert set("".join(phases.split()[1:2])) == {"P", "E"}

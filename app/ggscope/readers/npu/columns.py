@@ -119,7 +119,7 @@ KINDS = (
             EventColumn("engine", _I32, "engine", "word", "codes", WORDS),
             EventColumn("engine_id", _I32, "engine_id", "unit"),
             EventColumn(
-                "name", _I32, "tile_id layer_id op", "text2 text1 text0", "strings"
+                "name", _I32, "tile_id op layer_id", "text2 text0 text1", "strings"
             ),
             EventColumn("op", _I16, "op", "text0", "ops"),
             EventColumn("layer", _I16, "layer_id", "text1", "layers"),

@@ -509,8 +509,7 @@ class CopyRequest:
         title = _TITLES.get(column.key, column.title)
         title = "thread" if title == "T" else title
         if self.form in ("csv", "tsv") and column.key in ("time", "duration", "wait"):
-            unit = self.texts.trace.clock.unit
-            words = "ns" if unit == "ns" else "cycles"
+            words = self.texts.trace.clock.unit_name
             if column.key == "time" and self.texts.absolute:
                 words += ", " + tr("file's clock")
             return f"{title} ({words})"

@@ -94,23 +94,7 @@ class BuffersTable(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         tr = self.tr
-        self.model = TextTableModel(
-            (
-                Heading(tr("buffer"), tr("Name"), 110, stretch=True),
-                Heading(tr("backend"), tr("Backend"), 76),
-                Heading(tr("usage"), tr("What it is for"), 78, words=True),
-                Heading(tr("size"), tr("Size"), 76, right=True,
-                        copied="size (bytes)", largest_first=True),
-                Heading(tr("allocated"), tr("When it was allocated"), 78, right=True,
-                        copied="allocated (ticks)"),
-                Heading(tr("freed"), tr("When it was freed"), 74, right=True,
-                        copied="freed (ticks)"),
-                Heading(tr("layer"), tr("Layer"), 56, right=True),
-                Heading(tr("accesses"), tr("Accesses of ops"), 88, right=True,
-                        largest_first=True),
-            ),
-            self,
-        )  # fmt: skip
+        self.model = TextTableModel(self._headings("ns"), self)
         self.table = TextTable(self.model, self, "buffers")
         self.table.setAccessibleName(tr("Buffers"))
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
@@ -121,6 +105,24 @@ class BuffersTable(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         self.table.set_theme(theme)
+
+    def _headings(self, unit: str) -> tuple[Heading, ...]:
+        """Return the columns; plain figures are copied with the `unit` of times."""
+        tr = self.tr
+        return (
+            Heading(tr("buffer"), tr("Name"), 110, stretch=True),
+            Heading(tr("backend"), tr("Backend"), 76),
+            Heading(tr("usage"), tr("What it is for"), 78, words=True),
+            Heading(tr("size"), tr("Size"), 76, right=True,
+                    copied="size (bytes)", largest_first=True),
+            Heading(tr("allocated"), tr("When it was allocated"), 78, right=True,
+                    copied=f"allocated ({unit})"),
+            Heading(tr("freed"), tr("When it was freed"), 74, right=True,
+                    copied=f"freed ({unit})"),
+            Heading(tr("layer"), tr("Layer"), 56, right=True),
+            Heading(tr("accesses"), tr("Accesses of ops"), 88, right=True,
+                    largest_first=True),
+        )  # fmt: skip
 
     def show_buffers(
         self, trace: Trace | None, use: BufferUse | None, *, absolute: bool
@@ -133,6 +135,8 @@ class BuffersTable(QWidget):
             rows = order[:MAX_ROWS].tolist()
         cells = [_cells(trace, row, use, absolute) for row in rows if trace is not None]
         n_all = 0 if trace is None else len(trace.buffers)
+        if trace is not None:
+            self.model.set_headings(self._headings(trace.clock.unit_name))
         self.model.set_rows(cells, payloads=rows, n_left_out=n_all - len(rows))
         for column in _MAYBE_UNKNOWN:
             is_known = any(line[column].sort not in (None, -1) for line in cells)

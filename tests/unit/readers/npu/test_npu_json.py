@@ -64,12 +64,12 @@ def test_engine_event_becomes_span_on_its_engine(tmp_path: Path) -> None:
     ("fields", "name"),
     [
         ({}, "ffn_1_t0"),
-        ({"tile_id": None}, "ffn_1"),
-        ({"tile_id": None, "layer_id": None}, "TE_GEMM_TILE"),
+        ({"tile_id": None}, "TE_GEMM_TILE"),
+        ({"tile_id": None, "op": None}, "ffn_1"),
         ({"tile_id": None, "layer_id": None, "op": None}, "–"),
     ],
 )
-def test_span_name_is_the_most_exact_text_there_is(
+def test_span_is_called_after_its_tile_its_op_or_its_layer(
     tmp_path: Path, fields: dict[str, object], name: str
 ) -> None:
     trace = read_events(tmp_path, engine(**fields))
