@@ -14,14 +14,15 @@
 //   -DTHREADED    every thread of a graph is a real one, and barriers make them wait
 //
 // A program of its own with -DPROGRAM:
-//   fake NODES GRAPHS [THREADS [PLAN]]
+//   fake NODES GRAPHS [THREADS [PLAN [SAME]]]
 // prints the fastest graph in ns per node. PLAN: "fork" computes in a child, too;
 // "close" loads nothing else but unloads and loads this library in between; "kill" ends
 // itself by signal 9; "crash" writes where nothing is; "exec" becomes another program;
 // "pause" waits for a line on stdin after every graph; "slow" sleeps a millisecond;
 // "empty": the second half of the nodes has no elements.
-// "contexts": two compute at once, one the same graph of NODES all the time, the other
-// GRAPHS of NODES + 1, whose second dimension is 1, 2, 3, ...
+// "contexts": they compute at once, one the same graph of NODES all the time, the other
+// GRAPHS of NODES + 1, whose second dimension is 1, 2, 3, ...; with SAME so many
+// compute a same graph each.
 
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -546,7 +547,9 @@ static void *compute_same(void *memory)
     return NULL;
 }
 
-static void compute_contexts(const char *library, int n_graphs)
+#define MOST_SAME 8
+
+static void compute_contexts(const char *library, int n_graphs, int n_same)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
@@ -558,10 +561,13 @@ static void compute_contexts(const char *library, int n_graphs)
     fake.name = (void *)dlsym(handle, "ggml_set_name");
     fake.run = (void *)dlsym(handle, "fake_compute");
     size_t size = (size_t)(n_nodes + 2) * 512;
-    void *all = malloc(size);
-    compute_one(all, size, n_nodes, 8, "same", 1); // what is found once is found
-    pthread_t other;
-    pthread_create(&other, NULL, compute_same, all);
+    void *all[MOST_SAME];
+    pthread_t others[MOST_SAME];
+    for (int i = 0; i < n_same; i++)
+        all[i] = malloc(size);
+    compute_one(all[0], size, n_nodes, 8, "same", 1); // what is found once is found
+    for (int i = 0; i < n_same; i++)
+        pthread_create(&others[i], NULL, compute_same, all[i]);
     void *own[8] = {0}; // freed soon after: nobody may look at it any more
     for (int i = 0; i < n_graphs; i++) {
         free(own[i % 8]);
@@ -571,8 +577,10 @@ static void compute_contexts(const char *library, int n_graphs)
     for (int i = 0; i < 8; i++)
         free(own[i]);
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
-    pthread_join(other, NULL);
-    free(all);
+    for (int i = 0; i < n_same; i++) {
+        pthread_join(others[i], NULL);
+        free(all[i]);
+    }
 }
 
 int main(int argc, char **argv)
@@ -585,7 +593,8 @@ int main(int argc, char **argv)
     const char *plan = argc > 4 ? argv[4] : "";
     int n_graphs = atoi(argv[2]);
     if (strcmp(plan, "contexts") == 0) {
-        compute_contexts(library, n_graphs);
+        int n_same = argc > 5 ? atoi(argv[5]) : 1;
+        compute_contexts(library, n_graphs, n_same < MOST_SAME ? n_same : MOST_SAME);
         return 0;
     }
     uint64_t best = compute(library, n_graphs, plan);

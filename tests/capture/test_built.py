@@ -23,7 +23,7 @@ import pytest
 from ggscope_capture import codemod, doctor, record, ring, targets
 from ggscope_capture.__main__ import main
 from recordings import facts_of
-from tracing import CACHE, built, info
+from tracing import CACHE, built, info, tracer
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="tried on Linux only"
@@ -38,6 +38,7 @@ def command(program: Path, model: Path, threads: int) -> list[str]:
 
 
 def captured(out: Path) -> list[str]:
+    tracer()  # as its sources are now
     run = [sys.executable, "-m", "ggscope_capture", "run", "--require"]
     return [*run, "-o", str(out), "--"]
 
@@ -208,6 +209,33 @@ def test_server_is_traced_while_it_answers(
     assert {"decode", "compute", "sample"} <= kinds
 
 
+def test_server_with_a_draft_model_lacks_no_op(
+    tiny_models: dict[str, Path], tmp_path: Path
+) -> None:
+    """Two models in turns; prompts of the draft ask for no output of their own."""
+    out, port = tmp_path / "out.bin", free_port()
+    line = [str(built("shared", "llama-server")), "-m", str(tiny_models["nano-moe"])]
+    line += ["-md", str(tiny_models["nano"]), "--spec-type", "draft-simple"]
+    line += ["-t", "1", "-td", "1", "-np", "2", "-c", "256", "--no-warmup"]
+
+    with (
+        served([*captured(out), *line, "--port", str(port)], port) as child,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        list(pool.map(lambda prompt: asked(port, prompt), PROMPTS))
+
+    assert child.returncode == 0
+    sidecar = check_trace(out, 1)
+    account = sidecar["account"]
+    assert account["recorded"] == account["computed"] == sidecar["records"]
+    assert [Path(model["path"]).name for model in sidecar["models"]] == [
+        "nano-moe.gguf", "nano.gguf",
+    ]  # fmt: skip
+    # The draft's graphs are among them: it has a context of its own.
+    contexts = {graph["context"] for graph in sidecar["graph_list"]}
+    assert len(contexts) == 2
+
+
 @contextmanager
 def remote_backend(port: int) -> Iterator[None]:
     """Run a backend of another process, on the CPU: a device where there is no GPU."""
@@ -267,6 +295,12 @@ def test_two_backends_tell_their_splits_and_copies(
         graph["graph"] for graph in remote
     ]
     assert (sidecar["lost"], sidecar["lost_events"], sidecar["notes"]) == (0, 0, [])
+    whole = [
+        (each["detail"], each["count"])
+        for each in info(out)["coverage"]["omissions"]
+        if each["cause"] == "graphs_whole"
+    ]
+    assert whole == [(card["name"], LENGTH)]
     # All that one needs of the other is copied between the two graphs, each time.
     names = {buffer["buffer"]: buffer["name"] for buffer in sidecar["buffers"]}
     copies = sidecar["copies"]

@@ -23,11 +23,12 @@ from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import folder_of
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
+from ggscope_capture.account import account_of
 from ggscope_capture.config import resolve
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
 from ggscope_capture.told import Told
-from tracing import doors, tracer
+from tracing import doors, told_by, tracer
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the tracer was written for Linux only so far"
@@ -38,7 +39,7 @@ GENERATIONS_BYTES = 3 << 20
 """Two generations, and what one is longer than it has to be."""
 UNTAKEN_BYTES = 5 << 20
 """So much there is of them where nobody takes them."""
-LARGE = 64 << 20
+LARGE = 128 << 20
 """A ring that holds all: what is lost is not for want of room."""
 
 
@@ -58,14 +59,21 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def running(
-    built: Path, path: Path, *, size: int = LARGE, graphs: int = GRAPHS, **more: str
+    built: Path,
+    path: Path,
+    *,
+    size: int = LARGE,
+    graphs: int = GRAPHS,
+    n_same: int = 1,
+    **more: str,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Compute one graph all the time, and `graphs` new ones beside it."""
+    """Compute `n_same` graphs all the time, and `graphs` new ones beside them."""
     variables = {
         **os.environ, **doors("preload"), "FAKE_GGML": str(built / "libggml.so"),
         "GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(size), **more,
     }  # fmt: skip
     line = [built / "fake", str(NODES), str(graphs), str(THREADS), "contexts"]
+    line.append(str(n_same))
     with subprocess.Popen(line, env=variables) as program:
         yield program
 
@@ -209,6 +217,28 @@ def test_ops_of_graphs_that_sampling_leaves_out_are_not_unknown(
     with ring.Ring(path, is_owner=False) as read:
         assert read.value("skipped") > 150
         assert read.value("no_node") == 0
+
+
+def test_ops_of_threads_that_the_ring_has_no_lane_for_are_lost_and_counted(
+    built: Path, tmp_path: Path
+) -> None:
+    """More contexts at once than a ring has lanes for: their ops are not unknown."""
+    path, n_same = tmp_path / "ring", 7
+    with running(built, path, graphs=300, n_same=n_same) as program:
+        assert program.wait(60) == 0
+
+    with ring.Ring(path, is_owner=False) as read:
+        n_lanes = len(read.lanes)
+        counts = {key: read.value(key) for key in ("no_lane", "no_node")}
+        told = told_by(read)
+    account = account_of(told)
+
+    assert n_lanes < (n_same + 1) * THREADS
+    assert counts["no_node"] == 0
+    assert counts["no_lane"] > 0
+    # Exactly what is missing of the graphs, each of which has ended.
+    assert np.array_equal(account.computed, account.written)
+    assert account.computed.sum() == account.came.sum() + counts["no_lane"]
 
 
 def test_reader_that_comes_late_names_all_that_it_sees(
@@ -374,19 +404,27 @@ def test_viewer_takes_over_from_a_recorder_that_is_killed(
     check_told(taken.told, GRAPHS)
 
 
-# ---- two contexts at once: nobody uses a build that another one replaces ----
+# ---- contexts at once: nobody uses a build that another one replaces ----
 
 
+@pytest.mark.parametrize(
+    ("way", "most_builds", "graphs"),
+    [("THREADED", 1024, 2500), ("THREADED", 1, 800), ("ASKED", 1, 800)],
+)
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_no_thread_uses_a_build_that_another_one_replaces(
-    sanitizer: str, tmp_path: Path
+    sanitizer: str, way: str, most_builds: int, graphs: int, tmp_path: Path
 ) -> None:
-    """More builds than the tracer keeps, while another context computes one of them."""
+    """More builds than the tracer keeps, while other contexts compute some of them.
+
+    ASKED: ops are seen by their begins only, on threads that come as they like.
+    """
     tracer()
     flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={sanitizer}"]
+    flags += [f"-DMOST_BUILDS={most_builds}"]
     program, library = tmp_path / "fake", tmp_path / "libggml.so"
     for line in (
-        [*flags, "-fPIC", "-shared", "-DTHREADED", SOURCE, "-o", library, "-pthread"],
+        [*flags, "-fPIC", "-shared", f"-D{way}", SOURCE, "-o", library, "-pthread"],
         # The tracer within the program: its functions come before those of libraries.
         [*flags, "-DPROGRAM", "-rdynamic", "-w", f"-I{build.FOLDER}", SOURCE,
          *build.sources(), "-o", program, "-ldl", "-pthread"],
@@ -395,14 +433,14 @@ def test_no_thread_uses_a_build_that_another_one_replaces(
         if made.returncode != 0 and b"sanitize" in made.stderr + b"cannot find -lasan":
             pytest.skip(f"no {sanitizer} sanitizer here: {made.stderr.decode()[-200:]}")
         assert made.returncode == 0, made.stderr.decode()
-    path, graphs = tmp_path / "ring", 2500
+    path = tmp_path / "ring"
     variables = {
         **os.environ, "FAKE_GGML": str(library), "GGSCOPE_RING": str(path),
         "GGSCOPE_RING_SIZE": str(4 << 20), "GGSCOPE_RING_MODE": "overwrite",
         "ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "halt_on_error=1",
     }  # fmt: skip
     done = subprocess.run(
-        [program, "20", str(graphs), "2", "contexts"], env=variables, check=False,
+        [program, "20", str(graphs), "2", "contexts", "3"], env=variables, check=False,
         capture_output=True, timeout=300,
     )  # fmt: skip
 
@@ -413,4 +451,7 @@ def test_no_thread_uses_a_build_that_another_one_replaces(
     assert "runtime error" not in said
     with ring.Ring(path, is_owner=False) as read:
         assert read.value("graphs") > graphs
+        mode = ring.Mode.THREADS if way == "THREADED" else ring.Mode.BEGINS
+        assert read.value("mode") == mode
+        assert sum(map(len, read.records())) > 0
         assert (read.value("no_node"), read.value("defs_lost")) == (0, 0)

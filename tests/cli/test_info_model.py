@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import recordings
 from gguf_files import FIELDS, U32, T, encode
 from map_files import document, row
 from support import need_corpus
@@ -57,6 +58,26 @@ def test_cut_model_says_what_is_missing_and_check_fails_strictly(run, model):
 
     assert "gguf_data_missing" in run("info", model).out
     assert run("check", model, "--strict").code == 4
+
+
+def test_two_models_of_a_run_are_both_named(run, tmp_path):
+    """As those of a program that drafts: their tensors are not those of one."""
+    (first,) = recordings.sidecar()["models"]
+    weights = first["weights"] | {"name": ["blk.0.attn_k.weight"]}
+    second = first | {"model": 1, "path": "/models/draft.gguf", "weights": weights}
+    one = recordings.recording(tmp_path, "one")
+    two = recordings.recording(tmp_path, "two", models=[first, second])
+
+    def rows(path):
+        section = run("info", path).out.partition("\nModel")[2].splitlines()
+        pairs = [line.split(None, 1) for line in section if line.startswith("  ")]
+        return {pair[0]: pair[1] for pair in pairs}
+
+    assert rows(one)["name"] == "tiny.gguf"
+    assert rows(two)["names"].startswith("tiny.gguf, draft.gguf")
+    assert {"name", "data"} & rows(two).keys() == set()
+    assert rows(one)["tensors"].startswith("1, ")
+    assert rows(two)["tensors"].startswith("2, ")
 
 
 def test_repaired_map_says_how_many_sizes(run, tmp_path):

@@ -513,7 +513,12 @@ class _ProgramTrace:
         )
         if not (columns["wait"] != NO_WAIT).any():
             del columns["wait"]  # the tracer's mode may be one without
-        self._n_ops += int(np.count_nonzero(records["extra"] & WHOLE_GRAPH == 0))
+        is_whole = records["extra"] & WHOLE_GRAPH != 0
+        self._n_ops += int(np.count_nonzero(~is_whole))
+        if is_whole.any():  # they are named after their backend
+            names = self._builder.strings.intern_many([g.name for g in graphs])
+            places = np.searchsorted(np.array(numbers, np.uint32), graph[is_whole])
+            columns["name"][is_whole] = names[places]
         lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
         core, numa = cores_of(records["extra"])
         columns["flags"] |= fused_of(records["extra"])

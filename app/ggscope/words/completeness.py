@@ -14,6 +14,10 @@ ALTERED_CODE = "records_altered"
 LEFT_OUT_CODE = "left_out"
 _CODES = frozenset({CODE, TOKENS_CODE, ALTERED_CODE, LEFT_OUT_CODE})
 _SINGULAR = (("the graph",), ("what later records read",), (COUNTED,))
+_WHOLE_GRAPHS = (
+    " The span of a graph recorded as a whole is the call that starts it: a backend "
+    "that computes asynchronously goes on after the call."
+)
 _HOLDS = "The times derived for the ops before them hold theirs. "
 
 
@@ -146,19 +150,21 @@ def _tokens_problem(tokens: SkippedTokens) -> ReadWarning:
 def _left_out(trace: Trace) -> tuple[ReadWarning, ...]:
     """Return the problem that a recording states that it leaves something out."""
     # Imported for recordings alone: it looks at all that records may lack.
-    from ggscope.analysis.completeness.coverage import trace_coverage
+    from ggscope.analysis.completeness.coverage import Cause, trace_coverage
     from ggscope.words.coverage import stated_words
 
-    words = stated_words(trace_coverage(trace))
+    coverage = trace_coverage(trace)
+    words = stated_words(coverage)
     if not words:
         return ()
+    note = _WHOLE_GRAPHS if coverage.of(Cause.GRAPHS_WHOLE) else ""
     return (
         ReadWarning(
             Severity.NOTICE,
             LEFT_OUT_CODE,
             f"The recording is not all that the program did: {words}.",
             remedy="Sums and shares are of what is recorded; what has no record may "
-            "have run all the same.",
+            f"have run all the same.{note}",
         ),
     )
 

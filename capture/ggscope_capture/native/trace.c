@@ -48,6 +48,7 @@ struct slot {
     struct lane *_Atomic lanes;
     uint32_t n_lanes;
     bool is_first;
+    _Atomic bool lacks_lanes; // the ring has none for some of its threads
     uint8_t *scratch;
     size_t scratch_used, scratch_room;
     // Where ops are only asked about: threads that came, and how far the planning got.
@@ -58,6 +59,7 @@ struct slot {
 
 _Atomic uint32_t n_computing;
 static _Atomic uint32_t n_untraced; // graphs that are computed and not traced
+static _Atomic uint32_t n_without_lanes; // graphs of which some threads are not
 static struct slot slots[MOST_SLOTS];
 static _Atomic uint32_t n_slots_used; // slots beyond were never taken
 static _Atomic uint32_t next_graph;
@@ -158,7 +160,8 @@ static void op_unknown(const struct ggml_tensor *op)
     struct ring *ring = the_ring;
     here.lane = NULL;
     // One without elements computes nothing; nobody knows the ops of other graphs.
-    if (ring == NULL || n_untraced > 0 || ggml_layout() != LAYOUT_KNOWN || is_empty(op))
+    if (ring == NULL || n_untraced > 0 || n_without_lanes > 0 ||
+        ggml_layout() != LAYOUT_KNOWN || is_empty(op))
         return;
     __atomic_fetch_add(&ring->control->no_node, 1, __ATOMIC_RELAXED);
 }
@@ -526,6 +529,8 @@ static void open_lane(struct slot *slot, uint32_t ith)
     lane->is_open = false;
     const struct ring_control *control = ((struct ring *)the_ring)->control;
     lane->is_masked = control->lane_mask[ith / 64] >> ith % 64 & 1;
+    if (lane->ring_lane == NULL && !atomic_exchange(&slot->lacks_lanes, true))
+        n_without_lanes++;
     if (lane->ring_lane != NULL && build != NULL) {
         atomic_store_explicit(&lane->mark, slot->graph + 1, memory_order_relaxed);
         atomic_store_explicit(&lane->steps, build->steps, memory_order_release);
@@ -555,8 +560,13 @@ static uint64_t close_lanes(struct slot *slot)
         struct lane *lane = &slot->lanes[ith];
         if (!lane->is_masked)
             slot->n_expected += build->n_recorded;
-        if (lane->ring_lane == NULL)
+        if (lane->ring_lane == NULL) {
+            uint64_t n_lost = lane->is_masked ? 0 : build->n_recorded;
+            __atomic_fetch_add(&((struct ring *)the_ring)->control->no_lane, n_lost,
+                               __ATOMIC_RELAXED);
+            n += n_lost;
             continue;
+        }
         // A worker may still be on its way out of the last barrier.
         if (lane->is_open) {
             uint64_t exit = atomic_load_explicit(&lane->exit, memory_order_relaxed);
@@ -571,6 +581,8 @@ static uint64_t close_lanes(struct slot *slot)
         if (lane->ring_lane->last_ns > slot->last_ns)
             slot->last_ns = lane->ring_lane->last_ns;
     }
+    if (atomic_exchange(&slot->lacks_lanes, false))
+        n_without_lanes--;
     n_computing--;
     return n;
 }
@@ -831,7 +843,7 @@ void slots_forget(void)
     }
     for (int i = 0; i < MOST_WHOLE; i++)
         whole[i] = NULL;
-    n_computing = n_untraced = 0;
+    n_computing = n_untraced = n_without_lanes = 0;
     next_graph = 0;
     is_checked = false;
     here.lane = NULL;

@@ -804,6 +804,38 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
     )
 
 
+def test_graphs_of_another_backend_are_named_after_it(source, path):
+    """A record of a whole graph, as those of a GPU are, has the name of its graph."""
+    writer = Writer(path)
+    names = ("CPU", "Vulkan0")
+    parts = [
+        frame(Frame.BACKEND, struct.pack("<IIQ", 1 + i, 0, 7) + text(name) * 3)
+        for i, name in enumerate(names)
+    ]
+    with path.with_name(f"{path.name}.defs").open("ab") as file:
+        file.write(b"".join(parts))
+    begin = time.monotonic_ns()
+    for number, backend in enumerate((1, 2)):
+        head = struct.pack(
+            "<IIIHHHHIQQQ", number, 0, 0, 0, 1, 2, number, N_NODES, 0, 0, backend
+        )
+        at = begin + 10_000 * number
+        writer.event(Frame.GRAPH_BEGIN, head, at)
+        made = np.zeros(1, RECORD)
+        made["node"], made["graph"], made["t0"] = 0xFFFFFFFF, number, at
+        made["op_ns"], made["extra"] = 5_000, 1 << 30 | 0xFFF
+        writer.put(0, made)
+        writer.event(Frame.GRAPH_END, struct.pack("<IiQ", number, 0, 1), at + 6_000)
+    polled(source)
+
+    trace = source.snapshot()
+
+    for kind in (LaneKind.THREAD, LaneKind.GRAPH):
+        rows = np.flatnonzero(trace.lanes.of_kind(kind)[trace.spans.lane])
+        found = [trace.span_name(row) for row in rows.tolist()]
+        assert found == ["graph", "graph · split 1 · Vulkan0"]
+
+
 def test_graph_that_is_not_over_when_following_stops_lacks_nothing(source, path):
     writer = Writer(path, n_lanes=2)
     for _ in range(6):

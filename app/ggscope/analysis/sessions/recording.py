@@ -30,6 +30,8 @@ _FITS_FROM = 0.9
 """From this share of records in the times of their graphs on a sidecar belongs."""
 _BY_NAME = {"low_confidence", "truncated_names"}
 """Warnings that a sidecar settles: whose records they are, and how names go on."""
+_BY_OPS = {"op_table_uncertain"}
+"""Warnings that a sidecar settles which names the ops."""
 _WAIT, _NODE, _GRAPH, _EXTRA = range(4)
 """Places of the spare numbers."""
 
@@ -150,6 +152,8 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         changed = {"buffers": buffers}
     accesses = trace.accesses
     settled = _BY_NAME if takes_nodes else {"low_confidence"}
+    if side.ops is not None:
+        settled = settled | _BY_OPS
     found = replace(
         trace,
         clock=replace(trace.clock, epoch=side.clock.epoch),

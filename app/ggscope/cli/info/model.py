@@ -69,7 +69,10 @@ def model_text(facts: dict[str, Any]) -> str:
     """Return the section for people; `facts` is what ``--json`` prints."""
     model = facts["model"]
     files = model["files"]
+    names = _model_names(files)
     rows = [("name", model["name"] or NOT_AVAILABLE)]
+    if len(names) > 1:
+        rows = [("names", f"{', '.join(names)} (counted together)")]
     known: dict[str, str] = {}
     for file in files:
         known = {**file["metadata"], **known}
@@ -79,11 +82,11 @@ def model_text(facts: dict[str, Any]) -> str:
     if files[0]["parts"] > 1:
         n_parts = sum(file["parts"] == files[0]["parts"] for file in files)
         rows.append(("parts", f"{n_parts} of {files[0]['parts']} at hand"))
-    if files[0]["data_offset"] >= 0 and files[0]["parts"] == 1:
+    if files[0]["data_offset"] >= 0 and files[0]["parts"] == 1 and len(names) < 2:
         place = files[0]["data_offset"]
         rows.append(("data section", f"from {format_offset(place)} ({place:,})"))
     width = max(len(label) for label, _ in rows)
-    lines = [styled("Model", "bold")]
+    lines = [styled("Models" if len(names) > 1 else "Model", "bold")]
     lines += [f"  {label.ljust(width)}  {one_line(text)}" for label, text in rows]
     parts = ["\n".join(lines)]
     # Side files do not state types; a table of one row "N/A" tells nothing.
@@ -92,6 +95,17 @@ def model_text(facts: dict[str, Any]) -> str:
     if model["tensors"]:
         parts.append(_table("component", model["by_component"], model["bytes"]))
     return "\n\n".join(parts)
+
+
+def _model_names(files: list[dict[str, Any]]) -> list[str]:
+    """Return the models that are whole by themselves, such as one and its draft."""
+    return list(
+        dict.fromkeys(
+            file["name"]
+            for file in files
+            if file["data_offset"] >= 0 and file["parts"] == 1
+        )
+    )
 
 
 def _tensors_text(model: dict[str, Any]) -> str:

@@ -19,6 +19,8 @@ FAR = 1 << 61
 HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
               "synchronize", "sample", "reset")  # fmt: skip
 _MOST_BACKENDS = 1 << 8
+_CPU = "CPU"
+"""What ggml calls the backend that every program has."""
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 _MOST_OPEN = 1 << 8
 """Ubatches that are computed at once."""
@@ -82,6 +84,7 @@ class RunEvents:
         self._sequences: dict[int, _Sequences] = {}
         self.n_ubatches = 0
         self._backends: dict[int, str] = {}
+        self._backend_names: dict[int, str] = {}
         self._n_graphs: dict[int, int] = {}
         self._self_test = ""
         # Lanes of the trace by what they are for.
@@ -151,7 +154,7 @@ class RunEvents:
         lane = self.lane("graphs", slot, "graphs", LaneKind.GRAPH, _group(slot))
         inputs = self._inputs.get(token)
         phase = phase_of(phase) if inputs is None else inputs.phase
-        name = f"graph · split {split}" if split else "graph"
+        name = self._graph_name(split, backend)
         graph = RunGraph(*nodes, tick, token, phase, lane, name)
         self._open[number] = graph
         if len(self.graphs) > _KEPT_GRAPHS:  # no record will name the oldest ones
@@ -170,6 +173,13 @@ class RunEvents:
             if len(self._ubatches) > _MOST_OPEN:  # ends were lost
                 self._end_ubatch(next(iter(self._ubatches)))
         return graph
+
+    def _graph_name(self, split: int, backend: int) -> str:
+        """Return "graph · split 1 · Vulkan0"; graphs of the CPU need no name for it."""
+        parts = ["graph", f"split {split}" if split else ""]
+        name = self._backend_names.get(backend, "")
+        parts.append("" if name == _CPU else name)
+        return " · ".join(filter(None, parts))
 
     def end_graph(self, number: int, tick: int) -> None:
         """Note that a graph ended."""
@@ -281,6 +291,7 @@ class RunEvents:
             on = f" on {device}" if device not in ("", name) else ""
             what = f" ({description})" if description not in ("", name, device) else ""
             self._backends[number] = f"{name}{on}{what}"
+            self._backend_names[number] = name
 
     def add_self_test(self, graph: int, found: int, expected: int) -> None:
         """Note what the tracer's look at its first graph found; the last one counts."""

@@ -545,9 +545,8 @@ class _Sidecar:
         backend = self._names_of_backends.get(self._backend_of.get(number, 0), "")
         self._whole[backend] = self._whole.get(backend, 0) + 1
         token, phase = (-1, -1) if graph is None else (graph.token, graph.phase)
-        self._events.add(
-            times[0], max(times), lane_of[thread], "graph", 0, token, phase
-        )
+        name = "graph" if graph is None else graph.name
+        self._events.add(times[0], max(times), lane_of[thread], name, 0, token, phase)
 
     def _ubatch(self, number: int, item: dict[str, Any]) -> None:
         tokens, positions = (item.get(key, []) for key in ("tokens", "positions"))

@@ -10,6 +10,7 @@ import pytest
 
 import recordings
 from ggscope.analysis.buffers import buffer_use
+from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.cli import main
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.tables import SpanFlag
@@ -158,6 +159,45 @@ def test_split_of_a_computation_is_named(tmp_path):
     found = names(opened(recording(tmp_path, graph_list=graphs)), LaneKind.GRAPH)
 
     assert found == ["graph", "graph · split 2", "graph", "graph"]
+
+
+def test_graphs_of_another_backend_are_named_after_it(tmp_path):
+    graphs = recordings.sidecar()["graph_list"]
+    for number, graph in enumerate(graphs):
+        graph["split"], graph["backend_number"] = number % 2, 1 + number % 2
+    backends = [
+        {"backend": 1 + i, "name": name, "device": name, "description": ""}
+        for i, name in enumerate(("CPU", "Vulkan0"))
+    ]
+    (whole,) = recordings.sidecar()["whole_graphs"]
+    changes = {"whole_graphs": [whole | {"graph": 1}], "backends": backends}
+
+    trace = opened(recording(tmp_path, graph_list=graphs, **changes))
+
+    assert names(trace, LaneKind.GRAPH) == ["graph", "graph · split 1 · Vulkan0"] * 2
+    (lane,) = [lane for lane in trace.lanes if lane.group == ("Context 1",)]
+    (span,) = np.flatnonzero(trace.spans.lane == lane.id).tolist()
+    assert trace.span_name(span) == "graph · split 1 · Vulkan0"
+    (omission,) = [
+        each for each in trace_coverage(trace).omissions
+        if each.cause is Cause.GRAPHS_WHOLE
+    ]  # fmt: skip
+    assert (omission.detail, omission.count) == ("Vulkan0", 1)
+
+
+def test_op_names_of_a_sidecar_settle_which_table_it_is(tmp_path):
+    """Few ops fit many tables: without the sidecar their names are in doubt."""
+    path = recording(tmp_path, ops={"20": "GET_ROWS"})
+    records = np.frombuffer(path.read_bytes(), recordings.TRACE).copy()
+    records["op"] = 20
+    path.write_bytes(records.tobytes())
+    alone = tmp_path / "alone.bin"
+    alone.write_bytes(records.tobytes())
+
+    assert "op_table_uncertain" in codes(opened(alone))
+    trace = opened(path)
+    assert "op_table_uncertain" not in codes(trace)
+    assert (trace.ops.id, trace.op_name(20)) == ("capture", "GET_ROWS")
 
 
 def test_name_too_long_for_a_sidecar_has_none(tmp_path):
