@@ -1,8 +1,10 @@
 """The legend: what is present, what fits, what a click isolates."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -157,6 +159,28 @@ def test_backends_are_isolated_by_their_lanes(qtbot: QtBot, tmp_path: Path) -> N
         QTest.mouseClick(button, LEFT)
         assert session.mask is not None
         assert (session.mask == (index == number)).all()
+        QTest.mouseClick(button, LEFT)
+        assert not session.filter
+    legend.release()
+    session.close()
+
+
+def test_cores_are_isolated(qtbot: QtBot) -> None:
+    trace = builders.llama_like_trace()
+    core = np.where(trace.spans.op >= 0, trace.spans.lane % 4, -1).astype(np.int16)
+    session = Session()
+    session.set_trace(replace(trace, spans=replace(trace.spans, core=core)))
+    session.set_color_by("core")
+    legend = Legend(session, theme("dark"))
+    qtbot.addWidget(legend)
+    shown = [button for button in legend.buttons if button.text().startswith("core")]
+
+    assert len(shown) == len({c for c in core.tolist() if c >= 0}) == 2
+    for button in shown:
+        QTest.mouseClick(button, LEFT)
+        assert session.mask is not None
+        number = int(button.text().removeprefix("core "))
+        assert (session.mask == (core == number)).all()
         QTest.mouseClick(button, LEFT)
         assert not session.filter
     legend.release()

@@ -41,6 +41,7 @@ _COLOR_WORDS = {
     "quality": "quality",
     "backend": "backend",
     "expert": "expert",
+    "core": "core",
 }
 
 

@@ -22,6 +22,7 @@ ColorBy = Literal[
     "quality",
     "backend",
     "expert",
+    "core",
 ]
 COLOR_BY: tuple[ColorBy, ...] = get_args(ColorBy)
 """All colourings; a trace may lack what the last ones need, see

@@ -38,7 +38,7 @@ _STEPS = (0.0, 0.28, -0.22, 0.48, -0.38, 0.14, -0.12)
 """Shares of white (+) or black (-) in the lightness steps of a hue."""
 _TURNS = 3
 """So often a row of numbers goes through the hues before a colour recurs."""
-_ORDERED = frozenset({"layer", "token", "thread", "backend", "expert"})
+_ORDERED = frozenset({"layer", "token", "thread", "backend", "expert", "core"})
 IDLE_SHARE = 0.08
 """How much of the colour of dim texts lies over idle time."""
 _LIGHT_YELLOW = 0xFFB39D00

@@ -29,7 +29,9 @@ NONE = "none"
 """Key of spans without a value."""
 MIXED = "space:mixed"
 """Key of spans that access both the model file and a buffer."""
-PLAIN_COLORINGS = tuple(by for by in COLOR_BY if by not in ("backend", "expert"))
+PLAIN_COLORINGS = tuple(
+    by for by in COLOR_BY if by not in ("backend", "expert", "core")
+)
 """Colourings that every trace has, if only with one colour."""
 MAX_TOKENS = 4096
 """With more tokens (or lanes) than this, every 4096th shares its colour."""
@@ -52,8 +54,8 @@ class Categories:
     labels : what the legend says, in order of first importance.
     keys : machine name of each label, from which the palette takes the colour:
         family name ("matmul"), op name ("MUL_MAT"), "layer:3", "token:7",
-        "thread:2", "backend:0", "expert:5", "expert:several", "phase:0", "space:0",
-        "quality:1", "engine:TE", "rgb:ff0000", "none".
+        "thread:2", "backend:0", "expert:5", "expert:several", "core:3", "phase:0",
+        "space:0", "quality:1", "engine:TE", "rgb:ff0000", "none".
     """
 
     by: ColorBy
@@ -256,7 +258,7 @@ def _by_quality(trace: Trace) -> Categories:
 
 
 def colorings(trace: Trace) -> tuple[ColorBy, ...]:
-    """Return what a trace can be coloured by: backends and experts only if it has any.
+    """Return what a trace can be coloured by; backends, experts, cores if it has any.
 
     Experts are only those that somebody chose or accessed, by number.
     """
@@ -272,7 +274,23 @@ def colorings(trace: Trace) -> tuple[ColorBy, ...]:
     )
     backends: tuple[ColorBy, ...] = ("backend",) if has_backends else ()
     experts: tuple[ColorBy, ...] = ("expert",) if has_experts else ()
-    return (*PLAIN_COLORINGS, *backends, *experts)
+    core = trace.spans.core
+    has_cores = core is not None and any(
+        (core[r] >= 0).any() for r in chunks(len(core))
+    )
+    cores: tuple[ColorBy, ...] = ("core",) if has_cores else ()
+    return (*PLAIN_COLORINGS, *backends, *experts, *cores)
+
+
+def _by_core(trace: Trace) -> Categories:
+    """Spans by the processor core on which they began."""
+    values = _Values(trace.spans.core, len(trace.spans))
+    order = sorted(values.count, key=lambda code: (code < 0, code))
+    entries = [
+        (f"core {c}", f"core:{c}") if c >= 0 else ("no core recorded", NONE)
+        for c in order
+    ]
+    return _categories("core", values, order, entries)
 
 
 def _by_backend(trace: Trace) -> Categories:
@@ -524,4 +542,5 @@ _MAKERS: dict[ColorBy, Callable[[Trace], Categories]] = {
     "quality": _by_quality,
     "backend": _by_backend,
     "expert": _by_expert,
+    "core": _by_core,
 }

@@ -49,7 +49,7 @@ from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
 _APPENDED: frozenset[ColorBy] = frozenset(
-    ("family", "op", "layer", "thread", "phase", "source", "quality", "backend")
+    ("family", "op", "layer", "thread", "phase", "source", "quality", "backend", "core")
 )
 """Colourings in which a span's colour is its own, whatever else the trace holds."""
 _YOUNG = 1 << 18

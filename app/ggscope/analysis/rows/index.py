@@ -57,6 +57,7 @@ _NEEDS: dict[ColorBy, tuple[str, ...]] = {
     "thread": (),
     "backend": (),
     "quality": ("flags",),
+    "core": ("core",),
 }
 """Columns that a colouring looks at; the others look at names or accesses too."""
 # Column objects cost a few bytes per span for each colouring and filter.

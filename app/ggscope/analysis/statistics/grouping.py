@@ -41,6 +41,8 @@ OPEN_LABEL = "unknown"
 
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""
+_OF_CORES = ("core", "numa")
+"""Groupings in which the threads of one op may be in several groups."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +108,9 @@ class Grouping:
     of : takes span ids int64[k], ascending.
     lookup : the same where each span is in one group at most and a table tells
         which; else None.
-    shares_ops : whether groups are threads that compute ops together: then which part
-        of an op's bytes is whose is not known.
+    shares_ops : whether groups are threads, or cores of threads, that compute ops
+        together: then which part of an op's bytes is whose is not known.
+    is_of_lanes : whether groups are lanes, where each span is of an op of its own.
     """
 
     def __init__(
@@ -118,12 +121,14 @@ class Grouping:
         lookup: Lookup | None = None,
         *,
         shares_ops: bool = False,
+        is_of_lanes: bool = False,
     ) -> None:
         self._n = n
         self.label = label
         self.of = of
         self.lookup = lookup
         self.shares_ops = shares_ops
+        self.is_of_lanes = is_of_lanes
 
     def __len__(self) -> int:
         return self._n
@@ -162,7 +167,13 @@ def grouping(trace: Trace, by: str) -> Grouping:
     column = schema_of(Spans).get(by)
     if column is not None and column.label:
         none = OPEN_LABEL if column.is_rare else NONE
-        return _by_number(trace, getattr(s, by), str, none)
+        found = _by_number(trace, getattr(s, by), str, none)
+        if by in _OF_CORES and account(trace).n_repeated:
+            places = getattr(s, by)
+            found.shares_ops = (
+                places is not None and len(distinct(places[s.op >= 0])) > 1
+            )
+        return found
     raise ValueError(f"cannot group by {by!r}")
 
 
@@ -192,6 +203,7 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
     table = np.where(lanes.of_kind(*kinds), np.arange(len(lanes)), -1)
     found = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
     found.shares_ops = account(trace).n_repeated > 0
+    found.is_of_lanes = True
     return found
 
 

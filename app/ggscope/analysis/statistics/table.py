@@ -258,8 +258,8 @@ class StatRow:
 
     `bytes` are known ones; `unknown_bytes` may be accessed besides, at most. Threads
     that compute an op together each tell of it: `ops` counts it once. Which part of an
-    op's bytes is whose is then not known: by thread `bytes` and `unknown_bytes` are
-    -1, and `ops` counts those that the thread took part in.
+    op's bytes is whose is then not known: by thread, core and NUMA node `bytes` and
+    `unknown_bytes` are -1; by thread `ops` counts those that the thread took part in.
 
     By token `latency` is the length of the token's own span, from its begin to its end,
     and `idle` the part of it in which none of its ops ran; `latency` is None where the
@@ -544,7 +544,9 @@ def _table(
             columns["idle"] = own.idle(n_spans == timed, times.wall[:-1])
     if groups.shares_ops:  # of one group of several it is not known what is whose
         unknown = np.full(len(n_spans), -1)
-        columns |= {"bytes": unknown, "unknown_bytes": unknown, "ops": n_spans}
+        columns |= {"bytes": unknown, "unknown_bytes": unknown}
+        if groups.is_of_lanes:
+            columns["ops"] = n_spans
     numbers = zip(
         *(values[present].tolist() for values in columns.values()), strict=True
     )

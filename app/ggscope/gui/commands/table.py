@@ -474,6 +474,7 @@ _VIEW = (
         _color("quality", "Quality"),
         _color("backend", "Backend"),
         _color("expert", "Expert"),
+        _color("core", "Processor core"),
     ),
     *_menu(
         "View/Time format",

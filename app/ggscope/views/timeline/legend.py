@@ -191,7 +191,9 @@ def isolating(
         return "tokens", frozenset(range(int(rest), last + 1, MAX_TOKENS))
     if kind == "backend":
         return "threads", frozenset(lanes_of_backend(trace, rest))
-    numbered = {"layer": "layers", "phase": "phases", "quality": "qualities"}
+    numbered = {
+        "layer": "layers", "phase": "phases", "quality": "qualities", "core": "cores",
+    }  # fmt: skip
     if kind == "expert" and rest.isdecimal():
         numbered = {"expert": "experts"}
     if kind in numbered:

@@ -317,6 +317,25 @@ def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_pa
     assert len(set(colors)) == 2
 
 
+def test_cores_count_up_and_are_offered_where_they_are_recorded(llama):
+    core = np.where(llama.spans.op >= 0, 2 * (llama.spans.lane % 4), -1)
+    spans = dataclasses.replace(llama.spans, core=core.astype(np.int16))
+    none = dataclasses.replace(llama.spans, core=np.full(len(core), -1, np.int16))
+
+    found = categorize(dataclasses.replace(llama, spans=spans), "core")
+
+    assert keys_by_span(found) == [
+        f"core:{c}" if c >= 0 else "none" for c in core.tolist()
+    ]
+    numbers = sorted({c for c in core.tolist() if c >= 0})
+    assert len(numbers) == 2
+    assert found.keys == (*(f"core:{c}" for c in numbers), "none")
+    assert len({category_color(key, theme("dark")) for key in found.keys}) == 3
+    assert "core" in colorings(dataclasses.replace(llama, spans=spans))
+    assert "core" not in colorings(llama)
+    assert "core" not in colorings(dataclasses.replace(llama, spans=none))
+
+
 def test_experts_of_ops_are_one_several_or_not_known(tmp_path):
     path = moe_file(tmp_path, [(5,), (2, 7), (5,), (31,), ()])
     trace = opened(path, {"ops": "ggml-2025-11-25-95"})

@@ -219,6 +219,24 @@ def test_threads_that_share_ops_have_no_rate_of_their_own() -> None:
     assert all(row.least_rate is None for row in stat_table(trace, "source").rows)
 
 
+@pytest.mark.parametrize("by", ["core", "numa"])
+@pytest.mark.parametrize("n_cores", [1, 2])
+def test_cores_that_share_ops_have_no_bytes_of_their_own(by: By, n_cores: int) -> None:
+    trace = shared_ops(10, 3, 3)
+    core = (trace.spans.lane % n_cores).astype(np.int16)
+    trace = replace(trace, spans=replace(trace.spans, **{by: core}))
+
+    rows = stat_table(trace, by).rows
+
+    assert {row.key: row.count for row in rows} == (
+        {"0": 30} if n_cores == 1 else {"0": 20, "1": 10}
+    )
+    assert sum(row.ops for row in rows) == 10
+    bytes_of_rows = {row.bytes for row in rows}
+    assert bytes_of_rows == ({80_000} if n_cores == 1 else {-1})
+    assert all((row.least_rate is None) == (n_cores > 1) for row in rows)
+
+
 def test_range_and_filter_count_whole_ops() -> None:
     trace = shared_ops(20, 3, 11)
     ticks = np.array(slowly(trace))
