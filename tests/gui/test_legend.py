@@ -275,6 +275,18 @@ def test_legend_without_trace_is_empty(qtbot: QtBot) -> None:
     session.close()
 
 
+def test_legend_of_a_trace_without_ops_is_empty(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(open_trace(SAMPLES / "whisper.ggmlviz"))
+    legend = Legend(session, theme("dark"))
+    qtbot.addWidget(legend)
+
+    assert len(session.trace.spans) > 100
+    assert legend.entries == ()
+    assert legend.buttons == []
+    session.close()
+
+
 def test_backends_are_offered_where_there_are_some_and_read_nothing_again(
     window: MainWindow, opened: Callable[[Path], Document], tmp_path: Path
 ) -> None:

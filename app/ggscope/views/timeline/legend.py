@@ -94,7 +94,10 @@ class LegendRequest:
     has_waits: bool = True
 
     def __call__(self, context: TaskContext | None = None) -> tuple[LegendEntry, ...]:
-        """Return the categories in legend order; Cancelled passes through."""
+        """Return the categories in legend order; Cancelled passes through.
+
+        None where no span has one: "no op" alone explains nothing.
+        """
         categories, spans = self.index.categories(self.by), self.index.trace.spans
         n = len(categories.keys)
         counts, ticks = np.zeros(n, np.int64), np.zeros(n)
@@ -121,6 +124,7 @@ class LegendRequest:
                 is_shared=bool(n_lanes > MAX_TOKENS),
             )
             for i in np.flatnonzero(counts).tolist()
+            if counts[named].any()
         ]
         return (*entries, *(entry for entry in waits if entry.n_spans))
 
