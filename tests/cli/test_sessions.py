@@ -9,6 +9,7 @@ import pytest
 from sentences import assert_sides
 from session_files import write_experiment, write_map
 from support import ROOT, need_corpus
+from tensor_files import encode, llama_trace
 
 EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
 NPU = "npu-prefill-decode.json"
@@ -100,6 +101,41 @@ def test_hot_and_cache_say_why_a_model_is_refused(run, folder, tmp_path):
     (never,) = (f for f in hot["facts"] if f["title"] == "Never touched")
     assert hot["refused"][0]["why"] in never["remark"]
     assert fits["refused"] == []
+
+
+@pytest.mark.parametrize("command", ["info", "check", "stats", "hot"])
+@pytest.mark.parametrize(("content", "code"), [(None, 1), (b"# no trace", 3)])
+def test_file_that_cannot_be_read_is_refused_whatever_lies_beside_it(
+    run, folder, tmp_path, command, content, code
+):
+    path = tmp_path / "gone.bin"
+    if content is not None:
+        path.write_bytes(content)
+
+    alone = run(command, path)
+    beside = run(command, path, "--with", folder / "memory-map.json")
+
+    assert (alone.code, beside.code) == (code, code)
+    assert (beside.out, beside.err) == (alone.out, alone.err)
+
+
+def test_file_that_only_its_named_reader_takes_has_the_others_beside_it(
+    run, folder, tmp_path
+):
+    records = encode(llama_trace(1), "256")
+    path = tmp_path / "run.bin"
+    path.write_bytes(b"\xff" * 256 * 40 + records)  # begins as nothing does
+    words = ("--with", folder / "memory-map.json", "--json")
+
+    unnamed = run("info", path, *words)
+    how = ("--reader", "tensor-access", "--option", "layout=256")
+    named = run("info", path, *words, *how)
+
+    assert unnamed.code == 3
+    facts = json.loads(named.out)
+    assert (named.code, facts["reader"]) == (0, "tensor-access")
+    assert [part["role"] for part in facts["parts"]] == ["trace", "map"]
+    assert facts["counts"]["spans"] > 0
 
 
 def test_check_of_a_missing_part_is_an_error_and_the_rest_is_read(run, folder):

@@ -158,9 +158,16 @@ def _session(
     """Return a folder, or a file with further ones, as one trace."""
     # Joining is not imported for the many commands on a single file.
     from ggscope.opening import named_shifts, open_bundle
-    from ggscope.readers.survey import survey
+    from ggscope.readers.survey import is_left_out, survey, with_main
 
     bundle = survey((path, *arguments.beside))
+    if is_left_out(bundle, path):
+        # What the others hold is no answer about this one: say what is wrong with it.
+        # Where its reader is named it opens, and the others join it.
+        trace = open_trace(
+            path, reader_id=arguments.reader, context=context, admit=admit
+        )
+        bundle = with_main(bundle, path, trace.info.reader_id)
     try:
         return open_bundle(
             bundle,

@@ -17,7 +17,7 @@ from pathlib import Path
 from ggscope.errors import ReadError
 from ggscope.readers.api import HEAD_BYTES, RECORDING, ROLES, TRACE
 from ggscope.readers.lookalike import likeness
-from ggscope.readers.registry import may_be, sniff_all
+from ggscope.readers.registry import may_be, role_of, sniff_all
 from ggscope.readers.source import Source
 
 MAX_ENTRIES = 50_000
@@ -161,6 +161,32 @@ def survey(paths: Sequence[Path], check: Callable[[], object] = lambda: None) ->
         n_left,
         paths[0] if len(paths) == 1 and os.path.isdir(paths[0]) else None,
     )
+
+
+def is_left_out(bundle: Bundle, path: Path) -> bool:
+    """Tell whether a file that was named takes no part, nor what belongs to it.
+
+    A later part of a split model is read with the first one, and records that are
+    empty by their sidecar.
+    """
+    if path not in {skipped.path for skipped in bundle.skipped}:
+        return False
+    sidecar = sidecar_path(path)
+    if any(member.path == sidecar for member in bundle.sides):
+        return False
+    return not isinstance(recognise(path), Member)
+
+
+def with_main(bundle: Bundle, path: Path, reader_id: str) -> Bundle:
+    """Return a bundle in which a file that no reader claims is read by one."""
+    member = Member(path, role_of(reader_id), reader_id, os.path.getsize(path))
+    mains, sides = bundle.mains, bundle.sides
+    if member.role == TRACE:
+        mains = (member, *mains)
+    else:
+        sides = (member, *sides)
+    skipped = tuple(s for s in bundle.skipped if s.path != path)
+    return replace(bundle, mains=mains, sides=sides, skipped=skipped)
 
 
 def beside(
