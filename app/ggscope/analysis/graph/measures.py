@@ -187,7 +187,7 @@ class CriticalPath:
     nodes : int64[k], rows, in the order of the program's dependencies.
     total : ticks of all of them.
     everything : ticks of all nodes of the graph.
-    n_timed : how many of `nodes` have a time in the trace.
+    n_timed : how many of `nodes` have a time in the trace, 0 included.
     """
 
     nodes: I64
@@ -203,12 +203,13 @@ def critical_path(
 
     Parameters
     ----------
-    time : float64[n], ticks of each node; NaN counts as 0.
+    time : float64[n], ticks of each node; NaN, not known, counts as 0.
 
     Notes
     -----
     Edges that close a cycle do not count. Nodes without time at both ends of the path
-    are left out; without any time the path is empty.
+    are left out, but for the one that ends the graph: its last record has no end in
+    many traces. Without any time the path is empty.
     """
     n = len(graph)
     known = np.nan_to_num(time)
@@ -233,12 +234,14 @@ def critical_path(
             path.append(at)
             at = before[at]
     rows = np.array(path[::-1], np.int64)
+    is_timed = ~np.isnan(time)
     timed = np.flatnonzero(known[rows] > 0)
     if len(timed):
         rows = rows[timed[0] : timed[-1] + 1]
-    return CriticalPath(
-        rows, float(known[rows].sum()), everything, int((known[rows] > 0).sum())
-    )
+        ends = [f for f in out.of(int(rows[-1])) if not (is_timed[f] or out.of(f))]
+        rows = np.append(rows, ends[-1:]).astype(np.int64)
+    n_timed = int(np.count_nonzero(is_timed[rows]))
+    return CriticalPath(rows, float(known[rows].sum()), everything, n_timed)
 
 
 def path_edges(graph: Graph, nodes: I64) -> Flags:

@@ -451,7 +451,7 @@ class Paths:
         )
         untimed = len(path.nodes) - path.n_timed
         if untimed:
-            words += view.tr(", {0} without a time in the trace").format(
+            words += view.tr(", {0} with no time recorded").format(
                 format_count(untimed)
             )
         worst = Quality(int(measures.quality[path.nodes].max()))
@@ -461,7 +461,7 @@ class Paths:
         for number, node in enumerate(path.nodes.tolist(), 1):
             name = trace.strings[int(graph.name[node])]
             took = measures.time[node]
-            time = format_duration(round(took), unit) if took == took else "–"
+            time = format_duration(round(took), unit) if took == took else "no time"
             op = op_words(trace, graph, node)
             lines.append(f"{number:>5}  {time:>10}  {op:<16} {name}")
         view.path_bar.say(words, lines)

@@ -75,6 +75,25 @@ def test_critical_path_of_a_known_graph() -> None:
     assert path_edges(graph, found.nodes).tolist() == [True, False, True, False, True]
 
 
+def test_critical_path_ends_with_the_result_though_it_has_no_time() -> None:
+    # 2 ends the graph; 3 is a branch beside it that has a follower.
+    edges = [(0, 1), (1, 3), (3, 4), (1, 2)]
+    graph = graph_traces.graph_trace(5, edges).graphs[0]
+
+    found = critical_path(graph, np.array([np.nan, 5.0, np.nan, np.nan, np.nan]))
+
+    assert found.nodes.tolist() == [1, 2]
+    assert (found.total, found.n_timed) == (5, 1)
+
+
+def test_node_that_took_no_time_is_not_one_without_a_time() -> None:
+    graph = graph_traces.graph_trace(3, [(0, 1), (1, 2)]).graphs[0]
+
+    found = critical_path(graph, np.array([2.0, 0.0, 3.0]))
+
+    assert (found.nodes.tolist(), found.n_timed) == ([0, 1, 2], 3)
+
+
 def test_critical_path_without_times_is_empty() -> None:
     graph = graph_traces.graph_trace(3, [(0, 1), (1, 2)]).graphs[0]
 
