@@ -93,15 +93,23 @@ def _trace_facts(
 ) -> list[Fact]:
     facts = []
     n, unit = int(measures.n_spans[node]), trace.clock.unit
+    n_open = int(measures.n_open[node])
     if n:
-        total = round(float(measures.time[node]))
         quality = Quality(int(measures.quality[node])).word
         spans = f"{format_count(n)} span" + ("" if n == 1 else "s")
+        words, exact = f"no end recorded of {spans}, {quality}", ""
+        if n > n_open:
+            total = round(float(measures.time[node]))
+            words, exact = format_duration(total, unit), format_exact(total, unit)
+            if not n_open:
+                words += f" in {spans}, {quality}"
+            else:
+                words = f"at least {words} in {spans}, {format_count(n_open)} {quality}"
         facts.append(
             Fact(
                 "time",
-                f"{format_duration(total, unit)} in {spans}, {quality}",
-                format_exact(total, unit),
+                words,
+                exact,
                 caution=quality != "measured",
                 qualifier=quality,
             )

@@ -25,8 +25,8 @@ class NodeMeasures:
 
     Attributes
     ----------
-    time : float64[n], ticks of all its spans; NaN = no span is this node.
-    n_spans : int64[n].
+    time : float64[n], ticks of all its spans that have an end; NaN = there is none.
+    n_spans : int64[n]; `n_open` : int64[n], those of them without a recorded end.
     quality : uint8[n], the worst `Quality` among its spans.
     rule : uint8[n], the weakest `Rule` by which one of them was found.
     accesses, access_bytes : float64[n], how often its tensor is accessed in the whole
@@ -36,6 +36,7 @@ class NodeMeasures:
 
     time: F64
     n_spans: I64
+    n_open: I64
     quality: npt.NDArray[np.uint8]
     rule: npt.NDArray[np.uint8]
     accesses: F64
@@ -73,9 +74,15 @@ def node_measures(
                 watcher.progress(rows.stop, len(trace.spans))
     tensor = _tensors(trace, graph)
     accesses, access_bytes = _accesses(trace, tensor)
-    time = np.where(sums.n_spans > 0, sums.time, np.nan)
     return NodeMeasures(
-        time, sums.n_spans, sums.quality, sums.rule, accesses, access_bytes, tensor
+        time=np.where(sums.n_spans > sums.n_open, sums.time, np.nan),
+        n_spans=sums.n_spans,
+        n_open=sums.n_open,
+        quality=sums.quality,
+        rule=sums.rule,
+        accesses=accesses,
+        access_bytes=access_bytes,
+        tensor=tensor,
     )
 
 
@@ -85,6 +92,7 @@ class _Sums:
     def __init__(self, n: int) -> None:
         self.time = np.zeros(n)
         self.n_spans = np.zeros(n, np.int64)
+        self.n_open = np.zeros(n, np.int64)
         self.quality = np.zeros(n, np.uint8)
         self.rule = np.zeros(n, np.uint8)
 
@@ -93,10 +101,12 @@ class _Sums:
     ) -> None:
         """Add spans; `node` is the row of the node that each of them is."""
         n = len(self.time)
-        lasted = trace.spans.end[spans] - trace.spans.start[spans]
+        quality = quality_of(trace.spans.flags[spans])
+        is_open = quality == Quality.UNFINISHED
+        lasted = np.where(is_open, 0, trace.spans.end[spans] - trace.spans.start[spans])
         self.time += np.bincount(node, lasted.astype(np.float64), n)
         self.n_spans += np.bincount(node, minlength=n)
-        quality = quality_of(trace.spans.flags[spans])
+        self.n_open += np.bincount(node[is_open], minlength=n)
         for worst, codes, kinds in (
             (self.quality, quality, list(Quality)),
             (self.rule, rule, list(Rule)),

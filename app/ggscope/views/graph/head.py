@@ -454,7 +454,8 @@ class Paths:
             words += view.tr(", {0} with no time recorded").format(
                 format_count(untimed)
             )
-        worst = Quality(int(measures.quality[path.nodes].max()))
+        timed = path.nodes[~np.isnan(measures.time[path.nodes])]
+        worst = Quality(int(measures.quality[timed].max()))
         if worst is not Quality.MEASURED:
             words += view.tr("; times are {0}").format(worst.name.lower())
         lines = []

@@ -137,6 +137,29 @@ def test_worst_quality_of_the_spans_is_told() -> None:
     assert time.caution
 
 
+@pytest.mark.parametrize(
+    ("flags", "time", "value"),
+    [
+        ((0, 4), 10.0, "at least 10 ns in 2 spans, 1 unfinished"),
+        ((4, 4), np.nan, "no end recorded of 2 spans, unfinished"),
+    ],
+)
+def test_spans_without_an_end_add_no_time(
+    flags: tuple[int, int], time: float, value: str
+) -> None:
+    bits = np.array(flags, np.uint16)
+    trace = spans_and_graph(["a", "a"], ["a"], [1], flags=bits)
+
+    found = measured(trace)
+    facts = drawn_node_facts(
+        trace, trace.graphs[0], 0, graph_layers(trace.graphs[0]), found
+    )
+
+    assert np.array_equal(found.time, [time], equal_nan=True)
+    assert found.n_open.tolist() == [sum(bit == SpanFlag.UNFINISHED for bit in flags)]
+    assert next(f for f in facts if f.label == "time").value == value
+
+
 def test_facts_tell_what_is_not_in_the_trace(trace: Trace) -> None:
     graph = trace.graphs[0]
     found = measured(trace)
