@@ -261,9 +261,9 @@ COLUMNS = (
         is_there=_has("has_unknown"), spare=9,
     ),
     StatColumn(
-        "rate", "rate", "Bytes by the time in which any of the ops ran, each from "
-        "the first thread's begin to the last one's end; ≥ where not all bytes are "
-        "known", "rate",
+        "rate", "rate", "Bytes by the time in which any of the ops ran, those of "
+        "several threads from the first one's begin to the last one's end; ≥ where "
+        "not all bytes are known", "rate",
         lambda r: r.least_rate, axis="bytes by the time in which any op ran, at least",
         is_there=_knows_bytes, spare=6,
     ),
@@ -451,9 +451,10 @@ def stat_notes(
             "part is not recorded."
         )
     if "rate" in shown and any(row.least_rate for row in table.rows):
+        each = ", each from the first thread's begin to the last one's end"
         lines.append(
-            "Rate is bytes by the time in which any of the ops ran, each from the "
-            "first thread's begin to the last one's end."
+            "Rate is bytes by the time in which any of the ops ran"
+            f"{each if facts.shares_ops else ''}."
         )
     return lines
 

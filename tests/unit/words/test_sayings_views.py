@@ -17,6 +17,7 @@ from ggscope.errors import ExportError
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, Trace
+from ggscope.readers.registry import open_trace
 from ggscope.render.buffers import buffers_figure
 from ggscope.render.experts import Measure, experts_figure
 from ggscope.render.export import Figure
@@ -27,6 +28,7 @@ from ggscope.views.buffers import words as buffers
 from ggscope.views.experts import words as experts
 from ggscope.words.spans import quality_words
 from graph_traces import network_trace
+from hostile import SAMPLES
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from scenes import texts_of
 from sentences import assert_sides
@@ -228,6 +230,13 @@ def without_sizes(trace: Trace) -> Trace:
             lambda: (
                 drawn(heatmap_figure(moe_reads())) + drawn(heatmap_figure(nowhere()))
             ),
+        ),
+        (
+            "None of the 252 accesses of this trace names a tensor.",
+            lambda: drawn(
+                heatmap_figure(open_trace(SAMPLES / "npu-prefill-decode.json"))
+            ),
+            lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
         ),
         (
             "Where tensors lie in a model file is not known: add the model or its map.",

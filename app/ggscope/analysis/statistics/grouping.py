@@ -543,6 +543,10 @@ class SpanBytes:
         n_open = found.per_entry(is_open.astype(np.int64))
         self.is_open = np.append((n_open > 0) | (np.diff(found.first) == 0), True)
         self.loose = LooseBytes(trace, np.zeros(len(trace.accesses.loose), np.int64))
+        self._lane, self._is_engine = (
+            trace.spans.lane,
+            np.array([lane.kind is LaneKind.ENGINE for lane in trace.lanes], np.bool_),
+        )
 
     def of(self, ids: Array) -> tuple[I64, I64]:
         """Return known and unknown bytes, int64[len(ids)] each; `ids` ascend."""
@@ -553,15 +557,27 @@ class SpanBytes:
         return size, self.unknown_per_entry[entry]
 
     def open_of(self, ids: Array) -> npt.NDArray[np.bool_]:
-        """Return of which spans the bytes are not all known, bool[len(ids)].
-
-        Accesses that the file tells of by themselves may be a part of what an op moves.
-        """
+        """Return of which spans the bytes are not all known, bool[len(ids)]."""
         is_open = self.is_open[self._account.entries(ids)]
-        is_open[self.loose.of(ids)[0]] = True
+        place = self.loose.of(ids)[0]
+        is_open[place] = self._open_with_loose(ids[place])
         return is_open
 
     def opened_by_loose(self, ids: Array) -> I64:
-        """Return 1 for ops that are open for their loose accesses alone, else 0."""
-        is_open = self.is_open[self._account.entries(ids)]
-        return (~is_open & ~is_repeated(self._account.flags[ids])).astype(np.int64)
+        """Return how loose accesses change whether ops are open: 1, 0 or -1 for each.
+
+        0 for spans whose ops are counted with another span.
+        """
+        before = self.is_open[self._account.entries(ids)].astype(np.int64)
+        change = self._open_with_loose(ids) - before
+        return np.where(is_repeated(self._account.flags[ids]), 0, change)
+
+    def _open_with_loose(self, ids: Array) -> npt.NDArray[np.bool_]:
+        """Tell of spans with loose accesses whether not all of their bytes are known.
+
+        What a file tells by itself may be a part of what an op moves; transfers of
+        engines are nothing else.
+        """
+        entry = self._account.entries(ids)
+        is_open = self.is_open[entry] & (entry >= 0)
+        return is_open | ~self._is_engine[self._lane[ids]]

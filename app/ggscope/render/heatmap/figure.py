@@ -26,6 +26,7 @@ from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, Hea
 from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import theme as theme_named
+from ggscope.words.reads import unnamed_words
 
 
 def heatmap_figure(
@@ -185,7 +186,10 @@ def held_shares(trace: Trace) -> npt.NDArray[np.float64] | None:
 
 def _why_nothing(trace: Trace) -> str:
     if not len(trace.accesses.patterns):
-        return "This trace does not tell which tensors its ops read."
+        return (
+            unnamed_words(trace)
+            or "This trace does not tell which tensors its ops read."
+        )
     return "Where tensors lie in a model file is not known: add the model or its map."
 
 

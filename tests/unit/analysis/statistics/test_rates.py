@@ -14,8 +14,10 @@ from ggscope.model.selection import By
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
+from ggscope.readers.registry import open_trace
 from ggscope.words.spans import span_facts
 from reads_builder import Op, Read, TensorRow, reads_trace
+from support import ROOT
 
 WEIGHTS = [TensorRow(f"blk.{i}.attn_q.weight", 8000 * i, 8000, i) for i in range(3)]
 
@@ -193,6 +195,23 @@ def test_rate_needs_all_bytes() -> None:
     # Nothing is recorded of it: that is not 0.
     assert row(silent).known_bytes is None
     assert row(silent).least_rate is None
+
+
+@pytest.mark.parametrize("is_scanned", [True, False])
+def test_bytes_of_a_transfer_are_all_that_it_moves(
+    monkeypatch: pytest.MonkeyPatch, *, is_scanned: bool
+) -> None:
+    trace = open_trace(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
+    if not is_scanned:
+        monkeypatch.setattr(scan, "can_scan", lambda *_: False)
+
+    rows = {row.key: row for row in stat_table(trace, "lane").rows}
+
+    for key, row in rows.items():
+        if row.known_bytes is not None:
+            assert row.open_ops == 0, key
+            assert row.rate == row.bytes / row.op_ticks
+    assert any(row.rate is not None for row in rows.values())
 
 
 def test_rate_is_of_the_ops_with_a_time() -> None:
