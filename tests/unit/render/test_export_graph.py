@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtGui import QImage
 
+import ggscope
 import graph_traces
 from builders import empty_trace
 from figures import export
@@ -15,7 +16,10 @@ from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
 from ggscope.render.graph.figure import graph_figure, graph_scene_figure
 from ggscope.render.graph.look import GraphColorBy
+from ggscope.render.look import PRESETS
 from graph_scenes import graph_scene
+from scenes import texts_of
+from support import ROOT
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -138,3 +142,14 @@ def test_view_is_exported_as_it_is(trace: Trace, tmp_path: Path) -> None:
 
     assert "Layer 3" not in view
     assert "Layer 3" in svg_texts(path)
+
+
+def test_narrow_figure_says_what_nameless_inputs_are_for(tmp_path: Path) -> None:
+    trace = ggscope.open(ROOT / "resources" / "samples" / "moe-experiment")
+    figure = graph_figure(trace)
+
+    for look in (PRESETS["single"], PRESETS["double"]):
+        texts = texts_of(figure.draw(look).picture)
+        for words in ("token ids", "RoPE positions", "attention mask"):
+            assert any(text.endswith(words) for text in texts), (look.preset, words)
+        assert not [text for text in texts if re.fullmatch(r"leaf_\d+", text)]

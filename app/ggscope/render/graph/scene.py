@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
-from ggscope.analysis.graph.search import input_words, op_words
+from ggscope.analysis.graph.search import graph_leaf_words, input_words, op_words
 from ggscope.model.graph import Graph
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -210,9 +210,12 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     middle = (y0 + y1) / 2
     clip = scene.clip
     if scene.zoom < FULL_ZOOM:
-        words = [_short_name(name)] if is_input else [op or name]
-        if not is_input and op and name and y1 - y0 >= 2 * _SHORT_PX + 1:
-            words.append(name)
+        if is_input:  # what a nameless one is for tells more than "leaf_4"
+            purpose = graph_leaf_words(trace, graph).get(node, "")
+            words = [purpose or _short_name(name)]
+        else:
+            is_high = op and name and y1 - y0 >= 2 * _SHORT_PX + 1
+            words = [op or name, name] if is_high else [op or name]
         if y1 - y0 < _SHORT_PX:
             return []
         top = middle - (len(words) - 1) * _SHORT_PX / 2
