@@ -19,9 +19,10 @@ import graph_traces
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
 from ggscope.analysis.sessions.correlate import correlate
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import Clock, TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session, TraceChange
@@ -184,6 +185,28 @@ def test_columns_without_a_value_are_left_out() -> None:
         "duration",
         "quality",
     ]
+
+
+@pytest.mark.parametrize("other", ["", "calls of the program"])
+def test_threads_are_numbers_only_below_a_column_of_threads(
+    view: TableView, session: Session, other: str
+) -> None:
+    builder = TraceBuilder()
+    lanes = [
+        builder.add_lane(name, LaneKind.THREAD)
+        for name in ("thread 0", other or "thread 1")
+    ]
+    builder.add_spans(
+        start=np.array([0, 7]), end=np.array([5, 9]), lane=np.array(lanes)
+    )
+    trace = builders.finished(builder)
+
+    session.set_trace(trace)
+
+    shown = [texts(view, row)["lane"] for row in (0, 1)]
+    assert shown == (["thread 0", other] if other else ["0", "1"])
+    (title,) = [c.title for c in columns_of(trace) if c.key == "lane"]
+    assert title == ("lane" if other else "T")
 
 
 # -- order -------------------------------------------------------------------

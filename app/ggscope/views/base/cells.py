@@ -7,7 +7,9 @@ from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from ggscope.analysis.once import once
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import Array, Spans, schema_of
@@ -56,6 +58,8 @@ _NOT_LISTED = (
 )
 _MEASURED_LANES = 4096
 """The width of the column goes by the names of so many lanes."""
+_SHORT_LANE = 6
+"""A column of threads has names of so many letters at most, without "thread"."""
 CopyForm = Literal["csv", "tsv", "markdown", "json"]
 MAX_COPIED_ROWS = 100_000
 """More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
@@ -171,16 +175,33 @@ def _name_column(trace: Trace) -> Column:
 
 def _lane_column(trace: Trace) -> Column:
     lanes = trace.lanes
-    is_listed = ~lanes.of_kind(*_NOT_LISTED)
-    is_listed[_MEASURED_LANES:] = False
-    names = lanes.names_of(is_listed)
-    longest = max((len(_short_lane(name)) for name in names), default=1)
-    width = min(max(32, longest * 8 + 16), 130)
+    is_listed = _listed_lanes(trace)
+    if _has_numbers_of_threads(trace):
+        width = 16 + 8 * _longest(map(_short_lane, lanes.names_of(is_listed)))
+        return Column("lane", "T", tr("Thread"), min(max(32, width), 40))
+    width = min(max(32, 16 + 8 * _longest(lanes.names_of(is_listed))), 130)
     if (is_listed & lanes.of_kind(LaneKind.ENGINE)).any():
         return Column("lane", tr("engine"), tr("Engine"), max(width + 16, 64))
-    if longest <= 6:
-        return Column("lane", "T", tr("Thread"), min(width, 40))
     return Column("lane", tr("lane"), tr("Thread or other lane"), width)
+
+
+def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
+    is_listed = ~trace.lanes.of_kind(*_NOT_LISTED)
+    is_listed[_MEASURED_LANES:] = False
+    return is_listed
+
+
+def _longest(names: Iterable[str]) -> int:
+    return max(map(len, names), default=1)
+
+
+@once
+def _has_numbers_of_threads(trace: Trace) -> bool:
+    """Tell whether the column of lanes is called T and shows threads by number."""
+    lanes, is_listed = trace.lanes, _listed_lanes(trace)
+    has_engines = bool((is_listed & lanes.of_kind(LaneKind.ENGINE)).any())
+    short = map(_short_lane, lanes.names_of(is_listed))
+    return not has_engines and _longest(short) <= _SHORT_LANE
 
 
 def _short_lane(name: str) -> str:
@@ -331,7 +352,8 @@ class CellTexts:
         return NONE if layer is None else format_count(layer)
 
     def _lane(self, span: int) -> str:
-        return _short_lane(self.trace.lanes.names[int(self.trace.spans.lane[span])])
+        name = self.trace.lanes.names[int(self.trace.spans.lane[span])]
+        return _short_lane(name) if _has_numbers_of_threads(self.trace) else name
 
     def _token(self, span: int) -> str:
         return token_text(self.trace, span) or NONE
