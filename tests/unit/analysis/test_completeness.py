@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ggmlviz_files as events
 from builders import OPS, finished, op_number, random_trace
 from ggscope.analysis.completeness import expected
 from ggscope.analysis.completeness.expected import Completeness, completeness
@@ -588,6 +589,40 @@ def test_begin_of_a_pass_whose_first_ops_others_lack_is_found(tmp_path: Path) ->
 
     assert found.n_missing in (27, 28), "two that are there were missed before"
     assert found.n_missing + found.n_more >= 28
+
+
+@pytest.mark.parametrize("lost", [(), (5,), (5, 21)])
+@pytest.mark.parametrize("thread", [1, 2])
+def test_ops_of_threads_are_alike_where_one_of_them_shows_graphs(
+    thread: int, lost: tuple[int, ...], tmp_path: Path
+) -> None:
+    """As the tracer's event streams: graphs are events of the first thread."""
+    one = events.run(12, 30, interleaved=True)
+    others = [
+        replace(event, thread=2 + i, time=event.time + 3 + i)
+        for event in one
+        for i in range(3)
+        if event.kind in (events.OP_BEGIN, events.OP_END)
+    ]
+    both = sorted([*one, *others], key=lambda event: event.time)
+    ops = [e for e in both if (e.kind, e.thread) == (events.OP_BEGIN, thread)]
+    gone = [ops[30 * (2 + i) + at] for i, at in enumerate(lost)]
+    left = [
+        event
+        for event in both
+        if not any(
+            (event.thread, event.ptr) == (op.thread, op.ptr)
+            and 0 <= event.time - op.time < 100
+            for op in gone
+        )
+    ]
+    path = events.write(tmp_path / "t.ggmlviz", left)
+
+    found = completeness(open_trace(path))
+
+    assert len(both) - len(left) == 2 * len(lost)
+    assert (found.is_known, found.n_missing) == (True, 2 * len(lost))
+    assert found.n_varying == 0
 
 
 def test_whole_samples_lack_nothing() -> None:

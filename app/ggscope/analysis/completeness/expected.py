@@ -694,9 +694,7 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     rows = rows.part(rows.length > 0)
     spans = _spans_of_keys(trace, rows, runs, by_access=by_access)
     readers = Readers(trace, keys, spans)
-    # A graph begins that the trace shows as a span.
-    is_graph = keys.op[rows.key] < 0
-    rows = rows.cut(np.flatnonzero(is_graph & ~np.append(False, is_graph[:-1])))
+    rows = rows.cut(_begins_of_graphs(rows, keys))
     rows = without_repeats(rows, len(keys.op))
     look = AlteredKeys(trace, keys, spans)
     altered: dict[int, int] = {}
@@ -714,7 +712,32 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
         for kind in kinds(rows, len(keys.op), watcher):
             result.add(kind, losses(trace, kind, keys, readers, look))
     n_rows = int((rows.length * rows.weight).sum())
-    return _with_graphs(trace, result.finished(n_rows, int(rows.weight.sum())))
+    return _with_graphs(trace, result.finished(n_rows, _n_passes_told(rows)))
+
+
+def _n_passes_told(rows: PassRows) -> int:
+    """Return how many passes the trace tells of, by all threads.
+
+    A thread that shows no graphs has as many as the one that does.
+    """
+    of_run = np.bincount(rows.run, rows.weight)
+    by_thread = int(of_run.max(initial=0)) * int(np.count_nonzero(of_run))
+    return max(int(rows.weight.sum()), by_thread)
+
+
+def _begins_of_graphs(rows: PassRows, keys: Keys) -> I64:
+    """Return the rows at which a graph begins that the trace shows as a span.
+
+    Where one thread of several shows them, its ops are cut off from them: else they
+    would be unlike the same ops of the others.
+    """
+    is_graph = keys.op[rows.key] < 0
+    after_graph = np.append(False, is_graph[:-1])
+    begins = is_graph & ~after_graph
+    shown = np.logical_or.reduceat(is_graph, rows.first[:-1])
+    if shown.any() and not shown.all():
+        begins |= ~is_graph & after_graph
+    return np.flatnonzero(begins)
 
 
 def _spans_of_keys(trace: Trace, rows: PassRows, runs: Runs, *, by_access: bool) -> I64:
