@@ -13,10 +13,9 @@ from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.opening import open_bundle
+from ggscope.opening import named_bundle, open_bundle
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import judge, too_large
-from ggscope.readers.survey import survey
 from ggscope.views.registry import BUILTIN
 from ggscope.writers import forms
 from ggscope.writers.events import Events
@@ -59,9 +58,11 @@ def open(  # noqa: A001 - users write ggscope.open
             hint = "Read a part by options, or all the same with force=True."
             raise too_large(fit, Path(path), hint)
 
-    bundle = survey((Path(path), *map(Path, beside)))
     context = ReadContext(options=given)
     asked = None if force else admit
+    bundle = named_bundle(
+        Path(path), [*map(Path, beside)], reader_id=reader, context=context, admit=asked
+    )
     return open_bundle(bundle, reader_id=reader, context=context, admit=asked)
 
 

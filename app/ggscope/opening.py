@@ -30,7 +30,15 @@ from ggscope.readers.api import (
     Estimate,
     ReadContext,
 )
-from ggscope.readers.survey import Bundle, Member, Skipped, sidecar_path
+from ggscope.readers.survey import (
+    Bundle,
+    Member,
+    Skipped,
+    is_left_out,
+    sidecar_path,
+    survey,
+    with_main,
+)
 
 Admit = Callable[[Estimate], None]
 _OF_TRACES = (RANGE_OPTION, NAMES_OPTION, "ops")
@@ -82,6 +90,32 @@ class Opened:
             if piece.path == path:
                 return piece.trace.info.options.get(SHIFT_OPTION, "")
         return ""
+
+
+def named_bundle(
+    path: Path,
+    beside: Sequence[Path],
+    *,
+    reader_id: str | None = None,
+    context: ReadContext | None = None,
+    admit: Admit | None = None,
+) -> Bundle:
+    """Return the bundle of a file or folder that was asked for, and files beside it.
+
+    Raises
+    ------
+    ReadError
+        If `path` is a file that cannot be read: what others hold is no answer about
+        it.
+    TooLargeError
+        If it was not admitted.
+    """
+    bundle = survey((path, *beside))
+    if not is_left_out(bundle, path):
+        return bundle
+    # Says what is wrong with it; where its reader is named it opens.
+    trace = registry.open_trace(path, reader_id=reader_id, context=context, admit=admit)
+    return with_main(bundle, path, trace.info.reader_id)
 
 
 def open_bundle(

@@ -52,6 +52,16 @@ def test_unknown_view_or_file_is_told(tmp_path) -> None:
         ggscope.nosuch  # noqa: B018
 
 
+def test_file_that_is_not_there_is_told_whatever_lies_beside_it(tmp_path) -> None:
+    model = SAMPLES / "moe-experiment" / "model.gguf"
+
+    with pytest.raises(ReadError, match="does not exist") as caught:
+        ggscope.open(tmp_path / "none.bin", beside=[model])
+
+    assert caught.value.path == tmp_path / "none.bin"
+    assert len(ggscope.open(model).tensors) > 0
+
+
 def test_import_alone_brings_neither_numpy_nor_qt() -> None:
     code = "import sys, ggscope; print({'numpy', 'PySide6'} & sys.modules.keys())"
     done = subprocess.run(

@@ -157,17 +157,11 @@ def _session(
 ) -> Trace:
     """Return a folder, or a file with further ones, as one trace."""
     # Joining is not imported for the many commands on a single file.
-    from ggscope.opening import named_shifts, open_bundle
-    from ggscope.readers.survey import is_left_out, survey, with_main
+    from ggscope.opening import named_bundle, named_shifts, open_bundle
 
-    bundle = survey((path, *arguments.beside))
-    if is_left_out(bundle, path):
-        # What the others hold is no answer about this one: say what is wrong with it.
-        # Where its reader is named it opens, and the others join it.
-        trace = open_trace(
-            path, reader_id=arguments.reader, context=context, admit=admit
-        )
-        bundle = with_main(bundle, path, trace.info.reader_id)
+    bundle = named_bundle(
+        path, arguments.beside, reader_id=arguments.reader, context=context, admit=admit
+    )
     try:
         return open_bundle(
             bundle,
