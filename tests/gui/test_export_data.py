@@ -23,6 +23,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.units import TimeRange
 from ggscope.session.tasks import TaskContext
 from messages import clear, said
+from ring_writer import Writer
 from sentences import assert_sides
 
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"
@@ -155,21 +156,22 @@ def test_report_is_what_the_command_line_writes(
 def test_report_of_a_program_that_runs_waits_for_its_recording(
     window: MainWindow, opened: Opened, qtbot: QtBot, tmp_path: Path, monkeypatch
 ) -> None:
-    report_to(monkeypatch, tmp_path / "page.html")
-    document = opened(SAMPLE)
-    claim = "A report is made of a file: save the recording first."
+    target = tmp_path / "page.html"
+    report_to(monkeypatch, target)
+    writer = Writer(tmp_path / "ring", n_lanes=2, capacity=1 << 12)
+    document = window.follow(str(writer.path))
+    writer.graph()
+    qtbot.waitUntil(lambda: document.session.trace is not None, timeout=10_000)
 
-    class Runs:
-        is_on, wanted = True, ""
-
-    monkeypatch.setattr(document, "live", Runs())
     window.dialogs.save_report()
     refused = said(window)
-    monkeypatch.setattr(document, "live", None)
     clear(window)
+    opened(SAMPLE)
     window.dialogs.save_report()
-    qtbot.waitUntil(lambda: bool(said(window)), timeout=60_000)
+    qtbot.waitUntil(target.exists, timeout=60_000)
+    qtbot.waitUntil(lambda: said(window) == "Saved page.html.")
 
+    claim = "A report is made of a file: save the recording first."
     assert_sides(claim, refused, said(window))
 
 

@@ -34,7 +34,6 @@ from ggscope.session.bookmarks.bookmarks import (
 )
 from ggscope.session.freeing import free_in_steps
 from ggscope.session.queries import Linking, Mask, Queries
-from ggscope.session.run import Run
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.view import (
     NO_TOKENS,
@@ -46,6 +45,7 @@ from ggscope.session.view import (
 
 if TYPE_CHECKING:
     from ggscope.session.live import Follower
+    from ggscope.session.run import Run
 
 
 class TraceChange(Enum):
