@@ -88,7 +88,7 @@ _WORD_PX = 6.8
 _DIGIT_PX = 6.1
 """Usual widths of a character at the sizes of the headers."""
 _LABEL_GAP_PX = 4.0
-_LABEL_Y = 8.0
+_LABEL_Y = 7.0
 """Axis labels sit high, so that the flags of markers fit under them."""
 _KEPT_HEADS = 3
 """Several timelines may show a trace, each at a size of its own."""
