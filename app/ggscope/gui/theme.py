@@ -56,7 +56,7 @@ def style_sheet(theme: Theme, base_px: int, mono: str = "monospace") -> str:
         "handle": css(mix(theme.line, theme.dim, 0.35)),
         "disabled": css(mix(theme.pane, theme.dim, 0.6)),
         "base": f"{base_px}px",
-        "small": f"{max(9, round(base_px * 0.875))}px",
+        "small": f"{max(9, round(base_px * 0.92))}px",
         "large": f"{round(base_px * 1.35)}px",
         "title": f"{round(base_px * 2.0)}px",
         "control": f"{max(24, round(base_px * 2.1))}px",
