@@ -256,7 +256,7 @@ def judged(samples: list[Sample], clients: Clients, code: int, out: Path) -> lis
     complaints = [f"a request failed: {error}" for error in clients.errors[:3]]
     if code != 0:
         complaints.append(f"the launcher ended with {code}")
-    complaints += _growth(samples)
+    complaints += growth(samples)
     sidecar = out.with_suffix(".json")
     if not sidecar.is_file():
         return [*complaints, "nothing was recorded"]
@@ -298,7 +298,7 @@ def judged(samples: list[Sample], clients: Clients, code: int, out: Path) -> lis
     return complaints
 
 
-def _growth(samples: list[Sample]) -> list[str]:
+def growth(samples: list[Sample]) -> list[str]:
     """Return what of memory grew between the first half of the run and the second."""
     settled = samples[int(len(samples) * WARM_UP_SHARE) :]
     half = len(settled) // 2
