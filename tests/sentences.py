@@ -45,6 +45,7 @@ CONDITIONS = {
     "began; the count is theirs",
     "live_lost": "a running program wrote records that nobody read in time; the count "
     "is what it and the reader counted, and a gap lies where its thread was silent",
+    "live_no_lane": "threads of a running program found no lane in its ring",
     "live_foreign": "a ring that a person named in full belongs to another user",
     "live_damaged": "a definition or event of a running program does not fit its form",
     "live_hole": "records of a running program stay zero while others came behind them",
@@ -80,6 +81,7 @@ CONDITIONS = {
     "trace_offsets_moved": "the offsets of a trace fit a model's only after one shift",
     # -- sidecars of recordings -----------------------------------------------
     "capture_lost": "the sidecar counts records that were lost",
+    "capture_no_lane": "the sidecar counts records of threads without a lane",
     "capture_events_lost": "the sidecar counts events that were lost",
     "capture_definitions_lost": "the sidecar counts definitions that were lost",
     "capture_ops_missing": "the account of a sidecar has more missing records than any "

@@ -70,6 +70,7 @@ def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
         "pid": int(control["pid"]),
         "dropped": sum(map(_counter, told.lanes["dropped"].tolist()))
         + _counter(control["no_lane"]),
+        "no_lane": _counter(control["no_lane"]),
         "dropped_events": _counter(control["events_dropped"]),
         "unnamed_ops": _counter(control["no_node"]),
         "lost_definitions": _counter(control["defs_lost"]),

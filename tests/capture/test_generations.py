@@ -25,6 +25,7 @@ from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from ggscope_capture.account import account_of
 from ggscope_capture.config import resolve
+from ggscope_capture.facts import to_sidecar
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
 from ggscope_capture.told import Told
@@ -230,12 +231,13 @@ def test_ops_of_threads_that_the_ring_has_no_lane_for_are_lost_and_counted(
     with ring.Ring(path, is_owner=False) as read:
         n_lanes = len(read.lanes)
         counts = {key: read.value(key) for key in ("no_lane", "no_node")}
-        told = told_by(read)
+        told, control = told_by(read), read.control[0].copy()
     account = account_of(told)
+    facts = to_sidecar(told, control)
 
     assert n_lanes < (n_same + 1) * THREADS
     assert counts["no_node"] == 0
-    assert counts["no_lane"] > 0
+    assert facts["dropped"] == facts["no_lane"] == counts["no_lane"] > 0
     # Exactly what is missing of the graphs, each of which has ended.
     assert np.array_equal(account.computed, account.written)
     assert account.computed.sum() == account.came.sum() + counts["no_lane"]

@@ -336,6 +336,7 @@ class _ProgramTrace:
         self._builder = TraceBuilder(grows=True)
         self._origin = 0
         self.n_records = self.n_lost = self.newest = 0
+        self._n_no_lane = 0
         self._n_ops = 0  # records of ops
         self.n_tokens = -1
         self._program = self._owner = ""
@@ -427,17 +428,30 @@ class _ProgramTrace:
                 place=name,
                 remedy="Record again: the program, or something else, wrote over them.",
             )
-        if ring.lost > self.n_lost:
+        n_lost = ring.lost - self.n_lost
+        n_unseen = min(max(ring.count("no_lane") - self._n_no_lane, 0), n_lost)
+        if n_unseen:
+            self._builder.warn(
+                Severity.DATA_LOSS,
+                "live_no_lane",
+                "ops of some threads are not recorded: more threads compute at once "
+                "than the ring of the tracer has lanes for.",
+                count=n_unseen,
+                remedy="Let fewer contexts compute at the same time, or each with "
+                "fewer threads.",
+            )
+            self._n_no_lane += n_unseen
+        if n_lost > n_unseen:
             self._builder.warn(
                 Severity.DATA_LOSS,
                 "live_lost",
                 "records of the running program were lost: it wrote faster than they "
                 "were read, and its ring had no more room. Where a thread was silent "
                 "because of that is hatched.",
-                count=ring.lost - self.n_lost,
+                count=n_lost - n_unseen,
                 remedy="Make the ring larger, or trace fewer ops.",
             )
-            self.n_lost = ring.lost
+        self.n_lost += max(n_lost, 0)
         return bool(len(fresh.records) or fresh.frames or fresh.gaps or has_choices)
 
     def watch(self, folder: RecordingFolder | None) -> None:

@@ -231,6 +231,23 @@ def test_ubatch_that_is_cut_tells_no_tokens(source, path):
     assert "live_damaged" in {problem.code for problem in trace.warnings}
 
 
+def test_records_without_a_lane_are_not_lost_for_want_of_room(source, path):
+    writer = Writer(path, capacity=64)
+    for n, n_without in ((10, 0), (100, 7), (5, 7), (5, 30)):
+        writer.graph(n)
+        writer.control["no_lane"] = n_without
+        source.poll()
+
+    trace = source.snapshot()
+
+    counts = {"live_lost": 0, "live_no_lane": 0}
+    for problem in trace.warnings:
+        if problem.code in counts:
+            counts[problem.code] += problem.count
+    assert counts == {"live_lost": writer.dropped, "live_no_lane": 30}
+    assert source.heard().lost == writer.dropped + 30 > 30
+
+
 def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path):
     writer = Writer(path, capacity=64)
     for n in (10, 300, 64, 100, 5):

@@ -143,6 +143,7 @@ class TraceCoverage:
 
 _OF_PROBLEMS: dict[str, Cause] = {
     "capture_lost": Cause.RECORDS_LOST,
+    "capture_no_lane": Cause.RECORDS_LOST,
     "capture_events_lost": Cause.EVENTS_LOST,
     "choices_missing": Cause.EVENTS_LOST,
     "capture_definitions_lost": Cause.DEFINITIONS_LOST,
@@ -165,6 +166,7 @@ _OF_PROBLEMS: dict[str, Cause] = {
     "bad_entry": Cause.DAMAGED,
     "buffer_full": Cause.LIMITED,
     "live_lost": Cause.RECORDS_LOST,
+    "live_no_lane": Cause.RECORDS_LOST,
     "live_hole": Cause.RECORDS_LOST,
     "live_damaged": Cause.DAMAGED,
     "live_before": Cause.STARTED_LATE,

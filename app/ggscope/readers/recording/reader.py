@@ -68,6 +68,9 @@ _LOSSES = (
      "Make the ring larger, or trace fewer ops."),
     (("lost_definitions",), "capture_definitions_lost", "definitions of the run were "
      "lost: some graphs, weights or buffers have no names.", ""),
+    (("no_lane",), "capture_no_lane", "ops of some threads were not recorded: more "
+     "threads computed at once than the ring of the tracer has lanes for.",
+     "Let fewer contexts compute at the same time, or each with fewer threads."),
     (("unnamed_ops",), "capture_unnamed_ops", "ops ran that no graph holds; they have "
      "no records.", ""),
     (("damaged_frames",), "capture_damaged", "definitions or events of the run were "
@@ -614,6 +617,8 @@ class _Sidecar:
         short = "" if account is None else _graph_words(account)
         for keys, code, text, remedy in _LOSSES:
             n = max(self._number(key) for key in keys)
+            if code == "capture_lost":
+                n = max(n - self._number("no_lane"), 0)
             if n:
                 if code == "capture_lost":
                     text = f"{text} {short or _NOT_PLACED}"

@@ -334,6 +334,7 @@ def test_records_that_were_cut_are_told_as_lost(tmp_path):
         ("dropped_events", "capture_events_lost"),
         ("lost_definitions", "capture_definitions_lost"),
         ("unnamed_ops", "capture_unnamed_ops"),
+        ("no_lane", "capture_no_lane"),
         ("damaged_frames", "capture_damaged"),
     ],
 )
@@ -344,6 +345,13 @@ def test_losses_of_a_recording_are_problems(key: str, code: str, tmp_path: Path)
     assert (problem.count, problem.severity) == (17, Severity.DATA_LOSS)
     assert problem.place == "run.json"
     assert is_joined(trace)
+
+
+def test_records_without_a_lane_are_not_lost_for_want_of_room(tmp_path):
+    trace = opened(recording(tmp_path, lost=20, dropped=17, no_lane=15))
+
+    counts = {w.code: w.count for w in trace.warnings if w.code.startswith("capture_")}
+    assert counts == {"capture_lost": 5, "capture_no_lane": 15}
 
 
 def test_note_of_the_tool_is_a_notice(tmp_path):
