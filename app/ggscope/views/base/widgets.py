@@ -50,7 +50,7 @@ from ggscope.render.colors import category_color, label_color
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
 from ggscope.text import caption
-from ggscope.views.base.plain import ElidedLabel, Label, set_tip
+from ggscope.views.base.plain import ElidedLabel, Label, add_action, set_tip
 from ggscope.views.base.view import guarded
 
 _Box = TypeVar("_Box", bound=QBoxLayout)
@@ -440,11 +440,12 @@ class ControlRow(QWidget):
         for control in self._controls:
             is_hidden = not control.isVisibleTo(self._panel)
             if is_hidden and isinstance(control, QCheckBox | QToolButton):
-                action = menu.addAction(control.text())
+                shown = control.text().replace("&&", "&")
+                action = add_action(
+                    menu, shown, control.click, enabled=control.isEnabled()
+                )
                 action.setCheckable(control.isCheckable())
                 action.setChecked(control.isChecked())
-                action.setEnabled(control.isEnabled())
-                action.triggered.connect(control.click)
 
     def add_choice(
         self,
