@@ -658,3 +658,27 @@ def test_calls_of_each_decode_add_up_to_its_time(run, tmp_path) -> None:
     assert first["calls"] == {"compute": 70, "decode": 20, "sample": 4}
     assert (first["time"], first["between"]) == (100, 6)
     assert (second["time"], second["calls"]["decode"]) == (50, 50)
+
+
+def test_cores_and_migrations_of_threads_are_those_of_the_records(run, tmp_path):
+    sample = ROOT / "resources" / "samples" / "tinyllama-256.bin"
+    path = recordings.recording(tmp_path)
+    rows = np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 256).copy()
+    core = rows[:, 252:256].view("<u4").ravel()
+    is_first = core != recordings.NO_CORE
+    core[is_first] = 3 + np.arange(is_first.sum()) // 2 % 2
+    rows[:, 252:256] = core[:, None].view(np.uint8)
+    path.write_bytes(rows.tobytes())
+    is_op = rows[:, 16] < 0xF0
+    time = rows[:, :8].copy().view("<u8").ravel()
+    own = core[np.flatnonzero(is_first & is_op)[np.argsort(time[is_first & is_op])]]
+
+    lanes = json.loads(run("info", path, "--json").out)["lanes"]
+    text = run("info", path).out
+
+    assert [lane["name"] for lane in lanes if "cores" in lane] == ["thread 0"]
+    (first,) = (lane for lane in lanes if "cores" in lane)
+    assert first["cores"] == [3, 4]
+    assert first["migrations"] == np.count_nonzero(np.diff(own.astype(int))) > 0
+    assert "migrations" in text
+    assert "migrations" not in run("info", sample).out

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ggscope.analysis.completeness.expected import Completeness, completeness
+from ggscope.analysis.cores import core_use
 from ggscope.analysis.workers import chunks, count_values
 from ggscope.cli import output
 from ggscope.cli.info.times import (
@@ -43,6 +44,7 @@ from ggscope.text import one_line
 from ggscope.words.completeness import completeness_words, with_completeness
 
 _MAX_LANES = 40
+_MAX_CORES = 8
 _MAX_OPS = 16
 _STYLES = {Severity.ERROR: "red", Severity.DATA_LOSS: "yellow"}
 _COUNTS = (
@@ -232,7 +234,7 @@ def _n_tokens(trace: Trace) -> int:
 
 def _lanes(trace: Trace) -> list[dict[str, object]]:
     per_lane = count_values(trace.spans.lane, len(trace.lanes)).tolist()
-    return [
+    lanes: list[dict[str, object]] = [
         {
             "id": lane.id,
             "name": lane.name,
@@ -242,6 +244,9 @@ def _lanes(trace: Trace) -> list[dict[str, object]]:
         }
         for lane, spans in zip(trace.lanes, per_lane, strict=True)
     ]
+    for number, use in core_use(trace).items():
+        lanes[number] |= {"cores": list(use.cores), "migrations": use.migrations}
+    return lanes
 
 
 def _ops(trace: Trace) -> dict[str, int]:
@@ -538,17 +543,30 @@ def _lanes_text(facts: dict[str, Any]) -> str:
     lanes = facts["lanes"]
     if not lanes:
         return ""
-    rows = [
-        (
-            " / ".join([*lane["group"], lane["name"]]),
-            lane["kind"],
-            format_count(lane["spans"]),
-        )
-        for lane in lanes[:_MAX_LANES]
-    ]
+    has_cores = any("cores" in lane for lane in lanes)
+    head: tuple[str, ...] = ("lane", "kind", "spans")
+    rows: list[tuple[str, ...]] = []
+    for lane in lanes[:_MAX_LANES]:
+        name = " / ".join([*lane["group"], lane["name"]])
+        rows.append((name, lane["kind"], format_count(lane["spans"])))
+        if has_cores:
+            rows[-1] += _cores_cells(lane)
+    if has_cores:
+        head += ("cores", "migrations")
     more = len(lanes) - _MAX_LANES
-    text = table(("lane", "kind", "spans"), rows, left=(0, 1))
+    text = table(head, rows, left=(0, 1))
     return text + (f"\n… and {format_count(more)} more" if more > 0 else "")
+
+
+def _cores_cells(lane: dict[str, Any]) -> tuple[str, str]:
+    """Return "0, 1" and "23": cores of a thread, and how often it moved."""
+    if "cores" not in lane:
+        return NOT_AVAILABLE, NOT_AVAILABLE
+    cores = lane["cores"]
+    shown = ", ".join(map(str, cores[:_MAX_CORES]))
+    more = len(cores) - _MAX_CORES
+    words = shown + (f" and {format_count(more)} more" if more > 0 else "")
+    return words, format_count(lane["migrations"])
 
 
 def _ops_text(facts: dict[str, Any]) -> str:
