@@ -11,7 +11,13 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QMenu,
+    QStyle,
+    QStyleOptionComboBox,
+)
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -350,6 +356,16 @@ def test_head_of_a_narrow_pane_keeps_its_buttons_in_sight(
             assert host.rect().contains(place), f"{view_id}: {button.objectName()}"
 
 
+def shown_width(box: QComboBox) -> int:
+    """Return how much room the words of a choice have, device-independent pixels."""
+    option = QStyleOptionComboBox()
+    box.initStyleOption(option)
+    style, part = box.style(), QStyle.SubControl.SC_ComboBoxEditField
+    return style.subControlRect(
+        QStyle.ComplexControl.CC_ComboBox, option, part, box
+    ).width()
+
+
 # -- nothing to show ---------------------------------------------------------------
 
 TRACES: dict[str, Callable[[], Trace]] = {
@@ -404,6 +420,23 @@ def test_pane_stands_every_kind_of_trace(pane_of, known, kind: str) -> None:
     view = pane_of(known.id, TRACES[kind]())
 
     assert not view.grab().isNull()
+
+
+@pytest.mark.parametrize("kind", ["model", "experts", "buffers", "graph"])
+def test_choices_show_their_words_whole(pane_of, kind: str) -> None:
+    n_checked = 0
+    for view_id in PANES:
+        view = pane_of(view_id, TRACES[kind]())
+        parts = [part for part in (view.head_widget(), view) if part is not None]
+        for box in {box for part in parts for box in part.findChildren(QComboBox)}:
+            for i in range(min(box.count(), 12)):
+                box.setCurrentIndex(i)
+                QTest.qWait(1)
+                needed = box.fontMetrics().horizontalAdvance(box.currentText())
+                words = f"{view_id}: {box.currentText()}"
+                assert not box.isVisible() or shown_width(box) >= needed, words
+                n_checked += box.isVisible()
+    assert n_checked > 20
 
 
 @pytest.mark.parametrize("view_id", PAINTED)
