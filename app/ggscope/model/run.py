@@ -12,6 +12,8 @@ BEGIN_ONLY, WHOLE_GRAPH = 1 << 29, 1 << 30
 """In the extra number of a record: its end is not known; it is no op but a graph."""
 _FUSED = 1 << 28
 """Likewise: the next computed node ran within this one."""
+THREADS_OF_SLOT = 512
+"""Numbers of threads tell computations apart that run at the same time."""
 _CORE_BITS, _NODE_BITS, _NODE_SHIFT = 0xFFF, 0xFF, 12
 
 

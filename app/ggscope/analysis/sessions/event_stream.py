@@ -11,15 +11,13 @@ import numpy as np
 
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
-from ggscope.model.run import RecordCount, Run
+from ggscope.model.run import THREADS_OF_SLOT, RecordCount, Run
 from ggscope.model.tables import I64, Array, SpanFlag, stacked
 from ggscope.model.trace import Join, LaneKind, Part, Trace
 from ggscope.model.units import TimeRange, format_count
 
 READER_ID = "ggmlviz"
 _FITS_FROM = 0.9
-_LANES_OF_SLOT = 512
-"""Numbers of threads tell computations apart that run at the same time."""
 _LEFT_OUT = (LaneKind.GRAPH, LaneKind.THREAD)
 """Lanes of the sidecar that the stream has itself."""
 
@@ -118,7 +116,7 @@ def _graph_of(trace: Trace, run: Run, by: int) -> I64:
     for lane in trace.lanes:
         raw = lane.attributes.get("raw", "")
         if lane.kind is LaneKind.THREAD and raw.isdecimal():
-            slots[lane.id] = int(raw) // _LANES_OF_SLOT
+            slots[lane.id] = int(raw) // THREADS_OF_SLOT
     slot: Array = slots[spans.lane]
     for number in np.unique(run.slot).tolist():
         graphs = np.flatnonzero(run.slot == number)

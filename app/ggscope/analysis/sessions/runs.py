@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks, share_out
+from ggscope.model.run import THREADS_OF_SLOT
 from ggscope.model.tables import I64, Array, distinct, stacked
 from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import LaneKind, Trace
@@ -154,9 +155,11 @@ def runs_of(trace: Trace) -> Runs:
     computes every op, its spans are runs of their own; where the threads share the
     ops out among them, the spans of all threads are one run. Where the token numbers
     of spans are those of ubatches, they tell the passes apart: contexts that compute
-    at once have lanes of their own.
+    at once have lanes of their own. So they do in records with waits, which our own
+    tracer alone writes.
     """
-    by_token = has_ubatches(trace) and trace.spans.token is not None
+    by_token = has_ubatches(trace) or trace.spans.wait is not None
+    by_token &= trace.spans.token is not None
     starts = np.zeros(0, np.int64) if by_token else _pass_starts(trace)
     lanes = _lanes_with_ops(trace)
     groups = [[lane] for lane in sorted(lanes)]
@@ -193,8 +196,13 @@ def runs_of(trace: Trace) -> Runs:
 def _teams(trace: Trace, lanes: Sequence[int]) -> list[list[int]]:
     """Return the lanes of threads that compute together, by the groups they are in."""
     found: dict[tuple[str, ...], list[int]] = {}
+    is_told = has_ubatches(trace)
     for lane in lanes:
-        found.setdefault(trace.lanes[lane].group, []).append(lane)
+        group, slot = trace.lanes[lane].group, ""
+        if not is_told:
+            raw = trace.lanes[lane].attributes.get("raw", "")
+            slot = str(int(raw) // THREADS_OF_SLOT) if raw.isdecimal() else raw
+        found.setdefault((*group, slot), []).append(lane)
     return list(found.values())
 
 

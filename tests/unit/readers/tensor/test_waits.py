@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import recordings
+from ggscope.analysis.completeness.expected import completeness
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.trace import Trace
 from ggscope.opening import open_bundle
 from ggscope.readers.registry import open_trace
 from ggscope.readers.survey import survey
 from recordings import N_GRAPHS, N_THREADS, NODES, T0
-from tensor_files import encode, llama_pass
+from tensor_files import Rec, Src, encode, llama_pass
 
 SIZE, WAIT, NODE, GRAPH, EXTRA = 256, 96, 148, 200, 252
 N_OPS = N_GRAPHS * N_THREADS * len(NODES)
@@ -145,3 +146,35 @@ def test_files_of_other_writers_have_no_waits(tmp_path, layout):
         passes = one_source_each(passes)
 
     assert opened(tmp_path, encode(passes, layout)).spans.wait is None
+
+
+@pytest.mark.parametrize("n_lost", [0, 1, 3])
+def test_contexts_that_compute_at_once_are_compared_one_by_one(
+    n_lost: int, tmp_path: Path
+) -> None:
+    """A recording without its sidecar; thread 512 is the first of another slot."""
+    random = np.random.default_rng(n_lost)
+    n_nodes, made = 30, []
+    for slot in range(3):
+        at = 10**9
+        for graph in range(8):
+            at += int(random.integers(1000, 90_000))
+            for node in range(n_nodes):
+                rec = Rec(
+                    at, f"node-{node}", 29, (Src("inp_embd"),), token=3 * graph + slot,
+                    layer=node // 5, thread=512 * slot, duration=500,
+                )  # fmt: skip
+                raw = bytearray(encode([rec], "256"))
+                numbers = ((WAIT, 100), (NODE, node), (GRAPH, 3 * graph + slot))
+                for place, number in numbers:
+                    struct.pack_into("<I", raw, place, number)
+                made.append((at, bytes(raw)))
+                at += int(random.integers(700, 3000))
+    gone = set(random.choice(range(len(made)), n_lost, replace=False).tolist())
+    left = [raw for i, (_, raw) in sorted(enumerate(made), key=lambda e: e[1][0])
+            if i not in gone]  # fmt: skip
+
+    found = completeness(opened(tmp_path, bytearray(b"".join(left))))
+
+    assert (found.is_known, found.n_missing) == (True, n_lost)
+    assert found.n_passes == 24
