@@ -173,6 +173,22 @@ def test_table_is_sorted_by_size_and_copies_plain_figures(view: BuffersView) -> 
     ]
 
 
+def test_times_of_the_table_have_one_unit_and_their_clock(
+    view: BuffersView, session: Session
+) -> None:
+    columns = [
+        [view.table.model.row(row)[column].text for row in range(5)]
+        for column in (4, 5)
+    ]
+    units = {text.split(" ")[-1] for texts in columns for text in texts if " " in text}
+    assert len(units) == 1
+
+    session.set_absolute_time(True)
+
+    titles = [heading.copied for heading in view.table.model.headings]
+    assert "allocated (ns, file's clock)" in titles
+
+
 def test_table_model_keeps_the_rules_of_item_models(view: BuffersView) -> None:
     QAbstractItemModelTester(
         view.table.model, QAbstractItemModelTester.FailureReportingMode.Fatal, view

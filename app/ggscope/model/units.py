@@ -87,6 +87,10 @@ class Clock:
         """The unit of ticks as plain numbers: "ns" or "cycles"."""
         return "ns" if self.unit == "ns" else "cycles"
 
+    def column_unit(self, absolute: bool) -> str:
+        """Return what stands above times as plain numbers: "ns, file's clock"."""
+        return f"{self.unit_name}, file's clock" if absolute else self.unit_name
+
     @classmethod
     def of_stamps(cls, origin: int) -> "Clock":
         """Return the clock of stamps in nanoseconds of which nothing else is known.

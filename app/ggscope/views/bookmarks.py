@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.model.units import Unit, format_duration, format_exact
+from ggscope.model.units import Clock, Unit, format_duration, format_exact
 from ggscope.render.theme import Theme, css
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
@@ -225,7 +225,7 @@ class BookmarksView(View):
     ) -> None:
         super().__init__(session, theme, parent)
         self.setAccessibleName(self.tr("Bookmarks"))
-        self.model = BookmarkModel(self._headings("ns"), self)
+        self.model = BookmarkModel(self._headings(Clock()), self)
         self.table = BookmarkTable(self.model, self)
         self.table.setAccessibleName(self.tr("Bookmarks of this trace"))
         self.model.edited.connect(self._on_edited)
@@ -307,19 +307,19 @@ class BookmarksView(View):
         lay_out(QVBoxLayout(self), head, body, wide=body)
         self.setFocusProxy(self.table)
 
-    def _headings(self, unit: str) -> tuple[Heading, ...]:
-        """Return the columns; plain figures are copied with the `unit` of times."""
+    def _headings(self, clock: Clock, *, absolute: bool = False) -> tuple[Heading, ...]:
+        """Return the columns; plain figures are copied with the unit of `clock`."""
         tr = self.tr
         return (
             Heading(tr("key"), tr("What goes there from anywhere"), 64),
             Heading(tr("name"), tr("F2 changes it"), 180, words=True),
             Heading(
                 tr("start"), tr("Where it begins"), 150, right=True,
-                copied=f"start ({unit})",
+                copied=f"start ({clock.column_unit(absolute)})",
             ),
             Heading(
                 tr("duration"), tr("How long a range is"), 96, right=True,
-                copied=f"duration ({unit})", largest_first=True,
+                copied=f"duration ({clock.unit_name})", largest_first=True,
             ),
             Heading(tr("set on"), tr("The span or lane that was meant"), 160),
             Heading(
@@ -354,7 +354,8 @@ class BookmarksView(View):
         row = self.table.currentIndex().row()
         rows = [self._cells(number, mark) for number, mark in enumerate(marks, 1)]
         if session.trace is not None:
-            self.model.set_headings(self._headings(session.trace.clock.unit_name))
+            clock, absolute = session.trace.clock, session.absolute_time
+            self.model.set_headings(self._headings(clock, absolute=absolute))
         self.model.update_rows(rows, marks)
         self.table.fit_columns()
         if marks and not self.table.currentIndex().isValid():

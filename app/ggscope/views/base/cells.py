@@ -531,9 +531,8 @@ class CopyRequest:
         title = _TITLES.get(column.key, column.title)
         title = "thread" if title == "T" else title
         if self.form in ("csv", "tsv") and column.key in ("time", "duration", "wait"):
-            words = self.texts.trace.clock.unit_name
-            if column.key == "time" and self.texts.absolute:
-                words += ", " + tr("file's clock")
+            clock = self.texts.trace.clock
+            words = clock.column_unit(column.key == "time" and self.texts.absolute)
             return f"{title} ({words})"
         return title
 

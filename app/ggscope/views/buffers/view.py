@@ -67,8 +67,7 @@ from ggscope.views.base.widgets import (
     words_font,
 )
 from ggscope.views.buffers import words as buffers_words
-from ggscope.views.buffers.words import time_text
-from ggscope.words.spans import exact_time_text
+from ggscope.words.spans import column_time_form, exact_time_text
 
 MAX_ROWS = 2000
 """The largest ones are listed; that there are more is said."""
@@ -136,7 +135,7 @@ class BuffersTable(QWidget):
         cells = [_cells(trace, row, use, absolute) for row in rows if trace is not None]
         n_all = 0 if trace is None else len(trace.buffers)
         if trace is not None:
-            self.model.set_headings(self._headings(trace.clock.unit_name))
+            self.model.set_headings(self._headings(trace.clock.column_unit(absolute)))
         self.model.set_rows(cells, payloads=rows, n_left_out=n_all - len(rows))
         for column in _MAYBE_UNKNOWN:
             is_known = any(line[column].sort not in (None, -1) for line in cells)
@@ -210,7 +209,7 @@ def _time(trace: Trace, tick: int, absolute: bool) -> Cell:
     if tick == -1:
         return Cell(NOT_AVAILABLE, None, "")
     exact = exact_time_text(trace, tick)
-    text = time_text(trace, tick, absolute=absolute)
+    text = column_time_form(trace, absolute=absolute).text(tick)
     return Cell(text, tick, tick + trace.clock.shift(absolute), exact)
 
 
