@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 _WITH_WINDOW = ("open", "bench", "self-test")
-_WITHOUT_LIBRARY = ("open", "live", "readers", "config", "completion", "man")
+_WITHOUT_LIBRARY = ("open", "live", "readers", "config", "completion", "man", "samples")
 """Commands that read nothing; the window tells by itself what is missing."""
 _CONFIG_FLAGS = (
     "config",
@@ -143,6 +143,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.shell import run
         case "man":
             from ggscope.cli.manual import run
+        case "samples":
+            from ggscope.cli.samples import run
         case "self-test":
             from ggscope.cli.self_test import run
         case _:

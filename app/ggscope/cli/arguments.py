@@ -34,6 +34,7 @@ COMMANDS = {
     "readers": "list the formats that can be read, or the op tables",
     "bench": "measure opening a file and moving through it",
     "self-test": "check that this installation works",
+    "samples": "list the traces that come with ggscope, or copy them",
     "config": "print every setting, and where each one comes from",
     "completion": "print a script that completes ggscope in a shell",
     "man": "print the manual page",
@@ -936,6 +937,19 @@ def _add_completion(parser: _Parser) -> None:
     )
 
 
+def _add_samples(parser: _Parser) -> None:
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        metavar="FOLDER",
+        help="copy them into this folder, which is made where it is missing",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace files that are there"
+    )
+
+
 def _add_self_test(parser: _Parser) -> None:
     parser.add_argument("--probe-gl", action="store_true", help=argparse.SUPPRESS)
 
@@ -984,6 +998,7 @@ _OWN = {
     "readers": _add_readers,
     "completion": _add_completion,
     "self-test": _add_self_test,
+    "samples": _add_samples,
 }
 """What adds the arguments that only one command has."""
 

@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
         return GOOD
     need_no_display()
     results = list[dict[str, object]]()
-    for sample in _samples():
+    for sample in samples():
         begin = perf_counter()
         error = _error_of(sample)
         seconds = perf_counter() - begin
@@ -63,7 +63,8 @@ def _emit(emit: Callable[[_T], None], value: _T) -> None:
         output.abandon()  # the exit code is wanted all the same
 
 
-def _samples() -> list[Path]:
+def samples() -> list[Path]:
+    """Return the files and folders that come with the program to be opened."""
     suffixes = {suffix for info in infos() for suffix in info.suffixes}
     folder = assets.path("samples")
     found = sorted(p for p in folder.iterdir() if p.suffix in suffixes or p.is_dir())

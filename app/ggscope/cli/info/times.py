@@ -1,22 +1,24 @@
 """Sections of ``info`` on time: tokens by phase, engines, calls of the program."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ggscope.analysis.statistics.calls import CallTimes, call_times
-from ggscope.analysis.statistics.engines import engine_times
-from ggscope.analysis.statistics.latency import SLOW, PhaseLatency, phase_latencies
 from ggscope.cli.output import table
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.tokens import token_noun, tokens_of
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_count,
     format_duration,
     format_share,
 )
+
+# Statistics are not imported for the many files that have none of these.
+if TYPE_CHECKING:
+    from ggscope.analysis.statistics.calls import CallTimes
+    from ggscope.analysis.statistics.latency import PhaseLatency
 
 _MAX_LISTED = 5
 _MAX_SLOW = 1000
@@ -29,10 +31,14 @@ _MAX_DECODES = 10_000
 
 def latency_json(trace: Trace) -> list[dict[str, object]]:
     """Return how long tokens take, by phase; times in ticks."""
+    if not trace.lanes.of_kind(LaneKind.TOKEN).any():
+        return []
+    from ggscope.analysis.statistics.latency import phase_latencies
+
     return [_phase_json(trace, found) for found in phase_latencies(trace)]
 
 
-def _phase_json(trace: Trace, found: PhaseLatency) -> dict[str, object]:
+def _phase_json(trace: Trace, found: "PhaseLatency") -> dict[str, object]:
     keys = tokens_of(trace)
     assert keys.key is not None  # there are tokens
 
@@ -68,6 +74,8 @@ def latency_text(trace: Trace, facts: dict[str, Any]) -> str:
     found, unit = facts["latency"], trace.clock.unit
     if not found:
         return ""
+    from ggscope.analysis.statistics.latency import SLOW
+
     has_rate = any(phase["tokens_per_s"] is not None for phase in found)
     noun = found[0]["noun"]
     plural = "ubatches" if noun == "ubatch" else "tokens"
@@ -110,6 +118,10 @@ def engines_json(trace: Trace) -> list[dict[str, object]] | None:
 
     None where there are too many spans to tell.
     """
+    if not trace.lanes.of_kind(LaneKind.ENGINE).any():
+        return []
+    from ggscope.analysis.statistics.engines import engine_times
+
     found = engine_times(trace)
     if found is None:
         return None
@@ -161,6 +173,10 @@ def _share(share: float | None) -> str:
 
 def calls_json(trace: Trace) -> dict[str, object] | None:
     """Return what the program's calls take, in ticks; None where none is recorded."""
+    if not trace.lanes.of_kind(LaneKind.COMMAND).any():
+        return None
+    from ggscope.analysis.statistics.calls import call_times
+
     found = call_times(trace)
     if found is None:
         return None
@@ -183,7 +199,9 @@ def calls_json(trace: Trace) -> dict[str, object] | None:
     }
 
 
-def _per_decode_json(trace: Trace, found: CallTimes) -> list[dict[str, object]] | None:
+def _per_decode_json(
+    trace: Trace, found: "CallTimes"
+) -> list[dict[str, object]] | None:
     """Return what each decode takes until the next one begins: all of it adds up."""
     if found.per_decode is None:
         return None
