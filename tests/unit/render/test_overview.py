@@ -7,6 +7,7 @@ from builders import empty_trace, llama_like_trace, random_trace, spans_trace
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch, Still
@@ -135,3 +136,23 @@ def test_empty_trace_has_an_empty_strip() -> None:
     picture = compose_overview(make_overview(empty_trace()))
 
     assert not [b for b in picture.batches if isinstance(b, ImageBatch)]
+
+
+@pytest.mark.parametrize("width", [1, 20, 300])
+def test_selected_span_is_seen_and_leaves_what_lies_in_it(width: int) -> None:
+    trace = spans_trace([0, 50], [width, 400])
+    scene = make_overview(trace, selection=Selection("spans", (0,)))
+    color = scene.theme.selection & 0xFFFFFF
+
+    covered = np.zeros((48, 400), np.bool_)
+    for batch in compose_overview(scene).batches:
+        if isinstance(batch, RectBatch):
+            for i in np.flatnonzero(batch.fill & 0xFFFFFF == color):
+                x0, x1 = max(round(float(batch.x0[i])), 0), round(float(batch.x1[i]))
+                covered[
+                    round(float(batch.y0[i])) : round(float(batch.y1[i])), x0:x1
+                ] = 1
+
+    assert covered.any(axis=0)[: max(width, 2)].all()
+    assert covered.any(axis=0).sum() <= width + 2
+    assert covered[20].sum() <= 6

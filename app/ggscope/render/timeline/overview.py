@@ -26,13 +26,14 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.colors import foot_colors, lut, phase_color
-from ggscope.render.theme import mix, with_alpha
+from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.compose import cover, pending_strip
 from ggscope.render.timeline.marks import hit_columns
 from ggscope.render.timeline.scene import OverviewScene, TimeScale
 from ggscope.render.timeline.waits import wait_color, waiting_share
 
 BAND_PX = 4.0
+_BRACKET_PX = 2.0
 _HIT_PX = 6.0
 _FOOT_PX = 4.0
 _TEXT_SIZE = 9.5
@@ -296,15 +297,22 @@ def _marks(scene: OverviewScene, time: TimeScale, bottom: float) -> list[Batch]:
         x0, x1 = time.xs(
             np.array([trace.spans.start[active], trace.spans.end[active]])
         ).tolist()
-        rects.add(
-            x0 - 1,
-            max(x1, x0 + 1) + 1,
-            BAND_PX,
-            bottom,
-            with_alpha(theme.selection, 0.7),
-        )
+        _add_selected(rects, x0 - 1, max(x1, x0 + 1) + 1, bottom, theme)
     clip = Clip(0, 0, scene.width, scene.height)
     return [*rects.batch(clip=clip), *lines.batch(clip)]
+
+
+def _add_selected(
+    rects: RectList, x0: float, x1: float, bottom: float, theme: Theme
+) -> None:
+    """Add a selected span: a bracket around what lies in it, or a line."""
+    edge = _BRACKET_PX
+    if x1 - x0 <= 4 * edge:
+        rects.add(x0, x1, BAND_PX, bottom, with_alpha(theme.selection, 0.7))
+        return
+    rects.add(x0, x1, BAND_PX, BAND_PX + edge, theme.selection)
+    rects.add(x0, x0 + edge, BAND_PX, bottom, theme.selection)
+    rects.add(x1 - edge, x1, BAND_PX, bottom, theme.selection)
 
 
 def _window(scene: OverviewScene, time: TimeScale) -> list[Batch]:
