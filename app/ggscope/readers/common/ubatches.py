@@ -106,6 +106,7 @@ def ubatch_tokens(
     Parameters
     ----------
     tokens, positions : as the graph reads them; of M-RoPE several positions each.
+        What is negative is not known.
     phase : of the whole, as a tracer numbers it.
     phases : of each token, likewise; None where the tracer told nothing of single
         tokens. It called every ubatch of several a prompt then, so positions decide.
@@ -114,9 +115,9 @@ def ubatch_tokens(
     """
     n = len(phases) if phases is not None else len(tokens) or len(positions)
     ids = np.full(n, -1, np.int32)
-    ids[: len(tokens)] = tokens[:n]
+    ids[: len(tokens)] = np.maximum(np.array(tokens[:n], np.int32), -1)
     at = np.full(n, _UNKNOWN_POSITION, np.int32)
-    at[: len(positions[:n])] = positions[:n]
+    at[: len(positions[:n])] = np.maximum(np.array(positions[:n], np.int32), -1)
     kinds = np.full(n, phase_of(phase), np.int8)
     if phases is not None:
         kinds[:] = _OF_TOKENS[np.array(phases, np.int64)]

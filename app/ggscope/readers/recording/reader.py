@@ -557,6 +557,8 @@ class _Sidecar:
         if phase is None or not (_are_numbers(tokens) and _are_numbers(positions)):
             self._doubt("ubatches")
             return
+        if min(tokens, default=0) < -1 or min(positions, default=0) < -1:
+            self._doubt("ubatches")  # those are not known, the others are
         if item.get("phases") is None:
             self._events.add_ubatch(number, ubatch_tokens(tokens, positions, phase))
             return

@@ -189,3 +189,18 @@ def test_tokens_that_cannot_be_are_left_out_and_counted(
     assert set(trace.batch_tokens.ubatch.tolist()) == {1, 2, 3}
     (problem,) = (w for w in trace.warnings if w.code == "sidecar_values")
     assert (problem.count, problem.place) == (1, "run.json: ubatches")
+
+
+@pytest.mark.parametrize("key", ["tokens", "positions"])
+def test_numbers_below_zero_are_not_known(key: str, tmp_path: Path) -> None:
+    told = requests()
+    numbers = told["ubatches"][0][key]
+    told["ubatches"][0][key] = [numbers[0], -264, numbers[2]]
+
+    trace = opened(recording(tmp_path, **told))
+
+    rows = trace.batch_tokens
+    column = rows.id if key == "tokens" else rows.position
+    assert column[rows.ubatch == 0].tolist() == [numbers[0], -1, numbers[2]]
+    assert trace.check() == []
+    assert [w.count for w in trace.warnings if w.code == "sidecar_values"] == [1]

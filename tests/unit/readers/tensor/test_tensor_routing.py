@@ -442,6 +442,17 @@ def test_lost_lists_are_told_beside_complete_ops(tmp_path: Path) -> None:
     assert omission.is_located
 
 
+def test_records_of_ops_are_counted_apart_from_lists_of_experts(tmp_path: Path) -> None:
+    """Live views and `save` count the records of ops, a file has both."""
+    parts = listed_passes([1] * 12)
+
+    info = read(tmp_path, b"".join(parts)).info
+
+    n_lists = sum(part[16] >= 0xF0 for part in parts)
+    assert n_lists > 0
+    assert (info.n_records, info.n_op_records) == (len(parts), len(parts) - n_lists)
+
+
 def test_lists_tell_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> None:
     """Of a stack of 32 experts each one has as many bytes."""
     parts = listed_passes([1] * 12)
