@@ -601,6 +601,22 @@ def test_no_colour_of_a_legend_means_two_things(by: str, look: str) -> None:
         assert len(set(colors)) == len(colors), [e.label for e in plain]
 
 
+@pytest.mark.parametrize("by", ["family", "quality", "phase"])
+@pytest.mark.parametrize("name", ["moe-experiment", "tinyllama-256.bin"])
+def test_no_word_of_a_legend_stands_twice(name: str, by: str) -> None:
+    trace = ggscope.open(ROOT / "resources" / "samples" / name)
+    scene = make_scene(trace, look="print", color_by=by, is_figure=True)
+
+    entries = figure_legend(scene)
+
+    labels = [entry.label for entry in entries]
+    assert len(set(labels)) == len(labels), labels
+    (unfinished,) = [entry for entry in entries if entry.label == "unfinished"]
+    assert unfinished.pattern is Pattern.HATCH
+    if by == "quality":
+        assert unfinished.color == category_color("quality:3", scene.theme)
+
+
 def axis_time(width: float = 1000.0) -> TimeScale:
     return TimeScale(TimeRange(0, 1000), 0, width, 1.0)
 

@@ -752,7 +752,12 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
         hatch = Pattern.FAINT_HATCH
         entries.append(Entry("idle", theme.idle, pattern=hatch, ground=tone))
     entries = list(dict.fromkeys(entries))  # phases may be the colouring, too
-    entries += _doubt_entries(scene, lanes)
+    signs = {entry.label: entry for entry in _doubt_entries(scene, lanes)}
+    entries = [  # where qualities are the colouring, one entry has colour and pattern
+        replace(e, pattern=signs.pop(e.label).pattern) if e.label in signs else e
+        for e in entries
+    ]
+    entries += signs.values()
     if len(visible_markers(TimelineGeometry(scene))):
         entries.append(Entry("markers", theme.dim, Sign.LINE))
     if scene.mask is not None:
