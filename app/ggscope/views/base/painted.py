@@ -606,7 +606,9 @@ class PaintedView(View):
             for text, color, size in looks
             for line in wrapped(text, Face.WORDS, size, room)
         ]
-        first = (height - _EMPTY_LINE * (len(lines) - 1)) / 2
+        # Upwards from the middle: a button may stand below, see `ViewHost`.
+        last = height / 2 + (11 if sentence else -9)
+        first = max(last - _EMPTY_LINE * (len(lines) - 1), _EMPTY_LINE / 2)
         texts = TextList(
             Text(width / 2, first + i * _EMPTY_LINE, line, color, size,
                  align=Align.CENTER, width=room)
