@@ -295,12 +295,24 @@ def test_two_backends_tell_their_splits_and_copies(
         graph["graph"] for graph in remote
     ]
     assert (sidecar["lost"], sidecar["lost_events"], sidecar["notes"]) == (0, 0, [])
+    read = info(out)
     whole = [
         (each["detail"], each["count"])
-        for each in info(out)["coverage"]["omissions"]
+        for each in read["coverage"]["omissions"]
         if each["cause"] == "graphs_whole"
     ]
     assert whole == [(card["name"], LENGTH)]
+    # A ubatch ends when the program has waited for its result.
+    first = {graph["ubatch"]: graph["begin"] for graph in own}
+    last = {graph["ubatch"]: graph["end"] for graph in remote}
+    ends = dict[int, int]()
+    for call in sidecar["host"]:
+        ubatch = call["ubatch"]
+        if call["kind"] == "sync" and call["begin"] >= last.get(ubatch, 1 << 63):
+            ends.setdefault(ubatch, call["end"])
+    took = sum(ends[ubatch] - first[ubatch] for ubatch in ubatches)
+    assert sum(phase["time"] for phase in read["latency"]) == took
+    assert {phase["quality"] for phase in read["latency"]} == {"measured"}
     # All that one needs of the other is copied between the two graphs, each time.
     names = {buffer["buffer"]: buffer["name"] for buffer in sidecar["buffers"]}
     copies = sidecar["copies"]

@@ -64,6 +64,7 @@ _TOLD = (4, 5, 9, 12, 13, 33)
 """What counts even where no spans are kept: models, weights, mappings, backends and
 their graphs, the self-test."""
 _NO_END = int(SpanFlag.INFERRED_END)
+_SYNCHRONIZE = HOST_NAMES.index("synchronize")
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _COLUMNS = {
     "start": np.int64, "end": np.int64, "name": np.int32, "op": np.int16,
@@ -655,7 +656,11 @@ class _ProgramTrace:
             case 38:
                 kind, _, begin, end = struct.unpack_from("<IIQQ", frame.body)
                 name = HOST_NAMES[kind] if kind < len(HOST_NAMES) else f"call {kind}"
-                self._told.call(name, *self._ticks(begin, end))
+                times = self._ticks(begin, end)
+                self._told.call(name, *times)
+                if kind == _SYNCHRONIZE and len(frame.body) >= 44:
+                    (ubatch,) = struct.unpack_from("<I", frame.body, 40)
+                    self._told.synchronize(ubatch, *times)
             case 39:
                 begin, end = struct.unpack_from("<QQ", frame.body)
                 name = frame.body[40:104].split(b"\0")[0].decode("utf-8", "replace")

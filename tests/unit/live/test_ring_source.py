@@ -843,6 +843,11 @@ def test_graphs_of_another_backend_are_named_after_it(source, path):
         made["op_ns"], made["extra"] = 5_000, 1 << 30 | 0xFFF
         writer.put(0, made)
         writer.event(Frame.GRAPH_END, struct.pack("<IiQ", number, 0, 1), at + 6_000)
+    # The program waits for what the other backend has still to do.
+    wait = struct.pack("<IIQQQQII", 6, 1, begin + 17_000, begin + 90_000, 0, 0, 0, 1)
+    writer.event(Frame.HOST, wait, begin + 90_000)
+    writer.n_graphs = 2
+    writer.graph()  # of the next ubatch
     polled(source)
 
     trace = source.snapshot()
@@ -850,7 +855,10 @@ def test_graphs_of_another_backend_are_named_after_it(source, path):
     for kind in (LaneKind.THREAD, LaneKind.GRAPH):
         rows = np.flatnonzero(trace.lanes.of_kind(kind)[trace.spans.lane])
         found = [trace.span_name(row) for row in rows.tolist()]
-        assert found == ["graph", "graph · split 1 · Vulkan0"]
+        assert found[:2] == ["graph", "graph · split 1 · Vulkan0"]
+    (row, *_) = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane])
+    assert trace.spans.end[row] - trace.spans.start[row] == 90_000
+    assert trace.spans.flags[row] == 0
 
 
 def test_graph_that_is_not_over_when_following_stops_lacks_nothing(source, path):

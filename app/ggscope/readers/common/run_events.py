@@ -21,7 +21,7 @@ HOST_NAMES = ("", "decode", "compute", "allocate", "set inputs", "get outputs",
 _MOST_BACKENDS = 1 << 8
 _CPU = "CPU"
 """What ggml calls the backend that every program has."""
-_UNFINISHED = int(SpanFlag.UNFINISHED)
+_UNFINISHED, _ESTIMATED = int(SpanFlag.UNFINISHED), int(SpanFlag.ESTIMATED)
 _MOST_OPEN = 1 << 8
 """Ubatches that are computed at once."""
 _MOST_HELD = 1 << 16
@@ -45,13 +45,21 @@ class RunGraph:
 
 @dataclass(slots=True)
 class _Ubatch:
-    """What is computed at once: from when to when, in how many graphs just now."""
+    """What is computed at once: from when to when, in how many graphs just now.
+
+    Attributes
+    ----------
+    is_asynchronous : whether a backend may go on with it after the last call.
+    has_result : whether the program has waited for such a backend.
+    """
 
     begin: int
     end: int
     phase: int
     lane: int
     n_open: int = 0
+    is_asynchronous: bool = False
+    has_result: bool = False
 
 
 @dataclass(slots=True)
@@ -170,16 +178,33 @@ class RunEvents:
                 found = self._ubatches[token] = _Ubatch(tick, tick, phase, lane)
                 self.n_ubatches += 1
             found.n_open += 1
+            found.is_asynchronous |= self._is_other(backend)
             if len(self._ubatches) > _MOST_OPEN:  # ends were lost
                 self._end_ubatch(next(iter(self._ubatches)))
         return graph
 
+    def _is_other(self, backend: int) -> bool:
+        """Tell whether another backend than the CPU's is known to compute."""
+        return self._backend_names.get(backend, _CPU) not in (_CPU, "")
+
     def _graph_name(self, split: int, backend: int) -> str:
         """Return "graph · split 1 · Vulkan0"; graphs of the CPU need no name for it."""
         parts = ["graph", f"split {split}" if split else ""]
-        name = self._backend_names.get(backend, "")
-        parts.append("" if name == _CPU else name)
+        if self._is_other(backend):
+            parts.append(self._backend_names[backend])
         return " · ".join(filter(None, parts))
+
+    def synchronize(self, ubatch: int, begin: int, end: int) -> None:
+        """Note that the program waited until all backends were done with a ubatch.
+
+        The first such call behind its graphs is its end, where a backend may go on
+        when the call that starts a graph has returned.
+        """
+        found = self._ubatches.get(ubatch)
+        if found is None or found.n_open or not found.is_asynchronous:
+            return
+        if not found.has_result and begin >= found.end:
+            found.end, found.has_result = max(begin, end), True
 
     def end_graph(self, number: int, tick: int) -> None:
         """Note that a graph ended."""
@@ -221,9 +246,11 @@ class RunEvents:
         inputs = self._put_tokens(number)
         phase = found.phase if inputs is None else inputs.phase
         name = self._name_of(number, inputs)
+        is_guess = found.is_asynchronous and not found.has_result
         self.add(
-            found.begin, found.end, self._of_ubatches(), name, token=number, phase=phase
-        )
+            found.begin, found.end, self._of_ubatches(), name,
+            _ESTIMATED if is_guess else 0, number, phase,
+        )  # fmt: skip
         if inputs is not None:
             self._add_sequences(number, found, inputs)
 

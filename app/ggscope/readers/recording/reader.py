@@ -470,6 +470,7 @@ class _Sidecar:
             end = self._tick(item.get("end"))
             if end is not None:
                 moments.append((max(end, begin), number, 1, item))
+        moments += self._waits_for_backends()
         ubatches: dict[int, dict[str, Any]] = {}
         for item in self._items("ubatches"):
             number = _whole(item.get("ubatch"), 1 << 31)
@@ -482,6 +483,10 @@ class _Sidecar:
         for i, (tick, number, kind, item) in enumerate(moments):
             if not i % _LOOK_EVERY:
                 self._check()
+            if kind == 2:
+                begin, _ = self._times(item, "host") or (tick, tick)
+                self._events.synchronize(number, begin, tick)
+                continue
             last = max(last, tick)
             if kind == 1:
                 self._events.end_graph(number, tick)
@@ -511,6 +516,21 @@ class _Sidecar:
         for number, item in ubatches.items():  # their graphs are not told
             self._ubatch(number, item)
         self._events.finish(last)
+
+    def _waits_for_backends(self) -> list[tuple[int, int, int, dict[str, Any]]]:
+        """Return the calls that waited for backends: end, ubatch, kind, what it was.
+
+        There are none where the CPU alone computed, which most programs do.
+        """
+        if len(self._names_of_backends) < 2:
+            return []
+        found = []
+        for item in self._items("host"):
+            ubatch = _whole(item.get("ubatch"), 1 << 31)
+            times = self._times(item, "host") if item.get("kind") == "sync" else None
+            if ubatch is not None and times:
+                found.append((max(times), ubatch, 2, item))
+        return found
 
     def _backends(self) -> None:
         """Take what computed graphs, and the look that chose the mode."""

@@ -11,6 +11,7 @@ import pytest
 import recordings
 from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
+from ggscope.analysis.statistics.latency import phase_latencies
 from ggscope.cli import main
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.tables import SpanFlag
@@ -183,6 +184,38 @@ def test_graphs_of_another_backend_are_named_after_it(tmp_path):
         if each.cause is Cause.GRAPHS_WHOLE
     ]  # fmt: skip
     assert (omission.detail, omission.count) == ("Vulkan0", 1)
+
+
+def test_ubatch_of_another_backend_ends_when_the_program_has_waited_for_it(tmp_path):
+    """The call that starts its graph returns before; without a wait it is a guess."""
+    graphs = recordings.sidecar()["graph_list"]
+    for number, graph in enumerate(graphs):
+        graph["backend_number"] = 1 if number == 3 else 2  # the last one: the CPU
+    backends = [
+        {"backend": 1 + i, "name": name, "device": name, "description": ""}
+        for i, name in enumerate(("CPU", "Vulkan0"))
+    ]
+    (call,) = recordings.sidecar()["host"]
+    waits = [(0, 8000, 8500), (0, 9100, 9600), (0, 9700, 9800), (1, 9200, 9900),
+             (3, 9200, 9900)]  # fmt: skip
+    calls = [
+        call | {"kind": "sync", "ubatch": ubatch,
+                "begin": recordings.T0 + 10_000 * ubatch + begin,
+                "end": recordings.T0 + 10_000 * ubatch + end}
+        for ubatch, begin, end in waits
+    ]  # fmt: skip
+
+    trace = opened(
+        recording(tmp_path, graph_list=graphs, backends=backends, host=calls)
+    )
+
+    rows = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane])
+    length = (trace.spans.end - trace.spans.start)[rows]
+    is_guess = (trace.spans.flags[rows] & int(SpanFlag.ESTIMATED)) != 0
+    assert length.tolist() == [9600, 9900, 9000, 9000]
+    assert is_guess.tolist() == [False, False, True, False]
+    # A guess is no latency.
+    assert sum(len(each.ids) for each in phase_latencies(trace)) == 3
 
 
 def test_op_names_of_a_sidecar_settle_which_table_it_is(tmp_path):
