@@ -21,10 +21,13 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, MarkedRange, Selection
+from ggscope.model.tables import CounterShape
 from ggscope.model.units import TimeRange, format_share, parse_time
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
+from ggscope.render.timeline.lanes import counter_note
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base import painted as painted_module
@@ -594,6 +597,35 @@ def test_tooltips_of_headers_markers_and_counters(
     assert "DMA0" in stalled
     assert [index.stalled_share(box.lane.key) for box in prepared.layout.boxes
             if box.lane is not None].count(None) > 1  # fmt: skip
+
+
+def test_tooltip_of_a_counter_tells_what_is_not_known(
+    view: TimelineView, session: Session
+) -> None:
+    builder = TraceBuilder()
+    builder.add_counter(
+        "DRAM utilisation", "share", CounterShape.LEVEL,
+        np.array([0, 1_000, 7_000, 8_000]), np.array([0.9296875, np.nan, 1.25, 0]),
+    )  # fmt: skip
+    view.resize(1000, 400)
+    session.set_trace(builders.finished(builder))
+    session.set_visible(TimeRange(0, 8_000))
+    prepared = view.prepared()
+    assert prepared is not None
+    (box,) = (b for b in prepared.layout.boxes if b.lane and b.lane.counter >= 0)
+
+    def said(tick: int) -> str:
+        scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
+        assert scene is not None
+        x = TimelineGeometry(scene).time.x(tick)
+        hit = view.hit(x, AXIS_HEIGHT + box.y + box.height / 2)
+        assert abs(hit.tick - tick) < 100
+        return unescape(str(tooltip_for(prepared, session, hit, view.ticks_per_px())))
+
+    assert "93.0 % (0.929688)" in said(500)
+    assert "125.0 % (1.25)" in said(7_500)
+    assert ("unknown" in said(4_000), "sample at" in said(4_000)) == (True, False)
+    assert counter_note(session.trace.counters[0]) == "125.0 %"
 
 
 def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(

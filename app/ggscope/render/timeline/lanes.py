@@ -12,7 +12,7 @@ from ggscope.analysis.rows.rows import Row
 from ggscope.analysis.series import series_columns, series_range
 from ggscope.model.tables import Array, CounterSeries
 from ggscope.model.trace import LaneKind
-from ggscope.model.units import format_bytes, format_count, format_rate
+from ggscope.model.units import format_bytes, format_count, format_rate, format_share
 from ggscope.render.batch import (
     Align,
     AreaBatch,
@@ -115,6 +115,8 @@ def format_value(value: float, unit: str) -> str:
         return format_bytes(value)
     if unit == "bytes/s":
         return format_rate(value)
+    if unit == "share":
+        return format_share(value)
     number = format_count(int(value)) if float(value).is_integer() else f"{value:.4g}"
     return f"{number} {unit}".rstrip()
 

@@ -287,13 +287,15 @@ def _counter_text(session: Session, hit: "Hit") -> Html:
 
 
 def _counter_value(value: float, unit: str) -> str:
-    """Return ``1.2 MiB (1,214,720 bytes)`` or ``12,345 tokens``."""
+    """Return ``1.2 MiB (1,214,720 bytes)``, ``93.0 % (0.929688)``, ``12 tokens``."""
     if value != value:
         return "unknown"
     text = format_value(value, unit)
     is_whole = value.is_integer() and abs(value) >= 1024
     if unit in BYTE_UNITS and is_whole:
         text += f" ({format_exact_bytes(int(value))})"
+    if unit == "share":
+        text += f" ({value:.6g})"
     return text
 
 
