@@ -10,11 +10,11 @@ import pytest
 from builders import llama_like_trace
 from figures import export
 from ggscope.analysis.heat.heatmap import heat_base
-from ggscope.analysis.heat.rows import HeatAxis
+from ggscope.analysis.heat.rows import HeatAxis, RowKind
 from ggscope.model.residency import Residency
 from ggscope.model.tensors import Place
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.render.batch import ImageBatch, RectBatch, TextBatch
+from ggscope.render.batch import Face, ImageBatch, RectBatch, TextBatch
 from ggscope.render.colors import ScaleKind, color_scale, texels
 from ggscope.render.heatmap.compose import (
     compose_heatmap,
@@ -31,7 +31,7 @@ from ggscope.render.heatmap.scene import (
     cell_texels,
     value_keys,
 )
-from ggscope.render.look import PRESETS, Length
+from ggscope.render.look import PRESETS, Length, Look
 from ggscope.render.painter import text_width
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
 from heat_traces import moe_trace
@@ -169,6 +169,42 @@ def test_narrow_figure_has_no_strip_without_names_and_all_words_of_its_scale() -
             for text in batch.texts if isinstance(batch, TextBatch) else ():
                 if text.text == scale:
                     assert text_width(scale, text.face, text.size) <= text.width
+
+
+@pytest.mark.parametrize("height", range(120, 420, 37))
+@pytest.mark.parametrize("kind", ["token", "time", "layer"])
+def test_names_of_rows_never_lie_over_each_other(kind: RowKind, height: int) -> None:
+    trace = moe_trace(tokens=40, layers=9)
+    base = heat_base(trace, kind)
+    size = (900.0, float(height))
+    scene = heat_scene(trace, base, HeatAxis(base.files), size, "dark")
+    place = HeatGeometry(scene)
+
+    names = [
+        text
+        for batch in compose_heatmap(scene).batches
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+        if text.x == place.x.x0 - 6 and text.face is Face.NUMBERS
+        and place.heat[0] <= text.y <= place.heat[1]
+    ]  # fmt: skip
+
+    ys = sorted(text.y for text in names)
+    assert ys
+    assert all(b - a >= names[0].size for a, b in pairwise(ys))
+
+
+def test_captions_say_what_a_cell_is_of_every_kind_of_rows() -> None:
+    trace = moe_trace(tokens=6, layers=3)
+    for kind, unit in (("token", "1 token"), ("layer", "1 layer"), ("time", "s")):
+        look = Look(height=Length(300, "px"))
+        drawn = heatmap_figure(trace, rows=kind).draw(look)  # type: ignore[arg-type]
+
+        cell = drawn.caption.partition("A cell is ")[2].rstrip(".")
+        width, _, of = cell.partition(" × ")
+        assert width.endswith("B")
+        assert of.endswith(unit)
+        assert any(f"({cell})" in text for text in texts_of(drawn.picture))
 
 
 def test_words_name_badges_layers_rows_scale_and_totals() -> None:

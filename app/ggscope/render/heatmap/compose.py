@@ -12,6 +12,7 @@ from ggscope.model.tables import I64, Array, Space
 from ggscope.model.units import (
     format_bytes,
     format_count,
+    format_duration,
     format_offset,
 )
 from ggscope.render.batch import (
@@ -158,10 +159,13 @@ def _row_labels(place: HeatGeometry) -> list[Batch]:
         return []
     every = _round_up(max(n * _ROW_PX / height, 1))
     texts = TextList()
-    first = -(-view.top // every) * every
+    first, above = -(-view.top // every) * every, -_ROW_PX
     for row in range(first, view.bottom, every):
         middle = (place.y_of_row(row) + place.y_of_row(row + 1)) / 2
         y = min(max(middle, place.heat[0] + 6), place.heat[1] - 6)
+        if y - above < _SIZE:
+            continue  # moved inwards from an edge, it would lie over its neighbour
+        above = y
         room = place.x.x0 - 10
         words = scene.row_name(row)
         if row == first:
@@ -338,10 +342,14 @@ def cell_words(place: HeatGeometry) -> str:
     if scene.axis.kind == "equal":
         width = "part of a tensor"
     rows = scene.base.rows
-    if rows.kind == "time" or not len(rows.first):
+    if not len(rows.first):
         return width
     n_rows = scene.view.bottom - scene.view.top
     n = round(max(n_rows / max(len(place.row_edges) - 1, 1), 1))
+    if rows.kind == "time":
+        whole = int(rows.last[-1] - rows.first[0]) + 1
+        tick = format_duration(n * whole / len(rows.first), scene.clock.unit)
+        return f"{width} × {tick}"
     n *= int(rows.last[0] - rows.first[0]) + 1
     return f"{width} × {n} {rows.kind if n == 1 else _plural(rows.kind)}"
 

@@ -15,7 +15,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_both_bytes, format_bytes, format_count
 from ggscope.render.colors import DEFAULT, NAMES, ScaleKind
 from ggscope.render.export import Drawn, Figure, Recipe, trace_name
-from ggscope.render.frame import framed
+from ggscope.render.frame import Frame, framed
 from ggscope.render.heatmap.compose import (
     cell_words,
     compose_heatmap,
@@ -111,9 +111,17 @@ def draw_heatmap(scene: HeatScene, look: Look, name: str) -> Drawn:
     if not look.seen:
         scene = replace(scene, selected=scene.selected[:0], linked=scene.linked[:0])
     wanted = min(max(width * 0.55, 300.0), 900.0)
+    title = f"{name} · reads of the model file"
     entries, bar = heat_legend(replace(scene, height=wanted))
+    frame = Frame(
+        look, width, title=title if look.title is None else look.title,
+        entries=entries, bars=[bar],
+    )  # fmt: skip
+    # What a cell is depends on the height, which a look may give.
+    scene = replace(scene, height=frame.body_height(wanted))
+    entries, bar = heat_legend(scene)
     return framed(
-        look, f"{name} · reads of the model file",
+        look, title,
         lambda height: compose_heatmap(replace(scene, height=height)), width=width,
         wanted=wanted, entries=entries, bars=[bar],
         description=_description(scene, name),
