@@ -1,11 +1,12 @@
 """The filter popup picks tensors, experts and buffers; chips say it in words."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from ggscope.analysis.filters.masks import filter_mask
@@ -13,6 +14,8 @@ from ggscope.gui.dialogs.filters import MOST_LISTED, Choices, FilterPopup
 from ggscope.gui.toolbar import ChipRow
 from ggscope.model.selection import Filter
 from ggscope.session.session import Session
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 from link_traces import random_links_trace
 from panes import texts_of_widgets
 from sentences import assert_sides
@@ -196,3 +199,36 @@ def test_enter_adds_what_is_typed_where_nothing_was_chosen(
     press(popup, Qt.Key.Key_Return)
 
     assert session.filter == Filter(layers=frozenset({2}))
+
+
+@pytest.mark.parametrize(("px", "shows_hint"), [(12, True), (17, True), (30, False)])
+def test_popup_fits_the_screen_at_every_size_of_font(
+    qtbot: QtBot, session: Session, px: int, shows_hint: bool
+) -> None:
+    settings = Settings(MemoryStore())
+    for n in range(5):
+        settings.save_filter(f"filter {n}", f"token={n}")
+    anchor = QWidget()
+    qtbot.addWidget(anchor)
+    popup = FilterPopup(session, anchor, settings)
+    popup.setStyleSheet(f"* {{ font-size: {px}px; }} QLineEdit {{ padding: 4px; }}")
+
+    popup.show_below(anchor)
+    qtbot.waitUntil(lambda: session.tasks.is_idle)
+    QTest.qWait(1)
+
+    frame = QPoint(2, 2)  # of the offscreen platform
+    screen = anchor.screen().availableGeometry()
+    assert screen.contains(popup.geometry().translated(-frame))
+    parts = [
+        part
+        for part in popup.findChildren(QWidget)
+        if part.parentWidget() is popup and part.isVisible()
+    ]
+    parts.sort(key=lambda part: (part.y(), part.x()))
+    for part in parts:
+        assert popup.rect().contains(part.geometry())
+        assert part.height() >= part.minimumSizeHint().height()
+    for upper, lower in pairwise(parts):
+        assert not upper.geometry().intersects(lower.geometry())
+    assert popup.hint.isVisible() == shows_hint

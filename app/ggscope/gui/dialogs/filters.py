@@ -216,7 +216,7 @@ class FilterPopup(QFrame):
         if settings is not None:
             self.saved = SavedFilters(settings, session, self)
             self.saved.applied.connect(self.close)
-            self.saved.resized.connect(self.adjustSize)
+            self.saved.resized.connect(self._fit)
         self._lay_out()
         self.setFixedWidth(360)
         index = session.index
@@ -233,7 +233,7 @@ class FilterPopup(QFrame):
         """Open under a widget, inside the screen."""
         screen = anchor.screen().availableGeometry()
         self.setMaximumHeight(screen.height())
-        self.adjustSize()
+        self._fit()
         corner = anchor.mapToGlobal(QPoint(0, anchor.height() + 4))
         corner.setX(max(screen.left(), min(corner.x(), screen.right() - self.width())))
         low = screen.bottom() - self.height()
@@ -241,6 +241,17 @@ class FilterPopup(QFrame):
         self.move(corner)
         self.show()
         self.edit.setFocus()
+
+    def _fit(self) -> None:
+        """Be as high as need be; on a low screen the list gives way, then the hint."""
+        self.hint.show()
+        layout = self.layout()
+        assert layout is not None
+        most = self.maximumHeight()
+        self.hint.setVisible(layout.totalMinimumHeightForWidth(self.width()) <= most)
+        layout.activate()
+        # Not `adjustSize`: that takes two thirds of the screen at most.
+        self.resize(self.width(), min(layout.totalHeightForWidth(self.width()), most))
 
     def closeEvent(self, event: object) -> None:
         """Tell that it is gone."""
@@ -261,10 +272,11 @@ class FilterPopup(QFrame):
             "not, !=, "
             "/regex/ and parentheses. Tab completes, Enter adds it."
         )
-        box.addWidget(label(hint, self, "dim", wraps=True))
+        self.hint = label(hint, self, "dim", wraps=True)
+        box.addWidget(self.hint)
         box.addWidget(label(self.tr("OR PICK"), self, "head"))
         box.addWidget(self.field)
-        self.list.setMinimumHeight(200)
+        self.list.setMinimumHeight(84)
         box.addWidget(self.list)
         if self.saved is not None:
             box.addWidget(self.saved)
