@@ -107,6 +107,9 @@ def test_figures_name_source_utilisation_and_hottest(view: ExpertsView) -> None:
     assert f"hottest {result.figures.hottest_ratio:.1f}× uniform (layer " in words
     assert "30 tokens" in words
     assert "as the model says" in view.bar.about.toolTip()
+    view.resize(1900, 340)  # where the words are no longer cut
+    QTest.qWait(1)
+    assert "as the model says" in view.bar.about.toolTip()
 
 
 def test_click_selects_the_expert_and_ctrl_adds(

@@ -74,9 +74,9 @@ class ExpertsBar(QWidget):
         self.token = self._combo(tr("Token"), ((tr("all tokens"), None),))
         self.beside = self._combo(
             tr("Second picture"),
-            ((tr("overlap over tokens"), Beside.OVERLAP),
-             (tr("from token to token"), Beside.TRANSITION),
-             (tr("working together"), Beside.TOGETHER),
+            ((tr("token overlap"), Beside.OVERLAP),
+             (tr("transitions"), Beside.TRANSITION),
+             (tr("co-activation"), Beside.TOGETHER),
              (tr("scores by rank"), Beside.SCORES),
              (tr("coverage"), Beside.COVER)),
         )  # fmt: skip
@@ -131,9 +131,9 @@ class ExpertsBar(QWidget):
 
     def say(self, words: str, tip: str = "") -> None:
         """Show the figures, all of them where a line of their own holds them."""
+        self.about.tip = tip
         self.about.setText(words)
         self._arrange()
-        set_tip(self.about, tip)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
