@@ -362,7 +362,8 @@ class _ProgramTrace:
 
         `goes_on` : whether what came before is kept with what comes.
         """
-        self._origin = ring.value("t0_mono")
+        # A clock that cannot be is damaged: times stay within those of a trace.
+        self._origin = min(ring.value("t0_mono"), FAR)
         real = ring.value("t0_real")
         epoch = real - self._origin if real and self._origin else None
         self._builder.clock = Clock("ns", self._origin, epoch=epoch)
@@ -582,7 +583,7 @@ class _ProgramTrace:
             begin = self._ends.get(number, 0)
             if first < at <= stop:
                 last = records[at - 1]
-                begin = int(last["t0"]) + int(last["op_ns"]) - self._origin
+                begin = min(int(last["t0"]), FAR) + int(last["op_ns"]) - self._origin
             if first <= at < stop:
                 known.append((number, begin, int(records["t0"][at]), n))
             else:
@@ -645,7 +646,7 @@ class _ProgramTrace:
                 if graph is not None:
                     self._choices.add(
                         frame.body,
-                        frame.time - self._origin,
+                        *self._ticks(frame.time),
                         graph.token,
                         has_scores=frame.type == 37,
                     )
@@ -701,7 +702,7 @@ class _ProgramTrace:
         self._told.begin_graph(
             number,
             self._builds.get(build, (0, 0)),
-            frame.time - self._origin,
+            *self._ticks(frame.time),
             token=-1 if ubatch == UNKNOWN else ubatch,
             phase=phase,
             slot=slot,
@@ -712,7 +713,7 @@ class _ProgramTrace:
     def _graph_end(self, frame: Frame) -> None:
         (number,) = struct.unpack_from("<I", frame.body)
         self._choices.end(number)
-        self._told.end_graph(number, frame.time - self._origin)
+        self._told.end_graph(number, *self._ticks(frame.time))
 
     def _weight(self, body: bytes) -> None:
         model, index, kind, _, *numbers = struct.unpack_from("<IIII4QQQ", body)

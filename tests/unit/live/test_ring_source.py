@@ -577,6 +577,22 @@ def test_random_bytes_in_records_and_frames_never_break_the_trace(path, seed):
     source.close()
 
 
+@pytest.mark.parametrize("value", [1 << 62, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("place", ["clock", "graph"])
+def test_times_that_cannot_be_stay_within_those_of_a_trace(source, path, place, value):
+    writer = Writer(path)
+    if place == "clock":
+        writer.control["t0_mono"] = value
+    writer.graph(20)
+    body = struct.pack("<IIIHHHHI16xI", 99, 0, 99, 0, 1, 1, 0, 0, 0)
+    writer.event(Frame.GRAPH_BEGIN, body, value)
+    writer.event(Frame.GRAPH_END, struct.pack("<I", 99) + bytes(28), value)
+
+    source.poll()
+
+    assert source.snapshot().check() == []
+
+
 def test_what_is_derived_of_a_live_trace_is_that_of_the_whole(source, path):
     writer, index = Writer(path, capacity=128), None
     for n in (50, 200, 100, 0, 128, 7):
