@@ -646,7 +646,7 @@ class _ProgramTrace:
                 if graph is not None:
                     self._choices.add(
                         frame.body,
-                        *self._ticks(frame.time),
+                        self._ticks(frame.time)[0],
                         graph.token,
                         has_scores=frame.type == 37,
                     )
@@ -702,7 +702,7 @@ class _ProgramTrace:
         self._told.begin_graph(
             number,
             self._builds.get(build, (0, 0)),
-            *self._ticks(frame.time),
+            self._ticks(frame.time)[0],
             token=-1 if ubatch == UNKNOWN else ubatch,
             phase=phase,
             slot=slot,
@@ -713,7 +713,7 @@ class _ProgramTrace:
     def _graph_end(self, frame: Frame) -> None:
         (number,) = struct.unpack_from("<I", frame.body)
         self._choices.end(number)
-        self._told.end_graph(number, *self._ticks(frame.time))
+        self._told.end_graph(number, self._ticks(frame.time)[0])
 
     def _weight(self, body: bytes) -> None:
         model, index, kind, _, *numbers = struct.unpack_from("<IIII4QQQ", body)
