@@ -198,7 +198,7 @@ def slow_engines(root: dict[str, Any]) -> set[tuple[object, ...]]:
                 start,
                 event["end_cycle"],
                 event["op"],
-                event["tile_id"] or layer or event["op"],
+                event["tile_id"] or event["op"] or layer,
                 int(layer.rpartition("_")[2]) if layer else -1,
                 owner if tokens else -1,
             )

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QTextDocumentFragment
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -254,6 +254,9 @@ def test_controls_without_room_are_in_a_menu(view):
     for width in range(1600, 550, -20):
         view.resize(width, 300)
         QTest.qWait(1)
+        if view.controls.findChild(QScrollArea).horizontalScrollBar().maximum() > 0:
+            assert width < 640  # the choices alone have no room: the row scrolls
+            break
         shown = whole_controls(view)
         menu = view.controls.more.menu()
         menu.aboutToShow.emit()

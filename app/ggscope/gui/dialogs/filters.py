@@ -250,8 +250,12 @@ class FilterPopup(QFrame):
         most = self.maximumHeight()
         self.hint.setVisible(layout.totalMinimumHeightForWidth(self.width()) <= most)
         layout.activate()
-        # Not `adjustSize`: that takes two thirds of the screen at most.
-        self.resize(self.width(), min(layout.totalHeightForWidth(self.width()), most))
+        # Not `adjustSize`: that takes two thirds of the screen at most. Without the
+        # hint no part wraps its words, and the layout answers for no width.
+        height = layout.totalSizeHint().height()
+        if layout.hasHeightForWidth():
+            height = layout.totalHeightForWidth(self.width())
+        self.resize(self.width(), min(height, most))
 
     def closeEvent(self, event: object) -> None:
         """Tell that it is gone."""
