@@ -8,7 +8,7 @@ from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import Selection
-from ggscope.model.trace import Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList, ImageBatch, RectBatch, Still
 from ggscope.render.colors import phase_color
@@ -74,6 +74,20 @@ def test_phases_are_bands_with_names_and_counts() -> None:
     assert texts_of(picture) == ["prompt, 1 pass", "generate, 4 passes"]
     assert len(filled(picture, phase_color(0, scene.theme))) == 1
     assert len(filled(picture, phase_color(1, scene.theme))) == 1
+
+
+def test_names_of_phases_at_once_never_lie_over_each_other() -> None:
+    trace = spans_trace(
+        [0, 20, 600, 605],
+        [1000, 590, 1000, 1000],
+        kind=LaneKind.PHASE,
+        phase=np.array([1, 0, 0, 1], np.int8),
+    )
+
+    picture = compose_overview(make_overview(trace))
+
+    assert len(filled(picture, phase_color(0, theme("dark")))) == 2
+    assert len(texts_of(picture)) == 2
 
 
 def test_shown_range_is_framed_and_never_narrower_than_six_pixels() -> None:

@@ -244,7 +244,11 @@ def _phases(scene: OverviewScene, time: TimeScale) -> list[Batch]:
 
 
 def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
-    """Return the names of the phases on plates over the bars."""
+    """Return the names of the phases on plates over the bars.
+
+    Phases of contexts that compute at once overlap: a name whose place is taken is
+    left out.
+    """
     if scene.height < 30:
         return []
     theme, y = scene.theme, BAND_PX + 9
@@ -252,15 +256,13 @@ def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
     bands = scene.index.phase_bands()
     left, right = time.xs(bands.start), time.xs(bands.end)
     roomy = np.flatnonzero(right - left >= _NAME_PX)[:_MAX_NAMES]
+    taken = -np.inf
     for i in roomy.tolist():
         x0, x1, words = float(left[i]), float(right[i]), bands.words(i)
-        plates.add(
-            x0,
-            x0 + min(len(words) * 6.0 + 8, x1 - x0),
-            y - 7,
-            y + 7,
-            with_alpha(theme.pane, 0.72),
-        )
+        if x0 < taken:
+            continue
+        taken = x0 + min(len(words) * 6.0 + 8, x1 - x0)
+        plates.add(x0, taken, y - 7, y + 7, with_alpha(theme.pane, 0.72))
         texts.append(
             Text(
                 x0 + 4, y, words, theme.text, _TEXT_SIZE, Face.WORDS, width=x1 - x0 - 6
