@@ -60,10 +60,13 @@ def open(  # noqa: A001 - users write ggscope.open
 
     context = ReadContext(options=given)
     asked = None if force else admit
+    file = Path(path)
     bundle = named_bundle(
-        Path(path), [*map(Path, beside)], reader_id=reader, context=context, admit=asked
+        file, [*map(Path, beside)], reader_id=reader, context=context, admit=asked
     )
-    return open_bundle(bundle, reader_id=reader, context=context, admit=asked)
+    return open_bundle(
+        bundle, reader_id=reader, context=context, admit=asked, required=file
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,10 +125,16 @@ def open_bundle(
     context: ReadContext | None = None,
     admit: Admit | None = None,
     shifts: Mapping[Path, str] | None = None,
+    required: Path | None = None,
 ) -> Trace:
     """Return the files of a bundle as one trace; see `open_parts`."""
     return open_parts(
-        bundle, reader_id=reader_id, context=context, admit=admit, shifts=shifts
+        bundle,
+        reader_id=reader_id,
+        context=context,
+        admit=admit,
+        shifts=shifts,
+        required=required,
     ).trace
 
 
@@ -139,6 +145,7 @@ def open_parts(
     context: ReadContext | None = None,
     admit: Admit | None = None,
     shifts: Mapping[Path, str] | None = None,
+    required: Path | None = None,
 ) -> Opened:
     """Read the files of a bundle and join them.
 
@@ -153,13 +160,15 @@ def open_parts(
     admit : is told what reading the traces would cost; see `registry.open_trace`.
     shifts : what is added to the times of some files, such as ``-1.5ms``, in place of
         what their clocks tell.
+    required : a file without which the others are no answer; None = each is optional.
 
     Raises
     ------
     QueryError
         If a shift is no time.
     ReadError
-        If none of the files can be read, or the bundle is empty.
+        If none of the files can be read, the required one cannot, or the bundle is
+        empty.
     TooLargeError
         If a trace was not admitted.
     Cancelled
@@ -180,6 +189,8 @@ def open_parts(
             except TooLargeError:
                 raise
             except ReadError as error:
+                if member.path == required:
+                    raise
                 errors.append(error)
                 notes.append(_unreadable(member, error))
         return pieces
@@ -198,7 +209,12 @@ def open_parts(
     sidecars = [m for m in bundle.sides if m.role == RECORDING]
     others = [m for m in bundle.sides if m.role != RECORDING]
     sides += read(sidecars, _How())
-    notes = [note for note in notes if note.place not in _rightly_empty(bundle, sides)]
+    empty = _rightly_empty(bundle, sides)
+    for fault in (s for s in bundle.skipped if s.is_fault and s.path == required):
+        if fault.path.name not in empty:
+            registry.open_trace(fault.path, reader_id=reader_id)  # says what is wrong
+            raise _named_fault(fault)
+    notes = [note for note in notes if note.place not in empty]
     main = _main_of(mains, sides)
     if main is not None and (bundle.sides or not is_alone):
         pending = main.pending | ({OTHER_FILES} if others else set())
@@ -610,12 +626,17 @@ def _not_opened(skipped: Skipped) -> ReadWarning:
 
 def _nothing_found(bundle: Bundle) -> ReadError:
     only = bundle.skipped[0] if len(bundle.skipped) == 1 else None
-    if only is not None and only.is_fault:  # the file that was named
-        reason = only.reason[:1].lower() + only.reason[1:]
-        return ReadError(reason, path=only.path, hint="Check the path.")
+    if only is not None and only.is_fault:
+        return _named_fault(only)
     return ReadError(
         "there is nothing in it that ggscope reads.", hint=_reasons(bundle)
     )
+
+
+def _named_fault(skipped: Skipped) -> ReadError:
+    """Return why a file that was named could not be read."""
+    reason = skipped.reason[:1].lower() + skipped.reason[1:]
+    return ReadError(reason, path=skipped.path, hint="Check the path.")
 
 
 def _reasons(bundle: Bundle) -> str:

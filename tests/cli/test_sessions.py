@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import recordings
 from sentences import assert_sides
 from session_files import write_experiment, write_map
 from support import ROOT, need_corpus
@@ -242,3 +243,45 @@ def test_shift_moves_the_times_of_one_file_and_no_others(run):
     assert (alone.code, "model.gguf is alone" in alone.err) == (2, True)
     odd = run("info", sample, "--shift", "buffer-timeline.json=soon")
     assert (odd.code, "'soon' is not understood" in odd.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["info", "stats", "check", "export"])
+def test_file_that_fails_while_read_is_an_error_beside_others_too(
+    run, folder, tmp_path, command
+):
+    path = tmp_path / "broken.built"
+    path.write_text("#built cut")
+    target = ("-o", tmp_path / "a.png") if command == "export" else ()
+
+    alone = run(command, path, *target)
+    beside = run(
+        command, path, "--with", folder / "traces" / "token-00000.json", *target
+    )
+
+    assert alone.code == 1
+    assert (beside.code, beside.out, beside.err) == (alone.code, alone.out, alone.err)
+
+
+def test_records_that_are_gone_are_an_error_beside_their_sidecar(run, tmp_path):
+    path = recordings.recording(tmp_path)
+    path.write_bytes(b"")
+    beside = run("info", path)
+    sidecar = run("info", path.with_suffix(".json"))
+    path.with_suffix(".json").unlink()
+
+    alone = run("info", path)
+
+    assert alone.code == 1
+    assert (beside.code, beside.out, beside.err) == (alone.code, alone.out, alone.err)
+    assert sidecar.code == 0
+
+
+def test_broken_file_of_a_folder_is_a_problem_and_the_rest_is_read(run, folder):
+    (folder / "traces" / "broken.built").write_text("#built cut")
+
+    answer = run("info", folder, "--json")
+
+    facts = json.loads(answer.out)
+    assert answer.code == 0
+    assert "part_unreadable" in {w["code"] for w in facts["warnings"]}
+    assert facts["counts"]["spans"] > 0

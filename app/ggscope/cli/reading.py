@@ -169,6 +169,7 @@ def _session(
             reader_id=arguments.reader,
             context=context,
             admit=admit,
+            required=path,
         )
     except ReadError as error:
         error.path = error.path or path
