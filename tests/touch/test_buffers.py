@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.views.buffers.view import BuffersView
+from side_files import sound_buffer_lines
 from support import ROOT
 from touching import Hand
 
@@ -74,3 +75,29 @@ def test_line_between_picture_and_table_stays_where_it_was_dragged(
     view.by.setCurrentIndex(1)
     qtbot.waitUntil(lambda: view.result is not None and view.result.by == "backend")
     assert view.splitter.sizes() == moved
+
+
+@pytest.mark.parametrize("size", [(1600, 1000)], ids=["1600x1000"], indirect=True)
+def test_table_needs_no_horizontal_scroll_bar_beside_a_vertical_one(
+    opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = tmp_path / "buffers.jsonl"
+    path.write_text(sound_buffer_lines())
+    table = buffers_of(opened(path), hand, qtbot).table.table
+    assert table.verticalScrollBar().isVisible()
+    assert table.horizontalScrollBar().maximum() == 0
+
+
+@pytest.mark.parametrize("size", [(1600, 1000)], ids=["1600x1000"], indirect=True)
+def test_table_widens_for_longer_times(
+    opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "moe-experiment")
+    table = buffers_of(document, hand, qtbot).table.table
+    before = table.width()
+
+    document.toolbar.time.setFocus()
+    hand.press("Down")
+    assert document.session.absolute_time
+    assert table.width() > before
+    assert table.horizontalScrollBar().maximum() == 0

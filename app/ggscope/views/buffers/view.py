@@ -77,7 +77,7 @@ DRAG_PX = 4.0
 """A press that moves less is a click."""
 _BUTTONS = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
 _KEY = "buffers"
-_MOST_TABLE = 0.6
+_MOST_TABLE = 0.65
 """The table takes what it needs of the width, but no more than this share."""
 _MAYBE_UNKNOWN = (1, 6)
 """Columns that are left out where no buffer says anything: backend, layer."""
@@ -444,7 +444,7 @@ class BuffersView(PaintedView):
 
     def _share_room(self) -> None:
         """Give the table what it needs, unless the person has drawn the line."""
-        width = self.splitter.width()
+        width = self.splitter.width() - self.splitter.handleWidth()
         if self._is_split_by_hand or not self.table.isVisibleTo(self):
             return
         table = min(self.table.table.wanted_width(), round(_MOST_TABLE * width))
@@ -462,6 +462,7 @@ class BuffersView(PaintedView):
                 absolute=self.session.absolute_time,
             )
             self.table.show_selected(frozenset(self._selected()))
+            self._share_room()  # times from another zero have other widths
         self.repaint_picture()
 
     # -- selection -----------------------------------------------------------------
