@@ -15,6 +15,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.render.axis import CHARACTER_PX
 from ggscope.render.batch import TextBatch
 from ggscope.views.details.view import DetailsView
+from ggscope.views.graph.view import GraphView
 from ggscope.views.timeline.view import TimelineView
 from scenes import texts_of
 from support import ROOT
@@ -177,3 +178,24 @@ def test_details_of_a_token_hold_what_is_known(
     known = {fact.label: fact.value for fact in details.facts.facts}
     assert known["token"].startswith("#")
     assert "N/A" not in known.values()
+
+
+@pytest.mark.parametrize("size", [(900, 600)], ids=["900x600"], indirect=True)
+def test_first_picture_of_a_graph_in_a_low_pane_begins_with_its_top_row(
+    opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
+) -> None:
+    document = opened(SAMPLES / "moe-experiment")
+    hand.press("ctrl+4")
+    (view,) = document.workspace.views("graph")
+    assert isinstance(view, GraphView)
+    qtbot.waitUntil(lambda: view.shown is not None and view.camera.is_set)
+    qtbot.waitUntil(lambda: document.session.tasks.is_idle)
+    hand.settle()
+
+    assert view.shown is not None
+    layout, camera = view.shown.layout, view.camera
+    assert layout.choice.across
+    assert layout.height * camera.zoom > view.canvas_size().height()
+    assert camera.y < layout.y0.min()
+    first = layout.box_of_layer(0)
+    assert (layout.y1[first] - camera.y) * camera.zoom < view.canvas_size().height()

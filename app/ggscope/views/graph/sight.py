@@ -110,13 +110,28 @@ class Camera:
             if is_across:
                 side, room = layout.height, height
             whole_side = (room - 2 * _AIR) / max(side, 1.0)
-            self.zoom = min(1.0, max(whole_side, READABLE_ZOOM + 0.1))
+            is_cut = whole_side < READABLE_ZOOM
+            self.zoom = READABLE_ZOOM + 0.1 if is_cut else min(1.0, whole_side)
             self.centre(layout.width / 2, layout.height / 2, width, height)
             if is_across:
                 self.x = -_AIR / self.zoom
+                if is_cut:
+                    self.y = self._first_y(layout, height)
             else:
                 self.y = -_AIR / self.zoom
         self.fits = "head"
+
+    def _first_y(self, layout: GraphLayout, height: float) -> float:
+        """Return where a low picture begins: at the top row, if layers are seen then.
+
+        Else as little below it as lets the first layer be seen.
+        """
+        air, numbers = _AIR / self.zoom, layout.layers.numbers
+        box = layout.box_of_layer(int(numbers[0])) if len(numbers) else -1
+        if box < 0:
+            return -air
+        y0, y1 = float(layout.y0[box]), float(layout.y1[box])
+        return min(max(-air, y1 + air - height / self.zoom), y0 - air)
 
     def refit(self, layout: GraphLayout, width: float, height: float) -> bool:
         """Fit again what was fitted, in another size; False where nothing was."""
