@@ -1,5 +1,6 @@
 """Missing records are counted and placed; whole and irregular traces raise no alarm."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from graph_traces import add_graph
 from link_traces import random_links_trace
 from sentences import assert_sides
 from support import ROOT, need_corpus
-from tensor_files import encode, llama_trace
+from tensor_files import NO_LAYER, Src, encode, llama_trace, one_source_each
 
 Op = tuple[str, str, tuple[str, ...]]
 """Name, op, and names of what it reads."""
@@ -713,3 +714,61 @@ def test_layers_of_an_op_are_those_of_the_most_like_it(
         assert len(layers) <= len(of_all)
         assert most < len(members) or layers == of_all
     assert len(found._sets) <= most
+
+
+def nameless(n_passes: int, shared: str, folder: Path, *, has_layers: bool) -> Trace:
+    """Return a trace of 64-byte records, one per source, of passes that are whole.
+
+    Parameters
+    ----------
+    shared : what shares an address: "none", activations that are called alike but for
+        their layer ("kinds"), "all" activations, or "weights" of a kind as well.
+    """
+    address: dict[str, int] = {}
+
+    def moved(source: Src) -> Src:
+        name = source.name
+        if shared == "weights" or (source.mem and shared != "none"):
+            name = re.sub(r"[0-9]", "", name)
+        if source.mem and shared in ("all", "weights"):
+            name = "x"
+        at = 4096 * address.setdefault(name, len(address) + 1)
+        return replace(source, ptr=at, where=at)
+
+    records = [
+        replace(
+            record,
+            sources=tuple(map(moved, record.sources)),
+            layer=record.layer if has_layers else NO_LAYER,
+        )
+        for record in llama_trace(n_passes)
+    ]
+    path = folder / "trace.bin"
+    path.write_bytes(encode(one_source_each(records), "64p"))
+    return open_trace(path)
+
+
+@pytest.mark.parametrize("has_layers", [True, False])
+@pytest.mark.parametrize("n_passes", [1, 4])
+@pytest.mark.parametrize("shared", ["kinds", "weights"])
+def test_layers_at_the_same_addresses_are_not_taken_for_passes(
+    tmp_path: Path, shared: str, n_passes: int, has_layers: bool
+) -> None:
+    trace = nameless(n_passes, shared, tmp_path, has_layers=has_layers)
+
+    found = completeness(trace)
+
+    assert (found.share, found.n_missing, found.n_passes) == (None, 0, 0)
+    assert CODE not in {w.code for w in with_completeness(trace, found).warnings}
+
+
+@pytest.mark.parametrize("has_layers", [True, False])
+@pytest.mark.parametrize("shared", ["all", "none"])
+def test_passes_whose_weights_have_addresses_of_their_own_are_told(
+    tmp_path: Path, shared: str, has_layers: bool
+) -> None:
+    trace = nameless(4, shared, tmp_path, has_layers=has_layers)
+
+    found = completeness(trace)
+
+    assert (found.is_known, found.n_missing, found.n_passes) == (True, 0, 4)

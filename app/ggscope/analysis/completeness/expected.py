@@ -43,7 +43,7 @@ from ggscope.analysis.sessions.runs import (
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import locate_node
 from ggscope.model.names import normalise, shape_of
-from ggscope.model.tables import I64, Quality, alike, distinct, quality_of
+from ggscope.model.tables import I64, Array, Quality, alike, distinct, quality_of
 from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
 
@@ -61,6 +61,9 @@ _ONE_OF_A_NAME = 0.3
 _FEW = 4
 """From so many passes on, chance alone can speak for a loss."""
 _UNLIKELY = 1e-2
+_MOST_SAMPLED = 32
+"""Of a kind, so many passes are asked for their layers."""
+_NOT_APART = "its layers cannot be told from passes"
 _MANY_KEYS = 10
 """Fewer ops than this say nothing of what is usual among them."""
 MOST_MISSING = 0.3
@@ -348,6 +351,28 @@ def _is_regular(kind: Kind, expected: I64) -> bool:
 def _is_chance(n: int, mean: float) -> bool:
     """Tell whether chance may well take so many where `mean` are to be expected."""
     return n <= mean + 2 * float(np.sqrt(mean))
+
+
+def _are_layers(trace: Trace, runs: Runs, kind: Kind, *, by_access: bool) -> bool:
+    """Tell whether the pieces of a kind are layers of one pass, by what they claim.
+
+    Records without names whose addresses come again in every layer are alike layer
+    by layer. A pass claims nearly all layers that passes like it claim.
+    """
+    layer = trace.spans.layer
+    if layer is None:
+        return False
+    rows = kind.rows
+    whole = np.flatnonzero(rows.length >= ALIKE * np.median(rows.length))
+    picks = np.linspace(0, len(whole) - 1, min(len(whole), _MOST_SAMPLED))
+    claims: list[Array] = []
+    for piece in whole[distinct(picks.astype(np.int64))].tolist():
+        ids = spans_of(trace, runs, int(rows.run[piece]), by_access=by_access)
+        begin = int(rows.begin[piece])
+        own = layer[ids[begin : begin + int(rows.length[piece])]]
+        claims.append(distinct(own[own >= 0]))
+    n_layers = len(distinct(np.concatenate(claims)))
+    return n_layers > 1 and 2 * sum(map(len, claims)) <= n_layers * len(claims)
 
 
 def _are_many(trace: Trace, kind: Kind) -> Bools:
@@ -695,6 +720,7 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     spans = _spans_of_keys(trace, rows, runs, by_access=by_access)
     readers = Readers(trace, keys, spans)
     rows = rows.cut(_begins_of_graphs(rows, keys))
+    n_told = _n_passes_told(rows)
     rows = without_repeats(rows, len(keys.op))
     look = AlteredKeys(trace, keys, spans)
     altered: dict[int, int] = {}
@@ -712,7 +738,14 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
         for kind in kinds(rows, len(keys.op), watcher):
             result.add(kind, losses(trace, kind, keys, readers, look))
     n_rows = int((rows.length * rows.weight).sum())
+    if by_access and not _has_names(trace) and result.n_passes > REPEATS * n_told:
+        return Completeness(False, _NOT_APART)
     return _with_graphs(trace, result.finished(n_rows, _n_passes_told(rows)))
+
+
+def _has_names(trace: Trace) -> bool:
+    """Tell whether records name what they read; else an address may be many tensors."""
+    return trace.claims is not None and bool((trace.claims.name >= 0).any())
 
 
 def _n_passes_told(rows: PassRows) -> int:
@@ -880,8 +913,9 @@ class _Sum:
         self._by_access = by_access
         self._gaps: list[_Noted] = []
         self.n_altered, self.altered = 0, np.zeros(0, np.int64)
-        self._n_covered = self._n_missing = self._n_passes = self._n_varying = 0
+        self._n_covered = self._n_missing = self.n_passes = self._n_varying = 0
         self._n_read = self._n_layers = self._n_fewer = self._n_more = 0
+        self._has_layers_alike = False
 
     def add(self, kind: Kind, found: Losses) -> None:
         """Add one kind of passes; a single one tells nothing."""
@@ -893,9 +927,12 @@ class _Sum:
             return
         if found.n_ops < _FEWEST_OPS:
             return  # spans that only bear one name say nothing of each other
+        if _are_layers(self._trace, self._runs, kind, by_access=self._by_access):
+            self._has_layers_alike = True
+            return
         self._n_covered += n_there
         self._n_missing += n_missing
-        self._n_passes += n_passes
+        self.n_passes += n_passes
         self._n_varying += found.n_varying
         self._n_read += found.n_read
         self._n_layers += found.n_layers
@@ -917,9 +954,10 @@ class _Sum:
 
         Where far more passes were found than that, their order follows no rule.
         """
-        if self._n_passes > REPEATS * n_told + 2:
-            return Completeness(False, "its passes are not alike")
-        if self._n_covered < COVERED * n_rows or not self._n_passes:
+        is_covered = self._n_covered >= COVERED * n_rows and self.n_passes > 0
+        if not is_covered and self._has_layers_alike:
+            return Completeness(False, _NOT_APART)
+        if not is_covered or self.n_passes > REPEATS * n_told + 2:
             return Completeness(False, "its passes are not alike")
         n_there, n_missing = n_rows, self._n_missing
         noted = sorted(self._gaps, key=lambda one: one.number)[:MOST_PLACES]
@@ -930,7 +968,7 @@ class _Sum:
             n_fewer, n_more = 2 * n_fewer, 2 * n_more + at_ends
         lanes = np.count_nonzero(self._runs.of_lane >= 0)
         apart = " by thread" if len(self._runs.stretches) > 1 and lanes > 1 else ""
-        rests = [f"{format_count(self._n_passes)} passes{apart} that are alike"]
+        rests = [f"{format_count(self.n_passes)} passes{apart} that are alike"]
         if self._n_read:
             rests.append("what later records read")
         if self._every > 1:
@@ -944,7 +982,7 @@ class _Sum:
             n_missing,
             min(n_fewer, n_missing),
             n_more,
-            self._n_passes,
+            self.n_passes,
             self._n_varying,
             tuple(rests),
             tuple(gaps),
