@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QComboBox,
     QGridLayout,
     QHBoxLayout,
     QSlider,
+    QStyle,
+    QStyleOptionComboBox,
     QVBoxLayout,
     QWidget,
 )
@@ -38,6 +41,7 @@ from ggscope.views.base.widgets import (
 
 _ABOUT_PX = 420
 """The figures go to a line of their own if they get less room, or need more."""
+_GAP_PX, _LEAST_PX = 6, 120
 _WANTED = 90
 
 
@@ -83,8 +87,19 @@ class ExpertsBar(QWidget):
         self.layer = self._combo(
             tr("Layer of the second picture"), ((tr("all layers"), None),)
         )
-        combos = (self.measure, self.kind, self.token, self.beside, self.layer)
-        lay_out(QHBoxLayout(self._tail), *combos, None, spacing=6)
+        self._combos = (self.measure, self.kind, self.token, self.beside, self.layer)
+        self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._tail)
+        lay_out(
+            self._rows,
+            lay_out(QHBoxLayout(), *self._combos[:3], spacing=_GAP_PX),
+            lay_out(QHBoxLayout(), *self._combos[3:], spacing=_GAP_PX),
+            None,
+            spacing=_GAP_PX,
+        )
+        for i in range(2):  # as wide as their choices, one above the other too
+            self._rows.itemAt(i).setAlignment(Qt.AlignmentFlag.AlignLeft)
+        for combo in self._combos:
+            combo.currentIndexChanged.connect(self._arrange)
         for combo in (self.measure, self.kind):
             combo.currentIndexChanged.connect(self.drawn_changed)
         for combo in (self.token, self.beside, self.layer):
@@ -139,13 +154,26 @@ class ExpertsBar(QWidget):
         """Use the colours of `theme`."""
         set_label_color(self.about, theme.dim)
 
+    def minimumSizeHint(self) -> QSize:
+        """Be as narrow as the pane likes: choices take lines of their own."""
+        return QSize(scaled(_LEAST_PX), super().minimumSizeHint().height())
+
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Take two lines where one has no room."""
+        """Take as many lines as all words need."""
         super().resizeEvent(event)
         self._arrange()
 
-    def _arrange(self) -> None:
+    def _arrange(self, _: int = 0) -> None:
         margins = self._grid.contentsMargins()
+        for combo in self._combos:
+            combo.setMinimumWidth(_width_of_choice(combo))
+        least = sum(combo.minimumWidth() + _GAP_PX for combo in self._combos) - _GAP_PX
+        is_narrow = self.width() - margins.left() - margins.right() < least
+        self._rows.setDirection(
+            QBoxLayout.Direction.TopToBottom
+            if is_narrow
+            else QBoxLayout.Direction.LeftToRight
+        )
         needed = self._tail.sizeHint().width() + self._grid.horizontalSpacing()
         needed += max(self.about.sizeHint().width(), scaled(_ABOUT_PX))
         needed += margins.left() + margins.right()
@@ -161,6 +189,15 @@ class ExpertsBar(QWidget):
         else:
             self._grid.addWidget(self.about, 0, 0, 1, 2)
             self._grid.addWidget(self._tail, 1, 0, 1, 2)
+
+
+def _width_of_choice(combo: QComboBox) -> int:
+    """Return how wide a combo box has to be for all words of its choice."""
+    option = QStyleOptionComboBox()
+    combo.initStyleOption(option)
+    words = combo.fontMetrics().size(0, combo.currentText())
+    kind = QStyle.ContentsType.CT_ComboBox
+    return combo.style().sizeFromContents(kind, option, words, combo).width()
 
 
 @guarded
