@@ -89,15 +89,13 @@ class ExpertsBar(QWidget):
         )
         self._combos = (self.measure, self.kind, self.token, self.beside, self.layer)
         self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._tail)
-        lay_out(
-            self._rows,
-            lay_out(QHBoxLayout(), *self._combos[:3], spacing=_GAP_PX),
-            lay_out(QHBoxLayout(), *self._combos[3:], spacing=_GAP_PX),
-            None,
-            spacing=_GAP_PX,
-        )
-        for i in range(2):  # as wide as their choices, one above the other too
-            self._rows.itemAt(i).setAlignment(Qt.AlignmentFlag.AlignLeft)
+        parts = [
+            lay_out(QHBoxLayout(), *combos, spacing=_GAP_PX)
+            for combos in (self._combos[:3], self._combos[3:])
+        ]
+        lay_out(self._rows, *parts, None, spacing=_GAP_PX)
+        for part in parts:  # as wide as their choices, one above the other too
+            self._rows.setAlignment(part, Qt.AlignmentFlag.AlignLeft)
         for combo in self._combos:
             combo.currentIndexChanged.connect(self._arrange)
         for combo in (self.measure, self.kind):
