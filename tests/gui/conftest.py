@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.gui.theme import base_px, mono_family, style_sheet, ui_font
 from ggscope.model.trace import Trace
 from ggscope.readers import registry
 from ggscope.render.theme import theme
@@ -45,11 +46,15 @@ def window(qtbot: QtBot, settings: Settings) -> Iterator[MainWindow]:
 
 
 def _drop_theme_manager(window: MainWindow) -> None:
-    # The application outlives the test; what hangs on it must not.
+    # The application outlives the test; what hangs on it must not, nor letters of a
+    # size that the test chose.
     app = QApplication.instance()
-    assert app is not None
+    assert isinstance(app, QApplication)
     for child in app.findChildren(QObject, "themeManager"):
         child.deleteLater()
+    if app.font().pixelSize() != base_px(100):
+        app.setFont(ui_font(base_px(100)))
+        app.setStyleSheet(style_sheet(theme("dark"), base_px(100), mono_family()))
 
 
 @pytest.fixture
