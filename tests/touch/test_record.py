@@ -14,7 +14,7 @@ from ggscope.session.settings import Settings
 from ggscope.views.console import ConsoleView
 from ggscope_capture import models
 from panes import pane
-from touching import PATIENCE_MS, Hand
+from touching import PATIENCE_MS, Hand, visible_rect
 
 
 def test_program_is_named_started_and_stopped_by_hand(
@@ -60,8 +60,15 @@ def test_program_is_named_started_and_stopped_by_hand(
     console = pane(document, "console")
     assert isinstance(console, ConsoleView)
     qtbot.waitUntil(lambda: "Once upon a time" in console.text.toPlainText())
+    buttons = (strip.follow, strip.pause, strip.now, strip.save, strip.stop)
+    places = [visible_rect(button) for button in buttons]
     hand.click(strip.stop)
     qtbot.waitUntil(lambda: run.has_recording, timeout=PATIENCE_MS)
+    hand.settle()
+    # Nothing has moved to where a late click would hit it.
+    assert all(button.isVisible() for button in buttons)
+    assert [visible_rect(button) for button in buttons] == places
+    assert not strip.stop.isEnabled()
     qtbot.waitUntil(console.open.isVisible, timeout=PATIENCE_MS)
     hand.click(console.open)
     qtbot.waitUntil(lambda: window.document is not document, timeout=PATIENCE_MS)

@@ -10,6 +10,8 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QPushButton,
+    QSizePolicy,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -108,6 +110,11 @@ class LiveStrip(QFrame):
             self,
             tip=tr("End the program (SIGTERM, then SIGKILL after 5 s)"),
         )
+        # As wide as the wider of the two: no button moves under the mouse.
+        self._reading = QStackedWidget(self)
+        self._reading.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        for part in (self.detach, self.again):
+            self._reading.addWidget(part)
         for switch in (self.follow, self.pause):
             switch.setCheckable(True)
         row = QHBoxLayout(self)
@@ -115,8 +122,10 @@ class LiveStrip(QFrame):
         row.setSpacing(8)
         row.addWidget(self.state)
         row.addWidget(self.figures, 1)
-        for part in (*self._buttons(), self.again, self.save, self.stop):
-            row.addWidget(part)
+        first = (self.follow, self.pause, self.now, self._reading)
+        for widget in (*first, self.save, self.stop):
+            row.addWidget(widget)
+        self.stop.setVisible(run is not None)
         follower.changed.connect(self._show)
         if run is not None:
             run.changed.connect(self._show)
@@ -147,12 +156,11 @@ class LiveStrip(QFrame):
         for part in self._buttons():
             part.setEnabled(follower.is_on)
         can_again = follower.can_follow_again
-        self.detach.setVisible(not can_again)
-        self.again.setVisible(can_again)
+        self._reading.setCurrentWidget(self.again if can_again else self.detach)
         is_whole = run is not None and run.has_recording
         self.save.setEnabled(is_whole or follower.kept.place is not None)
-        self.stop.setVisible(run is not None and run.is_running)
-        self.stop.setEnabled(run is not None and not run.is_stopped)
+        is_stoppable = run is not None and run.is_running and not run.is_stopped
+        self.stop.setEnabled(is_stoppable)
         self.follow.setChecked(follower.follows and follower.is_on)
         self.pause.setChecked(follower.is_paused)
 
