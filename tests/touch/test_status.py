@@ -1,15 +1,19 @@
 """The strips of the window, above and below the views: what they tell is told whole."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QStyle, QStyleOptionFrame
+from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.session.tasks import TaskContext
 from support import ROOT
-from touching import Hand
+from touching import PATIENCE_MS, Hand
 
 SAMPLES = ROOT / "resources" / "samples"
 
@@ -45,3 +49,43 @@ def test_hint_of_the_search_is_whole(
     assert hint.startswith("Search")
     assert edit.fontMetrics().horizontalAdvance(hint) + 4 <= room
     assert window.width() < 1600 or "Ctrl+F" in hint
+
+
+@contextmanager
+def working(document: Document, title: str) -> Iterator[None]:
+    """Let a worker read until the block ends."""
+    is_over = threading.Event()
+
+    def read(context: TaskContext) -> None:
+        context.progress(1 << 20, 1 << 30)
+        is_over.wait()
+
+    tasks = document.session.tasks
+    tasks.run("slow", read, lambda _: None, title=title, unit="B")
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+@pytest.mark.parametrize("name", ["moe-experiment", "npu-prefill-decode.json"])
+def test_progress_is_told_in_whole_words(
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    hand: Hand,
+    qtbot: QtBot,
+    name: str,
+) -> None:
+    document = opened(SAMPLES / name)
+    progress = document.status.progress
+    with working(document, f"Reading {name}"):
+        qtbot.waitUntil(progress.text.isVisible, timeout=PATIENCE_MS)
+        hand.settle()
+        shown = progress.text.text()
+        wanted = progress.text.fontMetrics().horizontalAdvance(shown)
+        assert wanted <= progress.text.width()
+        assert "…" not in shown
+        assert shown.endswith(" left")
+        assert set(shown.split(" · ")) <= set(progress.text.full_text.split(" · "))
+        assert progress.bar.width() >= 32
+        assert window.width() < 1600 or name in shown

@@ -24,7 +24,7 @@ from ggscope.gui.open_file import show_in_folder
 from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
-from ggscope.gui.status import StatusStrip, progress_text
+from ggscope.gui.status import StatusStrip, progress_texts
 from ggscope.gui.tabs import TabName
 from ggscope.gui.toolbar import Toolbar
 from ggscope.gui.widgets import Banner
@@ -875,7 +875,7 @@ class Document(QWidget):
 
     def _on_task_changed(self, state: TaskState) -> None:
         if self.card is not None and state.key == "load" and state.is_running:
-            text = progress_text(state, time.monotonic()).partition(" · ")[2]
+            text = progress_texts(state, time.monotonic())[0].partition(" · ")[2]
             self.card.set_progress(text, state.done, state.total)
 
     def _on_trace_changed(self, change: TraceChange) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -21,7 +22,7 @@ from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
-from ggscope.views.base.plain import ElidedLabel, set_tip
+from ggscope.views.base.plain import ElidedLabel, ShorteningLabel, set_tip
 from ggscope.views.base.view import guarded, later
 
 SHOW_AFTER_MS = 300
@@ -276,9 +277,8 @@ class ProgressArea(QWidget):
         super().__init__(parent)
         self._tasks = session.tasks
         self._is_shown = False
-        self.text = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
+        self.text = ShorteningLabel(self)
         self.bar = ProgressBar(self.tr("Progress"), self)
-        self.bar.setFixedWidth(120)
         self.stop = GlyphButton(
             "close", self.tr("Cancel (Esc while reading)"), self, 12
         )
@@ -294,6 +294,11 @@ class ProgressArea(QWidget):
         self._later.setInterval(SHOW_AFTER_MS)
         self._later.timeout.connect(self._show)
         self._tasks.task_changed.connect(self._on_task_changed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the text some room."""
+        super().resizeEvent(event)
+        self.bar.setFixedWidth(min(120, max(32, self.width() // 3)))
 
     @property
     def is_shown(self) -> bool:
@@ -318,7 +323,7 @@ class ProgressArea(QWidget):
         state = self._state()
         if state is None:
             return
-        self.text.setText(progress_text(state, time.monotonic()))
+        self.text.set_texts(progress_texts(state, time.monotonic()))
         self.bar.show_share(state.done, state.total)
         self._set_shown(True)
 
@@ -333,19 +338,31 @@ class ProgressArea(QWidget):
             self._tasks.cancel(state.key)
 
 
-def progress_text(state: TaskState, now: float) -> str:
-    """Return title, work done of all, rate and estimate of a task."""
-    parts = [state.title]
+def progress_texts(state: TaskState, now: float) -> tuple[str, ...]:
+    """Return title, work done of all, rate and estimate of a task, then less of it.
+
+    Each text is shorter than the one before; of the last only the estimate is left,
+    or the title where there is none.
+    """
     in_bytes = state.unit == "B"
     amount = format_bytes if in_bytes else format_count
+    done = rate = estimate = ""
     if state.total > 0:
-        parts.append(f"{amount(state.done)} of {amount(state.total)}")
+        done = f"{amount(state.done)} of {amount(state.total)}"
     if state.done > 0 and in_bytes:
-        parts.append(f"{format_bytes(state.rate(now))}/s")
+        rate = f"{format_bytes(state.rate(now))}/s"
     left = state.seconds_left(now)
     if left is not None and state.done < state.total:
-        parts.append(f"{_whole_seconds(left)} left")
-    return " · ".join(parts)
+        estimate = f"{_whole_seconds(left)} left"
+    title = state.title
+    versions = (
+        (title, done, rate, estimate),
+        (title, done, estimate),
+        (title, estimate),
+        (estimate or title,),
+    )
+    texts = (" · ".join(filter(None, parts)) for parts in versions)
+    return tuple(dict.fromkeys(texts))
 
 
 def _whole_seconds(seconds: float) -> str:

@@ -119,6 +119,30 @@ class ElidedLabel(Label):
         set_tip(self, self.tip or whole)
 
 
+@guarded
+class ShorteningLabel(ElidedLabel):
+    """One line that leaves out whole parts where it does not fit, and then all.
+
+    `text` is what it shows, `full_text` the longest of what it was given.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        self._texts: tuple[str, ...] = ()
+        super().__init__(parent)
+
+    def set_texts(self, texts: Sequence[str]) -> None:
+        """Show the first of these that fits; the longest comes first."""
+        self._texts = tuple(map(one_line, texts))
+        self.setText(texts[0] if texts else "")
+
+    def _elide(self) -> None:
+        metrics, width = self.fontMetrics(), self.width()
+        fitting = (t for t in self._texts if metrics.horizontalAdvance(t) <= width)
+        shown = next(fitting, "")
+        Label.setText(self, shown)
+        set_tip(self, self.tip or ("" if shown == self._full else self._full))
+
+
 def set_tip(target: Tipped, text: str) -> None:
     """Give a widget, action or item a tooltip; "" takes it away."""
     target.setToolTip(tooltip(text))
