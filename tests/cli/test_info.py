@@ -39,6 +39,7 @@ KEYS = {
 }
 COUNTS = {
     "op_records",
+    "graph_records",
     "records",
     "spans",
     "markers",
@@ -682,3 +683,16 @@ def test_cores_and_migrations_of_threads_are_those_of_the_records(run, tmp_path)
     assert first["migrations"] == np.count_nonzero(np.diff(own.astype(int))) > 0
     assert "migrations" in text
     assert "migrations" not in run("info", sample).out
+
+
+def test_graphs_of_a_recording_without_records_are_no_records(run, tmp_path):
+    path = recordings.recording(tmp_path, records=0, settings={"op_timing": False})
+    path.write_bytes(b"")
+
+    counts = json.loads(run("info", path, "--json").out)["counts"]
+    (row,) = (r for r in run("info", path).out.splitlines() if r.startswith("records"))
+
+    n = recordings.N_GRAPHS
+    assert (counts["op_records"], counts["graph_records"]) == (0, n)
+    assert row.split()[1] == "none"
+    assert str(n) in row

@@ -95,6 +95,7 @@ def judge(trace: Trace, path: Path) -> dict[str, object]:
         "reader": trace.info.reader_id,
         "ok": not any(warning["severity"] in bad for warning in warnings),
         "records": trace.info.n_records,
+        "graph_records": trace.info.records_by_kind.get("graphs", 0),
         "spans": len(trace.spans),
         "warnings": warnings,
     }
@@ -122,6 +123,7 @@ def _failed(path: Path, error: TraceError) -> dict[str, object]:
         "reader": error.reader_id if isinstance(error, ReadError) else None,
         "ok": False,
         "records": 0,
+        "graph_records": 0,
         "spans": 0,
         "warnings": [
             _problem(
@@ -228,8 +230,9 @@ def _summary(verdict: dict[str, Any], words: _Words) -> str:
         return "Not good: the file could not be read."
     doubt, complete = words[verdict["path"]]
     word = ("Good" if verdict["ok"] else "Not good") + doubt
+    n_records = verdict["records"] - verdict["graph_records"]
     said = (
-        f"{word}: {verdict['records']:,} records, "
+        f"{word}: {n_records:,} records, "
         f"{verdict['spans']:,} spans, read as {verdict['reader']}."
     )
     return f"{said} {complete}".rstrip()

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
+from ggscope.model.record_kinds import record_words
 from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
@@ -404,9 +405,10 @@ def _name_of(trace: Trace, path: Path | None) -> str:
 def _file_text(name: str, trace: Trace, phase: str) -> str:
     info = trace.info
     is_model = bool(trace.models) and not len(trace.spans)
-    n = len(trace.tensors) if is_model else info.n_op_records
-    what = "tensors" if is_model else "records"
-    text = f"{name} · {info.format} · {format_count(n)} {what}"
+    holds = record_words(info)
+    if is_model:
+        holds = f"{format_count(len(trace.tensors))} tensors"
+    text = f"{name} · {info.format} · {holds}"
     reading = trace.pending - {RUNNING}
     if trace.is_running:
         text += f" · {phase}" if phase else ""

@@ -625,6 +625,12 @@ class RecordAccess(Protocol):
         ...
 
 
+GRAPH_RECORDS = "graph_records"
+LIST_RECORDS = "extension_records"
+"""In `TraceInfo.summary`: how many records are of whole graphs, or list choices of
+experts; all others are of ops."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceInfo:
     """Where a trace came from.
@@ -635,7 +641,8 @@ class TraceInfo:
     n_passes : passes over the graph, where the format shows them.
     producer : facts the file states of itself (model, run id …).
     options : reader options that shaped the trace (op table, inclusive end …).
-    summary : figures that the file claims of itself, for cross-checks.
+    summary : figures that the file claims of itself, for cross-checks; how many of
+        the records are `GRAPH_RECORDS` and `LIST_RECORDS`.
     stated : those that its content can be held against, in the order of the file.
     folder : the folder that was opened as one session; None = files were named.
     """
@@ -661,9 +668,25 @@ class TraceInfo:
 
     @property
     def n_op_records(self) -> int:
-        """Records less those that list choices of experts, as live views count them."""
-        n = self.summary.get("extension_records", 0)
-        return self.n_records - (n if isinstance(n, int) else 0)
+        """Records less graphs as wholes and those that list choices of experts."""
+        lists, graphs = self._claimed(LIST_RECORDS), self._claimed(GRAPH_RECORDS)
+        return self.n_records - lists - graphs
+
+    @property
+    def records_by_kind(self) -> dict[str, int]:
+        """How many records are "ops", "graphs", "lists of experts".
+
+        Empty where all are of one kind, in the file's own terms.
+        """
+        lists, graphs = self._claimed(LIST_RECORDS), self._claimed(GRAPH_RECORDS)
+        if not lists and GRAPH_RECORDS not in self.summary:
+            return {}
+        n_ops = self.n_records - lists - graphs
+        return {"ops": n_ops, "graphs": graphs, "lists of experts": lists}
+
+    def _claimed(self, key: str) -> int:
+        n = self.summary.get(key, 0)
+        return n if isinstance(n, int) else 0
 
     @property
     def name(self) -> str:

@@ -21,7 +21,16 @@ from ggscope.model.tables import (
     stacked,
 )
 from ggscope.model.tensors import Tensors
-from ggscope.model.trace import Claims, Part, ReadWarning, Severity, Trace, TraceInfo
+from ggscope.model.trace import (
+    GRAPH_RECORDS,
+    LIST_RECORDS,
+    Claims,
+    Part,
+    ReadWarning,
+    Severity,
+    Trace,
+    TraceInfo,
+)
 from ggscope.model.units import TimeRange, Unit, parse_duration
 
 SHIFT_OPTION = "shift"
@@ -282,7 +291,21 @@ def _joined_info(a: TraceInfo, b: TraceInfo) -> TraceInfo:
         byte_size=a.byte_size + b.byte_size,
         n_records=a.n_records + b.n_records,
         n_passes=a.n_passes + b.n_passes,
+        summary=_joined_summary(a, b),
     )
+
+
+def _joined_summary(a: TraceInfo, b: TraceInfo) -> dict[str, object]:
+    """Return the figures of `a`, with how many records of both are no ops.
+
+    Of files in terms of their own nothing is said: events are no ops.
+    """
+    kinds = {LIST_RECORDS: "lists of experts", GRAPH_RECORDS: "graphs"}
+    summary = {key: value for key, value in a.summary.items() if key not in kinds}
+    if a.reader_id == b.reader_id and (a.records_by_kind or b.records_by_kind):
+        for key, word in kinds.items():
+            summary[key] = sum(info.records_by_kind.get(word, 0) for info in (a, b))
+    return summary
 
 
 def _n_records(trace: Trace) -> int:

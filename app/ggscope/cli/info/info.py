@@ -178,6 +178,7 @@ def _counts(trace: Trace, n_accesses: int) -> dict[str, int | None]:
     return {
         "records": trace.info.n_records,
         "op_records": trace.info.n_op_records,
+        "graph_records": trace.info.records_by_kind.get("graphs", 0),
         "spans": len(trace.spans),
         "markers": len(trace.markers),
         "accesses": n_accesses,
@@ -446,10 +447,14 @@ def _producer_text(facts: dict[str, Any]) -> str:
 
 
 def _record_words(counts: dict[str, int]) -> str:
-    """Return what records are of, where some list choices of experts; else ""."""
-    n_ops = counts["op_records"]
-    n_lists = counts["records"] - n_ops
-    return _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
+    """Return what records are of, where not all are of one kind; else ""."""
+    n_ops, n_graphs = counts["op_records"], counts["graph_records"]
+    n_lists = counts["records"] - n_ops - n_graphs
+    words = _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
+    # A sidecar tells of graphs, which are no records of the file.
+    noun = "graph" if n_graphs == 1 else "graphs"
+    of_graphs = f"the sidecar tells of {format_count(n_graphs)} {noun}"
+    return "; ".join(filter(None, (words, of_graphs if n_graphs else "")))
 
 
 def coverage_facts(trace: Trace) -> dict[str, object]:
@@ -474,6 +479,9 @@ def _left_out(trace: Trace) -> str:
 def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     counts = facts["counts"]
     rows = [(name, format_count(counts[name])) for name in _COUNTS if counts[name]]
+    if counts["graph_records"]:
+        n_records = counts["records"] - counts["graph_records"]
+        rows[0] = ("records", format_count(n_records) if n_records else "none")
     if not rows and facts["model"] is not None:
         return ""
     if not rows:

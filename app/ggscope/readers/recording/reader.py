@@ -18,7 +18,14 @@ import numpy as np
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.run import Run, RunAccount, RunStory
-from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
+from ggscope.model.trace import (
+    GRAPH_RECORDS,
+    LaneKind,
+    OpTable,
+    Severity,
+    Trace,
+    TraceInfo,
+)
 from ggscope.model.units import Clock
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.run_definitions import (
@@ -700,7 +707,10 @@ def _graph_words(account: RunAccount) -> str:
 def _with_facts(
     info: TraceInfo, facts: dict[str, Any], told: Mapping[str, str], n: int
 ) -> TraceInfo:
-    """Return the info with what the sidecar says of the run; `told` comes with it."""
+    """Return the info with what the sidecar says of the run; `told` comes with it.
+
+    Of its own it holds `n` graphs; the records of ops are in the file beside it.
+    """
     producer = {
         key: facts[key]
         for key in ("program", "ggml", "mode")
@@ -718,7 +728,12 @@ def _with_facts(
     if real:
         begun = datetime.fromtimestamp(real // 10**9, UTC)
         producer["began"] = begun.isoformat(" ", "seconds")
-    return replace(info, producer=producer, n_records=n)
+    return replace(
+        info,
+        producer=producer,
+        n_records=n,
+        summary={**info.summary, GRAPH_RECORDS: n},
+    )
 
 
 def _rows_of_ubatch(item: dict[str, Any]) -> dict[str, Any] | None:

@@ -305,6 +305,8 @@ def test_recording_of_graphs_alone_opens_with_its_graphs(
     of_graphs = trace.lanes.of_kind(LaneKind.GRAPH)[trace.spans.lane]
     assert int(of_graphs.sum()) == recordings.N_GRAPHS
     assert ("part_unreadable" in codes(trace)) is is_cut
+    kinds = {"ops": 0, "graphs": recordings.N_GRAPHS, "lists of experts": 0}
+    assert trace.info.records_by_kind == kinds
     assert Cause.OP_TIMING_OFF in causes(trace_coverage(trace))
 
 

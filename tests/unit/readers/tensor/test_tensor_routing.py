@@ -10,6 +10,7 @@ import pytest
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.reads.account import account
+from ggscope.analysis.sessions.concatenate import concatenate
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.model.routing import Routing
 from ggscope.model.trace import Trace
@@ -451,6 +452,21 @@ def test_records_of_ops_are_counted_apart_from_lists_of_experts(tmp_path: Path) 
     n_lists = sum(part[16] >= 0xF0 for part in parts)
     assert n_lists > 0
     assert (info.n_records, info.n_op_records) == (len(parts), len(parts) - n_lists)
+
+
+def test_lists_of_experts_of_joined_files_are_counted_together(tmp_path: Path) -> None:
+    parts = listed_passes([1] * 12)
+    half = len(parts) // 2
+    n_lists = sum(part[16] >= 0xF0 for part in parts)
+
+    pieces = [read(tmp_path, b"".join(part)) for part in (parts[:half], parts[half:])]
+
+    assert all(piece.info.records_by_kind for piece in pieces)
+    assert concatenate(pieces).info.records_by_kind == {
+        "ops": len(parts) - n_lists,
+        "graphs": 0,
+        "lists of experts": n_lists,
+    }
 
 
 def test_lists_tell_the_bytes_of_each_expert_without_a_model(tmp_path: Path) -> None:
