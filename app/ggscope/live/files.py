@@ -44,6 +44,7 @@ from ggscope.readers.tensor.layouts import (
     detect_head,
 )
 from ggscope.readers.tensor.names import PatternDecoder
+from ggscope.readers.tensor.scan import FIRST_NAME
 
 _MOST_BYTES = 1 << 24
 """So much is read in one poll: the rest follows in the next ones."""
@@ -444,7 +445,8 @@ class RecordsSource(GrowingFile):
     """Headerless records in a file that may be allocated beforehand, or a ring.
 
     A record is whole when it is not zero. It is an instant: its span lasts until the
-    next record of its thread, unless the writer left the duration in spare bytes.
+    next record of its thread in the same pass, unless the writer left the duration in
+    spare bytes. What follows the last one of a pass is the pause between passes.
     """
 
     format = "growing tensor trace"
@@ -621,9 +623,11 @@ class RecordsSource(GrowingFile):
             )
         stamp = np.minimum(records["timestamp_ns"], _FAR).astype(np.int64)
         stamp -= self._origin or 0
+        is_last = _ends_pass(records)
         records = records[:-1]
         start, end = stamp[:-1], np.maximum(stamp[1:], stamp[:-1])
         flags = np.full(len(start), _DERIVED, np.uint16)
+        end[is_last], flags[is_last] = start[is_last], _UNFINISHED
         if layout.source is not None:
             rows = np.ascontiguousarray(records).view(np.uint8)
             spare = rows.reshape(-1, layout.size)[:, 19:24].astype(np.int64)
@@ -756,6 +760,17 @@ def _samples(counts: Counter[tuple[int, bytes]]) -> Iterator[ggml.OpSample]:
         if code < FIRST_EXTENSION_OP:
             text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
             yield ggml.OpSample(code, text, count=n)
+
+
+def _ends_pass(records: Array) -> Array:
+    """Tell of all records of a thread but the last which end a pass.
+
+    The next one claims another token, or is the graph's first op by its name.
+    """
+    begins = np.diff(records["token_id"].astype(np.int64)) != 0
+    if "dst_name" in (records.dtype.names or ()):
+        begins |= records["dst_name"][1:] == FIRST_NAME
+    return np.asarray(begins)
 
 
 def _unfinished(found: list[tuple[int, int]], name: int, until: int) -> Spans:

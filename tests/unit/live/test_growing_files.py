@@ -149,7 +149,13 @@ def test_records_in_a_file_made_beforehand_come_as_they_are_written(
     assert len(trace.open_spans) == 1
     times = np.array([r.time for r in records])
     assert np.array_equal(trace.spans.start, times[:-1] - times[0])
-    assert np.array_equal(trace.spans.end, times[1:] - times[0])
+    tokens = np.array([r.token for r in records])
+    lasts = np.flatnonzero(np.diff(tokens))
+    ends = times[1:] - times[0]
+    ends[lasts] = trace.spans.start[lasts]  # then comes a pause, which is no op time
+    assert len(lasts) == 3
+    assert np.array_equal(trace.spans.end, ends)
+    assert trace.quality_counts()["unfinished"] == len(lasts)
     whole = open_trace(path)
     of_records = np.flatnonzero(whole.lanes.of_kind(LaneKind.THREAD)[whole.spans.lane])
     order = of_records[np.argsort(whole.spans.start[of_records], kind="stable")]
@@ -178,6 +184,27 @@ def reads(trace, span):
         *(getattr(found, name).tolist() for name in ("layer", "expert", "address")),
     )
     return list(zip(*columns, strict=True))
+
+
+def test_pause_between_passes_of_one_token_is_no_time_of_an_op(tmp_path):
+    path = tmp_path / "trace.bin"
+    records = [replace(r, token=0) for r in tensor.llama_trace(3)]
+    source = RecordsSource(path)
+
+    trace = told(source, tensor.encode(records, "256"), [5120, 7680])[-1]
+
+    (begins,) = np.nonzero([r.dst == "inp_embd" for r in records])
+    assert len(begins) == 3
+    assert (
+        np.flatnonzero(trace.spans.end == trace.spans.start).tolist()
+        == (begins[1:] - 1).tolist()
+    )
+    whole = open_trace(path)
+    of_records = whole.lanes.of_kind(LaneKind.THREAD)[whole.spans.lane]
+    lasting = (whole.spans.end - whole.spans.start)[of_records]
+    found = trace.spans.end - trace.spans.start
+    assert found.tolist() == lasting[: len(found)].tolist()
+    source.close()
 
 
 def test_measured_durations_and_names_are_those_of_the_records(tmp_path):
