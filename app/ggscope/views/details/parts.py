@@ -168,6 +168,7 @@ class RelatedList(QWidget):
         self.items: tuple[Related, ...] = ()
         self._head = Label(parent=self)
         self._head.setFont(heading_font())
+        self._head.setWordWrap(True)
         self._head.setContentsMargins(0, scaled(10), 0, scaled(2))
         self._more = Label(parent=self)
         self._more.setFont(words_font(11.5))

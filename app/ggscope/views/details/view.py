@@ -360,6 +360,7 @@ class DetailsView(View):
         self.histogram = OpHistogram(self)
         for head in (self._sources_head, self._target_head, self._times_head):
             head.setFont(heading_font())
+            head.setWordWrap(True)  # else a long one widens the pane's content
             # Part of the label, so that a hidden section leaves no gap.
             head.setContentsMargins(0, scaled(10), 0, scaled(2))
         self._make_links()
