@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from pytestqt.qtbot import QtBot
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.session.tasks import TaskContext
+from side_files import sound_buffer_lines
 from support import ROOT
+from tensor_files import encode, llama_trace
 from touching import PATIENCE_MS, Hand
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -89,3 +92,28 @@ def test_progress_is_told_in_whole_words(
         assert set(shown.split(" · ")) <= set(progress.text.full_text.split(" · "))
         assert progress.bar.width() >= 32
         assert window.width() < 1600 or name in shown
+
+
+@pytest.mark.parametrize("size", [(900, 600)], ids=["900x600"], indirect=True)
+def test_chips_are_whole_beside_related_files(
+    opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot, tmp_path: Path
+) -> None:
+    records = [
+        replace(record, time=record.time * 1000) for record in llama_trace(n_passes=8)
+    ]
+    path = tmp_path / "recorded_by_the_tracer.bin"
+    path.write_bytes(encode(records, "256")[:-77])
+    (tmp_path / "buffer_stats.jsonl").write_text(sound_buffer_lines())
+    status = opened(path).status
+    qtbot.waitUntil(status.related.isVisible, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: bool(status.memory.full_text), timeout=PATIENCE_MS)
+    hand.settle()
+
+    chips = (status.ops, status.problems, status.related, status.renderer)
+    for chip in chips:
+        assert not chip.isVisible() or chip.width() >= chip.sizeHint().width()
+    assert status.ops.isVisible()
+    assert status.problems.isVisible()
+    memory = status.memory
+    assert not memory.isVisible() or memory.text() == memory.full_text
+    assert status.range.text() == status.range.full_text

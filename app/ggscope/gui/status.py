@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -36,6 +35,8 @@ _RANGE_SHARE = 0.34
 """So much of the strip the range may take before it is cut."""
 _ROOM_FOR_ALL = 900
 """On a narrower strip there is no room for memory and renderer."""
+_LEAST_FILE = 120
+"""Nor where the file would get less than this."""
 _ROOM_FOR_MARGIN = 1100
 """On a narrower strip the margin of the op table, and the numbers of the lesser
 problems one by one, stand in tooltips only."""
@@ -80,7 +81,7 @@ class StatusStrip(QFrame):
         self._silence.setSingleShot(True)
         self._silence.setInterval(SAID_MS)
         self._silence.timeout.connect(self._show_left)
-        row = QHBoxLayout(self)
+        row = self._row = QHBoxLayout(self)
         row.setContentsMargins(12, 2, 12, 2)
         row.setSpacing(12)
         row.addWidget(self._left, 5)
@@ -113,9 +114,24 @@ class StatusStrip(QFrame):
 
     def _show_sides(self) -> None:
         """Leave out what matters least where it would be cut."""
-        has_room = self.width() >= _ROOM_FOR_ALL * self.fontMetrics().height() / 15
+        has_room = self.width() >= max(self._scaled(_ROOM_FOR_ALL), self._full_width())
         self.memory.setVisible(has_room)
         self.renderer.setVisible(has_room and bool(self.renderer.text()))
+
+    def _scaled(self, width: int) -> int:
+        """Return a width at the size of the font."""
+        return round(width * self.fontMetrics().height() / 15)
+
+    def _full_width(self) -> int:
+        """Return how wide the strip has to be for everything, the file cut."""
+        row = self._row
+        chips = [b for b in (self.ops, self.problems, self.related) if not b.isHidden()]
+        parts = (*chips, self.memory, self.renderer)
+        widths = [part.sizeHint().width() for part in parts]
+        widths += [self._scaled(_LEAST_FILE), self.range.minimumWidth()]
+        margins = row.contentsMargins()
+        gaps = row.spacing() * len(widths)  # one more beside the stretch
+        return sum(widths) + gaps + margins.left() + margins.right()
 
     def set_related(self, text: str, tip: str) -> None:
         """Offer files that lie beside this one; "" = there are none to add."""
@@ -125,6 +141,7 @@ class StatusStrip(QFrame):
         add = self.tr("Click to add them to the session")
         set_tip(self.related, f"{tip}\n{add}" if tip else "")
         self.related.setVisible(bool(text))
+        self._show_sides()
 
     def say(self, text: str) -> None:
         """Say what a command did, for a few seconds."""
@@ -193,6 +210,7 @@ class StatusStrip(QFrame):
         self._show_ops(None if trace is None else trace.ops)
         self._show_problems(trace)
         self._show_range(None)
+        self._show_sides()
 
     def _show_file(self) -> None:
         trace, path = self._session.trace, self._session.path
@@ -258,11 +276,13 @@ class StatusStrip(QFrame):
         most = round(self.width() * _RANGE_SHARE)
         wanted = max(self.range.sizeHint().width(), self.range.minimumWidth())
         self.range.setMinimumWidth(min(wanted, most))
+        self._show_sides()
 
     def _show_memory(self) -> None:
         from ggscope.readers.memory import process_bytes  # not before the first window
 
         self.memory.setText(format_bytes(process_bytes()))
+        self._show_sides()
 
 
 class ProgressArea(QWidget):
@@ -287,19 +307,16 @@ class ProgressArea(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)
-        row.addWidget(self.bar)
+        self.bar.setMinimumWidth(32)
+        self.bar.setMaximumWidth(120)
+        row.addWidget(self.bar, 1)
         row.addWidget(self.stop)
-        row.addWidget(self.text, 1)
+        row.addWidget(self.text, 2)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.setInterval(SHOW_AFTER_MS)
         self._later.timeout.connect(self._show)
         self._tasks.task_changed.connect(self._on_task_changed)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the text some room."""
-        super().resizeEvent(event)
-        self.bar.setFixedWidth(min(120, max(32, self.width() // 3)))
 
     @property
     def is_shown(self) -> bool:
