@@ -526,6 +526,7 @@ def _recover(options: argparse.Namespace) -> int:
 def _save(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import target_of
+    from ggscope_capture.record import count_choices
     from ggscope_capture.ring import RingError
 
     # Whoever asks it to end finds nothing half written.
@@ -563,13 +564,17 @@ def _save(options: argparse.Namespace) -> int:
         )
     except (OSError, RingError) as error:
         raise _CommandError(_failure(folder, error)) from error
-    n = taken.told.n_ops()
+    n, n_lists = taken.told.n_ops(), count_choices(taken.told)
     if options.json:
         names = [str(each) for each in written]
-        say(json.dumps({"records": n, "lost": taken.lost, "written": names}))
+        told = {"records": n, "extension_records": n_lists, "lost": taken.lost}
+        say(json.dumps({**told, "written": names}))
     else:
+        counts = [f"{n} op{'' if n == 1 else 's'}"]
+        if n_lists:
+            counts.append(f"{n_lists} list{'' if n_lists == 1 else 's'} of experts")
         lost = f"{taken.lost} lost" if taken.lost else "none lost"
-        say(f"{' and '.join(map(str, written))}: {n} records, {lost}")
+        say(f"{' and '.join(map(str, written))}: {', '.join([*counts, lost])}")
     return 0
 
 

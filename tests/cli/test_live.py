@@ -21,7 +21,16 @@ pytestmark = pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
 )
 WRITER = Path(__file__).parents[1] / "ring_writer.py"
-KEYS = {"records", "records_per_s", "lost", "lag_ms", "state", "fill", "restarts"}
+KEYS = {
+    "records",
+    "op_records",
+    "records_per_s",
+    "lost",
+    "lag_ms",
+    "state",
+    "fill",
+    "restarts",
+}
 KEYS |= {"resident_bytes", "model_bytes", "read_bytes", "major_faults"}
 KEYS |= {"self_test", "backends", "tokens_per_s", "lag_at_least_ms", "owner"}
 
@@ -111,7 +120,7 @@ def test_live_follows_the_ring_that_the_environment_names(run, tmp_path, monkeyp
 
     answer = run("live", "--seconds", "30")
 
-    assert answer.out.splitlines()[-1].startswith("400 records, ")
+    assert answer.out.splitlines()[-1].startswith("400 ops, ")
     assert "the program has ended" in answer.err
 
 
@@ -177,7 +186,7 @@ def test_live_saves_what_was_recorded(run, tmp_path):
     answer = run("live", str(path), "--seconds", "0.2", "--save", str(target))
 
     assert answer.code == 0
-    assert f"saved as {target}: 400 records, none lost." in answer.err
+    assert f"saved as {target}: 400 ops, none lost." in answer.err
     assert json.loads(target.with_suffix(".json").read_text())["records"] == 400
     assert list(tmp_path.glob("*.recording")) == []
 

@@ -322,13 +322,13 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
     assert writer.dropped == 0
     strip = document.findChild(LiveStrip)
     assert strip.state.text() == "● paused"
-    words = "new records (paused)"
+    words = "new ops (paused)"
     qtbot.waitUntil(lambda: words in strip.figures.full_text, timeout=10_000)
     paused = strip.figures.full_text
 
     window.actions_["live.pause"].trigger()
     qtbot.waitUntil(lambda: n_spans(document) >= n + 6_000, timeout=10_000)
-    claim = "· {0} new records (paused)"
+    claim = "· {0} new ops (paused)"
     assert_sides(claim, paused, strip.figures.full_text)
 
 
@@ -751,7 +751,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     strip.save.click()
     qtbot.waitUntil(lambda: len(told) == 1, timeout=10_000)
     assert document.live.is_on
-    assert told == [f"Saved as {target}.bin: 200 records, none lost."]
+    assert told == [f"Saved as {target}.bin: 200 ops, none lost."]
 
     grow(document, writer, qtbot)
     writer.end()
@@ -760,7 +760,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     assert Needs.RECORDING in conditions(window)
     document.save_recording()
     qtbot.waitUntil(lambda: len(told) == 2, timeout=10_000)
-    assert told[1] == f"Saved as {target}.bin: 400 records, none lost."
+    assert told[1] == f"Saved as {target}.bin: 400 ops, none lost."
     folder = document.live.kept.place
     window.close_document(document)
     qtbot.waitUntil(lambda: not folder.exists(), timeout=10_000)
@@ -1070,7 +1070,7 @@ def test_status_keeps_up_with_a_program(followed, writer, qtbot):
     document = followed(writer)
     status = document.status
     grow(document, writer, qtbot)
-    wanted = f"{document.session.trace.info.n_records:,} records"
+    wanted = f"{document.session.trace.info.n_records:,} ops"
 
     qtbot.waitUntil(lambda: wanted in status.file.full_text, timeout=600)
 

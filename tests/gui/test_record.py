@@ -636,7 +636,7 @@ def test_recording_is_saved_while_the_program_runs(
 
     assert document.run.is_running
     assert said(document).startswith(f"Saved as {target}: ")
-    assert said(document).endswith(" records, none lost.")
+    assert said(document).endswith(" ops, none lost.")
     press(document, "Open")
     assert window.document.path == target
     assert (tmp_path / "so-far.json").exists()

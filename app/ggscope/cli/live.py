@@ -12,6 +12,7 @@ from ggscope.live.keeping import write_kept
 from ggscope.live.options import OPTIONS
 from ggscope.live.running import ProgramList
 from ggscope.live.source import Heard, LiveSource, State
+from ggscope.model.record_kinds import counted_words, record_unit
 from ggscope.model.units import format_count, format_share
 from ggscope.text import json_text, one_line
 from ggscope.writing import check_target
@@ -182,6 +183,7 @@ def _line(heard: Heard, meters: Meters, *, is_json: bool) -> str:
         return json_text(
             {
                 "records": heard.records,
+                "op_records": heard.by_kind.get("ops"),
                 "records_per_s": _rounded(meters.records_per_s, 1),
                 "tokens_per_s": _rounded(meters.tokens_per_s, 1),
                 "lost": _known(heard.lost),
@@ -204,8 +206,8 @@ def _line(heard: Heard, meters: Meters, *, is_json: bool) -> str:
     if meters.is_least_lag:
         lag_text = f"at least {lag_text}"
     figures = [
-        f"{format_count(heard.records)} records",
-        f"{_rate(meters.records_per_s)}/s",
+        counted_words(heard.records, heard.by_kind),
+        f"{_rate(meters.records_per_s)} {record_unit(heard.by_kind)}/s",
         *([f"{meters.tokens_per_s:.1f} tokens/s"] if meters.tokens_per_s >= 0 else []),
         f"lost {lost}",
         f"lag {'N/A' if meters.lag_ns < 0 else lag_text}",

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.live.diagnosis import Step, diagnose
 from ggscope.live.follow import is_process
+from ggscope.model.record_kinds import counted_words, record_unit
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.session.live import Follower, Meters, Phase
 from ggscope.session.run import Run
@@ -33,10 +34,11 @@ SILENCE_S = 5.0
 """After so long without a record the page says what stands in the way."""
 _REFRESH_MS = 1500
 _FIGURES_TIP = (
-    "Tokens, prompt and generated (of a file: generated), and records of the last "
-    "second; how full the fullest lane of the ring was, or how much of a file made "
-    "beforehand is used; the greatest delay from writing to reading (≥ where stamps "
-    "are of no clock of this machine); records that were lost. N/A = not known."
+    "Tokens, prompt and generated (of a file: generated), and ops of the last second, "
+    "graphs too where they are recorded as wholes (of a file: its records); how full "
+    "the fullest lane of the ring was, or how much of a file made beforehand is used; "
+    "the greatest delay from writing to reading (≥ where stamps are of no clock of "
+    "this machine); records that were lost. N/A = not known."
 )
 _RUN = "ggscope-capture run -- llama-completion -m model.gguf -p Hello"
 _PAGE_WIDTH = 720
@@ -149,7 +151,8 @@ class LiveStrip(QFrame):
         if run is not None and meters.phase is Phase.WAITING:
             text = self.tr("{0} has computed nothing yet").format(one_line(run.name))
         if follower.is_paused and (n := follower.n_unseen) > 0:
-            text += self.tr(" · {0} new records (paused)").format(format_count(n))
+            what = record_unit(meters.heard.by_kind)
+            text += self.tr(" · {0} new {1} (paused)").format(format_count(n), what)
         self.figures.setText(text)
         self.figures.setAccessibleName(text)
         set_tip(self.figures, "\n".join((_FIGURES_TIP, *meters.heard.run_words())))
@@ -181,7 +184,7 @@ def figures_text(meters: Meters) -> str:
     heard = meters.heard
     if meters.phase is Phase.WAITING:
         return one_line(heard.words)
-    records = f"{format_count(heard.records)} records"
+    records = counted_words(heard.records, heard.by_kind)
     lost = UNKNOWN if heard.lost < 0 else format_count(heard.lost)
     if meters.phase.is_over:
         return _joined(records, f"lost {lost}", one_line(heard.words))
@@ -193,7 +196,7 @@ def figures_text(meters: Meters) -> str:
     return _joined(
         f"lost {lost}" if heard.lost > 0 else "",
         f"{format_rate(meters.tokens_per_s)} tokens/s",
-        f"{format_rate(meters.records_per_s)} records/s",
+        f"{format_rate(meters.records_per_s)} {record_unit(heard.by_kind)}/s",
         records,
         f"buffer {fill}",
         f"delay {lag}",

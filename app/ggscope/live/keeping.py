@@ -49,6 +49,7 @@ from ggscope.live.ring import (
     packed,
 )
 from ggscope.live.source import Kept
+from ggscope.model.record_kinds import counted_words
 from ggscope.model.tables import Array
 from ggscope.model.units import format_bytes, format_count
 from ggscope.text import one_line
@@ -76,20 +77,27 @@ class Saved:
 
     Attributes
     ----------
-    records : -1 = a file was copied as it is, and its records are not counted.
+    records : of ops; -1 = a file was copied as it is, and its records are not counted.
     lost : records that the ring had no room for or that were written over unread; -1
         = not told.
+    lists : records that list choices of experts.
     """
 
     path: Path
     records: int = -1
     lost: int = -1
+    lists: int = 0
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        """How many records are of what."""
+        return {"ops": self.records, "lists of experts": self.lists}
 
     def words(self) -> str:
         """Return it in words."""
         told = f"saved as {one_line(str(self.path))}"
         if self.records >= 0:
-            told += f": {format_count(self.records)} records"
+            told += f": {counted_words(0, self.by_kind)}"
         if self.lost >= 0:
             told += f", {format_count(self.lost) if self.lost else 'none'} lost"
         return told
@@ -587,7 +595,9 @@ def write_kept(
             for line in lines:
                 told = json.loads(line)
                 if "written" in told:
-                    return Saved(target, int(told["records"]), int(told["lost"]))
+                    n_lists = int(told.get("extension_records", 0))
+                    n_ops, n_lost = int(told["records"]), int(told["lost"])
+                    return Saved(target, n_ops, n_lost, n_lists)
                 tell(int(told["done"]), int(told["of"]))
             if status is not None:
                 words = complaint.strip().splitlines()[-1:] or [f"ended with {status}"]

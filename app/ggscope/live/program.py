@@ -38,7 +38,14 @@ from ggscope.model.run import (
     fused_of,
 )
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, SpanFlag
-from ggscope.model.trace import LaneKind, OpTable, Severity, Trace, TraceInfo
+from ggscope.model.trace import (
+    GRAPH_RECORDS,
+    LaneKind,
+    OpTable,
+    Severity,
+    Trace,
+    TraceInfo,
+)
 from ggscope.model.units import Clock
 from ggscope.native.declared import RingFacts, RingSpans
 from ggscope.native.library import library
@@ -102,7 +109,7 @@ class ProgramSource:
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
         self._heard = Heard(words=f"the ring {path} is not there yet")
         self._next_look = 0
-        self._before = 0
+        self._before = self._graphs_before = 0
         self._is_resting = False
 
     def poll(self) -> bool:
@@ -140,9 +147,12 @@ class ProgramSource:
         # A record cannot end before the ring was made.
         has_lag = len(fresh.records) and self._trace.newest >= ring.value("t0_mono")
         lag = now_ns() - self._trace.newest if has_lag else -1
+        records = self._before + self._trace.n_records
+        graphs = self._graphs_before + self._trace.n_graphs
         self._heard = replace(
             self._heard,
-            records=self._before + self._trace.n_records,
+            records=records,
+            by_kind={"ops": records - graphs, "graphs": graphs},
             lost=self._trace.n_lost,
             lag_ns=max(lag, -1),
             fill=fresh.fill,
@@ -303,6 +313,7 @@ class ProgramSource:
         self.close()
         self.forget()
         self._before += self._trace.n_records
+        self._graphs_before += self._trace.n_graphs
         self._trace = _ProgramTrace(self.path, keeps_spans=self._keeps_spans)
         self._heard = replace(self._heard, restarts=self._heard.restarts + 1)
         self._next_look = 0
@@ -326,6 +337,7 @@ class _ProgramTrace:
     Attributes
     ----------
     newest : CLOCK_MONOTONIC ns at which the newest record ended.
+    n_graphs : of the records, those of whole graphs.
     n_tokens : in all ubatches that were told; -1 before the first one.
     residency : what of its models is in the page cache.
     kept_builds : where those are that the ring has no more; None = nowhere.
@@ -339,6 +351,7 @@ class _ProgramTrace:
         self.n_records = self.n_lost = self.newest = 0
         self._n_no_lane = 0
         self._n_ops = 0  # records of ops
+        self.n_graphs = 0
         self.n_tokens = -1
         self._program = self._owner = ""
         self._ops: dict[int, str] = {}
@@ -486,7 +499,7 @@ class _ProgramTrace:
                 **({"program": self._program} if self._program else {}),
                 **self._told.facts(),
             },
-            n_passes=self._told.n_ubatches,
+            n_passes=self._told.n_ubatches, summary={GRAPH_RECORDS: self.n_graphs},
         )  # fmt: skip
         return self._builder.snapshot(info, waits, read_until=until if waits else None)
 
@@ -552,6 +565,8 @@ class _ProgramTrace:
     def _count(self, fresh: Fresh) -> None:
         """Count the new records, and note when the newest one ended."""
         self.n_records += len(fresh.records)
+        is_whole = fresh.records["extra"] & WHOLE_GRAPH != 0
+        self.n_graphs += int(np.count_nonzero(is_whole))
         for _, stop, _ in _segments(fresh):
             # Those of a lane follow each other in time.
             last = fresh.records[stop - 1]

@@ -58,6 +58,7 @@ class Heard:
     Attributes
     ----------
     records : in the source's own terms, without those that were lost.
+    by_kind : how many of them are "ops" and "graphs" as wholes; empty = not told.
     lost : records that the writer could not place or wrote over before they were
         read; -1 where the format does not tell.
     lag_ns : of the poll before: how old its newest record was when it was read; -1
@@ -100,6 +101,7 @@ class Heard:
     program: str = ""
     began: float = 0.0
     file: str = ""
+    by_kind: Mapping[str, int] = field(default_factory=dict)
 
     def run_words(self) -> tuple[str, ...]:
         """Return what the program tells of itself, a text each."""

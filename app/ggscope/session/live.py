@@ -21,9 +21,10 @@ from ggscope.live.follow import follow, is_process, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.source import NANO, Heard, Kept, LiveSource, State
+from ggscope.model.record_kinds import record_words
 from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.model.units import TimeRange, format_bytes, format_count
+from ggscope.model.units import TimeRange, format_bytes
 from ggscope.readers.memory import asked_limit, available_bytes
 from ggscope.session.loader import WINDOW_BYTES
 from ggscope.session.session import Session, TraceChange
@@ -622,11 +623,11 @@ def ended(trace: Trace, phase: Phase) -> Trace:
     """Return the trace as an ordinary one, which says why it ends where it ends."""
     warnings = trace.warnings
     if phase is Phase.FULL:
-        n, size = format_count(trace.info.n_records), format_bytes(bytes_of(trace))
+        holds, size = record_words(trace.info), format_bytes(bytes_of(trace))
         told = ReadWarning(
             Severity.DATA_LOSS,
             "live_full",
-            f"following stopped at the memory limit, after {n} records ({size}). What "
+            f"following stopped at the memory limit, after {holds} ({size}). What "
             "the program did afterwards is not in this trace.",
             remedy="Raise the limit in the settings, or trace fewer ops.",
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ggscope.live.source import Heard
+from ggscope.model.record_kinds import record_unit
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_bytes,
@@ -43,14 +44,14 @@ def live_facts(
     lag = NOT_AVAILABLE if lag_ns < 0 else format_duration(lag_ns, "ns")
     now = [
         Fact("tokens/s", format_rate(tokens_per_s)),
-        Fact("records/s", format_rate(records_per_s)),
+        Fact(f"{record_unit(heard.by_kind)}/s", format_rate(records_per_s)),
         Fact("delay", f"≥ {lag}" if is_least_lag and lag_ns >= 0 else lag),
         Fact("buffer used", _known(heard.fill, format_share)),
     ]
     facts = [
         *(now if is_running else ()),
         Fact("tokens", _known(heard.tokens, format_count)),
-        Fact("records", format_count(heard.records)),
+        *_record_facts(heard),
         Fact("lost", _known(heard.lost, format_count), caution=heard.lost > 0),
     ]
     if extent_ns >= 0:
@@ -64,6 +65,13 @@ def live_facts(
         facts.append(Fact("started", time.strftime("%H:%M:%S", local), exact))
     facts += _of_memory(heard)
     return (*facts, *(Fact(key, one_line(text)) for key, text in heard.run.items()))
+
+
+def _record_facts(heard: Heard) -> list[Fact]:
+    """Return how many records there are, of each kind where that is told."""
+    kinds = {word: n for word, n in heard.by_kind.items() if n or word == "ops"}
+    counts = kinds or {"records": heard.records}
+    return [Fact(word, format_count(n)) for word, n in counts.items()]
 
 
 def _of_memory(heard: Heard) -> list[Fact]:

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -21,12 +22,13 @@ from ggscope.live.keeping import Keeper, write_kept
 from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import note_path
 from ggscope.live.source import State
+from ggscope.model.run import WHOLE_GRAPH
 from ggscope.model.trace import LaneKind
 from ggscope.readers.registry import open_trace
 from ggscope_capture.__main__ import main as capture
 from ggscope_capture.config import resolve
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import CONTROL, frames
+from ggscope_capture.ring import CONTROL, RECORD, Frame, frames
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(
@@ -71,7 +73,7 @@ def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
     made, told = saved(source, target)
 
     assert (made.records, made.lost) == (5 * PER_GRAPH, 0)
-    assert made.words() == f"saved as {target}: 2,000 records, none lost"
+    assert made.words() == f"saved as {target}: 2,000 ops, none lost"
     assert told[-1] == (2_000, 2_000)
     assert n_records(target) == 5 * PER_GRAPH
     found, whole = lengths(open_trace(target)), lengths(source.snapshot())
@@ -85,6 +87,38 @@ def test_what_was_heard_is_saved_while_the_program_runs(source, path, tmp_path):
     assert saved(source, target)[0].records == 6 * PER_GRAPH
 
 
+def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
+    source, path, tmp_path
+):
+    """Lists of experts are records of the file alone, whole graphs of the ring."""
+    writer = Writer(path)
+    writer.graph()
+    choice = struct.pack("<IIiIIIII", 0, 0, 3, 1, 2, 8, 0, 0)
+    choice += np.array([5, 2], "<i4").tobytes()
+    writer.event(Frame.EXPERTS, choice, time.monotonic_ns())
+    begin = time.monotonic_ns()
+    head = struct.pack("<IIIHHHHIQQQ", 1, 0, 0, 0, 1, 2, 1, N_NODES, 0, 0, 1)
+    writer.event(Frame.GRAPH_BEGIN, head, begin)
+    record = np.zeros(1, RECORD)
+    record["node"], record["graph"], record["t0"] = 0xFFFFFFFF, 1, begin
+    record["op_ns"], record["extra"] = 5_000, WHOLE_GRAPH | 0xFFF
+    writer.put(0, record)
+    end = struct.pack("<IiQ", 1, 0, 1)
+    writer.event(Frame.GRAPH_END, end, begin + 6_000)
+    polled(source)
+    target = tmp_path / "out.bin"
+
+    heard, live = source.heard(), source.snapshot().info
+    made, _ = saved(source, target)
+    again = open_trace(target).info
+
+    assert heard.by_kind == {"ops": PER_GRAPH, "graphs": 1}
+    assert live.records_by_kind == heard.by_kind | {"lists of experts": 0}
+    assert made.by_kind == {"ops": PER_GRAPH, "lists of experts": 1}
+    assert again.records_by_kind == made.by_kind | {"graphs": 0}
+    assert again.n_op_records == live.n_op_records == PER_GRAPH
+
+
 def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
     writer = Writer(path, capacity=64)
     writer.graph()
@@ -92,7 +126,7 @@ def test_losses_are_told_with_what_was_saved(source, path, tmp_path):
     made, _ = saved(source, tmp_path / "out.bin")
 
     assert made.lost == writer.dropped == 4 * (N_NODES - 64)
-    assert made.words().endswith(": 256 records, 144 lost")
+    assert made.words().endswith(": 256 ops, 144 lost")
 
 
 def test_overwritten_records_count_as_lost(source, path, tmp_path):

@@ -63,3 +63,14 @@ def test_rates_have_few_digits():
     assert [format_rate(r) for r in (-1, 0, 7.25, 99.96, 1234.4)] == [
         "N/A", "0.0", "7.2", "100.0", "1,234",
     ]  # fmt: skip
+
+
+def test_what_is_counted_is_named_where_the_source_tells_it():
+    def of(**by_kind: int) -> dict[str, str]:
+        heard = Heard(State.ENDED, 7, by_kind=by_kind)
+        return facts(heard, is_running=False)
+
+    assert of() == {"tokens": "N/A", "records": "7", "lost": "0"}
+    assert of(ops=7, graphs=0) == {"tokens": "N/A", "ops": "7", "lost": "0"}
+    assert of(ops=6, graphs=1)["graphs"] == "1"
+    assert of(ops=0, graphs=7)["ops"] == "0"
