@@ -112,26 +112,38 @@ def compare(
     """
     measure = measure or run_once
     commands = dict(zip(NAMES, (a, b, a), strict=True))
-    for command in (a, b):  # files come into memory, and a wrong command fails early
-        measure(command)
+    # Files come into memory, and a wrong command fails early.
+    units = {name: {measure(command)[1]} for name, command in (("A", a), ("B", b))}
     values: dict[str, list[float]] = {name: [] for name in NAMES}
-    units = set()
     shuffled = np.random.default_rng(seed)
     for number in range(rounds):
         for index in shuffled.permutation(len(NAMES)).tolist():
             value, unit = measure(commands[NAMES[index]])
             values[NAMES[index]].append(value)
-            units.add(unit)
-        if len(units) > 1:
-            raise AbError(f"the two cannot be compared: {' and '.join(sorted(units))}")
+            units["B" if NAMES[index] == "b" else "A"].add(unit)
+        _refuse_unlike(units)
         last = ", ".join(f"{name} {values[name][-1]:.4g}" for name in NAMES)
         tell(f"round {number + 1} of {rounds}: {last} {unit}")
     arrays = {name: np.array(listed) for name, listed in values.items()}
     return Comparison(
-        unit=units.pop(), values=arrays, seed=seed,
+        unit=unit, values=arrays, seed=seed,
         difference=difference(arrays["a"], arrays["b"]),
         noise=difference(arrays["a"], arrays["again"]),
     )  # fmt: skip
+
+
+def _refuse_unlike(units: dict[str, set[str]]) -> None:
+    """Raise where the figures so far, by command, have different units."""
+    for name, found in units.items():
+        if len(found) > 1:
+            raise AbError(
+                f"{name} tells tokens per second in some of its runs and not in "
+                "others: a run that generates nothing has none. Let all generate "
+                "alike, such as by a seed of their own (--seed 1) and --ignore-eos"
+            )
+    both = set().union(*units.values())
+    if len(both) > 1:
+        raise AbError(f"the two cannot be compared: {' and '.join(sorted(both))}")
 
 
 def difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> Difference:

@@ -1,5 +1,6 @@
 """Two commands in turns: order, figures, and what may be called a difference."""
 
+import itertools
 import json
 import shlex
 import sys
@@ -104,6 +105,24 @@ def test_speed_is_what_the_program_says(
     output: str, errors: str, speed: float | None
 ) -> None:
     assert ab.tokens_per_second(output, errors) == speed
+
+
+def test_units_that_differ_are_of_one_command_or_of_the_two() -> None:
+    runs = itertools.count()
+
+    def at_times(command: Sequence[str]) -> tuple[float, str]:
+        return 1.0, "tokens/s" if command == ["x"] or next(runs) % 3 else "runs/s"
+
+    with pytest.raises(ab.AbError) as raised:
+        ab.compare(["x"], ["y"], rounds=20, seed=1, measure=at_times)
+    assert str(raised.value).startswith("B tells tokens per second in some")
+
+    def apart(command: Sequence[str]) -> tuple[float, str]:
+        return 1.0, "tokens/s" if command == ["x"] else "runs/s"
+
+    with pytest.raises(ab.AbError) as raised:
+        ab.compare(["x"], ["y"], rounds=20, seed=1, measure=apart)
+    assert "runs/s and tokens/s" in str(raised.value)
 
 
 def test_command_compares_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
