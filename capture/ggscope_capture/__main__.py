@@ -813,7 +813,8 @@ def _ab(options: argparse.Namespace) -> int:
         say(f"{name:<6} {row['median']:.4g} {found.unit}, {spread}")
     for name, part in (("B to A", found.difference), ("A to A", found.noise)):
         interval = f"{part.low:+.1f} to {part.high:+.1f} %"
-        say(f"{name} {part.median:+.1f} %, {interval} (with {part.coverage:.1%})")
+        coverage = f"with {part.coverage * 100:.1f} %"
+        say(f"{name} {part.median:+.1f} %, {interval} ({coverage})")
     say(found.verdict)
     for name, place in told.get("traces", {}).items():
         say(f"trace of {name}: {place}")

@@ -23,7 +23,7 @@ from ggscope.model.tables import (
     no_accesses,
 )
 from ggscope.model.trace import LaneKind, OpTable, Severity
-from ggscope.model.units import TimeRange
+from ggscope.model.units import TimeRange, format_share
 from ggscope.readers.api import ColumnPieces
 from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.npu.columns import EventColumns
@@ -206,8 +206,8 @@ def _note_utilisation(
             Severity.NOTICE,
             "bandwidth_high",
             f"sample at cycle {int(time[first]) + origin}: DRAM moves "
-            f"{share[first]:.1%} of its peak; above {HIGH_UTILISATION:.0%} the "
-            "format speaks of a bottleneck",
+            f"{format_share(float(share[first]))} of its peak; above "
+            f"{HIGH_UTILISATION * 100:.0f} % the format speaks of a bottleneck",
             count=len(high),
             place="bandwidth_samples",
         )
@@ -217,7 +217,7 @@ def _note_utilisation(
             Severity.NOTICE,
             "bandwidth_over_peak",
             f"sample at cycle {int(time[over[0]]) + origin}: DRAM moves "
-            f"{share[over[0]]:.0%} of what config_snapshot says is its peak",
+            f"{share[over[0]] * 100:.0f} % of what config_snapshot says is its peak",
             count=len(over),
             place="bandwidth_samples",
             remedy="Check dram_peak_bw_bytes_per_cycle.",

@@ -52,7 +52,7 @@ def test_misprinted_trace_is_repaired_with_a_notice(
     assert trace.ops is not None
     assert (trace.ops.id, trace.ops.source) == ("ggml-2025-11-25-95", "inferred")
     text = notices(trace)["ops_repaired"]
-    for part in ("parse-trace-2026-01-07", "ggml-2025-11-25-95", "100.0%", "margin"):
+    for part in ("parse-trace-2026-01-07", "ggml-2025-11-25-95", "100.0 %", "margin"):
         assert part in text
 
 

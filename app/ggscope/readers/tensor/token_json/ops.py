@@ -38,6 +38,7 @@ from ggscope.model.ggml.ops import (
 from ggscope.model.ggml.rules import expected_ops
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import OpTable, Severity, unknown_op
+from ggscope.model.units import format_share
 from ggscope.readers.tensor.layouts import (
     LAYOUT_128,
     LAYOUT_256,
@@ -309,9 +310,9 @@ def note_ops(builder: TraceBuilder, ops: PrintedOps) -> None:
         builder.warn(
             Severity.NOTICE,
             "op_names_doubtful",
-            f"op names contradict the names of tensors: {ops.before:.1%} of the "
-            "entries that tell their op agree. No op table explains it; the names "
-            "are shown as printed.",
+            "op names contradict the names of tensors: "
+            f"{format_share(ops.before)} of the entries that tell their op agree. No "
+            "op table explains it; the names are shown as printed.",
             remedy="Name the traced program's table with the option ops=<id>.",
         )
 
@@ -325,9 +326,10 @@ def _note_repair(builder: TraceBuilder, fixed: Repair) -> None:
         Severity.NOTICE,
         "ops_repaired",
         f"op names were printed with an outdated table ({fixed.printer.id}) and are "
-        f"put right: {shown}{more}. {fixed.before:.1%} of the entries that tell their "
-        f"op agreed with it; {fixed.after:.1%} agree with the table of the traced "
-        f"program, {fixed.writer.id} (inferred, margin {margin}).",
+        f"put right: {shown}{more}. {format_share(fixed.before)} of the entries "
+        f"that tell their op agreed with it; {format_share(fixed.after)} agree with "
+        f"the table of the traced program, {fixed.writer.id} (inferred, margin "
+        f"{margin}).",
         count=len(changed),
         remedy=f"See the names as printed with the option ops={AS_PRINTED}.",
     )
