@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QStyleOptionViewItem
+from PySide6.QtWidgets import QScrollArea, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
@@ -54,3 +55,42 @@ def test_whole_text_of_a_problem_is_shown_and_copied(
     option = QStyleOptionViewItem()
     view.table.initViewItemOption(option)
     assert option.textElideMode == Qt.TextElideMode.ElideRight
+
+
+@pytest.mark.parametrize("size", [(900, 600)], ids=["900x600"], indirect=True)
+def test_long_text_scrolls_where_the_pane_is_low(
+    opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = tmp_path / "tensors.csv"
+    path.write_text(overlapping_map(200))
+    document = opened(path)
+    document.workspace.set_details_shown(True)
+    document.workspace.show_drawer("problems")
+    (view,) = document.workspace.views("problems")
+    assert isinstance(view, ProblemsView)
+    codes = [problem.code for problem in view.problems]
+    index = view.model.index(codes.index("map_overlaps"), 1)
+    hand.settle()
+
+    hand.click(view.table.viewport(), view.table.visualRect(index).center())
+    full = view._full
+    qtbot.waitUntil(full.isVisible)
+    hand.settle()
+    assert full.height() >= full.heightForWidth(full.width())
+    frame = view.findChild(QScrollArea, "", Qt.FindChildOption.FindDirectChildrenOnly)
+    assert isinstance(frame, QScrollArea)
+    assert frame.viewport().height() < full.height()
+    hand.wheel(frame.viewport(), "down", 10)
+    below = full.mapTo(frame.viewport(), full.rect().bottomLeft())
+    assert below.y() <= frame.viewport().height()
+
+
+def overlapping_map(n: int) -> str:
+    """Return a table of `n` tensors whose stated sizes are four times too large."""
+    lines = ["tensor_name,file_offset,size_bytes,layer_id,component_type,n_dims,"
+             "dim0,dim1,dim2,dim3"]  # fmt: skip
+    lines += [
+        f"blk.{i}.ffn_up.weight,{i << 20},{4 << 20},{i},FFN Up,2,1024,1024,0,0"
+        for i in range(n)
+    ]
+    return "\n".join([*lines, ""])

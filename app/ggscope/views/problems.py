@@ -5,10 +5,14 @@ from collections import Counter
 from datetime import datetime
 from functools import partial
 
-from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtCore import QModelIndex, QSize, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
+    QFrame,
     QHBoxLayout,
     QMenu,
+    QScrollArea,
+    QSizePolicy,
     QStackedLayout,
     QToolButton,
     QVBoxLayout,
@@ -30,7 +34,7 @@ from ggscope.views.base.text_table import (
     TextTable,
     TextTableModel,
 )
-from ggscope.views.base.view import View
+from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     EmptyState,
     lay_out,
@@ -96,6 +100,42 @@ def severity_word(severity: Severity) -> str:
     }[severity]
 
 
+@guarded
+class WholeText(QScrollArea):
+    """A text as high as its lines; in a low pane it scrolls."""
+
+    def __init__(self, words: Label, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._words = words
+        self.setWidget(words)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName(words.accessibleName())
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
+
+    def fit(self) -> None:
+        """Begin with the first line of a new text, as high as it is."""
+        self.verticalScrollBar().setValue(0)
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        """Ask for all lines at this width."""
+        return QSize(0, self._words.heightForWidth(self.width()))
+
+    def minimumSizeHint(self) -> QSize:
+        """Get by with two lines."""
+        margins = self._words.contentsMargins()
+        lines = 2 * self._words.fontMetrics().lineSpacing()
+        least = lines + margins.top() + margins.bottom()
+        return QSize(0, min(least, self.sizeHint().height()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Take other lines at another width."""
+        super().resizeEvent(event)
+        if event.oldSize().width() != event.size().width():
+            self.updateGeometry()
+
+
 class ProblemsView(View):
     """Lists the warnings of the trace, the worst first, and failures as they come."""
 
@@ -152,11 +192,12 @@ class ProblemsView(View):
         self._full.setWordWrap(True)
         self._full.setContentsMargins(12, 8, 12, 8)
         self._full.setAccessibleName(self.tr("The whole text of the problem"))
+        self._frame = WholeText(self._full, self)
         body = QWidget(self)
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
-        lay_out(QVBoxLayout(self), head, body, self._full, wide=body)
+        lay_out(QVBoxLayout(self), head, body, self._frame, wide=body)
 
     def _headings(self) -> tuple[Heading, ...]:
         tr = self.tr
@@ -236,7 +277,7 @@ class ProblemsView(View):
         shown = [p for p in problems if self._filters[p.severity].isChecked()]
         self.model.set_rows([self._cells(p) for p in shown], payloads=shown)
         self.table.fit_columns()
-        self._full.setVisible(False)
+        self._frame.setVisible(False)
         hidden = len(problems) - len(shown)
         self._note.setText(self._note_text(hidden))
         self._copy.setVisible(bool(shown))
@@ -292,13 +333,14 @@ class ProblemsView(View):
         """Show the whole text of the current problem below the table."""
         problem = self.model.payload(current.row()) if current.isValid() else None
         if not isinstance(problem, ReadWarning):
-            self._full.setVisible(False)
+            self._frame.setVisible(False)
             return
         text = problem.message
         if remedy(problem):
             text += " " + remedy(problem)
         self._full.setText(text)
-        self._full.setVisible(True)
+        self._frame.fit()
+        self._frame.setVisible(True)
         layout = self.layout()
         if layout is not None:  # the text took room: keep the row in sight
             layout.activate()
