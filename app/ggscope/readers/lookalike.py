@@ -3,11 +3,13 @@
 import csv
 import json
 import re
+import zlib
 from dataclasses import dataclass
 
 from ggscope.readers.source import Source
 
 _NOT_YET = "this version does not read it yet"
+_GZIP = b"\x1f\x8b"
 _MAGIC = (
     (b"GGUF", "a GGUF model file"),
     (b"ggjt", "an old ggml model file, not a trace"),
@@ -16,7 +18,7 @@ _MAGIC = (
     (b"MZ", "a Windows program or library"),
     (b"\xcf\xfa\xed\xfe", "a macOS program or library"),
     (b"\xca\xfe\xba\xbe", "a macOS program or Java class"),
-    (b"\x1f\x8b", "a gzip archive; unpack it first"),
+    (_GZIP, "a gzip archive; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstd archive; unpack it first"),
     (b"\xfd7zXZ\x00", "an xz archive; unpack it first"),
     (b"BZh", "a bzip2 archive; unpack it first"),
@@ -91,6 +93,7 @@ _FIRST_KEYS = re.compile(rb'"([A-Za-z_]\w{0,40})"\s*:')
 
 _IMATRIX = re.compile(rb".\0\0\0.\0\0\0(blk\.\d+\.|output|token_embd)", re.DOTALL)
 _LONGEST = 60
+_MOST_UNPACKED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,8 @@ class Likeness:
 
 def likeness(head: bytes) -> Likeness:
     """Return what a file with this head looks like."""
+    if packed := _packed(head):
+        return Likeness(f"It looks like {packed}.", True)
     for magic, text in _MAGIC:
         if head.startswith(magic):
             return Likeness(f"It looks like {text}.", True)
@@ -141,6 +146,18 @@ def is_all_zero(source: Source, head: bytes) -> bool:
         for begin, end in source.data_extents()
         for _, block in source.blocks(begin, end)
     )
+
+
+def _packed(head: bytes) -> str:
+    """Return what a gzip archive holds where unpacking it would not help; else ""."""
+    if not head.startswith(_GZIP):
+        return ""
+    try:
+        inner = zlib.decompressobj(wbits=31).decompress(head, _MOST_UNPACKED)
+    except zlib.error:
+        return ""
+    found = _known_json(inner) or _known_text(inner)
+    return f"a gzip archive of {found}" if found.endswith(_NOT_YET) else ""
 
 
 def _safetensors(head: bytes) -> str:

@@ -1,5 +1,6 @@
 """Choosing a reader, and what happens when readers misbehave."""
 
+import gzip
 import threading
 import time
 from pathlib import Path
@@ -295,6 +296,28 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
 )
 def test_lookalike_names_the_kind_of_file(head, expected):
     assert expected in likeness(head).sentence
+
+
+@pytest.mark.parametrize(
+    ("content", "is_worth_unpacking"),
+    [
+        (b'{"traceEvents": [{"ph": "X"}]}', False),
+        (b"a 9/9 198791.127353: cpu-clock:\n 0 x\n", False),
+        (b'{"colour": 1}', True),
+        (b"GGUF\x03", True),
+        (b"", True),
+    ],
+)
+def test_archive_is_to_be_unpacked_unless_its_content_is_not_read_either(
+    content, is_worth_unpacking
+):
+    whole = gzip.compress(content)
+
+    assert ("unpack it" in likeness(whole).sentence) is is_worth_unpacking
+    assert "gzip archive" in likeness(whole).sentence
+    for n in range(3, len(whole)):
+        assert "gzip archive" in likeness(whole[:n]).sentence
+    assert "unpack it" in likeness(b"\x1f\x8b\x08" + bytes(60)).sentence
 
 
 @pytest.mark.parametrize(
