@@ -13,6 +13,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
+from buffer_traces import Life, buffers_trace
+from expert_traces import routed
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
@@ -26,6 +28,7 @@ from ggscope.views.base.fact_list import FactList
 from ggscope.views.details.parts import alike, card_tip, op_times
 from ggscope.views.details.view import DetailsView, HexView
 from ggscope.words.spans import Fact
+from graph_traces import network_trace
 from support import ROOT
 
 LEFT = Qt.MouseButton.LeftButton
@@ -80,6 +83,29 @@ def settle(qtbot: QtBot, session: Session) -> None:
 def test_nothing_selected_says_what_to_do(view: DetailsView) -> None:
     assert view._stack.currentWidget() is view._empty
     assert view._empty.text.startswith("Nothing is selected.")
+    assert "span" in view._empty.text
+
+
+@pytest.mark.parametrize(
+    ("trace", "thing"),
+    [
+        (routed([[[0, 1]]], n_experts=4), "expert"),
+        (network_trace(), "node"),
+        (buffers_trace([Life(64)]), "buffer"),
+        (builders.empty_trace(), ""),
+    ],
+    ids=["experts", "graph", "buffers", "nothing"],
+)
+def test_nothing_selected_names_what_the_trace_has(
+    view: DetailsView, session: Session, trace: Trace, thing: str
+) -> None:
+    session.set_trace(replace(trace, spans=builders.empty_trace().spans))
+
+    assert view._stack.currentWidget() is view._empty
+    hint = view._empty.text.removeprefix("Nothing is selected.")
+    assert thing in hint
+    assert "span" not in hint
+    assert bool(hint) is bool(thing)
 
 
 def test_selected_span_shows_title_summary_and_facts(

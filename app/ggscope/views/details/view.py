@@ -545,11 +545,23 @@ class DetailsView(View):
             self._show_about(session, trace, about)
             return
         if is_open:
-            hint = self.tr("Click a span in the timeline or a record in the table.")
-            self._empty.say(self.tr("Nothing is selected."), hint)
+            self._empty.say(self.tr("Nothing is selected."), self._hint(trace))
         else:
             self._empty.say(self.tr("No trace is open."))
         self._stack.setCurrentWidget(self._empty)
+
+    def _hint(self, trace: Trace | None) -> str:
+        """Return what can be clicked; "" where the trace has nothing of the kind."""
+        tr = self.tr
+        if trace is None or len(trace.spans):
+            return tr("Click a span in the timeline or a record in the table.")
+        things = (
+            (trace.graphs, tr("Click a node of the graph.")),
+            (trace.routing, tr("Click a cell in the picture of experts.")),
+            (trace.tensors, tr("Click a tensor in the list.")),
+            (trace.buffers, tr("Click a buffer in the list.")),
+        )
+        return next((hint for table, hint in things if len(table)), "")
 
     def _show_about(
         self, session: Session, trace: Trace, facts: tuple[Fact, ...]
