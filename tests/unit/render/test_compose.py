@@ -21,7 +21,7 @@ from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import CounterShape, SpanFlag
-from ggscope.model.trace import RUNNING, LaneKind
+from ggscope.model.trace import RUNNING, LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import (
     AreaBatch,
@@ -46,6 +46,7 @@ from ggscope.render.timeline.scene import (
     TimelineScene,
     TimeScale,
 )
+from graph_traces import network_trace
 from scenes import busy_scene, make_scene, texts_of
 from sentences import assert_sides
 from support import ROOT
@@ -467,6 +468,20 @@ def test_empty_trace_says_so() -> None:
     [batch] = picture.batches
     assert isinstance(batch, TextBatch)
     assert batch.texts[0].text == "test.bin holds no spans"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_reason"), [(empty_trace(), True), (network_trace(), False)]
+)
+def test_warning_is_the_reason_of_an_empty_timeline_where_the_file_has_nothing_else(
+    content: Trace, is_reason: bool
+) -> None:
+    warning = ReadWarning(Severity.INFO, "some_code", "nothing was written to it.")
+    trace = replace(content, spans=empty_trace().spans, warnings=(warning,))
+
+    words = texts_of(compose_timeline(make_scene(trace)))
+
+    assert ("Nothing was written to it." in words) is is_reason
 
 
 def test_trace_still_being_read_does_not_claim_to_be_empty() -> None:

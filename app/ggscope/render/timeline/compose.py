@@ -679,7 +679,9 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
     else:
         head = f"{name} holds no spans"
         body = "There are no spans, markers or counters to show."
-        if trace.warnings:  # the worst comes first
+        has_tables = len(trace.tensors) or len(trace.routing) or len(trace.buffers)
+        # The worst comes first; it is no reason where the file is of something else.
+        if trace.warnings and not (has_tables or trace.graphs):
             message = trace.warnings[0].message
             body = message[:1].upper() + message[1:]
     texts = (
