@@ -95,10 +95,17 @@ def foot_lut(categories: Categories, theme: Theme) -> U32:
 
 def foot_colors(colors: U32, theme: Theme) -> U32:
     """Return the colours of the feet of columns: a contrast of 3:1 on every lane."""
-    distinct, which = np.unique(colors, return_inverse=True)
+    return _foot_colors(np.asarray(colors, np.uint32).tobytes(), theme)
+
+
+@lru_cache(maxsize=64)
+def _foot_colors(colors: bytes, theme: Theme) -> U32:
+    distinct, which = np.unique(np.frombuffer(colors, np.uint32), return_inverse=True)
     grounds = lane_grounds(theme)
     feet = [visible_on(color | 0xFF000000, *grounds) for color in distinct.tolist()]
-    return np.array(feet, np.uint32)[which]
+    result = np.array(feet, np.uint32)[which]
+    result.flags.writeable = False
+    return result
 
 
 def lane_grounds(theme: Theme) -> tuple[int, ...]:

@@ -600,11 +600,12 @@ def _draw_image(
             QRectF(0, 0, columns, rows),
         )
         return
-    for row, (y0, y1) in enumerate(
-        zip(batch.y0.tolist(), batch.y1.tolist(), strict=True)
-    ):
+    tops, bottoms = batch.y0.tolist(), batch.y1.tolist()
+    for row in np.flatnonzero(np.bitwise_or.reduce(pixels, axis=1)).tolist():
         painter.drawImage(
-            QRectF(batch.x0, y0, width, y1 - y0), image, QRectF(0, row, columns, 1)
+            QRectF(batch.x0, tops[row], width, bottoms[row] - tops[row]),
+            image,
+            QRectF(0, row, columns, 1),
         )
 
 

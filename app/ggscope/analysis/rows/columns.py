@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -408,14 +409,32 @@ def query_many(rows: Sequence[RowColumns], edges: I64) -> list[Columns]:
     return [next(found) if px and row.n_spans else _idle(px) for row in rows]
 
 
-def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
-    """Yield the columns of rows that have spans, where there are columns."""
+def totals(rows: Sequence[RowColumns], low: int, high: int) -> list[tuple[int, int]]:
+    """Return (covered, waited) ticks of each row between `low` and `high`.
+
+    As the one column of ``row.query`` would, without what else it tells; waited is
+    -1 where a row has no waits.
+    """
+    edges = np.array([low, high], np.int64)
+    asked = [row for row in rows if row.n_spans]
+    if not asked:
+        return [(0, -1)] * len(rows)
+    covered, waited = _kernel(asked, edges)[3:5]
+    found = iter(
+        (int(covered[at, 0]), -1 if waited is None or row.waits is None
+         else int(waited[at, 0]))
+        for at, row in enumerate(asked)
+    )  # fmt: skip
+    return [next(found) if row.n_spans else (0, -1) for row in rows]
+
+
+def _kernel(rows: Sequence[RowColumns], edges: I64) -> tuple[Any, ...]:
+    """Return what the kernel finds: arrays [rows, columns], and what it answered."""
     n, px = len(rows), len(edges) - 1
-    if not n:
-        return
     n_names = max(row.n_names for row in rows)
     n_spans = sum(row.n_spans for row in rows)
-    n_threads = max(min(_THREADS, n, n_spans // _SPANS_PER_THREAD), 1)
+    most = _THREADS if px > 1 else 1  # one column is found sooner than threads
+    n_threads = max(min(most, n, n_spans // _SPANS_PER_THREAD), 1)
     count, covered, first = np.empty((3, n, px), np.int64)
     has_waits = any(row.waits is not None for row in rows)
     waited = np.empty((n, px), np.int64) if has_waits else None
@@ -427,6 +446,14 @@ def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
         busy, category, count, covered, first, waited, answered, scratch,
         scratch.shape[1], n_threads,
     )  # fmt: skip
+    return busy, category, count, covered, waited, first, answered
+
+
+def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
+    """Yield the columns of rows that have spans, where there are columns."""
+    if not rows or len(edges) < 2:
+        return
+    busy, category, count, covered, waited, first, answered = _kernel(rows, edges)
     for at, row in enumerate(rows):
         columns = Columns(
             busy[at], category[at], count[at], covered[at], first[at],

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.categories import Categories, categorize
-from ggscope.analysis.rows.columns import RowColumns, make_waits, query_many
+from ggscope.analysis.rows.columns import RowColumns, make_waits, totals
 from ggscope.analysis.rows.growth import Growth
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
@@ -405,15 +405,14 @@ class TraceIndex:
             for key, rows in zip(keys, columns, strict=True)
             if rows
         ]
-        found = iter(query_many(asked, np.array([low, high], np.int64)))
+        found = iter(totals(asked, low, high))
         uses = []
         for rows in columns:
             use = LaneUse(0.0, None)
             if rows:
-                column = next(found)
-                waited = column.waited_ticks
-                waiting = None if waited is None else int(waited[0]) / (high - low)
-                use = LaneUse(int(column.covered_ticks[0]) / (high - low), waiting)
+                covered, waited = next(found)
+                waiting = None if waited < 0 else waited / (high - low)
+                use = LaneUse(covered / (high - low), waiting)
             uses.append(use)
         return uses
 
