@@ -11,9 +11,10 @@ import numpy as np
 
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
-from ggscope.model.run import THREADS_OF_SLOT, RecordCount, Run
+from ggscope.analysis.sessions.sidecar import from_sidecar
+from ggscope.model.run import THREADS_OF_SLOT, Run
 from ggscope.model.tables import I64, Array, SpanFlag, stacked
-from ggscope.model.trace import Join, LaneKind, Part, Trace
+from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange, format_count
 
 READER_ID = "ggmlviz"
@@ -62,6 +63,7 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
     record = renumber.record_numbers(trace.spans)
     spans = replace(trace.spans, token=token, phase=phase, record=record)
     is_op = trace.spans.op >= 0
+    n_matched = int(np.count_nonzero(is_op & (graph >= 0)))
     found = replace(
         trace,
         lanes=lanes,
@@ -72,26 +74,6 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
                 trace.accesses.pattern, np.full(len(others), -1, np.int32)
             ),
         ),
-        batch_tokens=side.batch_tokens,
-        token_sequences=side.token_sequences,
-        stories=side.stories,
-        record_count=_count_of(side, int(np.count_nonzero(is_op & (graph >= 0)))),
-        info=replace(
-            trace.info,
-            n_passes=side.info.n_passes or trace.info.n_passes,
-            paths=(*trace.info.paths, *side.info.paths),
-            producer={**trace.info.producer, **side.info.producer},
-        ),
-        parts=(Part(trace.info, "trace"), Part(side.info, "recording")),
-        joins=(
-            *trace.joins,
-            Join(
-                "recording",
-                side.info.name,
-                int(np.count_nonzero(is_op & (graph >= 0))),
-                int(np.count_nonzero(is_op)),
-            ),
-        ),
         warnings=renumber.sorted_warnings(
             (
                 *trace.warnings,
@@ -99,6 +81,7 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
             )
         ),
         generation=trace.generation + 1,
+        **from_sidecar(trace, side, n_matched, n_matched, int(np.count_nonzero(is_op))),
     )
     first, last = trace.extent.start, trace.extent.end
     if len(others):
@@ -128,11 +111,3 @@ def _graph_of(trace: Trace, run: Run, by: int) -> I64:
         is_in[is_in] = start[is_in] <= run.end[graphs[place[is_in]]]
         found[at[is_in]] = graphs[place[is_in]]
     return found
-
-
-def _count_of(side: Trace, n_there: int) -> RecordCount | None:
-    """Return how many ops there are and lack, as the tracer counted."""
-    account = next((story.account for story in side.stories), None)
-    if account is None:
-        return None
-    return RecordCount(n_there, account.lost + max(account.recorded - n_there, 0))

@@ -11,9 +11,10 @@ import numpy as np
 
 from ggscope.analysis.sessions import renumber
 from ggscope.analysis.sessions.renumber import Move
+from ggscope.analysis.sessions.sidecar import from_sidecar
 from ggscope.model.names import normalise
 from ggscope.model.routing import Routing
-from ggscope.model.run import RecordCount, Run, cores_of, fused_of, waits_of
+from ggscope.model.run import Run, cores_of, fused_of, waits_of
 from ggscope.model.tables import (
     NO_WAIT,
     Accesses,
@@ -23,7 +24,7 @@ from ggscope.model.tables import (
     Spans,
     stacked,
 )
-from ggscope.model.trace import Join, Lanes, OpTable, Part, ReadWarning, Severity, Trace
+from ggscope.model.trace import Lanes, OpTable, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_count
 
 _FITS_FROM = 0.9
@@ -169,26 +170,6 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         ),
         models=side.models,
         routing=_routing(trace, spans, rows),
-        batch_tokens=side.batch_tokens,
-        token_sequences=side.token_sequences,
-        stories=side.stories,
-        record_count=_count_of(side, rows),
-        info=replace(
-            trace.info,
-            n_passes=side.info.n_passes or trace.info.n_passes,
-            paths=(*trace.info.paths, *side.info.paths),
-            producer={**trace.info.producer, **side.info.producer},
-        ),
-        parts=(Part(trace.info, "trace"), Part(side.info, "recording")),
-        joins=(
-            *trace.joins,
-            Join(
-                "recording",
-                side.info.name,
-                int(np.count_nonzero(rows.node)),
-                len(rows.at),
-            ),
-        ),
         warnings=renumber.sorted_warnings(
             (
                 *(w for w in trace.warnings if w.code not in settled),
@@ -197,6 +178,13 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
             )
         ),
         generation=trace.generation + 1,
+        **from_sidecar(
+            trace,
+            side,
+            int(np.count_nonzero(rows.known)),
+            int(np.count_nonzero(rows.node)),
+            len(rows.at),
+        ),
         **changed,
     )
     spans = found.spans
@@ -310,18 +298,6 @@ def _ops(before: OpTable | None, told: OpTable | None) -> OpTable | None:
     for number, name in enumerate(told.names):
         names[number] = name or names[number]
     return replace(told, names=tuple(names))
-
-
-def _count_of(side: Trace, rows: _Rows) -> RecordCount | None:
-    """Return how many records of ops there are and lack, as the tracer counted.
-
-    What the file holds less than was written to it is missing as well.
-    """
-    (account,) = [story.account for story in side.stories] or [None]
-    if account is None:
-        return None
-    n_there = int(np.count_nonzero(rows.known))
-    return RecordCount(n_there, account.lost + max(account.recorded - n_there, 0))
 
 
 def _fewer(
