@@ -1,13 +1,12 @@
 """Completion and manual of ``ggscope-capture``: made from its parser."""
 
 import argparse
-import shlex
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from completion import complete
 from ggscope_capture.__main__ import main, parser
 from ggscope_capture.shell import SHELLS
 
@@ -24,20 +23,6 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(words) == 0
     return capsys.readouterr().out
-
-
-def complete(script: str, line: str, folder: Path) -> set[str]:
-    """Return what real bash offers for the last word of `line`."""
-    words = shlex.split(line) + ([""] if line.endswith(" ") else [])
-    array = " ".join(map(shlex.quote, words))
-    typed = f"COMP_WORDS=({array})\nCOMP_CWORD={len(words) - 1}\n_ggscope_capture"
-    answer = "printf '%s\\n' \"${COMPREPLY[@]}\""
-    done = subprocess.run(
-        ["bash", "--norc", "-c", f"{script}\n{typed}\n{answer}"],
-        cwd=folder, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return set(done.stdout.split("\n")) - {""}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")

@@ -12,6 +12,7 @@ import pytest
 
 import ggscope
 import ggscope_capture
+from completion import complete
 from ggscope.analysis.filters.text import ALIASES, parse_filter
 from ggscope.cli.arguments import COMMANDS, SHELLS, make_parser, parse
 from ggscope.cli.manual import ENVIRONMENT, EXAMPLES, FIELDS, FILES
@@ -21,20 +22,6 @@ from ggscope.session.settings_store import default_path
 from support import need_terminal
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-
-
-def complete(script: str, line: str, folder: Path) -> set[str]:
-    """Return what real bash offers for the last word of `line`."""
-    words = shlex.split(line) + ([""] if line.endswith(" ") else [])
-    array = " ".join(map(shlex.quote, words))
-    typed = f"COMP_WORDS=({array})\nCOMP_CWORD={len(words) - 1}\n_ggscope"
-    answer = "printf '%s\\n' \"${COMPREPLY[@]}\""
-    done = subprocess.run(
-        ["bash", "--norc", "-c", f"{script}\n{typed}\n{answer}"],
-        cwd=folder, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return set(done.stdout.split("\n")) - {""}
 
 
 @needs_bash
