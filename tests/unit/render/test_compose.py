@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ggscope
@@ -649,6 +649,7 @@ def test_markers_without_room_for_a_label_share_one() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1000), st.sampled_from(["a", "alloc", "b"]))))
+@example([(941.0, "a"), (941.0, "a"), (981.0, "a"), (981.0, "a")])
 def test_labels_of_markers_never_overlap_and_count_every_marker(markers) -> None:
     markers.sort()
 

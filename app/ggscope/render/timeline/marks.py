@@ -685,18 +685,19 @@ def marker_labels(
     groups: list[list[str]] = []
     places: list[float] = []
     for x, name in markers:
-        trial = [*groups, [name]]
-        if groups and _label_of(x, [name], time)[0] < labels[-1][1] + _FLAG_GAP_PX:
-            trial = [*groups[:-1], [*groups[-1], name]]
-            x = places[-1]
-        label = _label_of(x, trial[-1], time)
+        trial, at = [*groups, [name]], [*places, x]
+        label = _label_of(x, [name], time)
+        # At the right edge a label that grows moves to the left, onto the one before.
+        while len(trial) > 1 and label[0] < labels[len(trial) - 2][1] + _FLAG_GAP_PX:
+            trial, at = [*trial[:-2], trial[-2] + trial[-1]], at[:-1]
+            label = _label_of(at[-1], trial[-1], time)
         if any(
             label[0] < b + _FLAG_GAP_PX and label[1] + _FLAG_GAP_PX > a
             for a, b in taken
         ):
             continue
-        groups, n = trial, len(trial)
-        labels, places = [*labels[: n - 1], label], [*places[: n - 1], x]
+        groups, places = trial, at
+        labels = [*labels[: len(trial) - 1], label]
     return labels
 
 
