@@ -14,7 +14,7 @@ from ggscope.render.batch import ColumnBatch, ColumnRow
 from ggscope.render.gl.base import GlError, gl_module
 from ggscope.render.gl.search import GpuSearch, are_equal
 from ggscope.render.gl.store import TIMES
-from ggscope.render.painter import resolved
+from ggscope.render.texels import resolved
 
 pytestmark = pytest.mark.gl
 

@@ -32,7 +32,7 @@ _DTYPES = {
 }  # fmt: skip
 """What numpy calls a C type; None: any, whose width goes beside it."""
 _NUMBERS = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t",
-            ctypes.c_uint64: "uint64_t"}  # fmt: skip
+            ctypes.c_uint64: "uint64_t", ctypes.c_double: "double"}  # fmt: skip
 
 
 class Pointer(ctypes.c_void_p):
@@ -112,6 +112,7 @@ class Out:
 
 
 i32, i64, u64 = ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
+f64 = ctypes.c_double
 
 
 _SET = ctypes.Structure.__setattr__
@@ -185,6 +186,15 @@ class Row(Struct):
         ("wait", In.u32), ("waited", In.i64),
         *_names(i64, "n_waits", "n", "first_id", "n_names", "n_elements"),
         *_names(i32, "id_bytes", "category_bytes", "bucket_bits", "group_bits"),
+    )  # fmt: skip
+
+
+class ColumnTable(Struct):
+    """The columns of several rows of spans."""
+
+    _fields_ = (
+        ("busy", In.f64), ("category", In.i32), *_names(In.i64, "count", "first"),
+        ("waited", In.i64), ("px", i64),
     )  # fmt: skip
 
 
@@ -372,6 +382,7 @@ class Source:
 
 _spans = (In.i64, In.i64, In.i32)
 _codes = (In.void, i32, In.void, i32, i64)
+_runs = (_in(ColumnTable), In.i64, i64, i64, *[Out.i64] * 4)
 
 SOURCES = {
     "columns": Source(
@@ -383,6 +394,17 @@ SOURCES = {
             "ggscope_columns_waits": (None, _in(Row), i64, Out.i64),
         },
         (Row,),
+    ),
+    "texels": Source(
+        {
+            "ggscope_texels": (
+                None, _in(ColumnTable), In.i64, i64, *[In.u32] * 4, i64, f64, In.u8,
+                u64, i32, Out.u32,
+            ),
+            "ggscope_texels_filled": (i64, *_runs),
+            "ggscope_texels_empty": (i64, *_runs),
+        },
+        (ColumnTable,),
     ),
     "rows": Source(
         {

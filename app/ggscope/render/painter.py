@@ -1,8 +1,7 @@
 """The QPainter painter: display lists on widgets, images, SVG and PDF.
 
 Also what a picture is measured by: typefaces and widths of texts (as they are drawn,
-with what cannot be seen shown), and the texels of folded columns. Needs a
-QGuiApplication.
+with what cannot be seen shown). Needs a QGuiApplication.
 """
 
 import re
@@ -29,10 +28,7 @@ from PySide6.QtGui import (
     QTransform,
 )
 
-from ggscope.model.tables import Array
 from ggscope.render.batch import (
-    F32,
-    U32,
     Align,
     AreaBatch,
     Batch,
@@ -48,6 +44,7 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
+from ggscope.render.texels import resolved
 from ggscope.text import one_line
 
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
@@ -132,71 +129,13 @@ def forget_texts() -> None:
     text_width.cache_clear()
 
 
-FLOOR = 0.25
-"""Opacity of a column that holds a span but is hardly covered at all."""
-
-
-def column_pixels(busy: Array, count: Array, rgb: U32, strength: float = 1.0) -> U32:
-    """Return texels 0xAARRGGBB of the shape given: hue from `rgb`, opacity from busy.
-
-    The opacity is ``FLOOR + (1 - FLOOR) * busy`` (times `strength`) where the
-    column holds a span and 0 where it holds none, so the busy share can be read
-    back from the picture to within 1/255.
-    """
-    alpha = np.where(count > 0, FLOOR + (1 - FLOOR) * busy, 0.0)
-    opacity = np.rint(alpha * (255 * strength)).astype(np.uint32)
-    return (rgb & np.uint32(0xFFFFFF)) | (opacity << np.uint32(24))
-
-
-def foot_pixels(count: Array, rgb: U32) -> U32:
-    """Return texels 0xAARRGGBB of the feet: opaque where a column holds a span.
-
-    However short the span is, its foot is seen: `rgb` has a contrast of 3:1.
-    """
-    return np.where(count > 0, rgb | np.uint32(0xFF000000), np.uint32(0))
-
-
-def resolved(batch: ColumnBatch) -> ImageBatch:
-    """Return the picture that a shader would draw, found by the processor."""
-    shape = (len(batch.rows), len(batch.edges) - 1)
-    pixels, feet = np.empty(shape, np.uint32), np.zeros(shape, np.uint32)
-    for number, row in enumerate(batch.rows):
-        found = row.columns.query(batch.edges)
-        name = found.category if len(row.colors) > 1 else np.zeros(shape[1], np.int32)
-        pixels[number] = column_pixels(
-            found.busy, found.count, row.colors[name], row.strength
-        )
-        if row.feet is not None:
-            feet[number] = foot_pixels(found.count, row.feet[name])
-    if batch.foot is None:
-        return ImageBatch(pixels, batch.x0, batch.x1, batch.y0, batch.y1, batch.clip)
-    place = batch.x0, batch.x1, batch.y0, batch.foot, batch.y1
-    return footed(pixels, feet, *place, batch.clip)
-
-
-def footed(
-    pixels: U32,
-    feet: U32,
-    x0: float,
-    x1: float,
-    y0: F32,
-    foot: F32,
-    y1: F32,
-    clip: Clip | None,
-) -> ImageBatch:
-    """Return rows of columns above their feet, which begin at `foot`, as a picture."""
-    both = np.stack([pixels, feet], axis=1).reshape(-1, pixels.shape[1])
-    tops = np.stack([y0, foot], axis=1).ravel()
-    bottoms = np.stack([foot, y1], axis=1).ravel()
-    return ImageBatch(both, x0, x1, tops, bottoms, clip)
-
-
 MOST_BOXES = 20_000
 """Figures with more boxes hold pictures of them: files stay small, viewers quick."""
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
 """Device-independent pixels after which a pattern repeats."""
 HATCH_LINE = {Pattern.HATCH: 2.0, Pattern.FAINT_HATCH: 1.0, Pattern.DOTTED: 1.0}
 """Width of a pattern's lines or dots."""
+_TILE_PX = 192
 DASH_PX = 3.0
 DOT_SHADE = 0.55
 """How much of the fill's brightness a dot keeps."""
@@ -400,7 +339,9 @@ def _draw_rects(
                 if keeps_shapes:
                     marks = pattern_marks(place[rows], Pattern(kind))
                 if marks is None:
-                    _fill(painter, rects, _pattern_brush(fill, Pattern(kind), scale))
+                    least_px = 1 if keeps_shapes else _TILE_PX
+                    brush = _pattern_brush(fill, Pattern(kind), scale, least_px)
+                    _fill(painter, rects, brush)
                 else:
                     _draw_marks(painter, marks, fill, Pattern(kind))
         if edge >> 24:
@@ -481,8 +422,14 @@ def _draw_rounded(
 
 
 @lru_cache(maxsize=512)
-def _pattern_brush(fill: int, pattern: Pattern, scale: float) -> QBrush:
-    """Return a tile brush whose tile pixels are device pixels."""
+def _pattern_brush(
+    fill: int, pattern: Pattern, scale: float, least_px: int = 1
+) -> QBrush:
+    """Return a tile brush whose tile pixels are device pixels.
+
+    `least_px` is the least width of its tile: wide ones are drawn several times as
+    fast, as each row of pixels is a copy for each tile that it meets.
+    """
     period = max(2, round(HATCH_PERIOD[pattern] * scale))
     line = max(1, round(HATCH_LINE[pattern] * scale))
     y, x = np.mgrid[0:period, 0:period]
@@ -493,10 +440,17 @@ def _pattern_brush(fill: int, pattern: Pattern, scale: float) -> QBrush:
         marked = (x + y) % period < line
         color = fill
     pixels = np.where(marked, np.uint32(color), np.uint32(0)).astype(np.uint32)
+    pixels = np.tile(pixels, (1, -(-least_px // period)))
     tile = QImage(
-        pixels.tobytes(), period, period, period * 4, QImage.Format.Format_ARGB32
-    ).copy()
-    brush = QBrush(tile)
+        pixels.tobytes(),
+        pixels.shape[1],
+        period,
+        pixels.shape[1] * 4,
+        QImage.Format.Format_ARGB32,
+    )
+    # Also a copy, for these bytes go away.
+    premultiplied = QImage.Format.Format_ARGB32_Premultiplied
+    brush = QBrush(tile.convertToFormat(premultiplied))
     brush.setTransform(QTransform.fromScale(1 / scale, 1 / scale))
     return brush
 

@@ -34,7 +34,8 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import Sign, category_color
 from ggscope.render.look import Look
-from ggscope.render.painter import FLOOR, elided
+from ggscope.render.painter import elided
+from ggscope.render.texels import FLOOR
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.figure import timeline_figure
@@ -60,9 +61,9 @@ TONES = [0, *(idle_color(theme(name)) for name in THEMES)]
 def images(picture: DisplayList) -> list[ImageBatch]:
     """Return the pictures of rows, without the tone of idle time."""
     return [
-        batch
+        replace(batch, pixels=np.where(np.isin(batch.pixels, TONES), 0, batch.pixels))
         for batch in picture.batches
-        if isinstance(batch, ImageBatch) and not np.isin(batch.pixels, TONES).all()
+        if isinstance(batch, ImageBatch)
     ]
 
 

@@ -11,7 +11,7 @@ from ggscope.analysis.rows.lanes import FEW_LANES, LaneState
 from ggscope.model.units import TimeRange
 from ggscope.render.colors import category_color
 from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.painter import FLOOR
+from ggscope.render.texels import FLOOR
 from ggscope.render.theme import LEAST_CONTRAST, THEMES, contrast, mix, theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.figure import timeline_figure

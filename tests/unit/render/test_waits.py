@@ -12,7 +12,7 @@ from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import ImageBatch, Pattern, RectBatch
 from ggscope.render.colors import Sign
-from ggscope.render.painter import FLOOR
+from ggscope.render.texels import FLOOR
 from ggscope.render.theme import THEMES, contrast, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.overview import compose_overview, skyline

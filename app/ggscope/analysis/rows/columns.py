@@ -23,6 +23,7 @@ from ggscope.analysis.rows.waits import WAIT_STEP, Waits
 from ggscope.analysis.workers import CHUNK_ROWS, chunks
 from ggscope.model.tables import I64, Array
 from ggscope.model.units import TimeRange
+from ggscope.native.declared import ColumnTable
 from ggscope.native.declared import Row as KernelRow
 from ggscope.native.library import library
 
@@ -67,6 +68,8 @@ class Columns:
     waited_ticks : int64[px], time in which the thread waited behind a span, exact; of
         a column narrower than a tick 1 if the tick is waited for. None where no
         waits are recorded.
+    table, at : where they stand beside those of other rows that were asked for at
+        once; None of rows without spans.
     """
 
     busy: npt.NDArray[np.float64]
@@ -76,6 +79,8 @@ class Columns:
     first: I64
     _longest: _Once
     waited_ticks: I64 | None = None
+    table: ColumnTable | None = None
+    at: int = 0
 
     @property
     def longest(self) -> I64:
@@ -84,6 +89,30 @@ class Columns:
         Computed on first use: pictures of folded columns do without.
         """
         return self._longest.get() if self.count.max(initial=0) > 1 else self.first
+
+
+def table_of(rows: Sequence[Columns]) -> tuple[ColumnTable, I64]:
+    """Return the columns of rows (at least one) side by side, and the place of each.
+
+    Those that were asked for at once stand so already, and nothing is copied.
+    """
+    table = rows[0].table
+    if table is not None and all(row.table is table for row in rows):
+        return table, np.array([row.at for row in rows], np.int64)
+    has_waits = any(row.waited_ticks is not None for row in rows)
+    waited = [
+        np.zeros(len(row.count), np.int64) if row.waited_ticks is None
+        else row.waited_ticks for row in rows
+    ]  # fmt: skip
+    table = ColumnTable(
+        busy=np.stack([row.busy for row in rows]),
+        category=np.stack([row.category for row in rows]),
+        count=np.stack([row.count for row in rows]),
+        first=np.stack([row.first for row in rows]),
+        waited=np.stack(waited) if has_waits else None,
+        px=len(rows[0].count),
+    )
+    return table, np.arange(len(rows))
 
 
 def column_edges(visible: TimeRange, px: int) -> I64:
@@ -437,7 +466,7 @@ def _kernel(rows: Sequence[RowColumns], edges: I64) -> tuple[Any, ...]:
     n_threads = max(min(most, n, n_spans // _SPANS_PER_THREAD), 1)
     count, covered, first = np.empty((3, n, px), np.int64)
     has_waits = any(row.waits is not None for row in rows)
-    waited = np.empty((n, px), np.int64) if has_waits else None
+    waited = np.zeros((n, px), np.int64) if has_waits else None
     busy, category = np.empty((n, px)), np.empty((n, px), np.int32)
     answered = np.zeros(n, np.int32)
     scratch = np.zeros((n_threads, 3 * px + n_names), np.int64)
@@ -454,11 +483,16 @@ def _asked(rows: Sequence[RowColumns], edges: I64) -> Iterator[Columns]:
     if not rows or len(edges) < 2:
         return
     busy, category, count, covered, waited, first, answered = _kernel(rows, edges)
+    table = ColumnTable(
+        busy=busy, category=category, count=count, first=first, waited=waited,
+        px=len(edges) - 1,
+    )  # fmt: skip
     for at, row in enumerate(rows):
         columns = Columns(
             busy[at], category[at], count[at], covered[at], first[at],
             _Once(partial(row.longest, edges)),
             None if waited is None or row.waits is None else waited[at],
+            table, at,
         )  # fmt: skip
         if not answered[at]:
             row.named(edges, columns)

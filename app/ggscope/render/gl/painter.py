@@ -40,8 +40,8 @@ from ggscope.render.painter import (
     HATCH_LINE,
     HATCH_PERIOD,
     paint_texts,
-    resolved,
 )
+from ggscope.render.texels import resolved
 
 _RECT = np.dtype([("place", np.float32, 4), ("look", np.uint32, 3)])
 _LINE = np.dtype([("place", np.float32, 4), ("look", np.uint32)])

@@ -28,7 +28,7 @@ from ggscope.render.gl.store import (
     Page,
     RowStore,
 )
-from ggscope.render.painter import FLOOR, resolved
+from ggscope.render.texels import FLOOR, resolved
 
 _UNITS = (
     "starts",

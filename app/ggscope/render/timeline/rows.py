@@ -3,10 +3,6 @@
 All rows of a region are worked on together: sixteen rows cost hardly more numpy
 calls than one. Tokens are quiet boxes with round corners, their number and how long
 they took.
-
-Where the columns of a row are known, they tell what is wide. Where a shader finds them
-(held rows) boxes, labels and hatched gaps still have to be known here; they are found
-by their lengths then, and cover the very same columns.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import Columns, RowColumns
-from ggscope.model.tables import I64, Array, Phase, Quality, quality_of
+from ggscope.model.tables import Array, Phase, Quality, quality_of
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_duration
@@ -46,11 +42,23 @@ from ggscope.render.colors import (
     lut,
     phase_color,
 )
-from ggscope.render.gl.store import RowPeaks
-from ggscope.render.painter import column_pixels, foot_pixels, footed, text_width
+from ggscope.render.painter import text_width
+from ggscope.render.texels import column_pixels, foot_pixels, footed, row_texels
 from ggscope.render.theme import Theme, contrast, mix, with_alpha
+from ggscope.render.timeline.runs import (
+    NO_RUNS,
+    HeldRow,
+    Numbered,
+    Runs,
+    empty_runs,
+    filled_runs,
+    gap_runs,
+    held_row,
+    joined,
+    marked_runs,
+    wide_runs,
+)
 from ggscope.render.timeline.scene import (
-    RowHolder,
     TimelineGeometry,
     TimelineScene,
     TimeScale,
@@ -64,9 +72,6 @@ from ggscope.render.timeline.waits import (
 
 LABEL_SIZE = 11.5
 """Of the names of spans, pixels per em."""
-LEAST_IN_VIEW = 8
-"""With fewer spans in view a row is not worth its place on the card."""
-_NO_COLUMNS = np.zeros(0, np.int64)
 GHOST = 0.4
 """Opacity of what the filter left out, beside what it kept."""
 WIDE_PX = 3.0
@@ -92,42 +97,6 @@ _TEXT_CONTRAST = 4.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldRow:
-    """A row that its holder draws.
-
-    Attributes
-    ----------
-    low, high : how many spans begin before the first and the last edge.
-    """
-
-    columns: RowColumns
-    low: int
-    high: int
-    peaks: RowPeaks
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs:
-    """Runs of whole columns, row by row, int64[n] each.
-
-    Attributes
-    ----------
-    owner : id of the span that fills a run; -1 for gaps.
-    row : number of the row.
-    first, stop : columns, half-open.
-    """
-
-    owner: I64
-    row: I64
-    first: I64
-    stop: I64
-
-    def take(self, chosen: Array) -> "Runs":
-        """Return the chosen ones (indices or bool)."""
-        return Runs(*(getattr(self, name)[chosen] for name in self.__slots__))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Wide:
     """The wide spans of all rows: equally long arrays, row by row.
 
@@ -148,163 +117,6 @@ class Wide:
     def take(self, chosen: Array) -> "Wide":
         """Return the chosen ones (indices or bool)."""
         return Wide(*(getattr(self, name)[chosen] for name in self.__slots__))
-
-
-Numbered = Sequence[tuple[int, HeldRow]]
-
-
-"""Rows with their numbers in the picture, ascending."""
-
-
-_NOTHING = Runs(_NO_COLUMNS, _NO_COLUMNS, _NO_COLUMNS, _NO_COLUMNS)
-
-
-def held_row(
-    holder: RowHolder | None,
-    columns: RowColumns,
-    time: TimeScale,
-    by_id: Array | None,
-    n_categories: int,
-) -> HeldRow | None:
-    """Return a row for its holder to draw, or None if the processor has to.
-
-    Parameters
-    ----------
-    by_id : category per span id, None for a row of one hue.
-
-    Notes
-    -----
-    Rows with few spans in view, and views of fewer ticks than pixels, are the
-    processor's: there is nothing to be gained.
-    """
-    row, edges = columns.row, time.edges
-    if holder is None or len(row) < LEAST_IN_VIEW or time.duration < time.n_columns:
-        return None
-    low, high = row.start.searchsorted(edges[[0, -1]]).tolist()
-    if high - low < LEAST_IN_VIEW:
-        return None
-    peaks = holder.hold(columns, by_id, n_categories)
-    return None if peaks is None else HeldRow(columns, low, high, peaks)
-
-
-def wide_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:
-    """Return the spans that fill at least `least` (>= 1) whole columns alone."""
-    ticks = least * (time.duration // time.n_columns)
-    found: list[tuple[Array, ...]] = []
-    for number, held in rows:
-        row = held.columns.row
-        low = max(held.low - 1, 0)
-        at = held.peaks.long_spans(row, low, held.high, ticks)
-        if len(at):
-            start = row.start[at]
-            # An instant at the very tick where a span begins shares its column.
-            follows = (at > 0) & (row.start[np.maximum(at - 1, 0)] == start)
-            numbers = np.full(len(at), number)
-            found.append((numbers, row.id[at], start, row.end[at], follows))
-    if not found:
-        return _NOTHING
-    numbers, ids, start, end, follows = _joined_fields(found)
-    first = _first_whole(start, follows, time)
-    return _long_enough(ids, numbers, first, time.column_of(end), least)
-
-
-def gap_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:
-    """Return the gaps between spans that leave `least` (>= 1) whole columns empty."""
-    ticks = least * (time.duration // time.n_columns)
-    found: list[tuple[Array, ...]] = []
-    for number, held in rows:
-        row = held.columns.row
-        at = held.peaks.long_gaps(row, held.low - 1, held.high, ticks)
-        if len(at):
-            end = row.end[at]
-            # An instant at an edge touches the column behind the edge.
-            instant = end == row.start[at]
-            found.append((np.full(len(at), number), instant, end, row.start[at + 1]))
-    if not found:
-        return _NOTHING
-    numbers, instant, end, following = _joined_fields(found)
-    first, stop = _first_whole(end, instant, time), time.column_of(following)
-    return _long_enough(np.full(len(numbers), -1), numbers, first, stop, least)
-
-
-def _joined_fields(found: list[tuple[Array, ...]]) -> list[Array]:
-    """Return one array per field of what was found in several rows."""
-    return [np.concatenate(field) for field in zip(*found, strict=True)]
-
-
-def _first_whole(ticks: Array, shared: Array, time: TimeScale) -> I64:
-    """Return the first column that begins at a tick or later, in view.
-
-    Where a tick is `shared` with an instant, a column that begins at it does not
-    count.
-    """
-    column, left = time.column_of(ticks), time.edges[0]
-    is_inside = time.edges[column] != np.maximum(ticks, left)
-    return np.asarray(column + (is_inside | (shared & (ticks >= left))), np.int64)
-
-
-def _long_enough(
-    owner: Array, number: Array, first: I64, stop: I64, least: int
-) -> Runs:
-    keep = np.flatnonzero(stop - first >= least)
-    ids = owner[keep].astype(np.int64)
-    return Runs(ids, number[keep], first[keep], stop[keep])
-
-
-def joined(parts: list[Runs]) -> Runs:
-    """Return all runs in the order of their rows; those of a row stay in order."""
-    names = Runs.__slots__
-    columns = [np.concatenate([getattr(p, name) for p in parts]) for name in names]
-    runs = Runs(*columns)
-    return runs.take(np.argsort(runs.row, kind="stable"))
-
-
-def filled_runs(columns: list[Columns], numbers: I64) -> Runs:
-    """Return the runs of columns that one span fills alone."""
-    n = len(columns[0].count)
-    count = np.concatenate([found.count for found in columns])
-    busy = np.concatenate([found.busy for found in columns])
-    place = np.flatnonzero((count == 1) & (busy == 1.0))
-    owner = np.concatenate([found.first for found in columns])[place]
-    row = place // n
-    fresh = np.ones(len(place), np.bool_)
-    fresh[1:] = (
-        (owner[1:] != owner[:-1])
-        | (place[1:] != place[:-1] + 1)
-        | (row[1:] != row[:-1])
-    )
-    head = np.flatnonzero(fresh)
-    first = place[head] % n
-    stop = first + np.diff(head, append=len(place))
-    return Runs(owner[head], numbers[row[head]], first, stop)
-
-
-def empty_runs(columns: list[Columns], numbers: I64) -> Runs:
-    """Return the runs of columns that hold nothing: neither spans nor waits."""
-    return marked_runs(np.stack([_is_empty(found) for found in columns]), numbers)
-
-
-def _is_empty(columns: Columns) -> npt.NDArray[np.bool_]:
-    """Tell which columns hold neither work nor waits."""
-    empty: npt.NDArray[np.bool_] = columns.count == 0
-    if columns.waited_ticks is not None:
-        empty &= columns.waited_ticks == 0
-    return empty
-
-
-def marked_runs(marks: npt.NDArray[np.bool_], numbers: I64) -> Runs:
-    """Return the runs of marked columns, bool[rows, columns], of rows `numbers`."""
-    n_rows, n = marks.shape
-    idle = np.zeros((n_rows, n + 1), np.bool_)
-    idle[:, 1:] = marks
-    # The False column at the left of each row ends the last gap of the row
-    # before, so begins and ends alternate over the whole picture.
-    flat = np.append(idle.ravel(), False)
-    change = np.flatnonzero(flat[1:] != flat[:-1])
-    first, stop = change[::2], change[1::2]
-    row = first // (n + 1)
-    left = row * (n + 1)
-    return Runs(np.full(len(row), -1), numbers[row], first - left, stop - left)
 
 
 class RowStyle(Enum):
@@ -397,7 +209,8 @@ class RowsDraft:
             return []
         y0 = np.array([row.y0 for row in self._rows])
         y1 = np.array([row.y1 for row in self._rows])
-        wide = self.wide = self._wide(y0, y1)
+        wide, gaps = self._wide(y0, y1), self._gaps()
+        self.wide = wide
         tokens = self._rows_of(RowStyle.TOKEN)[wide.row]
         plain, boxed = wide.take(~tokens), wide.take(tokens)
         fill = self._fills(plain)
@@ -408,10 +221,11 @@ class RowsDraft:
         labels.sort(key=lambda item: -item[0])
         texts = TextList(text for _, text in labels[:MAX_LABELS])
         return [
-            *self._idle(y0, y1),
+            *self._held_tones(gaps, y0, y1),
             *self._ghosts(y0, y1),
             *self._waits(y0, y1),
             *self._image(y0, y1, plain, fill, boxed),
+            *self._hatch(gaps, y0, y1),
             *self._boxes(plain, fill),
             *self._doubts(plain),
             *token_boxes(self._geometry, self._clip, boxed),
@@ -430,9 +244,9 @@ class RowsDraft:
         boxes nothing else is drawn.
         """
         shown = [row.shown for row in self._rows]
-        one_hue = [self._one_hue(row.style) for row in self._rows]
+        hues = [self._one_hue(row.style) for row in self._rows]
         numbers, foot = np.arange(len(shown)), self._foot(y0, y1)
-        batches = self._pictures(shown, one_hue, numbers, y0, y1, foot=foot)
+        batches = self._pictures(shown, hues, numbers, y0, y1, foot=foot)
         if not batches:
             return []
         is_known = np.array([isinstance(found, Columns) for found in shown])
@@ -480,26 +294,30 @@ class RowsDraft:
         another token, which is narrow.
         """
         row, column, owner = self._whole_columns(tokens, tokens.ids)
+        if not len(row):
+            return row, column
         spans, edges = self._spans, self._time.edges
-        boxed = np.full((len(self._rows), self._time.n_columns + 2), -1, np.int64)
-        boxed[row, column + 1] = owner
+        # A column more at either side, which has no token.
+        numbers = np.unique(row)
+        boxed = np.full((len(numbers), self._time.n_columns + 2), -1, np.int64)
+        boxed[np.searchsorted(numbers, row), column + 1] = owner
+        before, after = boxed[:, :-2], boxed[:, 2:]
+        expected = ((before >= 0) & (spans.end[before] > edges[:-1])) * 1
+        expected += (after >= 0) & (spans.start[after] < edges[1:])
         covered = boxed[:, 1:-1] >= 0
-        for i in np.unique(row).tolist():
-            shown = self._rows[i].shown
+        for i, number in enumerate(numbers.tolist()):
+            shown = self._rows[number].shown
             if isinstance(shown, Columns):
-                before, after = boxed[i, :-2], boxed[i, 2:]
-                expected = ((before >= 0) & (spans.end[before] > edges[:-1])) * 1
-                expected += (after >= 0) & (spans.start[after] < edges[1:])
-                covered[i] |= (expected > 0) & (shown.count == expected)
+                covered[i] |= (expected[i] > 0) & (shown.count == expected[i])
         row, column = np.nonzero(covered)
-        return row, column
+        return numbers[row], column
 
     def _ghosts(self, y0: Array, y1: Array) -> list[Batch]:
         """Return the rows before filtering, pale."""
         chosen = [i for i, row in enumerate(self._rows) if row.ghost]
         ghosts = [row.ghost for row in self._rows if row.ghost]
-        one_hue: list[int | None] = [ghost_color(self._theme)] * len(ghosts)
-        return self._pictures(ghosts, one_hue, np.array(chosen), y0, y1, strength=GHOST)
+        hues = [ghost_color(self._theme)] * len(ghosts)
+        return self._pictures(ghosts, hues, np.array(chosen), y0, y1, strength=GHOST)
 
     def _waits(self, y0: Array, y1: Array) -> list[Batch]:
         """Return the waits behind the spans, under their columns.
@@ -536,16 +354,16 @@ class RowsDraft:
         )
         return [*batches, *shapes.batch(clip=self._clip, echo=True)]
 
-    def _one_hue(self, style: RowStyle) -> int | None:
-        """Return the colour of all folded columns of a row, None if they differ."""
+    def _one_hue(self, style: RowStyle) -> int:
+        """Return the colour of all folded columns of a row, 0 if they differ."""
         if style in (RowStyle.NEUTRAL, RowStyle.TOKEN):
             return self._neutral
-        return stall_color(self._theme) if style is RowStyle.STALL else None
+        return stall_color(self._theme) if style is RowStyle.STALL else 0
 
     def _pictures(
         self,
         rows: Sequence[Columns | HeldRow],
-        one_hue: Sequence[int | None],
+        hues: Sequence[int],
         numbers: Array,
         y0: Array,
         y1: Array,
@@ -561,27 +379,21 @@ class RowsDraft:
         batches: list[Batch] = []
         if known:
             columns = [row for row in rows if isinstance(row, Columns)]
-            hues = [one_hue[i] for i in known]
             pictures = [self._rows[numbers[i]] for i in known]
-            rgb, feet = self._hues(columns, hues, pictures)
-            busy = np.stack([found.busy for found in columns])
-            count = np.stack([found.count for found in columns])
-            pixels = column_pixels(busy, count, rgb, strength)
+            own = [hues[i] for i in known]
+            texels = self._texels(columns, own, pictures, strength, foot is not None)
             place = self._place(numbers[known], y0, y1)
             if foot is None:
-                batches.append(ImageBatch(pixels, *place))
+                batches.append(ImageBatch(texels, *place))
             else:
                 x0, x1, top, bottom, clip = place
                 middle = foot[numbers[known]].astype(np.float32)
-                of_feet = foot_pixels(count, feet)
-                batches.append(
-                    footed(pixels, of_feet, x0, x1, top, middle, bottom, clip)
-                )
+                batches.append(footed(texels, x0, x1, top, middle, bottom, clip))
         held = [i for i, row in enumerate(rows) if isinstance(row, HeldRow)]
         if held:
             to_find = tuple(
                 self._column_row(row, hue, strength, has_feet=foot is not None)
-                for row, hue in zip(rows, one_hue, strict=True)
+                for row, hue in zip(rows, hues, strict=True)
                 if isinstance(row, HeldRow)
             )
             place = self._place(numbers[held], y0, y1)
@@ -596,9 +408,9 @@ class RowsDraft:
         return self._time.x0, self._time.x1, top, bottom, self._clip
 
     def _column_row(
-        self, row: HeldRow, hue: int | None, strength: float, *, has_feet: bool
+        self, row: HeldRow, hue: int, strength: float, *, has_feet: bool
     ) -> ColumnRow:
-        if hue is None:
+        if not hue:
             colors, feet = self._lut, self._foot_lut
         else:
             colors = np.array([hue], np.uint32)
@@ -606,23 +418,41 @@ class RowsDraft:
         shown = feet if has_feet else None
         return ColumnRow(row.columns, colors, strength, row.low, row.high, shown)
 
-    def _hues(
-        self, columns: list[Columns], one_hue: list[int | None], rows: list[RowPicture]
-    ) -> tuple[U32, U32]:
-        """Return the colour of every column and of its foot, uint32[rows, columns]."""
-        rgb = np.empty((len(columns), self._time.n_columns), np.uint32)
-        feet = np.empty_like(rgb)
-        for i, (found, hue) in enumerate(zip(columns, one_hue, strict=True)):
-            if hue is not None:
-                rgb[i] = hue
-                feet[i] = foot_colors(rgb[i, :1], self._theme)
-            elif rows[i].style is RowStyle.PHASE:
-                phase = self._phase_of(found.longest)
-                rgb[i], feet[i] = self._phases[phase], self._foot_phases[phase]
-            else:
-                rgb[i] = self._lut[found.category]
-                feet[i] = self._foot_lut[found.category]
-        return rgb, feet
+    def _texels(
+        self,
+        columns: list[Columns],
+        hues: list[int],
+        rows: list[RowPicture],
+        strength: float,
+        has_feet: bool,
+    ) -> U32:
+        """Return the texels of rows, and of their feet, with the tone of idle time."""
+        own = np.array(hues, np.uint32)
+        feet = None
+        if has_feet:
+            feet = np.where(own == 0, own, foot_colors(own, self._theme))
+        texels = row_texels(
+            columns,
+            own,
+            feet,
+            self._lut,
+            self._foot_lut,
+            strength=strength,
+            around=[row.idle_around for row in rows] if has_feet else None,
+            tone=idle_color(self._theme),
+        )
+        step = 2 if has_feet else 1
+        for i, (found, row) in enumerate(zip(columns, rows, strict=True)):
+            if row.style is not RowStyle.PHASE or hues[i]:
+                continue
+            phase = self._phase_of(found.longest)
+            texels[step * i] = column_pixels(
+                found.busy, found.count, self._phases[phase], strength
+            )
+            if has_feet:
+                feet_of = self._foot_phases[phase]
+                texels[step * i + 1] = foot_pixels(found.count, feet_of)
+        return texels
 
     def _wide(self, y0: Array, y1: Array) -> Wide:
         """Return the spans that are at least WIDE_PX wide.
@@ -634,7 +464,7 @@ class RowsDraft:
         behind does not belong to its run.
         """
         n, least = self._time.n_columns, WIDE_PX * self._time.scale - 1
-        runs = self._runs(filled_runs, wide_runs, least)
+        runs = self._runs(filled_runs, wide_runs, max(ceil(least), 1))
         return Wide(
             runs.owner,
             runs.row,
@@ -649,23 +479,22 @@ class RowsDraft:
 
     def _runs(
         self,
-        of_columns: Callable[[list[Columns], I64], Runs],
+        of_columns: Callable[[Sequence[Columns], Array, int], Runs],
         of_held: Callable[[Numbered, TimeScale, int], Runs],
-        least: float,
-        chosen: Array | None = None,
+        least: int,
+        chosen: Sequence[int] | None = None,
     ) -> Runs:
         """Return runs of at least `least` columns of all (or the chosen) rows."""
-        numbers = range(len(self._rows)) if chosen is None else chosen.tolist()
+        numbers = range(len(self._rows)) if chosen is None else chosen
         shown = [(i, self._rows[i].shown) for i in numbers]
         known = [(i, row) for i, row in shown if isinstance(row, Columns)]
         parts: list[Runs] = []
         if known:
             at = np.array([i for i, _ in known])
-            runs = of_columns([row for _, row in known], at)
-            parts.append(runs.take(runs.stop - runs.first >= least))
+            parts.append(of_columns([row for _, row in known], at, least))
         held = [(i, row) for i, row in shown if isinstance(row, HeldRow)]
         if held:
-            parts.append(of_held(held, self._time, max(ceil(least), 1)))
+            parts.append(of_held(held, self._time, least))
         return parts[0] if len(parts) == 1 else joined(parts)
 
     def _fills(self, wide: Wide) -> U32:
@@ -791,70 +620,54 @@ class RowsDraft:
         )
         return [*edges.batch(self._clip), *marks.batch(clip=self._clip)]
 
-    def _idle(self, y0: Array, y1: Array) -> list[Batch]:
-        """Tone the idle time between spans, and hatch it where it is wide enough."""
-        chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
-        if not chosen:
-            return []
+    def _held_tones(self, gaps: Runs, y0: Array, y1: Array) -> list[Batch]:
+        """Tone the idle time of held rows; that of others is in their picture."""
+        tone = RectList()
         is_held = np.array([isinstance(row.shown, HeldRow) for row in self._rows])
-        least = np.where(is_held, 1.0, HATCH_PX * self._time.scale)
-        runs = self._gaps(np.array(chosen), least)
-        hatch, tone, theme = RectList(), RectList(), self._theme
-        held = runs.take(is_held[runs.row])
+        held = gaps.take(is_held[gaps.row])
         tone.add(
             self._time.column_x(held.first),
             self._time.column_x(held.stop),
             y0[held.row],
             y1[held.row],
-            idle_color(theme),
+            idle_color(self._theme),
         )
-        runs = runs.take(runs.stop - runs.first >= HATCH_PX * self._time.scale)
+        return tone.batch(clip=self._clip)
+
+    def _hatch(self, gaps: Runs, y0: Array, y1: Array) -> list[Batch]:
+        """Hatch the idle time between spans where it is wide enough."""
+        hatch = RectList()
+        wide = gaps.take(gaps.stop - gaps.first >= HATCH_PX * self._time.scale)
         hatch.add(
-            self._time.column_x(runs.first),
-            self._time.column_x(runs.stop),
-            y0[runs.row] + 1,
-            y1[runs.row] - 1,
-            theme.idle,
+            self._time.column_x(wide.first),
+            self._time.column_x(wide.stop),
+            y0[wide.row] + 1,
+            y1[wide.row] - 1,
+            self._theme.idle,
             pattern=int(Pattern.FAINT_HATCH),
         )
-        return [
-            *self._tones([i for i in chosen if not is_held[i]], y0, y1),
-            *tone.batch(clip=self._clip),
-            *hatch.batch(clip=self._clip),
-        ]
+        return hatch.batch(clip=self._clip)
 
-    def _tones(self, numbers: list[int], y0: Array, y1: Array) -> list[Batch]:
-        """Return the tone of rows whose columns are known, as a picture."""
-        if not numbers:
-            return []
-        idle = np.zeros((len(numbers), self._time.n_columns), np.bool_)
-        for number, columns in zip(numbers, idle, strict=True):
-            row = self._rows[number]
-            if not isinstance(row.shown, Columns) or row.idle_around is None:
-                continue
-            columns[:] = _is_empty(row.shown)
-            used = np.flatnonzero(~columns)
-            before, after = row.idle_around
-            first = 0 if before else int(used[0]) if len(used) else len(columns)
-            stop = len(columns) if after else int(used[-1]) + 1 if len(used) else 0
-            columns[:first] = columns[stop:] = False
-        if not idle.any():
-            return []
-        tone = np.where(idle, np.uint32(idle_color(self._theme)), np.uint32(0))
-        return [ImageBatch(tone, *self._place(np.array(numbers), y0, y1))]
+    def _gaps(self) -> Runs:
+        """Return the idle time between spans of rows that tell it.
 
-    def _gaps(self, chosen: Array, least: Array) -> Runs:
-        """Return the idle time between spans of rows, of at least `least` columns."""
-        n = self._time.n_columns
+        Of held rows all of it, of others what is wide enough for a hatch.
+        """
+        chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
+        held = [i for i in chosen if isinstance(self._rows[i].shown, HeldRow)]
+        known = [i for i in chosen if isinstance(self._rows[i].shown, Columns)]
+        least = max(ceil(HATCH_PX * self._time.scale), 1)
         parts = [
-            self._runs(empty_runs, gap_runs, float(least[some[0]]), some)
-            for some in (chosen[least[chosen] == 1.0], chosen[least[chosen] != 1.0])
-            if len(some)
+            self._runs(empty_runs, gap_runs, columns, some)
+            for some, columns in ((held, 1), (known, least))
+            if some
         ]
+        if not parts:
+            return NO_RUNS
         runs = parts[0] if len(parts) == 1 else joined(parts)
         around = np.array([row.idle_around or (False, False) for row in self._rows])
         keep = (runs.first > 0) | around[runs.row, 0]
-        keep &= (runs.stop < n) | around[runs.row, 1]
+        keep &= (runs.stop < self._time.n_columns) | around[runs.row, 1]
         return runs.take(keep)
 
     def _labels(self, wide: Wide, fill: U32) -> list[tuple[float, Text]]:

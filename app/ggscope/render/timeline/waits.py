@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ggscope.analysis.rows.columns import Columns
 from ggscope.model.tables import I64, Array
 from ggscope.render.batch import U32
-from ggscope.render.painter import FLOOR
+from ggscope.render.texels import FLOOR
 from ggscope.render.theme import Theme, mix
 
 _BAND_SHARE = 0.4

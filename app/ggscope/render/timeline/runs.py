@@ -1,0 +1,198 @@
+"""Runs of columns: what one span fills alone, and what is empty.
+
+Where the columns of a row are known, they tell. Where a shader finds them (held rows)
+runs still have to be known here; they are found by their lengths then, and cover the
+very same columns.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.rows.columns import Columns, RowColumns, table_of
+from ggscope.model.tables import I64, Array
+from ggscope.native.library import library
+from ggscope.render.gl.store import RowPeaks
+from ggscope.render.timeline.scene import RowHolder, TimeScale
+
+LEAST_IN_VIEW = 8
+"""With fewer spans in view a row is not worth its place on the card."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldRow:
+    """A row that its holder draws.
+
+    Attributes
+    ----------
+    low, high : how many spans begin before the first and the last edge.
+    """
+
+    columns: RowColumns
+    low: int
+    high: int
+    peaks: RowPeaks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Runs of whole columns, row by row, int64[n] each.
+
+    Attributes
+    ----------
+    owner : id of the span that fills a run; -1 for gaps.
+    row : number of the row.
+    first, stop : columns, half-open.
+    """
+
+    owner: I64
+    row: I64
+    first: I64
+    stop: I64
+
+    def take(self, chosen: Array) -> "Runs":
+        """Return the chosen ones (indices or bool)."""
+        return Runs(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+
+Numbered = Sequence[tuple[int, HeldRow]]
+"""Rows with their numbers in the picture, ascending."""
+
+NO_RUNS = Runs(*np.zeros((4, 0), np.int64))
+
+
+def held_row(
+    holder: RowHolder | None,
+    columns: RowColumns,
+    time: TimeScale,
+    by_id: Array | None,
+    n_categories: int,
+) -> HeldRow | None:
+    """Return a row for its holder to draw, or None if the processor has to.
+
+    Parameters
+    ----------
+    by_id : category per span id, None for a row of one hue.
+
+    Notes
+    -----
+    Rows with few spans in view, and views of fewer ticks than pixels, are the
+    processor's: there is nothing to be gained.
+    """
+    row, edges = columns.row, time.edges
+    if holder is None or len(row) < LEAST_IN_VIEW or time.duration < time.n_columns:
+        return None
+    low, high = row.start.searchsorted(edges[[0, -1]]).tolist()
+    if high - low < LEAST_IN_VIEW:
+        return None
+    peaks = holder.hold(columns, by_id, n_categories)
+    return None if peaks is None else HeldRow(columns, low, high, peaks)
+
+
+def wide_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:
+    """Return the spans that fill at least `least` (>= 1) whole columns alone."""
+    ticks = least * (time.duration // time.n_columns)
+    found: list[tuple[Array, ...]] = []
+    for number, held in rows:
+        row = held.columns.row
+        low = max(held.low - 1, 0)
+        at = held.peaks.long_spans(row, low, held.high, ticks)
+        if len(at):
+            start = row.start[at]
+            # An instant at the very tick where a span begins shares its column.
+            follows = (at > 0) & (row.start[np.maximum(at - 1, 0)] == start)
+            numbers = np.full(len(at), number)
+            found.append((numbers, row.id[at], start, row.end[at], follows))
+    if not found:
+        return NO_RUNS
+    numbers, ids, start, end, follows = _joined_fields(found)
+    first = _first_whole(start, follows, time)
+    return _long_enough(ids, numbers, first, time.column_of(end), least)
+
+
+def gap_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:
+    """Return the gaps between spans that leave `least` (>= 1) whole columns empty."""
+    ticks = least * (time.duration // time.n_columns)
+    found: list[tuple[Array, ...]] = []
+    for number, held in rows:
+        row = held.columns.row
+        at = held.peaks.long_gaps(row, held.low - 1, held.high, ticks)
+        if len(at):
+            end = row.end[at]
+            # An instant at an edge touches the column behind the edge.
+            instant = end == row.start[at]
+            found.append((np.full(len(at), number), instant, end, row.start[at + 1]))
+    if not found:
+        return NO_RUNS
+    numbers, instant, end, following = _joined_fields(found)
+    first, stop = _first_whole(end, instant, time), time.column_of(following)
+    return _long_enough(np.full(len(numbers), -1), numbers, first, stop, least)
+
+
+def _joined_fields(found: list[tuple[Array, ...]]) -> list[Array]:
+    """Return one array per field of what was found in several rows."""
+    return [np.concatenate(field) for field in zip(*found, strict=True)]
+
+
+def _first_whole(ticks: Array, shared: Array, time: TimeScale) -> I64:
+    """Return the first column that begins at a tick or later, in view.
+
+    Where a tick is `shared` with an instant, a column that begins at it does not
+    count.
+    """
+    column, left = time.column_of(ticks), time.edges[0]
+    is_inside = time.edges[column] != np.maximum(ticks, left)
+    return np.asarray(column + (is_inside | (shared & (ticks >= left))), np.int64)
+
+
+def _long_enough(
+    owner: Array, number: Array, first: I64, stop: I64, least: int
+) -> Runs:
+    keep = np.flatnonzero(stop - first >= least)
+    ids = owner[keep].astype(np.int64)
+    return Runs(ids, number[keep], first[keep], stop[keep])
+
+
+def joined(parts: list[Runs]) -> Runs:
+    """Return all runs in the order of their rows; those of a row stay in order."""
+    names = Runs.__slots__
+    columns = [np.concatenate([getattr(p, name) for p in parts]) for name in names]
+    runs = Runs(*columns)
+    return runs.take(np.argsort(runs.row, kind="stable"))
+
+
+def filled_runs(columns: Sequence[Columns], numbers: Array, least: int) -> Runs:
+    """Return the runs of at least `least` columns that one span fills alone."""
+    return _found_runs(library().ggscope_texels_filled, columns, numbers, least)
+
+
+def empty_runs(columns: Sequence[Columns], numbers: Array, least: int) -> Runs:
+    """Return the runs of columns that hold nothing: neither spans nor waits."""
+    return _found_runs(library().ggscope_texels_empty, columns, numbers, least)
+
+
+def _found_runs(
+    find: Callable[..., int], columns: Sequence[Columns], numbers: Array, least: int
+) -> Runs:
+    table, at = table_of(columns)
+    room = len(columns) * (len(columns[0].count) // least)
+    owner, row, first, stop = np.empty((4, room), np.int64)
+    n = find(table, at, len(at), least, owner, row, first, stop)
+    return Runs(owner[:n], np.asarray(numbers)[row[:n]], first[:n], stop[:n])
+
+
+def marked_runs(marks: npt.NDArray[np.bool_], numbers: I64) -> Runs:
+    """Return the runs of marked columns, bool[rows, columns], of rows `numbers`."""
+    n_rows, n = marks.shape
+    idle = np.zeros((n_rows, n + 1), np.bool_)
+    idle[:, 1:] = marks
+    # The False column at the left of each row ends the last gap of the row
+    # before, so begins and ends alternate over the whole picture.
+    flat = np.append(idle.ravel(), False)
+    change = np.flatnonzero(flat[1:] != flat[:-1])
+    first, stop = change[::2], change[1::2]
+    row = first // (n + 1)
+    left = row * (n + 1)
+    return Runs(np.full(len(row), -1), numbers[row], first - left, stop - left)
