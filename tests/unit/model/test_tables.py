@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.model.tables import ranked
+from ggscope.model.tables import first_places, ranked
 
 
 @settings(max_examples=60, deadline=None)
@@ -30,3 +30,14 @@ def test_ranked_values_may_be_beyond_what_a_position_holds():
     assert values.tolist() == [3, 1 << 63]
     assert first.tolist() == [1, 0]
     assert place.tolist() == [1, 0, 1]
+
+
+@given(st.lists(st.integers(0, 40), max_size=60))
+def test_first_places_are_those_of_unique(codes: list[int]) -> None:
+    values = np.array(codes, np.int64)
+    expected = np.unique(values, return_index=True)
+
+    for kind in (np.int64, np.int32):
+        found = first_places(values.astype(kind))
+        assert found[0].tolist() == expected[0].tolist()
+        assert found[1].tolist() == expected[1].tolist()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.sessions.runs import Keys, Kind, PassRows
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, first_places
 from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -43,6 +43,12 @@ class AlteredKeys:
             number = np.clip(keys.op, 0, len(is_known) - 1)
             self._is_unknown = (keys.op >= 0) & ~is_known[number]
 
+    @property
+    def _fewest_passes(self) -> int:
+        """How many passes must have an op that one without a sign stands for."""
+        reads = len(self._trace.accesses.first) > 1
+        return 2 if reads else _FEWEST_PASSES
+
     def of(self, kind: Kind) -> dict[int, int]:
         """Return the key that each altered key of a kind stands for."""
         there = kind.table > 0
@@ -52,6 +58,8 @@ class AlteredKeys:
         is_odd |= self._is_unknown[kind.keys]
         candidates = np.flatnonzero(is_odd)
         single = np.flatnonzero((weight == 1) & ~is_odd)
+        if weight.max(initial=0) < self._fewest_passes:
+            single = single[:0]  # no other op is in passes enough
         if len(candidates) + len(single) <= _MOST:
             candidates = np.sort(np.append(candidates, single))
         if not 0 < len(candidates) <= _MOST:
@@ -102,11 +110,7 @@ class AlteredKeys:
         name, op = self._keys.name[kind.keys], self._keys.op[kind.keys]
         near = near[near != column]
         near = near[(name[near] == name[column]) | (op[near] == op[column])]
-        if is_odd:
-            fewest = int(weight[column])
-        else:
-            reads = len(self._trace.accesses.first) > 1
-            fewest = 2 if reads else _FEWEST_PASSES
+        fewest = int(weight[column]) if is_odd else self._fewest_passes
         return np.asarray(near[weight[near] >= fewest])
 
     def names_of_unknown(self, kind: Kind) -> set[str]:
@@ -180,7 +184,7 @@ class _Places:
         column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
         column[kind.keys] = np.arange(len(kind.keys))
         self._own, self._first = column[kind.rows.key], kind.rows.first
-        unique, at = np.unique(self._own, return_index=True)
+        unique, at = first_places(self._own)
         self._row = np.full(len(kind.keys), -1, np.int64)
         self._row[unique] = at
         self._is_candidate = np.zeros(len(kind.keys), np.bool_)

@@ -43,7 +43,15 @@ from ggscope.analysis.sessions.runs import (
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import locate_node
 from ggscope.model.names import normalise, shape_of
-from ggscope.model.tables import I64, Array, Quality, alike, distinct, quality_of
+from ggscope.model.tables import (
+    I64,
+    Array,
+    Quality,
+    alike,
+    distinct,
+    first_places,
+    quality_of,
+)
 from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
 
@@ -775,7 +783,7 @@ def _begins_of_graphs(rows: PassRows, keys: Keys) -> I64:
 
 def _spans_of_keys(trace: Trace, rows: PassRows, runs: Runs, *, by_access: bool) -> I64:
     """Return the first span of each key, int64[n_keys]."""
-    at = np.unique(rows.key, return_index=True)[1]
+    at = first_places(rows.key)[1]
     return _spans_at(trace, rows, runs, at, by_access=by_access)
 
 

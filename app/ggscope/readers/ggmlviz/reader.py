@@ -610,19 +610,14 @@ class Reading:
         Where each thread logs every op, the begins of one thread are compared.
         """
         wanted, n_nodes, n_graphs = self._options.wanted, 0, 0
-        per_thread = np.zeros(max(events.n_threads, 1), np.int64)
         for block in self._context.pieces.of(len(events)):
-            kind = events.kind[block]
-            is_graph = kind == EventType.GRAPH_BEGIN
+            is_graph = events.kind[block] == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
             n_graphs += int(np.count_nonzero(is_graph))
-            place = events.place[block][kind == EventType.OP_BEGIN]
-            counts = np.bincount(events.thread_of[place], minlength=len(per_thread))
-            per_thread += counts
         if not n_graphs or wanted.first or wanted.stop is not None:
             return ()
-        basis, most = "ops that began", int(per_thread.max())
-        if n_ops > n_nodes and most < n_ops:
+        basis = "ops that began"
+        if n_ops > n_nodes and (most := self._most_of_a_thread(events)) < n_ops:
             basis, n_ops = "ops that began on one thread", most
         figure = stated_figure(
             "nodes of graphs",
@@ -633,6 +628,15 @@ class Reading:
             at_least=True,
         )
         return () if figure is None else (figure,)
+
+    def _most_of_a_thread(self, events: Events) -> int:
+        """Return how many ops began on the thread that logged most of them."""
+        per_thread = np.zeros(max(events.n_threads, 1), np.int64)
+        for block in self._context.pieces.of(len(events)):
+            place = events.place[block][events.kind[block] == EventType.OP_BEGIN]
+            counts = np.bincount(events.thread_of[place], minlength=len(per_thread))
+            per_thread += counts
+        return int(per_thread.max())
 
     def _all_events(self, builder: TraceBuilder) -> Events:
         """Return the events; from now on nobody else holds them."""
