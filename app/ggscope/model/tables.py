@@ -747,7 +747,7 @@ def distinct(values: Array) -> Array:
     return np.asarray(ranked[is_first])
 
 
-def first_places(codes: I64) -> tuple[I64, I64]:
+def first_places(codes: Array) -> tuple[I64, I64]:
     """Return the different codes, ascending, and where each comes first.
 
     Codes are not negative, and not many times as large as they are many: they are

@@ -29,6 +29,7 @@ from ggscope.render.heatmap.scene import (
     HeatView,
     cell_scale,
     cell_texels,
+    key_counts,
     value_keys,
 )
 from ggscope.render.look import PRESETS, Length, Look
@@ -64,7 +65,9 @@ def test_quick_colours_equal_the_exact_ones_within_a_step(kind: ScaleKind) -> No
     values[rng.random(values.shape) < 0.2] = 0
     keys = value_keys(values)
 
-    quick = cell_texels(keys, cell_scale(values, keys, kind), "cividis", 7)
+    counts = key_counts(keys)
+    scale = cell_scale(values, keys, counts, kind)
+    quick = cell_texels(keys, counts, scale, "cividis", 7)
     exact = texels(values, color_scale(values, kind), "cividis", 7)
 
     assert ((quick == 7) == (values == 0)).all()

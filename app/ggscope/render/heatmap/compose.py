@@ -48,6 +48,7 @@ from ggscope.render.heatmap.scene import (
     HeatScene,
     cell_scale,
     cell_texels,
+    key_counts,
     value_keys,
 )
 from ggscope.render.painter import text_width
@@ -537,8 +538,9 @@ def _image(
     """Return the texels of cells, one per pixel column, and their scale."""
     name = map_on(scene.colors, scene.theme)
     keys = value_keys(cells.values)
-    scale = cell_scale(cells.values, keys, scene.scale_kind)
-    pixels = cell_texels(keys, scale, name, background)
+    counts = key_counts(keys)
+    scale = cell_scale(cells.values, keys, counts, scene.scale_kind)
+    pixels = cell_texels(keys, counts, scale, name, background)
     if len(cells.column) != pixels.shape[1]:
         pixels = np.take(pixels, cells.column, axis=1)
     return pixels, scale

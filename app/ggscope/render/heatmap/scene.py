@@ -13,6 +13,7 @@ from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.rows.columns import column_edges
 from ggscope.model.tables import I64, Array, StringTable
 from ggscope.model.units import Clock, TimeRange, shown_form
+from ggscope.native.library import library
 from ggscope.render.batch import U32, Clip
 from ggscope.render.colors import (
     DEFAULT,
@@ -323,15 +324,22 @@ class HeatGeometry:
         return HeatCells(offsets, grid.cells(offsets), column)
 
 
-def value_keys(values: Array) -> U32:
-    """Return a number below 2**16 per value >= 0, monotone in the value.
+def value_keys(values: Array) -> npt.NDArray[np.uint16]:
+    """Return a number per value >= 0, monotone in the value.
 
     It is the exponent and the first 8 bits of the fraction of the value as float32:
     finer than a step of the colours, and a table by it is an order faster than a
     logarithm or a search per cell.
     """
-    found: U32 = values.astype(np.float32).view(np.uint32) >> np.uint32(_FRACTION_BITS)
-    return found
+    bits = values.astype(np.float32).view(np.uint32)
+    return np.asarray(bits >> np.uint32(_FRACTION_BITS), np.uint16)
+
+
+def key_counts(keys: npt.NDArray[np.uint16]) -> I64:
+    """Return how often each key occurs, int64[2**16]."""
+    counts = np.zeros(_N_KEYS, np.int64)
+    library().ggscope_codes_count(keys, 2, None, 0, keys.size, counts)
+    return counts
 
 
 @cache
@@ -343,42 +351,37 @@ def key_values() -> np.ndarray:
     return np.where(np.isfinite(numbers), numbers, 0.0)
 
 
-def cell_scale(values: Array, keys: U32, kind: ScaleKind) -> ColorScale:
-    """Return the scale that covers all cells above zero; `keys` are theirs."""
+def cell_scale(
+    values: Array, keys: npt.NDArray[np.uint16], counts: I64, kind: ScaleKind
+) -> ColorScale:
+    """Return the scale that covers all cells above zero, from `key_counts` of keys."""
     high = float(values.max(initial=0))
     if not high:
         return ColorScale(kind, 1.0, 1.0)
     if kind is ScaleKind.LINEAR:
         return ColorScale(kind, 0.0, high)
+    occurring = np.flatnonzero(counts[1:]) + 1
+    numbers, ranks = key_values()[occurring], np.cumsum(counts[occurring])
     if kind is ScaleKind.AUTO:
-        kind = automatic_kind(_end_of_lower_part(keys), high)
+        lower = np.searchsorted(ranks, LOWER_PART * ranks[-1])
+        kind = automatic_kind(float(numbers[lower]), high)
     if kind is ScaleKind.LOG:
         # Key 0 becomes the largest number: the least key above 0 is found at once.
-        least = int((keys - np.uint32(1)).argmin())
-        low = float(values.flat[least])
-        return ColorScale(kind, min(low, high), high)
-    seen = np.bincount(keys.ravel(), minlength=_N_KEYS)
-    seen[0] = 0
-    occurring = np.flatnonzero(seen)
-    numbers = key_values()[occurring]
-    low = min(float(numbers[0]), high)
-    ranks = np.cumsum(seen[occurring])
-    wanted = np.linspace(1, ranks[-1], _RANKS)
-    quantiles = numbers[np.searchsorted(ranks, wanted)]
-    return ColorScale(kind, low, high, quantiles)
+        least = int((keys - np.uint16(1)).argmin())
+        return ColorScale(kind, min(float(values.flat[least]), high), high)
+    quantiles = numbers[np.searchsorted(ranks, np.linspace(1, ranks[-1], _RANKS))]
+    return ColorScale(kind, min(float(numbers[0]), high), high, quantiles)
 
 
-def _end_of_lower_part(keys: U32) -> float:
-    """Return what LOWER_PART of the cells above zero are not above."""
-    seen = np.bincount(keys.ravel(), minlength=_N_KEYS)
-    seen[0] = 0
-    ranks = np.cumsum(seen)
-    return float(key_values()[int(np.searchsorted(ranks, LOWER_PART * ranks[-1]))])
-
-
-def cell_texels(keys: U32, scale: ColorScale, colors: str, background: int) -> U32:
+def cell_texels(
+    keys: npt.NDArray[np.uint16],
+    counts: I64,
+    scale: ColorScale,
+    colors: str,
+    background: int,
+) -> U32:
     """Return the colour of each cell, as ``colormap.texels`` within half a per cent."""
-    if keys.size < _N_KEYS:
-        return texels(key_values()[keys], scale, colors, background)
-    table = texels(key_values(), scale, colors, background)
+    table = np.full(_N_KEYS, background, np.uint32)
+    occurring = np.flatnonzero(counts)
+    table[occurring] = texels(key_values()[occurring], scale, colors, background)
     return np.take(table, keys)
