@@ -312,16 +312,19 @@ class HeatGrid:
         if not self.n_pieces or len(offsets) < 2:
             return np.zeros((self._n_groups, max(len(offsets) - 1, 0)), np.float32)
         piece, inside = self._places(offsets)
-        found = self._sums(self.covers, piece, inside, cells=True).astype(np.float32)
+        total = self._sums(self.covers, piece, inside, cells=True)
+        bits = 0
         if self.spread is not None:
-            fine = np.zeros(found.shape, np.int64)
-            total = int(self.spread[1][-1].sum(dtype=np.int64))
-            bits = max(min(_FINE_BITS, 62 - total.bit_length()), 0)
-            self._add_spread(fine, piece, inside, cells=True, bits=bits)
-            found += fine * np.float32(2.0**-bits)
-        width = np.maximum(np.diff(offsets), 1)
-        found /= width.astype(np.float32)
-        return found
+            # Fractions of spread bytes count in the same numbers, as far as they fit.
+            covered = float(self.covers[-1].astype(np.float64) @ np.diff(self.edges))
+            most = int(covered) + int(self.spread[1][-1].sum(dtype=np.int64))
+            bits = max(min(_FINE_BITS, 62 - most.bit_length()), 0)
+            total <<= bits
+            self._add_spread(total, piece, inside, cells=True, bits=bits)
+        per_byte = 2.0**-bits / np.maximum(np.diff(offsets), 1)
+        densities = total.astype(np.float32)
+        densities *= per_byte.astype(np.float32)
+        return densities
 
     def between(self, begin: I64, stop: I64) -> I64:
         """Return int64[g, m]: what lies in each range ``[begin, stop)``."""
