@@ -18,7 +18,7 @@
 
 enum {
     STEP = 16,          /* rows.PREFIX_STEP: spans in a block, blocks in a field */
-    WAIT_STEP = 64,     /* waits.WAIT_STEP */
+    WAIT_STEP = 32,     /* waits.WAIT_STEP */
     MAX_EXACT = 256,    /* pyramid.MAX_EXACT */
     WALK_PER_PX = 112,  /* up to so many spans per column are walked */
     ELEMENTS_PER_PX = 96,
@@ -50,7 +50,7 @@ typedef struct {
     const int64_t *bounds;        /* [n_elements + 1] of merged runs, or NULL */
     const void *element_category; /* category_bytes each */
     const uint32_t *wait;         /* of each span id, below n_waits; NULL: none */
-    const int64_t *waited;        /* waits behind what comes before every 64th span */
+    const int64_t *waited;        /* waits behind what comes before every 32nd span */
     int64_t n_waits;
     int64_t n, first_id, n_names, n_elements;
     int32_t id_bytes, category_bytes;
@@ -537,7 +537,7 @@ static void query_waits(const Row *r, const int64_t *edges, int64_t px, int64_t 
     }
 }
 
-/* Write the waits behind what comes before every 64th span, from the block `first` on,
+/* Write the waits behind what comes before every 32nd span, from the block `first` on,
  * of which that is known; waited: n / 64 + 1. */
 EXPORT void ggscope_columns_waits(const Row *r, int64_t first, int64_t *waited)
 {

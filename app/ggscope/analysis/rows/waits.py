@@ -9,8 +9,8 @@ from ggscope.analysis.rows.rows import Row
 from ggscope.model.tables import I64, NO_WAIT
 from ggscope.model.units import TimeRange
 
-WAIT_STEP = 64
-"""Waits are summed up before every so many spans: an eighth of a byte per span."""
+WAIT_STEP = 32
+"""Waits are summed up before every so many spans: a quarter of a byte per span."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
