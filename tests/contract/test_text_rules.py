@@ -288,9 +288,9 @@ def test_rule_finds_markup_made_of_names(line: str) -> None:
 
 
 def test_rule_finds_entries_that_pass_by() -> None:
-    assert bad_entries(ast.parse("menu.addAction(tr('Find {0}').format(name))"))
+    assert bad_entries(ast.parse("menu.addAction(f'Find {name}')"))
     assert bad_entries(ast.parse("menu.addAction(name)"))
-    assert not bad_entries(ast.parse("menu.addAction(tr('Copy'))"))
+    assert not bad_entries(ast.parse("menu.addAction('Copy')"))
 
 
 def test_rules_find_what_prints_and_copies_past_them() -> None:

@@ -117,15 +117,15 @@ class DocumentParts(QObject):
     def _on_shifted(self, path: Path, by: str, before: str) -> None:
         """Remember it for this session's files, and let it be undone."""
         self._settings.set_shift(self._document.path, path, by)
-        text = self.tr("The times of {0} were moved by hand: {1}.")
+        text = "The times of {0} were moved by hand: {1}."
         if not by:
-            text = self.tr("The times of {0} are no longer moved by hand.")
+            text = "The times of {0} are no longer moved by hand."
         trace = self._document.session.trace
         unit = "ns" if trace is None else trace.clock.unit
         told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
         undo = partial(self._document.loader.shift, path, before)
         self._document.messages.say(
-            text.format(path.name, told), Action(self.tr("Undo"), undo), key=_PARTS
+            text.format(path.name, told), Action("Undo", undo), key=_PARTS
         )
 
     def forget_offer(self) -> None:
@@ -140,15 +140,15 @@ class DocumentParts(QObject):
         names = [self._relative(m.path) for m in members[:_MAX_NAMED]]
         if len(members) > _MAX_NAMED:
             names.append("…")
-        short = self.tr("1 related file")
-        text = self.tr("Found a related file in this folder: {0}.").format(names[0])
+        short = "1 related file"
+        text = f"Found a related file in this folder: {names[0]}."
         if len(members) > 1:
-            short = self.tr("{0} related files").format(len(members))
-            text = self.tr("Found {0} related files in this folder: {1}.")
+            short = f"{len(members)} related files"
+            text = "Found {0} related files in this folder: {1}."
             text = text.format(len(members), ", ".join(names)).replace("….", "…")
         self._offered = tuple(member.path for member in members)
         self._document.status.set_related(short, text)
-        add = Action(self.tr("Add"), self.add_offered)
+        add = Action("Add", self.add_offered)
         self._document.messages.say(text, add, key=_OFFER)
 
     def _relative(self, path: Path) -> str:
@@ -166,7 +166,7 @@ class DocumentParts(QObject):
         trace = document.session.trace
         if trace is None or not isinstance(came, tuple) or not came:
             return
-        undo = Action(self.tr("Undo"), partial(self.remove, came))
+        undo = Action("Undo", partial(self.remove, came))
         misfit = self._misfit(trace, came)
         document.messages.say(
             misfit or self._words(trace, came),
@@ -205,9 +205,9 @@ class DocumentParts(QObject):
             if join.kind != "names"
         ]
         if len(names) == 1:
-            text = self.tr("{0} was added.").format(names[0])
+            text = f"{names[0]} was added."
         else:
-            text = self.tr("{0} files were added.").format(len(came))
+            text = f"{len(came)} files were added."
         return " ".join([text, *(f"{fit}." for fit in fits[:_MAX_NAMED])])
 
 
@@ -232,7 +232,7 @@ class DocumentBookmarks(QObject):
         self.keeper.release()
 
     def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
-        text, n = self.tr("Bookmarks"), len(bookmarks)
+        text, n = "Bookmarks", len(bookmarks)
         drawer = self._document.workspace.drawer
         drawer.set_tab_text("bookmarks", f"{text}  {n}" if n else text)
 
@@ -246,8 +246,8 @@ class DocumentBookmarks(QObject):
     def _on_place_asked(self) -> None:
         """Say where bookmarks are kept, and offer the other place."""
         self._document.messages.say(
-            self.tr("Bookmarks are saved in your profile. Settings can change it."),
-            Action(self.tr("Save next to traces instead"), self._on_beside),
+            "Bookmarks are saved in your profile. Settings can change it.",
+            Action("Save next to traces instead", self._on_beside),
             key=_PLACE,
         )
 
@@ -396,7 +396,7 @@ class Document(QWidget):
         if self.live is None:
             return TabName(self.title, self.path.parts[:-1])
         pid = "" if self.run is None else str(self.run.pid)
-        sign = pid and self.tr("process {0}").format(pid)
+        sign = pid and f"process {pid}"
         return TabName(self.title, (), sign or self.live.wanted or "")
 
     @property
@@ -437,7 +437,7 @@ class Document(QWidget):
     def part(self) -> str:
         """Which part of the file is shown, in words; "" = all of it."""
         if self.loader.state is LoadState.STOPPED:
-            return self.tr("stopped")
+            return "stopped"
         if not self.loader.options or self.session.trace is None:
             return ""
         options = dict(self.loader.options)
@@ -641,16 +641,14 @@ class Document(QWidget):
         words = saved.words()
         self.messages.say(
             f"{words[:1].upper()}{words[1:]}.",
-            Action(self.tr("Open"), partial(self.open_requested.emit, str(saved.path))),
-            Action(
-                self.tr("Show in folder"), partial(show_in_folder, saved.path, self)
-            ),
+            Action("Open", partial(self.open_requested.emit, str(saved.path))),
+            Action("Show in folder", partial(show_in_folder, saved.path, self)),
         )
 
     def _on_live_reload(self, _: object) -> None:
         """Follow anew what has ended."""
         if self.live is not None and self.live.is_on:
-            words = self.tr("There is nothing to reload as long as this tab follows.")
+            words = "There is nothing to reload as long as this tab follows."
             self.session.noted.emit(words)
         elif self.live is not None:
             self._follow_again()
@@ -681,7 +679,7 @@ class Document(QWidget):
                 self.recording_requested.emit(run.output)
         elif run.has_failed:
             text = f"{run.name} {run.state()}."
-            console = Action(self.tr("Console"), self._show_console)
+            console = Action("Console", self._show_console)
             self.messages.say(text, console, level="caution", key=_LIVE, stays=True)
 
     def _show_console(self) -> None:
@@ -702,7 +700,7 @@ class Document(QWidget):
         if told:
             from ggscope.gui.live import sentence
 
-            again = Action(self.tr("Follow again"), self._follow_again)
+            again = Action("Follow again", self._follow_again)
             actions = [again] if self.live.can_follow_again else []
             # The strip says it for good.
             self.messages.say(sentence(told), *actions, level="caution", key=_LIVE)
@@ -737,7 +735,7 @@ class Document(QWidget):
             code, level = alarms[0]
             text = by_code[code][:1].upper() + by_code[code][1:]
             show = self._on_problems_clicked
-            self.alarm.say(text, self.tr("Problems"), show, level=level)
+            self.alarm.say(text, "Problems", show, level=level)
 
     def _on_problem(self, text: str) -> None:
         self.problem_reported.emit(text)
@@ -766,7 +764,7 @@ class Document(QWidget):
         else:
             self._take_card()
         self._show_page(self._page_for(state))
-        reload = Action(self.tr("Reload"), self._on_reload)
+        reload = Action("Reload", self._on_reload)
         if state is LoadState.LOADING:
             self.parts.forget_offer()
             self.messages.dismiss(_READING, _CHANGED, _GUESS)
@@ -825,10 +823,10 @@ class Document(QWidget):
             part = part_text(options, self.loader.n_records)
         self._part_box.setVisible(bool(part))
         if part:
-            text = self.tr("{0}: the rest has not been read.")
+            text = "{0}: the rest has not been read."
             self.part_bar.say(
                 text.format(part[:1].upper() + part[1:]),
-                self.tr("Read all"),
+                "Read all",
                 self._on_read_all,
             )
 
@@ -850,8 +848,8 @@ class Document(QWidget):
         for warning in trace.warnings:
             if warning.code == LOW_CONFIDENCE:
                 self._guessed = trace.info.reader_id
-                other = self.tr("Open with another reader")
-                text = self.tr("Detected as {0}: the file has no signature.")
+                other = "Open with another reader"
+                text = "Detected as {0}: the file has no signature."
                 self.messages.say(
                     text.format(trace.info.format),
                     Action(other, self._on_other_reader),
@@ -867,8 +865,8 @@ class Document(QWidget):
 
     def _on_file_changed(self, is_stale: bool) -> None:
         if is_stale:
-            reload = Action(self.tr("Reload (F5)"), self._on_reload)
-            text = self.tr("The file changed on disk.")
+            reload = Action("Reload (F5)", self._on_reload)
+            text = "The file changed on disk."
             self.messages.say(text, reload, key=_CHANGED, stays=True)
         else:
             self.messages.dismiss(_CHANGED)
@@ -908,7 +906,7 @@ class Document(QWidget):
 
     def _name_problems(self, trace: Trace) -> None:
         n = len(trace.warnings)
-        text = self.tr("Problems")
+        text = "Problems"
         self.workspace.drawer.set_tab_text("problems", f"{text}  {n}" if n else text)
 
     def _restore_lanes(self, trace: Trace) -> None:

@@ -61,56 +61,53 @@ class LiveStrip(QFrame):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("live")
-        self.setAccessibleName(self.tr("Live view"))
+        self.setAccessibleName("Live view")
         self._follower, self._run = follower, run
         self.state = label("", self)
         self.state.setProperty("role", "liveState")
         self.figures = ElidedLabel(self, mode=Qt.TextElideMode.ElideRight)
         self.figures.setProperty("mono", True)
-        tr = self.tr
         self.follow = button(
-            tr("Follow"),
+            "Follow",
             lambda: follower.set_follows(not follower.follows),
             self,
-            tip=tr("Let the view move with the program, or stand (L)"),
+            tip="Let the view move with the program, or stand (L)",
         )
         self.pause = button(
-            tr("Pause"),
+            "Pause",
             lambda: follower.set_paused(not follower.is_paused),
             self,
-            tip=tr("Freeze the picture; reading goes on (Shift+L)"),
+            tip="Freeze the picture; reading goes on (Shift+L)",
         )
         self.now = button(
-            tr("Jump to live"),
+            "Jump to live",
             follower.jump,
             self,
-            tip=tr("Go to now and follow (End)"),
+            tip="Go to now and follow (End)",
         )
         self.detach = button(
-            tr("Detach"),
+            "Detach",
             follower.finish,
             self,
-            tip=tr("Stop reading and keep what is here; the program keeps running"),
+            tip="Stop reading and keep what is here; the program keeps running",
         )
         self.again = button(
-            tr("Follow again"),
+            "Follow again",
             follower.follow_again,
             self,
-            tip=tr(
-                "Go on reading; what was read is kept, as far as it is the same run"
-            ),
+            tip="Go on reading; what was read is kept, as far as it is the same run",
         )
         self.save = button(
-            tr("Save recording…"),
+            "Save recording…",
             self.save_requested.emit,
             self,
-            tip=tr("Save what was recorded so far; the program keeps running (Ctrl+S)"),
+            tip="Save what was recorded so far; the program keeps running (Ctrl+S)",
         )
         self.stop = button(
-            tr("Stop program"),
+            "Stop program",
             self._on_stop,
             self,
-            tip=tr("End the program (SIGTERM, then SIGKILL after 5 s)"),
+            tip="End the program (SIGTERM, then SIGKILL after 5 s)",
         )
         # As wide as the wider of the two: no button moves under the mouse.
         self._reading = QStackedWidget(self)
@@ -144,15 +141,15 @@ class LiveStrip(QFrame):
         follower, meters, run = self._follower, self._follower.meters, self._run
         phase = meters.phase.value
         if follower.is_paused and meters.phase is Phase.LIVE:
-            phase = self.tr("paused")
+            phase = "paused"
         self.state.setText(f"● {phase}")
         set_property(self.state, "level", _level(follower))
         text = figures_text(meters)
         if run is not None and meters.phase is Phase.WAITING:
-            text = self.tr("{0} has computed nothing yet").format(one_line(run.name))
+            text = f"{one_line(run.name)} has computed nothing yet"
         if follower.is_paused and (n := follower.n_unseen) > 0:
             what = record_unit(meters.heard.by_kind)
-            text += self.tr(" · {0} new {1} (paused)").format(format_count(n), what)
+            text += f" · {format_count(n)} new {what} (paused)"
         self.figures.setText(text)
         self.figures.setAccessibleName(text)
         set_tip(self.figures, "\n".join((_FIGURES_TIP, *meters.heard.run_words())))
@@ -249,25 +246,25 @@ class WaitingPage(QWidget):
         self.words = label("", self, wraps=True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         command = command_for(follower.wanted)
-        hint = self.tr("This command in a terminal makes it:")
+        hint = "This command in a terminal makes it:"
         if is_process(follower.wanted or ""):
-            hint = self.tr(
+            hint = (
                 "A program is traced from its start on: File › Follow a running "
                 "program has the command that starts this one with the tracer."
             )
         elif not command:
-            hint = self.tr(
+            hint = (
                 "It appears here as soon as the traced program makes it. Programs "
                 "that ggscope-capture starts make rings of their own: File › Follow a "
                 "running program lists these."
             )
         if run is not None:
-            hint = self.tr("Ops appear here as soon as the model runs.")
+            hint = "Ops appear here as soon as the model runs."
         self.hint = label(hint, self, "dim", wraps=True)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
         self.command.setText(command)
-        self.steps_head = label(self.tr("No records yet. Checks:"), self, "dim")
+        self.steps_head = label("No records yet. Checks:", self, "dim")
         self.steps = QWidget(self)
         self._step_rows = QGridLayout(self.steps)
         self._step_rows.setContentsMargins(0, 0, 0, 0)
@@ -276,12 +273,10 @@ class WaitingPage(QWidget):
         self._step_rows.setColumnStretch(2, 1)
         self._shown_steps: tuple[Step, ...] = ()
         self.copy = button(
-            self.tr("Copy command"), lambda: copy_text(command), self, primary=True
+            "Copy command", lambda: copy_text(command), self, primary=True
         )
-        self.again = button(self.tr("Follow again"), follower.follow_again, self)
-        self.close_button = button(
-            self.tr("Close tab"), self.close_requested.emit, self
-        )
+        self.again = button("Follow again", follower.follow_again, self)
+        self.close_button = button("Close tab", self.close_requested.emit, self)
         self.copy.setVisible(bool(command))
         # Not a button that ends anything: Enter and Space come without a look.
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -330,17 +325,17 @@ class WaitingPage(QWidget):
     def _show(self) -> None:
         meters, run = self._follower.meters, self._run
         heads = {
-            Phase.WAITING: self.tr("Waiting for a program"),
-            Phase.LIVE: self.tr("The program has computed nothing yet"),
-            Phase.FAILED: self.tr("This cannot be followed"),
+            Phase.WAITING: "Waiting for a program",
+            Phase.LIVE: "The program has computed nothing yet",
+            Phase.FAILED: "This cannot be followed",
             # Whether something is recorded after it is not known.
-            Phase.STOPPED: self.tr("Detached before anything came"),
+            Phase.STOPPED: "Detached before anything came",
         }
-        self.head.setText(heads.get(meters.phase, self.tr("Nothing was recorded")))
+        self.head.setText(heads.get(meters.phase, "Nothing was recorded"))
         words = sentence(meters.heard.words)
         is_over, is_waiting = meters.phase.is_over, meters.phase is Phase.WAITING
         if run is not None and run.is_running:
-            self.head.setText(self.tr("Waiting for {0} to compute").format(run.name))
+            self.head.setText(f"Waiting for {run.name} to compute")
             words = ""
         elif run is not None:
             words = f"{run.name}: {run.state()}."

@@ -400,16 +400,16 @@ class MainWindow(QMainWindow):
         if not running:
             return True
         names = ", ".join(one_line(d.title) for d in running)
-        text = self.tr("{0} is still running.").format(names)
+        text = f"{names} is still running."
         if len(running) > 1:
-            text = self.tr("These programs are still running: {0}.").format(names)
-        more = self.tr(
+            text = f"These programs are still running: {names}."
+        more = (
             "A program that keeps running is recorded to its end, into the file that "
             "was named for it."
         )
         # The first one is taken by Enter: it ends nothing.
-        choices = [self.tr("Let it run"), self.tr("Stop program")]
-        title = self.tr("Close")
+        choices = ["Let it run", "Stop program"]
+        title = "Close"
         answer = ask_choice(self, title, text, choices, more)
         if answer is None:
             return False
@@ -495,7 +495,7 @@ class MainWindow(QMainWindow):
 
         paths, _ = QFileDialog.getOpenFileNames(
             self,
-            self.tr("Open traces"),
+            "Open traces",
             self.settings.files.folder,
             name_filters(),
             "",
@@ -507,7 +507,7 @@ class MainWindow(QMainWindow):
         """Ask for a folder and open what is in it as one session."""
         chosen = QFileDialog.getExistingDirectory(
             self,
-            self.tr("Open folder"),
+            "Open folder",
             self.settings.files.folder,
             QFileDialog.Option.ShowDirsOnly | CHANGES_NOTHING,
         )
@@ -523,7 +523,7 @@ class MainWindow(QMainWindow):
             return
         paths, _ = QFileDialog.getOpenFileNames(
             self,
-            self.tr("Add to session"),
+            "Add to session",
             str(document.path.parent),
             name_filters(),
             "",
@@ -578,7 +578,7 @@ class MainWindow(QMainWindow):
 
     def report_crash(self, text: str, report: str) -> None:
         """Show a fault of the program in the same way; Copy takes the report."""
-        copy = Action(self.tr("Copy report"), partial(copy_text, report))
+        copy = Action("Copy report", partial(copy_text, report))
         self.messages.say(text, copy, level="error", key=_CRASH, stays=True)
 
     @property
@@ -747,16 +747,16 @@ class MainWindow(QMainWindow):
         is_last = position == n - 1
         menu = QMenu(self)
         close = partial(self.ask_and_close, document)
-        add_action(menu, self.tr("Close"), close)
+        add_action(menu, "Close", close)
         others = partial(self.close_others, document)
-        add_action(menu, self.tr("Close others"), others, enabled=n > 1)
+        add_action(menu, "Close others", others, enabled=n > 1)
         right = partial(self.close_right, document)
-        add_action(menu, self.tr("Close to the right"), right, enabled=not is_last)
+        add_action(menu, "Close to the right", right, enabled=not is_last)
         menu.addSeparator()
         copy = partial(self.copy_path, document)
-        add_action(menu, self.tr("Copy path"), copy, enabled=has_files)
+        add_action(menu, "Copy path", copy, enabled=has_files)
         show = partial(self.show_file, document)
-        add_action(menu, self.tr("Show in folder"), show, enabled=has_files)
+        add_action(menu, "Show in folder", show, enabled=has_files)
         menu.addSeparator()
         menu.addAction(self.actions_["file.reopen"])
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

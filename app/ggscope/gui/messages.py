@@ -86,7 +86,7 @@ class Toast(QFrame):
             button(action.text, partial(self._on_action, action), self, link=True)
             for action in message.actions
         )
-        self.close_button = GlyphButton("close", self.tr("Close this message"), self)
+        self.close_button = GlyphButton("close", "Close this message", self)
         self.close_button.clicked.connect(self._on_close)
         row = QHBoxLayout(self)
         row.setContentsMargins(14, 6, 6, 6)
@@ -197,15 +197,15 @@ class Messages(QObject):
     def fail(self, text: str) -> None:
         """Show that something failed, until it is closed."""
         logger.info("%s", text)  # stderr is for what nobody would see
-        copy = Action(self.tr("Copy"), partial(copy_text, text))
+        copy = Action("Copy", partial(copy_text, text))
         self.say(text, copy, level="error", stays=True)
 
     def say_saved(self, path: Path, text: str = "") -> None:
         """Tell that a file was written, and let people open it or see where it is."""
         self.say(
-            text or self.tr("Saved {0}.").format(one_line(path.name)),
-            Action(self.tr("Open"), partial(self._open, path)),
-            Action(self.tr("Show in folder"), partial(show_in_folder, path, self)),
+            text or f"Saved {one_line(path.name)}.",
+            Action("Open", partial(self._open, path)),
+            Action("Show in folder", partial(show_in_folder, path, self)),
         )
 
     def dismiss(self, *keys: str) -> None:
@@ -222,7 +222,7 @@ class Messages(QObject):
 
     def _open(self, path: Path) -> None:
         if not open_file(path):
-            self.fail(self.tr("No program opens {0}.").format(one_line(path.name)))
+            self.fail(f"No program opens {one_line(path.name)}.")
 
     def _on_left(self, toast: Toast, is_used: bool) -> None:
         if toast in self._toasts:

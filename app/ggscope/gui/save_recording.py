@@ -59,7 +59,7 @@ def ask_and_save(document: "Document") -> None:
     run, live = document.run, document.live
     is_whole = run is not None and run.has_recording
     kept = Kept() if live is None else live.kept
-    session, tr = document.session, document.tr
+    session = document.session
     if not is_whole and kept.place is None:
         session.noted.emit(_sentence(kept.why))
         return
@@ -71,10 +71,10 @@ def ask_and_save(document: "Document") -> None:
         stem = file_name(f"recording-{time.strftime('%Y%m%d-%H%M%S')}", ".bin")
         proposed = str(Path.home() / stem)
     suffix = Path(proposed).suffix
-    kind = tr("Records") if suffix == ".bin" else tr("Event stream")
+    kind = "Records" if suffix == ".bin" else "Event stream"
     name, _ = QFileDialog.getSaveFileName(
         document,
-        tr("Save recording"),
+        "Save recording",
         proposed,
         f"{kind} (*{suffix})" if suffix else "",
         "",
@@ -94,7 +94,7 @@ def ask_and_save(document: "Document") -> None:
         document.say_recorded,
         on_error=lambda failure: document.problem_reported.emit(failure.message),
         even_if_held=True,
-        title=tr("Saving the recording"),
+        title="Saving the recording",
     )
 
 

@@ -59,16 +59,16 @@ class StatusStrip(QFrame):
         self.file = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.range.setProperty("mono", True)
-        self._ops_tip = self.tr("Choose the op table")
+        self._ops_tip = "Choose the op table"
         self.ops = self._button(self._ops_tip, self.ops_clicked)
-        self._problems_tip = self.tr("Show the Problems tab")
+        self._problems_tip = "Show the Problems tab"
         self.problems = self._button(self._problems_tip, self.problems_clicked)
         self.related = self._button("", self.related_clicked)
         self.related.hide()
         self.memory = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
-        set_tip(self.memory, self.tr("Memory that the program uses"))
+        set_tip(self.memory, "Memory that the program uses")
         self.renderer = self._button(
-            self.tr("What draws the timeline; click for settings"),
+            "What draws the timeline; click for settings",
             self.renderer_clicked,
         )
         self.progress = ProgressArea(session, self)
@@ -138,7 +138,7 @@ class StatusStrip(QFrame):
         self.related.setText(text)
         self.related.setAccessibleName(text)
         self.related.setAccessibleDescription(tip)
-        add = self.tr("Click to add them to the session")
+        add = "Click to add them to the session"
         set_tip(self.related, f"{tip}\n{add}" if tip else "")
         self.related.setVisible(bool(text))
         self._show_sides()
@@ -223,9 +223,9 @@ class StatusStrip(QFrame):
         has_table = ops is not None and ops.source != "spelled"
         self.ops.setVisible(has_table)
         if ops is not None and has_table:
-            text = whole = self.tr("ops: {0}, {1}").format(ops.id, self.tr(ops.source))
+            text = whole = f"ops: {ops.id}, {ops.source}"
             if ops.margin is not None:
-                whole += self.tr(", margin {0}").format(f"{ops.margin:.0f}")
+                whole += ", margin {}".format(f"{ops.margin:.0f}")
             self.ops.setText(whole if self.width() >= _ROOM_FOR_MARGIN else text)
             self.ops.setAccessibleName(whole)
             set_tip(self.ops, f"{whole}\n{self._ops_tip}")
@@ -234,7 +234,7 @@ class StatusStrip(QFrame):
         """Count kinds of problems by severity; notes where nothing is worse."""
         counts = problem_counts(trace)
         worst = max(counts, default=Severity.INFO)
-        whole = self.tr("no problems") if trace is not None else ""
+        whole = "no problems" if trace is not None else ""
         if counts:
             whole = ", ".join(_count_words(s, n) for s, n in counts.items())
         text = whole
@@ -265,7 +265,7 @@ class StatusStrip(QFrame):
             return
         visible, absolute = self._session.visible_range, self._session.absolute_time
         form = shown_form(visible, trace.clock, absolute=absolute)
-        self.range.setText(self.tr("range {0}").format(form.range_text(visible)))
+        self.range.setText(f"range {form.range_text(visible)}")
         self._fit_range()
 
     def _fit_range(self) -> None:
@@ -299,10 +299,8 @@ class ProgressArea(QWidget):
         self._tasks = session.tasks
         self._is_shown = False
         self.text = ShorteningLabel(self)
-        self.bar = ProgressBar(self.tr("Progress"), self)
-        self.stop = GlyphButton(
-            "close", self.tr("Cancel (Esc while reading)"), self, 12
-        )
+        self.bar = ProgressBar("Progress", self)
+        self.stop = GlyphButton("close", "Cancel (Esc while reading)", self, 12)
         self.stop.clicked.connect(self._on_stop)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

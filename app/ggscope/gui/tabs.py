@@ -180,17 +180,17 @@ class TabRow(QWidget):
         self.bar.setExpanding(False)
         self.bar.setUsesScrollButtons(True)
         self.bar.setElideMode(Qt.TextElideMode.ElideMiddle)
-        self.bar.setAccessibleName(self.tr("Open traces"))
+        self.bar.setAccessibleName("Open traces")
         self.bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.bar.currentChanged.connect(self.chosen)
         self.bar.tabMoved.connect(self.moved)
         self.bar.installEventFilter(self)
-        plus = GlyphButton("plus", self.tr("Open… (Ctrl+O)"), self, 18)
+        plus = GlyphButton("plus", "Open… (Ctrl+O)", self, 18)
         plus.clicked.connect(self.plus_clicked)
         row = QHBoxLayout(self)
         row.setContentsMargins(8, 2, 8, 0)
         row.setSpacing(4)
-        self.all_tabs = GlyphButton("down", self.tr("List all tabs"), self, 18)
+        self.all_tabs = GlyphButton("down", "List all tabs", self, 18)
         self.all_tabs.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._list = QMenu(self.all_tabs)
         self._list.aboutToShow.connect(self._fill_list)
@@ -209,7 +209,7 @@ class TabRow(QWidget):
     def add(self, title: str, position: int) -> None:
         """Add a tab before the one that is at `position`."""
         position = self.bar.insertTab(position, _tab_text(title))
-        close = GlyphButton("close", self.tr("Close {0}").format(title), self.bar, 12)
+        close = GlyphButton("close", f"Close {title}", self.bar, 12)
         close.clicked.connect(self._on_close_clicked)
         self.bar.setTabButton(position, QTabBar.ButtonPosition.RightSide, close)
         self._show_list_button()
@@ -234,7 +234,7 @@ class TabRow(QWidget):
         side = QTabBar.ButtonPosition.RightSide
         close = self.bar.tabButton(position, side)
         if isinstance(close, GlyphButton):
-            close.set_glyph("close", self.tr("Close {0}").format(title))
+            close.set_glyph("close", f"Close {title}")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Offer a list where not all tabs can be seen."""

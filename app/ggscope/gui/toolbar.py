@@ -57,20 +57,18 @@ class SearchField(QFrame):
         self._session = session
         self.edit = QLineEdit(self)
         self._hints = (
-            self.tr("Search, or /regex/   Ctrl+F"),
-            self.tr("Search, or /regex/"),
-            self.tr("Search"),
+            "Search, or /regex/   Ctrl+F",
+            "Search, or /regex/",
+            "Search",
         )
         self.edit.setPlaceholderText(self._hints[0])
-        self.edit.setAccessibleName(self.tr("Search"))
-        set_tip(
-            self.edit, self.tr("Plain text in any case, or a regular expression as /…/")
-        )
+        self.edit.setAccessibleName("Search")
+        set_tip(self.edit, "Plain text in any case, or a regular expression as /…/")
         self.edit.setProperty("mono", True)
         self.edit.setMaxLength(4096)
         self.count = Label(parent=self)
-        self.previous = GlyphButton("up", self.tr("Previous hit (Shift+Enter)"), self)
-        self.next = GlyphButton("down", self.tr("Next hit (Enter)"), self)
+        self.previous = GlyphButton("up", "Previous hit (Shift+Enter)", self)
+        self.next = GlyphButton("down", "Next hit (Enter)", self)
         row = QHBoxLayout(self)
         row.setContentsMargins(2, 1, 4, 1)
         row.setSpacing(2)
@@ -168,13 +166,11 @@ class SearchField(QFrame):
         if found is None or (trace is not None and not len(trace.spans)):
             text = ""  # of a model alone, the pane of tensors says what matches
         elif position >= 0:
-            text = self.tr("{0} of {1}").format(
-                format_count(position + 1), format_count(n)
-            )
+            text = f"{format_count(position + 1)} of {format_count(n)}"
         elif n == 1:
-            text = self.tr("1 hit")
+            text = "1 hit"
         else:
-            text = self.tr("{0} hits").format(format_count(n)) if n else "no hits"
+            text = f"{format_count(n)} hits" if n else "no hits"
         self.count.setText(text)
         self.previous.setEnabled(n > 0)
         self.next.setEnabled(n > 0)
@@ -227,7 +223,7 @@ class ChipRow(QWidget):
         unit = "ns" if session.trace is None else session.trace.clock.unit
         parts = [*describe_filter(session.filter, unit)] if session.filter else []
         if n := len(session.lane_state.hidden):
-            words = self.tr("1 lane hidden") if n == 1 else self.tr("{0} lanes hidden")
+            words = "1 lane hidden" if n == 1 else "{0} lanes hidden"
             parts.insert(0, (HIDDEN_LANES, words.format(n)))
         for part, text in parts:
             chip = Chip(part, text, self)
@@ -253,13 +249,13 @@ class ChipRow(QWidget):
                 hidden.append(chip)
         self._menu.clear()
         for chip in hidden:
-            words = self.tr("Remove “{0}”").format(chip.text)
+            words = f"Remove “{chip.text}”"
             action = add_action(self._menu, words)
             action.setData(chip.part)
         n = len(hidden)
         self._more.setText(f"+{n}")
-        words = self.tr("{0} more parts of the filter").format(n)
-        set_tip(self._more, self.tr("1 more part of the filter") if n == 1 else words)
+        words = f"{n} more parts of the filter"
+        set_tip(self._more, "1 more part of the filter" if n == 1 else words)
         self._more.setVisible(bool(hidden))
         self._more.setGeometry(x, 2, 40, 24)
 
@@ -294,33 +290,33 @@ class Toolbar(QFrame):
         self.search = SearchField(session, self)
         self.chips = ChipRow(session, self)
         self.add_filter = button(
-            self.tr("+ filter"),
+            "+ filter",
             self._on_add_filter,
             self,
             link=True,
-            tip=self.tr("Show only some of the spans"),
+            tip="Show only some of the spans",
         )
-        self.color = self._combo([], self.tr("Colour by"))
+        self.color = self._combo([], "Colour by")
         self.time = self._combo(
-            [self.tr("time from start"), self.tr("absolute time")],
-            self.tr("Time format"),
+            ["time from start", "absolute time"],
+            "Time format",
         )
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 12, 6)
         row.setSpacing(8)
         row.addWidget(
             button(
-                self.tr("Open"),
+                "Open",
                 open_files,
                 self,
-                tip=self.tr("Open trace files (Ctrl+O)"),
+                tip="Open trace files (Ctrl+O)",
             )
         )
         self.export_button = button(
-            self.tr("Export…"),
+            "Export…",
             self.export_requested.emit,
             self,
-            tip=self.tr("Write the view used last as a figure (Ctrl+E)"),
+            tip="Write the view used last as a figure (Ctrl+E)",
         )
         row.addWidget(self.export_button)
         row.addWidget(self.search, 4)
@@ -329,7 +325,7 @@ class Toolbar(QFrame):
         row.addWidget(self.chips)
         row.addWidget(self.add_filter)
         row.addStretch(1)
-        self._color_label = label(self.tr("Colour by"), self, "dim")
+        self._color_label = label("Colour by", self, "dim")
         row.addWidget(self._color_label)
         row.addWidget(self.color)
         row.addWidget(self.time)
@@ -360,9 +356,9 @@ class Toolbar(QFrame):
 
     def show_details(self, are_shown: bool) -> None:
         """Say what the button of the details does."""
-        words = self.tr("Hide the details (Q)")
+        words = "Hide the details (Q)"
         if not are_shown:
-            words = self.tr("Show the details (Q)")
+            words = "Show the details (Q)"
         self.details_button.set_glyph("side", words)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -393,9 +389,9 @@ class Toolbar(QFrame):
         """Say cycles where the trace counts cycles."""
         trace = self._session.trace
         clock = None if trace is None else trace.clock
-        texts = [self.tr("time from start"), self.tr(absolute_words(clock))]
+        texts = ["time from start", absolute_words(clock)]
         if clock is not None and clock.unit == "cycle":
-            texts[0] = self.tr("cycles from start")
+            texts[0] = "cycles from start"
         for position, text in enumerate(texts):
             self.time.setItemText(position, text)
 
@@ -405,7 +401,7 @@ class Toolbar(QFrame):
         if offered != tuple(map(self.color.itemData, range(self.color.count()))):
             self.color.clear()
             for by in offered:
-                self.color.addItem(self.tr(_COLOR_WORDS[by]), by)
+                self.color.addItem(_COLOR_WORDS[by], by)
         self._show_state()
 
     def _show_state(self, _: object = None) -> None:

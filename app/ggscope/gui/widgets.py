@@ -180,16 +180,14 @@ class Chip(QFrame):
         self.setObjectName("chip")
         self.part, self.text = part, text
         set_tip(self, text)
-        self.setAccessibleName(self.tr("Filter: {0}").format(text))
+        self.setAccessibleName(f"Filter: {text}")
         label = Label(parent=self)
         label.setText(
             label.fontMetrics().elidedText(
                 one_line(text), Qt.TextElideMode.ElideMiddle, 180
             )
         )
-        self.close_button = GlyphButton(
-            "close", self.tr("Remove “{0}”").format(text), self, 12
-        )
+        self.close_button = GlyphButton("close", f"Remove “{text}”", self, 12)
         self.close_button.clicked.connect(self._on_removed)
         box = QHBoxLayout(self)
         box.setContentsMargins(10, 0, 1, 0)
@@ -293,7 +291,7 @@ class Banner(QFrame):
         self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.action_button = button("", self._on_action, self, link=True)
         self._action: object = None
-        self.close_button = GlyphButton("close", self.tr("Close this message"), self)
+        self.close_button = GlyphButton("close", "Close this message", self)
         self.close_button.clicked.connect(self.hide)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 4, 4, 4)

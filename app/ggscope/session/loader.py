@@ -503,11 +503,11 @@ class Loader(QObject):
 
     def _title_of(self, request: PartsRequest) -> str:
         if request.shifts:
-            text, paths = self.tr("Moving {0}"), tuple(request.shifts)
+            text, paths = "Moving {0}", tuple(request.shifts)
         elif request.removed:
-            text, paths = self.tr("Removing {0}"), request.removed
+            text, paths = "Removing {0}", request.removed
         else:
-            text, paths = self.tr("Adding {0}"), request.added
+            text, paths = "Adding {0}", request.added
         return text.format(", ".join(path.name for path in paths[:3]))
 
     def _on_parts_failed(self, failure: TaskFailure) -> None:
@@ -590,7 +590,7 @@ class Loader(QObject):
                 self._named_shifts,
             ),
             self._on_trace,
-            title=self.tr("Reading {0}").format(path.name),
+            title=f"Reading {path.name}",
             unit="B",
             on_error=self._on_error,
             on_publish=self._on_early,

@@ -373,7 +373,7 @@ class Linking:
             return
         session.correlation_changed.emit(None)
         self.update()
-        title = session.tr("Matching spans with the graph")
+        title = "Matching spans with the graph"
         session.tasks.run(_CORRELATION, request, self._on_correlation, title=title)
 
     def _look_for_gaps(self) -> None:
@@ -433,7 +433,7 @@ class Linking:
             _LINKS,
             request,
             self._publish,
-            title=session.tr("Finding what belongs together"),
+            title="Finding what belongs together",
             on_error=self._on_failed,
             even_if_held=True,
         )

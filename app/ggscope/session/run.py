@@ -101,11 +101,11 @@ class Run(QObject):
         if self.status is None:
             seconds = int(time.monotonic() - self._began)
             if self.is_stopped:
-                return self.tr("stopping")
-            return self.tr("running for {0} s").format(f"{seconds:,}")
+                return "stopping"
+            return "running for {} s".format(f"{seconds:,}")
         if self.status < 0:
-            return self.tr("terminated by {0}").format(_signal_name(-self.status))
-        return self.tr("exited with code {0}").format(self.status)
+            return f"terminated by {_signal_name(-self.status)}"
+        return f"exited with code {self.status}"
 
     @property
     def has_failed(self) -> bool:

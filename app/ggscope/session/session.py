@@ -789,7 +789,7 @@ class Session(QObject):
         """
         now = self.bookmarks
         if len(now) >= bookmarks.MAX_BOOKMARKS:
-            self.said.emit(self.tr("There are too many bookmarks; delete some first."))
+            self.said.emit("There are too many bookmarks; delete some first.")
             return None
         name = bookmarks.clean_line(name, bookmarks.MAX_NAME)
         subject = self.bookmark_subject() if time is None else time
@@ -803,39 +803,37 @@ class Session(QObject):
             what=subject.what,
             lane=subject.lane,
         )
-        self._change_bookmarks(
-            bookmarks.added(now, made), self.tr("“{0}” made").format(made.name)
-        )
+        self._change_bookmarks(bookmarks.added(now, made), f"“{made.name}” made")
         self.said.emit(self._words_of_new(made, subject))
         return made
 
     def remove_bookmark(self, *positions: int) -> None:
         """Remove the bookmarks at `positions`; IndexError where there is none."""
         names = [self.bookmarks[position].name for position in positions]
-        words = self.tr("“{0}” deleted").format(names[0]) if names else ""
+        words = f"“{names[0]}” deleted" if names else ""
         if len(names) > 1:
-            words = self.tr("{0} bookmarks deleted").format(len(names))
+            words = f"{len(names)} bookmarks deleted"
         self._change_bookmarks(bookmarks.without(self.bookmarks, positions), words)
 
     def rename_bookmark(self, position: int, name: str) -> None:
         """Give the bookmark at `position` another name; IndexError likewise."""
-        words = self.tr("“{0}” renamed").format(self.bookmarks[position].name)
+        words = f"“{self.bookmarks[position].name}” renamed"
         self._change_bookmarks(bookmarks.renamed(self.bookmarks, position, name), words)
 
     def note_bookmark(self, position: int, note: str) -> None:
         """Give the bookmark at `position` another note; IndexError likewise."""
-        words = self.tr("note of “{0}” changed").format(self.bookmarks[position].name)
+        words = f"note of “{self.bookmarks[position].name}” changed"
         self._change_bookmarks(bookmarks.noted(self.bookmarks, position, note), words)
 
     def move_bookmark(self, source: int, target: int) -> None:
         """Put the bookmark at `source` in another place; IndexError likewise."""
-        words = self.tr("“{0}” moved").format(self.bookmarks[source].name)
+        words = f"“{self.bookmarks[source].name}” moved"
         self._change_bookmarks(bookmarks.moved(self.bookmarks, source, target), words)
 
     def sort_bookmarks(self) -> None:
         """Put the bookmarks in order of time."""
         wanted = tuple(sorted(self.bookmarks, key=lambda b: b.time))
-        self._change_bookmarks(wanted, self.tr("bookmarks sorted by time"))
+        self._change_bookmarks(wanted, "bookmarks sorted by time")
 
     def go_to_bookmark(self, position: int) -> None:
         """Show the bookmark at `position`; nothing happens where there is none.
@@ -876,11 +874,11 @@ class Session(QObject):
 
     def undo_bookmarks(self) -> None:
         """Undo the last change of the bookmarks, and say which."""
-        self._tell_step(self._bookmarks.undo(), self.tr("Undone: {0}"))
+        self._tell_step(self._bookmarks.undo(), "Undone: {0}")
 
     def redo_bookmarks(self) -> None:
         """Make the change once more that was undone last, and say which."""
-        self._tell_step(self._bookmarks.redo(), self.tr("Done again: {0}"))
+        self._tell_step(self._bookmarks.redo(), "Done again: {0}")
 
     @property
     def bookmarks_kept(self) -> str:
@@ -921,13 +919,13 @@ class Session(QObject):
     def _words_of_new(self, made: Bookmark, subject: Subject) -> str:
         """Say what was bookmarked and how to come back to it."""
         number = self.bookmarks.index(made) + 1
-        kind = self.tr("range") if made.time.duration else self.tr("point in time")
+        kind = "range" if made.time.duration else "point in time"
         thing = subject.what or kind
         if subject.is_range:
-            thing = self.tr("the marked range")
-        words = self.tr("“{0}”: {1}").format(made.name, thing)
+            thing = "the marked range"
+        words = f"“{made.name}”: {thing}"
         if number <= 9:
-            words += self.tr("; Alt+{0} goes back to it").format(number)
+            words += f"; Alt+{number} goes back to it"
         return words
 
     # -- history -----------------------------------------------------------

@@ -78,7 +78,7 @@ class BookmarkModel(TextTableModel):
                 return mark.note if index.column() == NOTE else mark.name
             if index.column() == NOTE and not mark.note:
                 if role == Qt.ItemDataRole.DisplayRole:
-                    return self.tr("Add a note…")
+                    return "Add a note…"
                 if role == Qt.ItemDataRole.ForegroundRole:
                     return qcolor(self.theme.dim)
         return super().data(index, role)
@@ -224,10 +224,10 @@ class BookmarksView(View):
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(session, theme, parent)
-        self.setAccessibleName(self.tr("Bookmarks"))
+        self.setAccessibleName("Bookmarks")
         self.model = BookmarkModel(self._headings(Clock()), self)
         self.table = BookmarkTable(self.model, self)
-        self.table.setAccessibleName(self.tr("Bookmarks of this trace"))
+        self.table.setAccessibleName("Bookmarks of this trace")
         self.model.edited.connect(self._on_edited)
         self.model.moved.connect(self._on_moved)
         self.table.row_opened.connect(session.go_to_bookmark)
@@ -253,37 +253,33 @@ class BookmarksView(View):
         head = QWidget(self)
         self.add_button = tool_button(
             head,
-            self.tr("Add here"),
-            self.tr(
-                "Bookmark the marked range or the selection, whichever was made last, "
-                "else the middle of the view (Ctrl+D)"
-            ),
+            "Add here",
+            "Bookmark the marked range or the selection, whichever was made last, "
+            "else the middle of the view (Ctrl+D)",
             self._on_add,
         )
         self.delete_button = tool_button(
             head,
-            self.tr("Delete"),
-            self.tr("Delete the chosen bookmarks (Del)"),
+            "Delete",
+            "Delete the chosen bookmarks (Del)",
             self._on_delete,
         )
         self.note_button = tool_button(
             head,
-            self.tr("Note…"),
-            self.tr("Write a note about the chosen bookmark"),
+            "Note…",
+            "Write a note about the chosen bookmark",
             partial(self.table.edit_column, NOTE),
         )
-        undo = self.tr("Undo")
+        undo = "Undo"
         self.undo_button = tool_button(head, undo, undo, self.table.undo_requested)
         self.kept = ElidedLabel(head)
         self.kept.setFont(words_font(12))
         menu = QMenu(self)
-        add_action(menu, self.tr("Copy as TSV"), partial(self._copy_all, "tsv"))
-        add_action(
-            menu, self.tr("Copy as Markdown"), partial(self._copy_all, "markdown")
-        )
-        add_action(menu, self.tr("Save as…"), self._save_all)
-        tip = self.tr("Copy all bookmarks")
-        self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
+        add_action(menu, "Copy as TSV", partial(self._copy_all, "tsv"))
+        add_action(menu, "Copy as Markdown", partial(self._copy_all, "markdown"))
+        add_action(menu, "Save as…", self._save_all)
+        tip = "Copy all bookmarks"
+        self._copy = tool_button(head, "Copy", tip, menu=menu)
         lay_out(
             QHBoxLayout(head),
             self.add_button,
@@ -309,21 +305,20 @@ class BookmarksView(View):
 
     def _headings(self, clock: Clock, *, absolute: bool = False) -> tuple[Heading, ...]:
         """Return the columns; plain figures are copied with the unit of `clock`."""
-        tr = self.tr
         return (
-            Heading(tr("key"), tr("What goes there from anywhere"), 64),
-            Heading(tr("name"), tr("F2 changes it"), 180, words=True),
+            Heading("key", "What goes there from anywhere", 64),
+            Heading("name", "F2 changes it", 180, words=True),
             Heading(
-                tr("start"), tr("Where it begins"), 150, right=True,
+                "start", "Where it begins", 150, right=True,
                 copied=f"start ({clock.column_unit(absolute)})",
             ),
             Heading(
-                tr("duration"), tr("How long a range is"), 96, right=True,
+                "duration", "How long a range is", 96, right=True,
                 copied=f"duration ({clock.unit_name})", largest_first=True,
             ),
-            Heading(tr("set on"), tr("The span or lane that was meant"), 160),
+            Heading("set on", "The span or lane that was meant", 160),
             Heading(
-                tr("note"), tr("A click or F2 in this column changes it"), 200,
+                "note", "A click or F2 in this column changes it", 200,
                 words=True, stretch=True,
             ),
         )  # fmt: skip
@@ -371,21 +366,19 @@ class BookmarksView(View):
         self._on_selection()
         undo = session.bookmark_undo
         self.undo_button.setEnabled(bool(undo))
-        tip = self.tr("Undo: {0} (Ctrl+Z)").format(undo) if undo else self.tr("Undo")
+        tip = f"Undo: {undo} (Ctrl+Z)" if undo else "Undo"
         set_tip(self.undo_button, tip)
         self._copy.setEnabled(self.model.rowCount() > 0)
         self.kept.setText(session.bookmarks_kept)
 
     def _say_empty(self) -> None:
         if self.session.trace is None:
-            self._empty.say(self.tr("No trace is open."))
+            self._empty.say("No trace is open.")
             return
         self._empty.say(
-            self.tr("No bookmarks yet."),
-            self.tr(
-                "Drag a range or select a span, then press Ctrl+D; Shift+M asks for a "
-                "name, M marks for now. Alt+1 … Alt+9 go back."
-            ),
+            "No bookmarks yet.",
+            "Drag a range or select a span, then press Ctrl+D; Shift+M asks for a "
+            "name, M marks for now. Alt+1 … Alt+9 go back.",
         )
 
     def _cells(self, number: int, mark: Bookmark) -> tuple[Cell, ...]:
@@ -400,11 +393,9 @@ class BookmarksView(View):
             start += trace.clock.shift(session.absolute_time)
         name = Cell(mark.name, tip=mark.name)
         if not mark.permanent:
-            tip = self.tr(
-                "Marked for now; only bookmarks that were given a name (F2) are kept"
-            )
+            tip = "Marked for now; only bookmarks that were given a name (F2) are kept"
             name = Cell(mark.name, tip=tip, color=self.theme.caution, shape="circle")
-        duration = self.tr("point")
+        duration = "point"
         if mark.time.duration:
             duration = format_duration(mark.time.duration, unit)
         return (
@@ -488,7 +479,7 @@ class BookmarksView(View):
         menu = QMenu(self)
         if row >= 0:
             self._add_row_commands(menu, row)
-        menu.addAction(self.tr("Sort by time"), self.session.sort_bookmarks)
+        menu.addAction("Sort by time", self.session.sort_bookmarks)
         menu.addSeparator()
         self.table.fill_menu(menu)
         pop_up(menu, self.table.viewport().mapToGlobal(place))
@@ -497,12 +488,12 @@ class BookmarksView(View):
         if row not in self._chosen():
             self._choose(row)
         for text, keys, run in (
-            (self.tr("Go there"), "Return", self.table.open_current),
-            (self.tr("Rename"), "F2", partial(self.table.edit_column, NAME)),
-            (self.tr("Write a note"), "", partial(self.table.edit_column, NOTE)),
-            (self.tr("Move up"), "Alt+Up", self.table.shift_up),
-            (self.tr("Move down"), "Alt+Down", self.table.shift_down),
-            (self.tr("Delete"), "Del", self._on_delete),
+            ("Go there", "Return", self.table.open_current),
+            ("Rename", "F2", partial(self.table.edit_column, NAME)),
+            ("Write a note", "", partial(self.table.edit_column, NOTE)),
+            ("Move up", "Alt+Up", self.table.shift_up),
+            ("Move down", "Alt+Down", self.table.shift_down),
+            ("Delete", "Del", self._on_delete),
         ):
             action = add_action(menu, text, run)
             action.setShortcut(QKeySequence(keys))

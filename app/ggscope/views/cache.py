@@ -63,7 +63,7 @@ class CacheView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("What-if cache"), session, theme, parent)
+        super().__init__("What-if cache", session, theme, parent)
         self._found: WhatIf | None = None
         self._of: Trace | None = None
         self._best: Optimum | None = None
@@ -76,7 +76,7 @@ class CacheView(PaintedView):
         self.setObjectName("cache")
         self.controls = ControlRow(self)
         self._make_controls()
-        self.beside = WordsBeside(self.canvas, self.tr("Answer"), self)
+        self.beside = WordsBeside(self.canvas, "Answer", self)
         self.words = self.beside.words
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
@@ -91,53 +91,49 @@ class CacheView(PaintedView):
         self.size_box.setDecimals(3)
         self.size_box.setSingleStep(0.5)
         self.size_box.setSuffix(" GiB")
-        set_tip(self.size_box, self.tr("Size of the page cache"))
-        self.size_box.setAccessibleName(self.tr("Size of the page cache"))
+        set_tip(self.size_box, "Size of the page cache")
+        self.size_box.setAccessibleName("Size of the page cache")
         self.size_box.valueChanged.connect(self._on_size)
-        row.add_widget(self.size_box, self.tr("page cache"))
+        row.add_widget(self.size_box, "page cache")
         self.ahead_box = QSpinBox(self)
         self.ahead_box.setRange(0, 1000)
-        self.ahead_box.setSpecialValueText(self.tr("none"))
+        self.ahead_box.setSpecialValueText("none")
         set_tip(
             self.ahead_box,
-            self.tr(
-                "Tensors that are read ahead after every miss, as they lie on disk"
-            ),
+            "Tensors that are read ahead after every miss, as they lie on disk",
         )
-        self.ahead_box.setAccessibleName(self.tr("Read-ahead in tensors"))
+        self.ahead_box.setAccessibleName("Read-ahead in tensors")
         self.ahead_box.valueChanged.connect(self._on_choice)
-        row.add_widget(self.ahead_box, self.tr("read-ahead"))
+        row.add_widget(self.ahead_box, "read-ahead")
         self.pin_box = QSpinBox(self)
         self.pin_box.setRange(1, 100)
         self.pin_box.setValue(90)
         self.pin_box.setSuffix(" %")
         set_tip(
             self.pin_box,
-            self.tr("Share of the repeated reads of experts that pinning shall serve"),
+            "Share of the repeated reads of experts that pinning shall serve",
         )
-        self.pin_box.setAccessibleName(self.tr("Hits of pinned experts"))
+        self.pin_box.setAccessibleName("Hits of pinned experts")
         self.pin_box.valueChanged.connect(self._on_choice)
-        row.add_widget(self.pin_box, self.tr("pin experts for"))
+        row.add_widget(self.pin_box, "pin experts for")
         self.unit_box = row.add_choice(
-            self.tr("axis"),
-            ((self.tr("share"), False), (self.tr("bytes"), True)),
-            self.tr("What the upright axis counts"),
+            "axis",
+            (("share", False), ("bytes", True)),
+            "What the upright axis counts",
             self.repaint_picture,
         )
         self.rows_box = row.add_switch(
-            self.tr("row look-ups"),
-            self.tr(
-                "Count GET_ROWS too, as if it read whole tensors: that is what traces "
-                "record"
-            ),
+            "row look-ups",
+            "Count GET_ROWS too, as if it read whole tensors: that is what traces "
+            "record",
             self.invalidate,
         )
         self.range_box = row.add_switch(
-            self.tr("marked range only"),
-            self.tr("Only reads of the marked range; the cache is empty before it"),
+            "marked range only",
+            "Only reads of the marked range; the cache is empty before it",
             self.invalidate,
         )
-        row.add_button(self.tr("Copy"), self.tr("Copy the answer"), self._copy)
+        row.add_button("Copy", "Copy the answer", self._copy)
 
     # -- session ---------------------------------------------------------------
 
@@ -158,7 +154,7 @@ class CacheView(PaintedView):
             "cache",
             partial(_curve, trace, time, self.rows_box.isChecked()),
             partial(self._on_curve, trace),
-            self.tr("Finding the miss-ratio curve"),
+            "Finding the miss-ratio curve",
         )
 
     def _forget(self) -> None:
@@ -177,7 +173,7 @@ class CacheView(PaintedView):
                 "cache best",
                 partial(_best, found),
                 self._on_best,
-                self.tr("Trying out Belady's optimum"),
+                "Trying out Belady's optimum",
             )
         self.repaint_picture()
 
@@ -200,7 +196,7 @@ class CacheView(PaintedView):
                 self.pin_box.value() / 100,
             ),
             self._on_answer,
-            self.tr("Answering for this size of cache"),
+            "Answering for this size of cache",
         )
 
     def _on_answer(self, found: Answer) -> None:
@@ -265,22 +261,20 @@ class CacheView(PaintedView):
         if session.trace is None:
             return "", ""
         if session.trace.is_unread or self.is_computing("cache"):
-            return self.tr("Reading the sequence of accesses…"), ""
+            return "Reading the sequence of accesses…", ""
         made = session.trace.accesses
         parts = (made.patterns, made.loose.what)
         if any((part.space == Space.FILE).any() for part in parts):
             return (
-                self.tr("Nothing to count here"),
-                self.tr(
+                "Nothing to count here",
+                (
                     "Accesses to a model file are recorded, and no read counts; its "
                     "GGUF or memory map tells sizes."
                 ),
             )
         return (
-            self.tr("No reads of a model file"),
-            self.tr(
-                "Open a tensor-access trace; add its GGUF or memory map for sizes."
-            ),
+            "No reads of a model file",
+            "Open a tensor-access trace; add its GGUF or memory map for sizes.",
         )
 
     def _copy(self) -> None:
@@ -369,13 +363,10 @@ class CacheView(PaintedView):
         share = read / max(found.curve.bytes_asked, 1)
         return "\n".join(
             (
-                self.tr("page cache of {0}").format(format_bytes(capacity)),
-                self.tr("{0} ({1}) read from disk: {2}").format(
-                    format_bytes(read), format_exact_bytes(read), format_share(share)
-                ),
-                self.tr("{0} of {1} reads wait for the disk").format(
-                    f"{misses:,}", f"{found.curve.n_reads:,}"
-                ),
+                f"page cache of {format_bytes(capacity)}",
+                f"{format_bytes(read)} ({format_exact_bytes(read)}) read from disk: "
+                f"{format_share(share)}",
+                f"{misses:,} of {found.curve.n_reads:,} reads wait for the disk",
             )
         )
 
@@ -384,7 +375,7 @@ class CacheView(PaintedView):
         if self._found is None:
             return None
         menu = QMenu(self)
-        menu.addAction(self.tr("Copy the answer"), self._copy)
+        menu.addAction("Copy the answer", self._copy)
         return menu
 
 

@@ -35,14 +35,14 @@ class ConsoleView(View):
         self, session: Session, theme: Theme, parent: Widget | None = None
     ) -> None:
         super().__init__(session, theme, parent)
-        self.setAccessibleName(self.tr("Console"))
+        self.setAccessibleName("Console")
         self._is_at_end = True
         self.text = QPlainTextEdit(self)
         self.text.setReadOnly(True)
         self.text.setUndoRedoEnabled(False)
         self.text.setFrameShape(QPlainTextEdit.Shape.NoFrame)
-        self.text.setAccessibleName(self.tr("Output of the program"))
-        self.text.setPlaceholderText(self.tr("The program's output appears here."))
+        self.text.setAccessibleName("Output of the program")
+        self.text.setPlaceholderText("The program's output appears here.")
         bar = self.text.verticalScrollBar()
         bar.actionTriggered.connect(self._on_scrolled)
         bar.rangeChanged.connect(self._go_to_end)
@@ -55,8 +55,8 @@ class ConsoleView(View):
         self.set_theme(theme)
         run = session.run
         if run is None:
-            hint = self.tr("File › Record a program… starts one.")
-            self._empty.say(self.tr("This tab has not started a program."), hint)
+            hint = "File › Record a program… starts one."
+            self._empty.say("This tab has not started a program.", hint)
             return
         self._stack.setCurrentWidget(body)
         self.setFocusProxy(self.text)
@@ -69,15 +69,14 @@ class ConsoleView(View):
         self.state.setFont(words_font(12, bold=True))
         self.words = ElidedLabel(head, mode=Qt.TextElideMode.ElideMiddle)
         self.words.setFont(words_font(12))
-        tr = self.tr
         self.open = tool_button(
-            head, tr("Open recording"), tr("Open the file in a tab of its own")
+            head, "Open recording", "Open the file in a tab of its own"
         )
         self.again = tool_button(
-            head, tr("Run again…"), tr("Record the same program again, or change it")
+            head, "Run again…", "Record the same program again, or change it"
         )
         self.copy = tool_button(
-            head, tr("Copy command"), tr("Copy the command that does the same")
+            head, "Copy command", "Copy the command that does the same"
         )
         self.open.clicked.connect(self._on_open)
         self.again.clicked.connect(self._on_again)
@@ -135,10 +134,10 @@ class ConsoleView(View):
     def _recorded(self, run: Run) -> str:
         place = one_line(run.output)
         if run.has_recording:
-            return self.tr("recorded to {0}").format(place)
+            return f"recorded to {place}"
         if not run.is_running:
-            return self.tr("nothing was recorded")
-        return self.tr("recording to {0}").format(place) if place else ""
+            return "nothing was recorded"
+        return f"recording to {place}" if place else ""
 
     def _on_open(self) -> None:
         if self.session.run is not None:

@@ -73,7 +73,7 @@ class HotColdView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Hot and cold tensors"), session, theme, parent)
+        super().__init__("Hot and cold tensors", session, theme, parent)
         self._found: HotCold | None = None
         self._of: Trace | None = None
         self._groups: Ranking | None = None
@@ -85,7 +85,7 @@ class HotColdView(PaintedView):
         self.setObjectName("hot")
         self.controls = ControlRow(self)
         self._make_controls()
-        self.beside = WordsBeside(self.canvas, self.tr("Facts"), self)
+        self.beside = WordsBeside(self.canvas, "Facts", self)
         self.facts = self.beside.words
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
@@ -99,50 +99,46 @@ class HotColdView(PaintedView):
     def _make_controls(self) -> None:
         row, changed = self.controls, self._on_choice
         pictures = (
-            (self.tr("hottest"), "ranking"),
+            ("hottest", "ranking"),
             ("no access in the trace", "cold"),
-            (self.tr("coverage"), "coverage"),
-            (self.tr("share along the file"), "place"),
-            (self.tr("jumps"), "jumps"),
-            (self.tr("layers by tokens"), "layers"),
-            (self.tr("KV cache per token"), "kv"),
+            ("coverage", "coverage"),
+            ("share along the file", "place"),
+            ("jumps", "jumps"),
+            ("layers by tokens", "layers"),
+            ("KV cache per token", "kv"),
         )
         self.picture_box = row.add_choice(
-            self.tr("show"), pictures, self.tr("What the picture shows"), changed
+            "show", pictures, "What the picture shows", changed
         )
         names = {
-            "tensor": self.tr("tensor"),
-            "layer": self.tr("layer"),
-            "component": self.tr("component"),
-            "expert": self.tr("expert slice"),
+            "tensor": "tensor",
+            "layer": "layer",
+            "component": "component",
+            "expert": "expert slice",
         }
         self.by_box = row.add_choice(
-            self.tr("by"),
+            "by",
             [(names[by], by) for by in GROUP_BY],
-            self.tr("What one line of the ranking is"),
+            "What one line of the ranking is",
             changed,
         )
         measures = (
-            (self.tr("bytes"), "bytes"),
-            (self.tr("accesses"), "accesses"),
-            (self.tr("time (layers by tokens)"), "time"),
+            ("bytes", "bytes"),
+            ("accesses", "accesses"),
+            ("time (layers by tokens)", "time"),
         )
-        self.measure_box = row.add_choice(
-            "", measures, self.tr("What hot means"), changed
-        )
+        self.measure_box = row.add_choice("", measures, "What hot means", changed)
         self.all_box = row.add_switch(
-            self.tr("runtime tensors too"),
-            self.tr("Also activations and the KV cache, not only the model file"),
+            "runtime tensors too",
+            "Also activations and the KV cache, not only the model file",
             changed,
         )
         self.range_box = row.add_switch(
-            self.tr("marked range only"),
-            self.tr("Count only ops that start in the marked range"),
+            "marked range only",
+            "Count only ops that start in the marked range",
             self.invalidate,
         )
-        row.add_button(
-            self.tr("Copy"), self.tr("Copy ranking and facts as text"), self._copy
-        )
+        row.add_button("Copy", "Copy ranking and facts as text", self._copy)
 
     # -- session ---------------------------------------------------------------
 
@@ -162,7 +158,7 @@ class HotColdView(PaintedView):
             _KEY,
             partial(hot_cold, trace, self._time),
             partial(self._show, trace),
-            self.tr("Counting accesses to tensors"),
+            "Counting accesses to tensors",
         )
 
     def _show(self, trace: Trace | None, found: HotCold | None) -> None:
@@ -216,7 +212,7 @@ class HotColdView(PaintedView):
         self.beside.say(join_html(lines))
         where = ""
         if self._time is not None:
-            where = self.tr("of the marked range")
+            where = "of the marked range"
         self.controls.words.setText(where)
 
     def empty_words(self) -> tuple[str, str]:
@@ -225,16 +221,16 @@ class HotColdView(PaintedView):
         if session.trace is None:
             return "", ""
         if session.trace.is_unread or self.is_computing(_KEY):
-            return self.tr("Counting accesses…"), ""
+            return "Counting accesses…", ""
         if names_tensors(session.trace):
             return (
-                self.tr("Nothing to show here"),
-                self.tr("Accesses to tensors are recorded, and none that shows here."),
+                "Nothing to show here",
+                "Accesses to tensors are recorded, and none that shows here.",
             )
         return (
-            self.tr("No accesses to tensors"),
+            "No accesses to tensors",
             unnamed_words(session.trace)
-            or self.tr(
+            or (
                 "Tensor-access traces record what each op reads. Add one of the same "
                 "run: File, Add to session."
             ),
@@ -443,13 +439,11 @@ class HotColdView(PaintedView):
         layer, has_token = int(found.layers[cell[0]]), found.tokens[cell[1]] >= 0
         unit = scene.trace.clock.unit
         lines = [
-            self.tr("layer {0}").format(layer) if layer >= 0 else self.tr("no layer"),
-            f"{found.by} {found.names[cell[1]]}" if has_token else self.tr("no token"),
-            self.tr("{0} ops").format(format_count(int(found.ops[cell]))),
-            self.tr("{0} accessed").format(format_both_bytes(int(found.bytes[cell]))),
-            self.tr("{0}, measured or derived").format(
-                format_duration(int(found.ticks[cell]), unit)
-            ),
+            f"layer {layer}" if layer >= 0 else "no layer",
+            f"{found.by} {found.names[cell[1]]}" if has_token else "no token",
+            f"{format_count(int(found.ops[cell]))} ops",
+            f"{format_both_bytes(int(found.bytes[cell]))} accessed",
+            f"{format_duration(int(found.ticks[cell]), unit)}, measured or derived",
         ]
         return "\n".join(lines)
 
@@ -457,15 +451,15 @@ class HotColdView(PaintedView):
         groups, trace = self._ranked(scene), scene.trace
         lines = [
             groups.keys[bar],
-            self.tr("{0} accesses").format(format_count(int(groups.accesses[bar]))),
-            self.tr("{0} accessed").format(format_both_bytes(int(groups.bytes[bar]))),
-            self.tr("{0} in size").format(format_both_bytes(int(groups.size[bar]))),
+            f"{format_count(int(groups.accesses[bar]))} accesses",
+            f"{format_both_bytes(int(groups.bytes[bar]))} accessed",
+            f"{format_both_bytes(int(groups.size[bar]))} in size",
         ]
         if groups.unknown[bar]:
-            besides = self.tr("of up to {0} more it is not known")
+            besides = "of up to {0} more it is not known"
             lines.insert(3, besides.format(format_both_bytes(int(groups.unknown[bar]))))
         if groups.maybe[bar]:
-            perhaps = self.tr("perhaps {0} more, by experts that no list names")
+            perhaps = "perhaps {0} more, by experts that no list names"
             lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
         if groups.unrecorded[bar]:
             lines.append(READ_UNRECORDED)
@@ -476,14 +470,10 @@ class HotColdView(PaintedView):
             heat = scene.found.heat
             offset = int(trace.tensors.offset[tensor])
             if offset >= 0:
-                lines.append(self.tr("at {0}").format(format_offset(offset)))
+                lines.append(f"at {format_offset(offset)}")
             if heat.n_tokens:
-                lines.append(
-                    self.tr("in {0} of {1} tokens").format(
-                        format_count(int(heat.tokens[tensor])),
-                        format_count(heat.n_tokens),
-                    )
-                )
+                touched = format_count(int(heat.tokens[tensor]))
+                lines.append(f"in {touched} of {format_count(heat.n_tokens)} tokens")
         return "\n".join(lines)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
@@ -495,13 +485,11 @@ class HotColdView(PaintedView):
         tensor = int(self._ranked(scene).tensor[bar])
         menu = QMenu(self)
         if tensor >= 0:
-            menu.addAction(self.tr("Select this tensor"), partial(self._select, bar))
-            menu.addAction(
-                self.tr("Show only this tensor"), partial(self._filter, tensor)
-            )
-        menu.addAction(self.tr("Copy name"), partial(copy_name, name))
-        menu.addAction(self.tr("Copy ranking and facts"), self._copy)
-        menu.addAction(self.tr("Save ranking as…"), self._save)
+            menu.addAction("Select this tensor", partial(self._select, bar))
+            menu.addAction("Show only this tensor", partial(self._filter, tensor))
+        menu.addAction("Copy name", partial(copy_name, name))
+        menu.addAction("Copy ranking and facts", self._copy)
+        menu.addAction("Save ranking as…", self._save)
         return menu
 
     def _filter(self, tensor: int) -> None:

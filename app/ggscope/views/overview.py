@@ -48,7 +48,7 @@ class OverviewView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Overview of the whole trace"), session, theme, parent)
+        super().__init__("Overview of the whole trace", session, theme, parent)
         self.setObjectName("overview")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -106,7 +106,7 @@ class OverviewView(PaintedView):
             context.check_cancelled()
             compose_overview(scene)
 
-        title = self.tr("Preparing overview")
+        title = "Preparing overview"
         self.run(_KEY, request, self._on_ready, title, even_if_held=True)
 
     def _on_ready(self, _: object) -> None:

@@ -41,7 +41,6 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    tr,
     words_font,
 )
 
@@ -93,10 +92,10 @@ def record_at(trace: Trace, offset: int) -> int:
 def severity_word(severity: Severity) -> str:
     """Return the severity as people read it."""
     return {
-        Severity.INFO: tr("note"),
-        Severity.NOTICE: tr("notice"),
-        Severity.DATA_LOSS: tr("data loss"),
-        Severity.ERROR: tr("error"),
+        Severity.INFO: "note",
+        Severity.NOTICE: "notice",
+        Severity.DATA_LOSS: "data loss",
+        Severity.ERROR: "error",
     }[severity]
 
 
@@ -144,10 +143,10 @@ class ProblemsView(View):
     ) -> None:
         super().__init__(session, theme, parent)
         self._failures: list[ReadWarning] = []
-        self.setAccessibleName(self.tr("Problems"))
+        self.setAccessibleName("Problems")
         self.model = TextTableModel(self._headings(), self)
         self.table = TextTable(self.model, self, "problems")
-        self.table.setAccessibleName(self.tr("Problems of this file"))
+        self.table.setAccessibleName("Problems of this file")
         # Sentences are read from their beginning; the whole one is below the table.
         self.table.elide_mode = Qt.TextElideMode.ElideRight
         self.table.row_opened.connect(self._on_opened)
@@ -164,7 +163,7 @@ class ProblemsView(View):
     def _make_head(self) -> QWidget:
         head = QWidget(self)
         for severity in sorted(Severity, reverse=True):
-            tip = self.tr("Show or hide: {0}").format(severity_word(severity))
+            tip = f"Show or hide: {severity_word(severity)}"
             button = self._filters[severity] = tool_button(head, "", tip)
             button.setCheckable(True)
             button.setChecked(True)
@@ -173,8 +172,8 @@ class ProblemsView(View):
         self._note.setFont(words_font(12))
         menu = QMenu(self)
         self.table.fill_menu(menu)
-        tip = self.tr("Copy the problems")
-        self._copy = tool_button(head, self.tr("Copy"), tip, menu=menu)
+        tip = "Copy the problems"
+        self._copy = tool_button(head, "Copy", tip, menu=menu)
         lay_out(
             QHBoxLayout(head),
             *self._filters.values(),
@@ -191,7 +190,7 @@ class ProblemsView(View):
         self._full.setFont(words_font(12))
         self._full.setWordWrap(True)
         self._full.setContentsMargins(12, 8, 12, 8)
-        self._full.setAccessibleName(self.tr("The whole text of the problem"))
+        self._full.setAccessibleName("The whole text of the problem")
         self._frame = WholeText(self._full, self)
         body = QWidget(self)
         self._stack = QStackedLayout(body)
@@ -200,19 +199,18 @@ class ProblemsView(View):
         lay_out(QVBoxLayout(self), head, body, self._frame, wide=body)
 
     def _headings(self) -> tuple[Heading, ...]:
-        tr = self.tr
         return (
-            Heading(tr("severity"), tr("How bad it is"), 104, words=True),
+            Heading("severity", "How bad it is", 104, words=True),
             Heading(
-                tr("message"), tr("What, and what it means"), 300, False, True, True
+                "message", "What, and what it means", 300, False, True, True
             ),
             Heading(
-                tr("count"), tr("How often it occurred"), 70, right=True,
+                "count", "How often it occurred", 70, right=True,
                 largest_first=True,
             ),
-            Heading(tr("where"), tr("Where it occurred first"), 96),
-            Heading(tr("what to do"), tr("What helps"), 96, words=True),
-            Heading(tr("code"), tr("Name of this kind of problem"), 120),
+            Heading("where", "Where it occurred first", 96),
+            Heading("what to do", "What helps", 96, words=True),
+            Heading("code", "Name of this kind of problem", 120),
         )  # fmt: skip
 
     def set_theme(self, theme: Theme) -> None:
@@ -287,9 +285,9 @@ class ProblemsView(View):
         self._say_empty(has_hidden=bool(problems))
 
     def _note_text(self, hidden: int) -> str:
-        parts = [self.tr("{0} hidden").format(format_count(hidden))] if hidden else []
+        parts = [f"{format_count(hidden)} hidden"] if hidden else []
         if self._is_reading():
-            parts.append(self.tr("still reading; more may come"))
+            parts.append("still reading; more may come")
         return " · ".join(parts)
 
     def _is_reading(self) -> bool:
@@ -298,13 +296,13 @@ class ProblemsView(View):
 
     def _say_empty(self, *, has_hidden: bool) -> None:
         if has_hidden:
-            self._empty.say(self.tr("All problems are hidden."))
+            self._empty.say("All problems are hidden.")
         elif self.session.trace is None:
-            self._empty.say(self.tr("No trace is open."))
+            self._empty.say("No trace is open.")
         elif self._is_reading():
-            self._empty.say(self.tr("No problems found yet; still reading."))
+            self._empty.say("No problems found yet; still reading.")
         else:
-            self._empty.say(self.tr("No problems found in this file."))
+            self._empty.say("No problems found in this file.")
         self._stack.setCurrentWidget(self._empty)
 
     def _cells(self, problem: ReadWarning) -> tuple[Cell, ...]:
@@ -356,18 +354,15 @@ class ProblemsView(View):
             return
         if problem.file:  # its records and bytes are not those of the trace
             self._note.setText(
-                self.tr(
-                    "This problem is of {0}; no span is sought for its place there."
-                ).format(one_line(problem.file))
+                f"This problem is in {one_line(problem.file)}; its place is not one of "
+                "the trace's spans."
             )
             return
         match = _RECORD.search(problem.place)
         record = int(match.group(1).replace(",", "")) if match else -1
         offset = -1 if problem.offset is None else problem.offset
         if record < 0 and offset < 0:
-            self._note.setText(
-                self.tr("No place in the file is known of this problem.")
-            )
+            self._note.setText("No place in the file is known of this problem.")
             return
         trace = session.trace
 
@@ -385,7 +380,7 @@ class ProblemsView(View):
 
     def _on_found(self, span: int) -> None:
         if span < 0:
-            self._note.setText(self.tr("No span was made of this place in the file."))
+            self._note.setText("No span was made of this place in the file.")
             return
         self._note.clear()
         self.session.select_span(span)
@@ -408,7 +403,7 @@ def remedy(problem: ReadWarning) -> str:
     Readers speak of options of the command line where they know no better.
     """
     if problem.code == "low_confidence":
-        return tr("Where it looks wrong: File › Open with another reader.")
+        return "Where it looks wrong: File › Open with another reader."
     return problem.remedy
 
 

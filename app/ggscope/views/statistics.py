@@ -245,13 +245,13 @@ class StatisticsHead(QWidget):
         self.estimated.toggled.connect(self.estimated_toggled)
         self._tail = QWidget(self)
         self.switch = RangeSwitch(session, self)
-        self._by_label = Label(self.tr("by"), self._tail)
-        self.by = combo_box(self._tail, self.tr("Group by"))
+        self._by_label = Label("by", self._tail)
+        self.by = combo_box(self._tail, "Group by")
         self.by.currentIndexChanged.connect(self.by_changed)
         self._by_label.setBuddy(self.by)
         self.menu = QMenu(self._tail)
-        tip = self.tr("Copy the table")
-        self._copy = tool_button(self._tail, self.tr("Copy"), tip, menu=self.menu)
+        tip = "Copy the table"
+        self._copy = tool_button(self._tail, "Copy", tip, menu=self.menu)
         for widget in (self.about, self.estimated, self._by_label):
             widget.setFont(words_font(12))
         parts = (None, self._by_label, self.by, self._copy)
@@ -270,20 +270,20 @@ class StatisticsHead(QWidget):
         estimated = 0 if result is None else result.table.all.estimated
         unfinished = 0 if result is None else result.table.all.unfinished
         if estimated and unfinished:
-            text = self.tr("include estimated and unfinished")
+            text = "include estimated and unfinished"
         elif unfinished:
-            text = self.tr("include unfinished")
+            text = "include unfinished"
         else:
-            text = self.tr("include estimated")
+            text = "include estimated"
         if result is not None and result.n_left_out:
             n = format_count(result.n_left_out)
-            text += " " + self.tr("({0} left out)").format(n)
+            text += " " + f"({n} left out)"
         tips = [
-            self.tr("Estimated times share out a measured whole; rank with care."),
-            self.tr("Unfinished spans have no end in the file."),
+            "Estimated times share out a measured whole; rank with care.",
+            "Unfinished spans have no end in the file.",
         ]
         if result is not None:
-            counts = self.tr("Here: {0} estimated, {1} unfinished.")
+            counts = "Here: {0} estimated, {1} unfinished."
             tips.append(
                 counts.format(format_count(estimated), format_count(unfinished))
             )
@@ -359,10 +359,10 @@ class StatisticsView(View):
         self._timer.timeout.connect(self.recount)
         self._stale_timer = QTimer(self, singleShot=True, interval=_STALE_MS)
         self._stale_timer.timeout.connect(self._on_stale)
-        self.setAccessibleName(self.tr("Selection statistics"))
+        self.setAccessibleName("Selection statistics")
         self.model = TextTableModel([Heading("", stretch=True)], self)
         self.table = TextTable(self.model, self, "statistics", keeps_first=True)
-        self.table.setAccessibleName(self.tr("Figures of the selection"))
+        self.table.setAccessibleName("Figures of the selection")
         self._empty = EmptyState(self)
         self._head = StatisticsHead(session, self)
         self.about, self.by = self._head.about, self._head.by
@@ -425,7 +425,7 @@ class StatisticsView(View):
         )  # fmt: skip
         recipe = made.recipe
         if recipe is not None and scope.lanes is not None:
-            lacks = (*recipe.lacks, self.tr("The command counts all lanes."))
+            lacks = (*recipe.lacks, "The command counts all lanes.")
             recipe = replace(recipe, lacks=lacks)
         look = Look(
             width=css_px(max(self.width(), scaled(_LEAST_FIGURE_PX))),
@@ -464,7 +464,7 @@ class StatisticsView(View):
             self._say_empty()
             return
         if self._result is None:
-            self._empty.say(self.tr("counting …"))
+            self._empty.say("counting …")
         self._offer_groupings(trace)
         self._on_changed(None)
 
@@ -548,12 +548,12 @@ class StatisticsView(View):
 
     def _on_stale(self) -> None:
         self.model.set_stale(True)
-        self.about.setText(self.tr("counting …"))
+        self.about.setText("counting …")
 
     def _on_task_changed(self, state: TaskState) -> None:
         if state.key == _KEY and state.total and self.model.is_stale:
             share = format_share(state.done / state.total)
-            self.about.setText(self.tr("counting … {0}").format(share))
+            self.about.setText(f"counting … {share}")
 
     def _end_waiting(self) -> None:
         if self.is_released:  # it stopped what it waited for, and has gone since
@@ -564,8 +564,8 @@ class StatisticsView(View):
             about, notes = self.about_text(self._result), self._result.notes
             self.about.tip = "\n".join((about, *notes)) if notes else ""
             if notes:
-                many = self.tr("{0} notes").format(len(notes))
-                about += " · " + (self.tr("1 note") if len(notes) == 1 else many)
+                many = f"{len(notes)} notes"
+                about += " · " + ("1 note" if len(notes) == 1 else many)
             self.about.setText(about)
 
     # -- showing -----------------------------------------------------------
@@ -654,20 +654,20 @@ class StatisticsView(View):
             return
         session, key = self.session, one_line(group.key)
         add = partial(add_action, menu)
-        add(self.tr("Go to the longest"), partial(self._on_opened, row))
-        add(self.tr("Next span"), partial(session.step_span, 1)).setShortcut(".")
-        add(self.tr("Previous span"), partial(session.step_span, -1)).setShortcut(",")
+        add("Go to the longest", partial(self._on_opened, row))
+        add("Next span", partial(session.step_span, 1)).setShortcut(".")
+        add("Previous span", partial(session.step_span, -1)).setShortcut(",")
         wanted = filter_of_group(group.by, group.key)
         if wanted is None:
             return
         menu.addSeparator()
         both = session.filter.merged(wanted)
-        add(self.tr("Show only {0}").format(key), partial(session.set_filter, wanted))
+        add(f"Show only {key}", partial(session.set_filter, wanted))
         if session.filter:
-            words = self.tr("Add {0} to the filter").format(key)
+            words = f"Add {key} to the filter"
             add(words, partial(session.set_filter, both))
-        add(self.tr("List in the table"), partial(self._list_in_table, both))
-        inner = add_menu(menu, self.tr("Statistics of {0} by").format(key))
+        add("List in the table", partial(self._list_in_table, both))
+        inner = add_menu(menu, f"Statistics of {key} by")
         for i in range(self.by.count()):
             if self.by.itemData(i) != group.by:
                 run = partial(self._drill_down, both, i)
@@ -687,65 +687,63 @@ class StatisticsView(View):
         scope, parts = result.scope, []
         if scope.kind == "selected":
             n_ids = format_count(len(scope.ids))
-            parts.append(self.tr("{0} selected spans").format(n_ids))
+            parts.append(f"{n_ids} selected spans")
         elif scope.time is None:
-            parts.append(self.tr("whole trace"))
+            parts.append("whole trace")
         else:
             length = format_duration(scope.time.duration, result.unit)
-            words = self.tr("visible range {0}")
+            words = "visible range {0}"
             if scope.kind == "marked":
-                words = self.tr("marked range {0}")
+                words = "marked range {0}"
             elif self.session.keeps_list:
-                words = self.tr("range before the zoom {0}")
+                words = "range before the zoom {0}"
             parts.append(words.format(length))
         if scope.lanes is not None:
             n = len(scope.lanes)
-            parts.append(
-                self.tr("1 lane") if n == 1 else self.tr("{0} lanes").format(n)
-            )
+            parts.append("1 lane" if n == 1 else f"{n} lanes")
         n_ops = result.table.all.ops
         if result.by in _WITH_OPS and n_ops != result.n_spans:
             spans = f"{format_count(result.n_spans)} spans of threads"
             parts.append(f"{format_count(n_ops)} op{'s' * (n_ops != 1)} in {spans}")
         else:
-            what = self.tr("ops") if result.by in _WITH_OPS else self.tr("spans")
+            what = "ops" if result.by in _WITH_OPS else "spans"
             if result.n_spans == 1:
-                what = self.tr("op") if result.by in _WITH_OPS else self.tr("span")
+                what = "op" if result.by in _WITH_OPS else "span"
             parts.append(f"{format_count(result.n_spans)} {what}")
         total = result.table.all
         if total.in_range is not None and total.in_range != total.total:
-            parts.append(self.tr("cut spans count whole"))
+            parts.append("cut spans count whole")
         n_groups = result.table.n_groups
         if n_groups > len(result.rows):
-            largest = self.tr("the {0} largest of {1} groups")
+            largest = "the {0} largest of {1} groups"
             n_rows = format_count(len(result.rows))
             parts.append(largest.format(n_rows, format_count(n_groups)))
         if self.session.filter:
-            parts.append(self.tr("filtered"))
+            parts.append("filtered")
         return " · ".join(parts)
 
     def _say_empty(self) -> None:
         trace = self.session.trace
         if trace is None:
-            self._empty.say(self.tr("No trace is open."))
+            self._empty.say("No trace is open.")
             self.about.clear()
         elif trace.is_partial:
-            words = self.tr("{0} spans so far; figures follow when all are there.")
+            words = "{0} spans so far; figures follow when all are there."
             hint = words.format(format_count(len(trace.spans)))
-            self._empty.say(self.tr("Still reading …"), hint)
+            self._empty.say("Still reading …", hint)
             self.about.clear()
         else:
             is_of_spans = self._result is not None and self._result.by in _OF_SPANS
-            what = self.tr("span") if is_of_spans else self.tr("op")
-            words = self.tr("No {0} lies in this range.").format(what)
-            hint = self.tr("Drag across the timeline to mark a range.")
+            what = "span" if is_of_spans else "op"
+            words = f"No {what} lies in this range."
+            hint = "Drag across the timeline to mark a range."
             scope = None if self._result is None else self._result.scope
             if scope is not None and (scope.lanes is not None or scope.ids):
-                words = self.tr("No {0} that is asked for lies in this range.")
+                words = "No {0} that is asked for lies in this range."
                 words = words.format(what)
             elif self.session.filter:
-                words = self.tr("No record in this range matches the filter.")
-                hint = self.tr("Remove a filter chip to see more.")
+                words = "No record in this range matches the filter."
+                hint = "Remove a filter chip to see more."
             self._empty.say(words, hint)
         self._stack.setCurrentWidget(self._empty)
 
@@ -770,11 +768,11 @@ class StatisticsView(View):
         self, op: str, count: int, columns: tuple[StatColumn, ...]
     ) -> tuple[Cell, ...]:
         """Return the row of ops that graphs compute and no record tells of."""
-        tip = self.tr("In each pass, by the graph; no record is of them.")
+        tip = "In each pass, by the graph; no record is of them."
         cells = {
             "key": Cell(op),
             "count": Cell(format_count(count), count, count, tip),
-            "quality": Cell(self.tr("not recorded"), caution=True, tip=tip),
+            "quality": Cell("not recorded", caution=True, tip=tip),
         }
         none = Cell(NOT_AVAILABLE, raw="")
         return tuple(cells.get(column.name, none) for column in columns)
@@ -785,7 +783,7 @@ class StatisticsView(View):
         cells = [_cell(stat_cell(column, total, facts), column) for column in columns]
         none = Cell("–", raw="")
         return tuple(
-            Cell(self.tr("all"))
+            Cell("all")
             if column.name == "key"
             else none
             if column.name in _NOT_OF_ALL

@@ -76,7 +76,7 @@ class TensorsView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Tensors of the model"), session, theme, parent)
+        super().__init__("Tensors of the model", session, theme, parent)
         self.setObjectName("tensors")
         self._listed: ModelTensors | None = None
         self._of: Trace | None = None
@@ -84,12 +84,12 @@ class TensorsView(PaintedView):
         self._is_choosing = False
         self.model = TextTableModel(self._headings(), self)
         self.table = TextTable(self.model, self, "tensors", keeps_first=True)
-        self.table.setAccessibleName(self.tr("Tensors"))
+        self.table.setAccessibleName("Tensors")
         self.table.menu_requested.connect(self._on_menu)
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
         self.metadata_model = TextTableModel(self._metadata_headings(), self)
         self.metadata = TextTable(self.metadata_model, self, "metadata")
-        self.metadata.setAccessibleName(self.tr("Metadata of the model files"))
+        self.metadata.setAccessibleName("Metadata of the model files")
         self._nothing = EmptyState(self)
         body = QWidget(self)
         self._stack = QStackedLayout(body)
@@ -110,15 +110,15 @@ class TensorsView(PaintedView):
         self.summary = ElidedLabel(head)
         self.summary.setFont(words_font(12))
         self.find_line = QLineEdit(head)
-        self.find_line.setPlaceholderText(self.tr("Find tensor, or /regex/"))
-        self.find_line.setAccessibleName(self.tr("Find tensor"))
+        self.find_line.setPlaceholderText("Find tensor, or /regex/")
+        self.find_line.setAccessibleName("Find tensor")
         self.find_line.setFixedWidth(200)
         self.find_line.setProperty("mono", True)
         self.find_line.textChanged.connect(self._show_rows)
         self.count = ElidedLabel(head)
         self.count.setFont(words_font(12))
-        tip = self.tr("Show what the model files say of themselves")
-        self.switch = tool_button(head, self.tr("Metadata"), tip)
+        tip = "Show what the model files say of themselves"
+        self.switch = tool_button(head, "Metadata", tip)
         self.switch.setCheckable(True)
         self.switch.toggled.connect(self._on_switch)
         lay_out(
@@ -132,30 +132,28 @@ class TensorsView(PaintedView):
         return self._head
 
     def _headings(self) -> tuple[Heading, ...]:
-        tr = self.tr
         return (
-            Heading(tr("tensor"), tr("Its name"), 190, stretch=True),
-            Heading(tr("part"), tr("Part of the network that it belongs to"), 84,
+            Heading("tensor", "Its name", 190, stretch=True),
+            Heading("part", "Part of the network that it belongs to", 84,
                     words=True),
-            Heading(tr("layer"), tr("Layer of the model"), 50, right=True),
-            Heading(tr("type"), tr("How its elements are stored"), 56),
-            Heading(tr("shape"), tr("Elements along each dimension, ne0 first"), 116,
+            Heading("layer", "Layer of the model", 50, right=True),
+            Heading("type", "How its elements are stored", 56),
+            Heading("shape", "Elements along each dimension, ne0 first", 116,
                     right=True),
-            Heading(tr("size"), tr("Bytes that it takes"), 80, right=True,
-                    copied=tr("size (bytes)"), largest_first=True),
-            Heading(tr("offset"), tr("Where it begins in its file"), 96, right=True,
-                    copied=tr("offset (bytes)")),
-            Heading(tr("share"), tr("Of the bytes of all tensors"), 56, right=True,
+            Heading("size", "Bytes that it takes", 80, right=True,
+                    copied="size (bytes)", largest_first=True),
+            Heading("offset", "Where it begins in its file", 96, right=True,
+                    copied="offset (bytes)"),
+            Heading("share", "Of the bytes of all tensors", 56, right=True,
                     largest_first=True),
-            Heading(tr("file"), tr("File that it lies in"), 160),
+            Heading("file", "File that it lies in", 160),
         )  # fmt: skip
 
     def _metadata_headings(self) -> tuple[Heading, ...]:
-        tr = self.tr
         return (
-            Heading(tr("key"), tr("As the file names it"), 260),
-            Heading(tr("value"), "", 260, stretch=True, words=True),
-            Heading(tr("file"), tr("File that says so"), 160),
+            Heading("key", "As the file names it", 260),
+            Heading("value", "", 260, stretch=True, words=True),
+            Heading("file", "File that says so", 160),
         )
 
     def set_theme(self, theme: Theme) -> None:
@@ -194,7 +192,7 @@ class TensorsView(PaintedView):
             self.cancel(_KEY)
             self._show(trace, model_tensors(trace))
         else:
-            title = self.tr("Listing tensors")
+            title = "Listing tensors"
             self.run(_KEY, partial(_listed, trace), partial(self._show, trace), title)
 
     def _show(self, trace: Trace | None, found: ModelTensors | None) -> None:
@@ -232,11 +230,7 @@ class TensorsView(PaintedView):
             (form or "{0}").format(known[key]) for key, form in _FACTS if key in known
         ]
         total = int(np.maximum(found.size, 0).sum())
-        words.append(
-            self.tr("{0} tensors, {1}").format(
-                format_count(len(found)), format_bytes(total)
-            )
-        )
+        words.append(f"{format_count(len(found))} tensors, {format_bytes(total)}")
         self.summary.setText(" · ".join(words))
 
     def _show_metadata(self) -> None:
@@ -255,9 +249,7 @@ class TensorsView(PaintedView):
     def _show_rows(self, _: object = None) -> None:
         trace, found = self._of, self._listed
         if trace is None or found is None or not len(found):
-            self._nothing.say(
-                self.tr("No tensors"), self.tr("Add a model file, or a map of one.")
-            )
+            self._nothing.say("No tensors", "Add a model file, or a map of one.")
             self.model.set_rows(())
             self.count.setText("")
             self._stack.setCurrentWidget(self._nothing)
@@ -275,13 +267,9 @@ class TensorsView(PaintedView):
         self.table.fit_columns()
         text = ""
         if n > len(rows):
-            text = self.tr("largest {0} of {1}").format(
-                format_count(len(rows)), format_count(n)
-            )
+            text = f"largest {format_count(len(rows))} of {format_count(n)}"
         elif self.find_line.text():
-            text = self.tr("{0} of {1}").format(
-                format_count(n), format_count(len(found))
-            )
+            text = f"{format_count(n)} of {format_count(len(found))}"
         self.count.setText(text)
         front = self.metadata if self.switch.isChecked() else self.table
         self._stack.setCurrentWidget(front)
@@ -355,12 +343,10 @@ class TensorsView(PaintedView):
         if trace is None:
             return
         chosen = Selection("tensors", (tensor,))
-        add_action(
-            menu, self.tr("Copy name"), partial(copy_name, tensor_name(trace, tensor))
-        )
+        add_action(menu, "Copy name", partial(copy_name, tensor_name(trace, tensor)))
         if len(trace.accesses.patterns):
             add_action(
-                menu, self.tr("Show in file heatmap"),
+                menu, "Show in file heatmap",
                 partial(_select_and_show, session, chosen, "heatmap"),
             )  # fmt: skip
 

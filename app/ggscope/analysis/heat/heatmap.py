@@ -316,8 +316,8 @@ class HeatGrid:
         bits = 0
         if self.spread is not None:
             # Fractions of spread bytes count in the same numbers, as far as they fit.
-            covered = float(self.covers[-1].astype(np.float64) @ np.diff(self.edges))
-            most = int(covered) + int(self.spread[1][-1].sum(dtype=np.int64))
+            covered = np.diff(self.edges) * self.covers[-1].astype(np.float64)
+            most = int(covered.sum()) + int(self.spread[1][-1].sum(dtype=np.int64))
             bits = max(min(_FINE_BITS, 62 - most.bit_length()), 0)
             total <<= bits
             self._add_spread(total, piece, inside, cells=True, bits=bits)

@@ -48,7 +48,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS, Actions, tr
+from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS, Actions
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import label
 from ggscope.model.tokens import token_noun, token_text
@@ -240,15 +240,15 @@ class Palette(QFrame):
         self.setObjectName("overlay")
         self.model = EntryModel(self)
         self.edit = QLineEdit(self)
-        self.edit.setAccessibleName(self.tr("Type to find"))
+        self.edit.setAccessibleName("Type to find")
         self.list = QListView(self)
         self.list.setObjectName("choices")
         self.list.setModel(self.model)
         self.list.setItemDelegate(_EntryDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.list.setAccessibleName(self.tr("What fits"))
-        self._empty = label(self.tr("No matches"), self, "dim")
+        self.list.setAccessibleName("What fits")
+        self._empty = label("No matches", self, "dim")
         box = QVBoxLayout(self)
         box.setContentsMargins(8, 8, 8, 8)
         box.setSpacing(6)
@@ -500,13 +500,13 @@ class KeysSheet(Dialog):
 
     def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        set_title(self, self.tr("Keys"))
+        set_title(self, "Keys")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(1000, 660)
         self._actions = actions
         self.edit = QLineEdit(self)
-        self.edit.setPlaceholderText(self.tr("Type to find a key or a command"))
-        self.edit.setAccessibleName(self.tr("Find"))
+        self.edit.setPlaceholderText("Type to find a key or a command")
+        self.edit.setAccessibleName("Find")
         self.edit.textChanged.connect(self._fill)
         self._scroll = QScrollArea(self)
         self._scroll.setWidgetResizable(True)
@@ -523,7 +523,7 @@ class KeysSheet(Dialog):
         found = []
         for menu in MENUS:
             rows = [
-                (self._actions.all_keys_text(c), tr(c.text).removesuffix("…"))
+                (self._actions.all_keys_text(c), c.text.removesuffix("…"))
                 for c in COMMANDS
                 if c.menu.split("/")[0] == menu
                 and c.keys
@@ -535,9 +535,9 @@ class KeysSheet(Dialog):
                     QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText)
                     for key in ("Alt+1", "Alt+9")
                 )
-                rows.append((f"{low} … {high}", tr("Go to bookmark 1 … 9")))
-            found.append((tr(menu), rows))
-        found.append((tr("In the views"), [(k, tr(text)) for k, text in PASSIVE_KEYS]))
+                rows.append((f"{low} … {high}", "Go to bookmark 1 … 9"))
+            found.append((menu, rows))
+        found.append(("In the views", [(k, text) for k, text in PASSIVE_KEYS]))
         wanted = pattern.strip().lower()
         kept = [
             (title, [row for row in rows if wanted in " ".join(row).lower()])
@@ -579,7 +579,7 @@ class KeysSheet(Dialog):
             side.addStretch(1)
             columns.addLayout(side, 1)
         if not groups:
-            sides[0].insertWidget(0, label(self.tr("No matches"), page, "dim"))
+            sides[0].insertWidget(0, label("No matches", page, "dim"))
         return page
 
 

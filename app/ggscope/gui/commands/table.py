@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
@@ -136,11 +136,6 @@ def conditions(window: "MainWindow") -> Needs:
         if holds:
             now |= condition
     return now
-
-
-def tr(text: str) -> str:
-    """Return a text of the table in the person's language."""
-    return QCoreApplication.translate("Commands", text)
 
 
 def of_document(work: Callable[["Document"], object]) -> Run:
@@ -729,15 +724,15 @@ class Actions(QObject):
             if command.title is not None:
                 title = command.title(self._window)
                 action.setVisible(bool(title))
-                action.setText(caption(title or tr(command.text)))
+                action.setText(caption(title or command.text))
 
     def _make(self, command: Command, parent: QObject) -> QAction:
-        action = QAction(tr(command.text), parent)
+        action = QAction(command.text, parent)
         action.setObjectName(command.id)
         keys = keys_of(command, self._overrides)
         action.setShortcuts([QKeySequence(key) for key in keys])
         hint = self.keys_text(command)
-        text = tr(command.text).removesuffix("…")
+        text = command.text.removesuffix("…")
         set_tip(action, f"{text} ({hint})" if hint else text)
         action.setCheckable(command.is_on is not None)
         action.setData(command)
@@ -762,13 +757,13 @@ class Menus(QObject):
         super().__init__(bar)
         self._settings = settings
         self._menus: dict[str, QMenu] = {}
-        bar.setAccessibleName(self.tr("Menu"))
+        bar.setAccessibleName("Menu")
         for name in MENUS:
-            self._menus[name] = bar.addMenu(tr(name))
-        self.recent = QMenu(self.tr("Open recent"), bar)
+            self._menus[name] = bar.addMenu(name)
+        self.recent = QMenu("Open recent", bar)
         self.recent.setToolTipsVisible(True)
-        self.samples = QMenu(self.tr("Samples"), bar)
-        self.filters = QMenu(self.tr("Saved filters"), bar)
+        self.samples = QMenu("Samples", bar)
+        self.filters = QMenu("Saved filters", bar)
         self.filters.setToolTipsVisible(True)
         for command in COMMANDS:
             menu = self._menu(command.menu)
@@ -791,7 +786,7 @@ class Menus(QObject):
     def _menu(self, path: str) -> QMenu:
         if path not in self._menus:
             above, _, name = path.rpartition("/")
-            self._menus[path] = self._menu(above).addMenu(tr(name))
+            self._menus[path] = self._menu(above).addMenu(name)
         return self._menus[path]
 
     def _fill_recent(self) -> None:
@@ -801,7 +796,7 @@ class Menus(QObject):
             action.setData(text)
             action.setEnabled(recent_exists(text))
         self.recent.addSeparator()
-        clear = self.recent.addAction(self.tr("Clear this list"))
+        clear = self.recent.addAction("Clear this list")
         clear.setData("")
         clear.setEnabled(bool(self._settings.files.recent))
 
@@ -810,7 +805,7 @@ class Menus(QObject):
         for path in samples():
             add_action(self.samples, path.name).setData(str(path))
         if self.samples.isEmpty():
-            self.samples.addAction(self.tr("none installed")).setEnabled(False)
+            self.samples.addAction("none installed").setEnabled(False)
 
     def _fill_filters(self) -> None:
         self.filters.clear()
@@ -818,7 +813,7 @@ class Menus(QObject):
             action = add_action(self.filters, name, tip=expression)
             action.setData(name)
         if self.filters.isEmpty():
-            self.filters.addAction(self.tr("none yet")).setEnabled(False)
+            self.filters.addAction("none yet").setEnabled(False)
 
     def _on_filter(self, action: QAction) -> None:
         if isinstance(action.data(), str):

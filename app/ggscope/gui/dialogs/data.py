@@ -29,7 +29,6 @@ from ggscope.session.tasks import TaskContext
 from ggscope.text import one_line
 from ggscope.views.base.cells import CopyForm, TableFile
 from ggscope.views.base.plain import set_tip, set_title
-from ggscope.views.base.widgets import tr
 from ggscope.writers import forms
 from ggscope.writers.events import Events
 from ggscope.writers.forms import FORMS
@@ -42,7 +41,7 @@ _POLL_S = 0.1
 def saved_words(path: Path, what: str = "") -> str:
     """Return "Saved x.csv: 153 rows."; `what` : "" = nothing but the name."""
     name = one_line(path.name)
-    return f"{tr('Saved')} {name}: {what}." if what else f"{tr('Saved')} {name}."
+    return f"Saved {name}: {what}." if what else f"Saved {name}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,11 +101,9 @@ class TableRequest:
         _, form = TABLE_FORMS[self.path.suffix.lower()]
         write_file(self.path, table.text(form, context).encode())
         if table.n < table.n_wanted:
-            rows = tr("{0} of {1} rows").format(
-                format_count(table.n), format_count(table.n_wanted)
-            )
+            rows = f"{format_count(table.n)} of {format_count(table.n_wanted)} rows"
             return f"{saved_words(self.path, rows)} {table.rest}"
-        rows = tr("1 row") if table.n == 1 else tr("{0} rows")
+        rows = "1 row" if table.n == 1 else "{0} rows"
         return saved_words(self.path, rows.format(format_count(table.n)))
 
 
@@ -172,32 +169,30 @@ class DataDialog(Dialog):
     def __init__(self, session: Session, parent: QWidget) -> None:
         super().__init__(parent)
         self._session = session
-        set_title(self, self.tr("Export data"))
+        set_title(self, "Export data")
         self.setAccessibleName(self.windowTitle())
         self.setMinimumWidth(_WIDTH)
         self.form = QComboBox(self)
         for name, form in FORMS.items():
             self.form.addItem(f"{form.title} ({form.suffix})", name)
-        self.form.setAccessibleName(self.tr("Form"))
+        self.form.setAccessibleName("Form")
         self.part = QComboBox(self)
-        self.part.addItem(self.tr("this range"), True)
-        self.part.addItem(self.tr("all"), False)
-        self.part.setAccessibleName(self.tr("Part"))
+        self.part.addItem("this range", True)
+        self.part.addItem("all", False)
+        self.part.setAccessibleName("Part")
         set_tip(
             self.part,
-            self.tr(
-                "The marked range, or else what the timeline shows; spans are whole"
-            ),
+            "The marked range, or else what the timeline shows; spans are whole",
         )
-        self.filtered = QCheckBox(self.tr("only spans that &match the filter"), self)
+        self.filtered = QCheckBox("only spans that &match the filter", self)
         self.words = label("", self, "dim", wraps=True)
         self.problem = label("", self, "dim", wraps=True)
-        self.save = button(self.tr("Save…"), self._on_save, self, primary=True)
+        self.save = button("Save…", self._on_save, self, primary=True)
         self.save.setDefault(True)
-        self.close_button = button(self.tr("Close"), self.close, self)
+        self.close_button = button("Close", self.close, self)
         fields = QFormLayout()
-        fields.addRow(self.tr("&Form"), self.form)
-        fields.addRow(self.tr("&Part"), self.part)
+        fields.addRow("&Form", self.form)
+        fields.addRow("&Part", self.part)
         fields.addRow(self.filtered)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
@@ -249,9 +244,7 @@ class DataDialog(Dialog):
             n = int(np.count_nonzero(inside if keep is None else inside & keep))
         elif keep is not None:
             n = int(np.count_nonzero(keep))
-        self.words.setText(
-            self.tr("{0} of {1} spans").format(format_count(n), format_count(len(s)))
-        )
+        self.words.setText(f"{format_count(n)} of {format_count(len(s))} spans")
         self.say("")
 
     def say(self, words: str, level: str = "") -> None:

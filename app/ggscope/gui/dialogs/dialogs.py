@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, Qt, QTimer, qVersion
+from PySide6.QtCore import Qt, QTimer, qVersion
 from PySide6.QtGui import (
     QCloseEvent,
     QFontMetrics,
@@ -70,11 +70,6 @@ _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-def tr(text: str) -> str:
-    """Return `text` in the person's language."""
-    return QCoreApplication.translate("Dialogs", text)
-
-
 def _dialog(title: str, parent: QWidget | None, width: int, height: int) -> QDialog:
     made = Dialog(parent)
     set_title(made, title)
@@ -106,7 +101,7 @@ class SettingsDialog(Dialog):
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._settings = settings
-        set_title(self, self.tr("Settings"))
+        set_title(self, "Settings")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumWidth(460)
         look, drawing, plugins = (
@@ -128,32 +123,30 @@ class SettingsDialog(Dialog):
         self.renderer = self._choice("drawing", "renderer", drawing.renderer)
         self.wheel = self._choice("drawing", "wheel", drawing.wheel)
         self.place = self._choice("bookmarks", "place", settings.bookmarks.place)
-        self.motion = self._tick(
-            "appearance", "reduced_motion", self.tr("Reduce motion")
-        )
+        self.motion = self._tick("appearance", "reduced_motion", "Reduce motion")
         self.places = self._tick(
-            "drawing", "keys_by_place", self.tr("W A S D by place, not by letter")
+            "drawing", "keys_by_place", "W A S D by place, not by letter"
         )
         self.memory = QSpinBox(self)
         self.memory.setRange(0, MAX_LIMIT_MIB)
         self.memory.setSingleStep(512)
         self.memory.setSuffix(" MiB")
         self.memory.lineEdit().setTextMargins(6, 0, 0, 0)  # a style sheet cannot
-        self.memory.setSpecialValueText(self.tr("what the system has"))
+        self.memory.setSpecialValueText("what the system has")
         set_tip(
             self.memory,
-            self.tr("A file that needs more is not read before you say how much of it"),
+            "A file that needs more is not read before you say how much of it",
         )
         self.memory.setValue(settings.memory.limit_mib)
         self.memory.valueChanged.connect(self._on_memory)
-        self.plugins = QCheckBox(self.tr("Load readers from this folder"), self)
+        self.plugins = QCheckBox("Load readers from this folder", self)
         self.plugins.setChecked(plugins.is_enabled)
         self.plugins.toggled.connect(self._on_plugins)
         self.folder = QLineEdit(plugins.folder, self)
-        self.folder.setAccessibleName(self.tr("Plug-in folder"))
-        self.folder.setPlaceholderText(self.tr("none"))
+        self.folder.setAccessibleName("Plug-in folder")
+        self.folder.setPlaceholderText("none")
         self.folder.editingFinished.connect(self._on_folder)
-        pick = button(self.tr("Choose…"), self._on_pick, self)
+        pick = button("Choose…", self._on_pick, self)
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addWidget(self.folder, 1)
@@ -165,20 +158,20 @@ class SettingsDialog(Dialog):
             Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         )
         for text, widget in (
-            (self.tr("Theme"), self.theme),
-            (self.tr("Font size"), self.font_size),
-            (self.tr("Timeline is drawn by"), self.renderer),
-            (self.tr("Mouse wheel"), self.wheel),
-            (self.tr("Memory for a file"), self.memory),
-            (self.tr("Bookmarks are kept"), self.place),
+            ("Theme", self.theme),
+            ("Font size", self.font_size),
+            ("Timeline is drawn by", self.renderer),
+            ("Mouse wheel", self.wheel),
+            ("Memory for a file", self.memory),
+            ("Bookmarks are kept", self.place),
         ):
             widget.setAccessibleName(text)
             form.addRow(text, widget)
         form.addRow("", self.motion)
-        form.addRow(self.tr("Keys"), self.places)
-        form.addRow(self.tr("Plug-ins"), self.plugins)
+        form.addRow("Keys", self.places)
+        form.addRow("Plug-ins", self.plugins)
         form.addRow("", row)
-        hint = self.tr(
+        hint = (
             "Plug-ins run with your rights: load only what you trust. They are read "
             "when the program starts."
         )
@@ -230,7 +223,7 @@ class SettingsDialog(Dialog):
         combo.setProperty("topic", topic)
         combo.setProperty("field", name)
         for key, text in _CHOICES[name]:
-            combo.addItem(self.tr(text), key)
+            combo.addItem(text, key)
         combo.setCurrentIndex([key for key, _ in _CHOICES[name]].index(value))
         combo.activated.connect(self._on_choice)
         return combo
@@ -266,7 +259,7 @@ class SettingsDialog(Dialog):
     def _on_pick(self) -> None:
         chosen = QFileDialog.getExistingDirectory(
             self,
-            self.tr("Plug-in folder"),
+            "Plug-in folder",
             self.folder.text(),
             QFileDialog.Option.ShowDirsOnly | CHANGES_NOTHING,
         )
@@ -296,7 +289,7 @@ class NameDialog(Dialog):
         self.form = QFormLayout()
         self.form.setHorizontalSpacing(16)
         self.form.setVerticalSpacing(10)
-        self.name = self.add_field(self.tr("Name"), MAX_NAME)
+        self.name = self.add_field("Name", MAX_NAME)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel,
             self,
@@ -325,9 +318,9 @@ class BookmarkDialog(NameDialog):
     """Asks for the name of a bookmark and a note; both may stay empty."""
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent, self.tr("New bookmark"))
-        self.name.setPlaceholderText(self.tr("numbered if empty"))
-        self.note = self.add_field(self.tr("Note"), MAX_NOTE)
+        super().__init__(parent, "New bookmark")
+        self.name.setPlaceholderText("numbered if empty")
+        self.note = self.add_field("Note", MAX_NOTE)
 
 
 def choose_one(
@@ -373,8 +366,8 @@ def choose_reader(
 ) -> str | None:
     """Ask which reader to read `path` with; return its id, None if cancelled."""
     return choose_one(
-        tr("Choose reader"),
-        tr("Read {0} with this reader:").format(path.name),
+        "Choose reader",
+        f"Read {path.name} with this reader:",
         [(key, f"{title}  ({key})") for key, title in readers],
         "",
         parent,
@@ -389,26 +382,25 @@ def choose_ops(trace: Trace, parent: QWidget | None) -> str | None:
     from ggscope.model.ggml.ops import tables
 
     now = trace.ops
-    choices = [(AUTO_OPS, tr("as the file says, or as its content fits best"))]
+    choices = [(AUTO_OPS, "as the file says, or as its content fits best")]
     choices += [
-        (found.id, tr("{0}  ·  {1} ops").format(found.id, len(found.names)))
-        for found in tables()
+        (found.id, f"{found.id}  ·  {len(found.names)} ops") for found in tables()
     ]
-    text = tr("The file is read again with this table of op names.")
+    text = "The file is read again with this table of op names."
     if now is not None and now.margin is not None:
-        text += " " + tr("{0} was inferred with margin {1}.").format(
+        text += " " + "{} was inferred with margin {}.".format(
             now.id, f"{now.margin:.0f}"
         )
     is_chosen = now is not None and now.source == "override"
     current = now.id if now is not None and is_chosen else AUTO_OPS
-    return choose_one(tr("Op table"), text, choices, current, parent)
+    return choose_one("Op table", text, choices, current, parent)
 
 
 def readers_dialog(parent: QWidget | None) -> QDialog:
     """Return a dialog that lists all readers, those that failed too."""
     from ggscope.readers.registry import statuses
 
-    dialog = _dialog(tr("Readers"), parent, 820, 380)
+    dialog = _dialog("Readers", parent, 820, 380)
     rows = []
     for status in statuses(waits=False):
         info = status.info
@@ -421,7 +413,7 @@ def readers_dialog(parent: QWidget | None) -> QDialog:
                 status.status,
             )
         )
-    heads = (tr("Id"), tr("Format"), tr("Suffixes"), tr("Origin"), tr("Status"))
+    heads = ("Id", "Format", "Suffixes", "Origin", "Status")
     _box(dialog).addWidget(_table(dialog, heads, rows), 1)
     _add_close(dialog)
     return dialog
@@ -456,12 +448,12 @@ def _table(
 
 def messages_dialog(entries: Sequence[LogEntry], parent: QWidget | None) -> QDialog:
     """Return a dialog that lists messages, the newest first."""
-    dialog = _dialog(tr("Messages"), parent, 820, 420)
+    dialog = _dialog("Messages", parent, 820, 420)
     rows = [(f"{e.time:%H:%M:%S}", e.origin, e.text) for e in reversed(entries)]
     if not rows:
-        _box(dialog).addWidget(label(tr("No messages yet."), dialog, "dim"), 1)
+        _box(dialog).addWidget(label("No messages yet.", dialog, "dim"), 1)
     else:
-        heads = (tr("Time"), tr("Tab"), tr("Message"))
+        heads = ("Time", "Tab", "Message")
         _box(dialog).addWidget(_table(dialog, heads, rows), 1)
     _add_close(dialog)
     return dialog
@@ -520,15 +512,15 @@ def about_dialog(parent: QWidget | None) -> QDialog:
     """Return the dialog with version, licence and the licences of what is used."""
     lines = [
         f"# ggscope {ggscope.__version__}",
-        tr("Exact timelines of llama.cpp, ggml and NPU runs. MIT licence."),
+        "Exact timelines of llama.cpp, ggml and NPU runs. MIT licence.",
         "",
         f"Python {platform.python_version()}, Qt {qVersion()}",
         "",
-        tr("| Part | Version | Licence |"),
+        "| Part | Version | Licence |",
         "| --- | --- | --- |",
     ]
     lines += [f"| {' | '.join(part)} |" for part in parts()]
-    return text_dialog(tr("About ggscope"), "\n".join(lines), parent)
+    return text_dialog("About ggscope", "\n".join(lines), parent)
 
 
 def parts() -> list[tuple[str, str, str]]:
@@ -571,4 +563,4 @@ def guide_text() -> str:
             continue
     from ggscope.gui.commands.table import keys_markdown
 
-    return "# ggscope\n\n## " + tr("Keys") + "\n\n" + keys_markdown()
+    return "# ggscope\n\n## " + "Keys" + "\n\n" + keys_markdown()

@@ -113,7 +113,7 @@ class PreviewPane(QWidget):
         self.image: QImage | None = None
         self._words = ""
         self.setMinimumSize(200, 120)
-        self.setAccessibleName(self.tr("Preview"))
+        self.setAccessibleName("Preview")
 
     def show_image(self, image: QImage) -> None:
         """Show a picture."""
@@ -189,7 +189,7 @@ class FigureDialog(Dialog):
         self._tasks = Tasks(self)
         self._drawn_of: tuple[Figure, Look] | None = None
         self.preview: Preview | None = None
-        set_title(self, self.tr("Export figure"))
+        set_title(self, "Export figure")
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(1160, 720)
@@ -209,80 +209,74 @@ class FigureDialog(Dialog):
     def _make(self) -> None:
         self.pane = PreviewPane(self)
         self.size_words = label("", self, "dim")
-        self.view = self._combo(self.tr("View"), {name: name for name in self._sources})
-        presets = {"": self.tr("as in the window")} | dict(PRESET_WORDS)
+        self.view = self._combo("View", {name: name for name in self._sources})
+        presets = {"": "as in the window"} | dict(PRESET_WORDS)
         self.preset = self._combo(
-            self.tr("Preset"),
+            "Preset",
             presets,
-            self.tr("Size, letters and dots per inch at once"),
+            "Size, letters and dots per inch at once",
         )
-        self.width_box = self._number(self.tr("Width"))
-        self.height_box = self._number(self.tr("Height"))
+        self.width_box = self._number("Width")
+        self.height_box = self._number("Height")
         # What follows the content is not known before the first preview.
         self.height_box.setSpecialValueText("…")
-        self.unit = self._combo(self.tr("Unit"), {unit: unit for unit in UNITS})
+        self.unit = self._combo("Unit", {unit: unit for unit in UNITS})
         self.fits = self._tick(
-            self.tr("as high as it &needs"),
-            self.tr("High enough for all lanes or rows; else they follow the height"),
+            "as high as it &needs",
+            "High enough for all lanes or rows; else they follow the height",
         )
         self.dpi = QSpinBox(self)
         self.dpi.setRange(int(MIN_DPI), int(MAX_DPI))
         self.dpi.setSuffix(" dpi")
-        set_tip(self.dpi, self.tr("Dots per inch of a PNG; 300 for print"))
-        self.dpi.setAccessibleName(self.tr("Resolution"))
+        set_tip(self.dpi, "Dots per inch of a PNG; 300 for print")
+        self.dpi.setAccessibleName("Resolution")
         self.font_box = QDoubleSpinBox(self)
         self.font_box.setRange(MIN_FONT, MAX_FONT)
         self.font_box.setDecimals(2)
         self.font_box.setSuffix(" pt")
-        set_tip(self.font_box, self.tr("Size of the usual letters on paper"))
-        self.font_box.setAccessibleName(self.tr("Letters"))
-        themes = {name: self.tr(name) for name in _THEMES}
-        self.theme = self._combo(self.tr("Colours"), themes)
-        kinds = {"seen": self.tr("as seen"), "clean": self.tr("clean")}
+        set_tip(self.font_box, "Size of the usual letters on paper")
+        self.font_box.setAccessibleName("Letters")
+        themes = {name: name for name in _THEMES}
+        self.theme = self._combo("Colours", themes)
+        kinds = {"seen": "as seen", "clean": "clean"}
         self.kind = self._combo(
-            self.tr("Content"),
+            "Content",
             kinds,
-            self.tr("As seen: with pins, hidden lanes, order, selection and notes"),
+            "As seen: with pins, hidden lanes, order, selection and notes",
         )
-        self.has_title = self._tick(
-            self.tr("&Title"), self.tr("A line over the figure")
-        )
+        self.has_title = self._tick("&Title", "A line over the figure")
         self.title = QLineEdit(self)
-        self.title.setPlaceholderText(self.tr("the name of the file"))
-        self.title.setAccessibleName(self.tr("Text of the title"))
-        self.legend = self._tick(self.tr("&Legend"), self.tr("What the colours mean"))
+        self.title.setPlaceholderText("the name of the file")
+        self.title.setAccessibleName("Text of the title")
+        self.legend = self._tick("&Legend", "What the colours mean")
         self.color_bar = self._tick(
-            self.tr("Colour &bar"),
-            self.tr("The scale of colours that stand for numbers"),
+            "Colour &bar",
+            "The scale of colours that stand for numbers",
         )
-        self.notes = self._tick(
-            self.tr("&Notes"), self.tr("Bookmarks, where the content is as seen")
-        )
-        self.transparent = self._tick(
-            self.tr("T&ransparent"), self.tr("No paper behind a PNG or SVG")
-        )
-        self.caption = self._text(self.tr("Caption"), 3)
-        self.command = self._text(self.tr("Command line"), 3)
+        self.notes = self._tick("&Notes", "Bookmarks, where the content is as seen")
+        self.transparent = self._tick("T&ransparent", "No paper behind a PNG or SVG")
+        self.caption = self._text("Caption", 3)
+        self.command = self._text("Command line", 3)
         self.command.setProperty("mono", True)
         self.lacks = label("", self, "dim", wraps=True)
         self.problem = label("", self, "dim", wraps=True)
         self.copy_caption = button(
-            self.tr("Copy caption"), lambda: copy_text(self.caption.toPlainText()), self
+            "Copy caption", lambda: copy_text(self.caption.toPlainText()), self
         )
         self.copy_command = button(
-            self.tr("Copy command"), lambda: copy_text(self.command.toPlainText()), self
+            "Copy command", lambda: copy_text(self.command.toPlainText()), self
         )
-        self.export = button(self.tr("Export…"), self._on_export, self, primary=True)
+        self.export = button("Export…", self._on_export, self, primary=True)
         self.export.setDefault(True)
         width = max(
             self.copy_caption.sizeHint().width(), self.copy_command.sizeHint().width()
         )
         for one in (self.copy_caption, self.copy_command):
             one.setFixedWidth(width)
-        self.copy = button(self.tr("Copy picture"), self._on_copy, self)
-        self.stop = button(self.tr("Stop drawing"), self._on_stop, self)
+        self.copy = button("Copy picture", self._on_copy, self)
+        self.stop = button("Stop drawing", self._on_stop, self)
         self.stop.hide()
-        self.close_button = button(self.tr("Close"), self.close, self)
+        self.close_button = button("Close", self.close, self)
 
     def _combo(self, name: str, choices: Mapping[str, str], tip: str = "") -> QComboBox:
         made = QComboBox(self)
@@ -334,14 +328,14 @@ class FigureDialog(Dialog):
         titled.addWidget(self.has_title)
         titled.addWidget(self.title, 1)
         for words, field in (
-            (self.tr("&View"), self.view),
-            (self.tr("&Preset"), self.preset),
-            (self.tr("&Size"), sides),
+            ("&View", self.view),
+            ("&Preset", self.preset),
+            ("&Size", sides),
             ("", self.fits),
-            (self.tr("Re&solution"), self.dpi),
-            (self.tr("L&etters"), self.font_box),
-            (self.tr("&Colours"), self.theme),
-            (self.tr("C&ontent"), self.kind),
+            ("Re&solution", self.dpi),
+            ("L&etters", self.font_box),
+            ("&Colours", self.theme),
+            ("C&ontent", self.kind),
             ("", titles),
             ("", self.legend),
             ("", self.color_bar),
@@ -548,7 +542,7 @@ class FigureDialog(Dialog):
         figure, look = self._figure, self.look()
         self._drawn_of = None
         if figure is None:
-            self._fail(self.tr("This view has nothing to draw."))
+            self._fail("This view has nothing to draw.")
             return
         self._drawn_of = figure, look
         self._tasks.run(
@@ -560,7 +554,7 @@ class FigureDialog(Dialog):
 
     def _say_busy(self) -> None:
         if self._tasks.is_running("preview"):
-            self.size_words.setText(self.tr("Drawing the preview…"))
+            self.size_words.setText("Drawing the preview…")
             self.stop.show()
 
     def _on_preview(self, preview: Preview) -> None:
@@ -571,7 +565,7 @@ class FigureDialog(Dialog):
         self.caption.setPlainText(plain(preview.caption))
         per_mm = self.dpi.value() / 25.4
         self.size_words.setText(
-            self.tr("{0} × {1} pixels · {2} × {3} mm").format(
+            "{} × {} pixels · {} × {} mm".format(
                 f"{preview.width:,}",
                 f"{preview.height:,}",
                 f"{preview.width / per_mm:.4g}",
@@ -619,13 +613,13 @@ class FigureDialog(Dialog):
 
     def _on_stop(self) -> None:
         self._tasks.cancel("preview")
-        self._fail(self.tr("Stopped. Change something to draw again."))
+        self._fail("Stopped. Change something to draw again.")
 
     # -- out of the program ------------------------------------------------------------
 
     def say_written(self, path: Path) -> None:
         """Tell that the file is there."""
-        self._say(self.tr("Saved {0}").format(path), "good")
+        self._say(f"Saved {path}", "good")
 
     def say_failed(self, message: str) -> None:
         """Tell why the file is not there."""
@@ -655,7 +649,7 @@ class FigureDialog(Dialog):
     def _on_copied(self, image: QImage) -> None:
         copy_image(image)
         size = f"{image.width():,} × {image.height():,}"
-        words = self.tr("The picture is on the clipboard, {0} pixels.")
+        words = "The picture is on the clipboard, {0} pixels."
         self._say(words.format(size), "good")
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -194,7 +194,7 @@ class FilterPopup(QFrame):
         self._listed: tuple[Choice, ...] = ()
         self.edit = QLineEdit(self)
         self.edit.setProperty("mono", True)
-        self.edit.setAccessibleName(self.tr("Filter expression"))
+        self.edit.setAccessibleName("Filter expression")
         self.edit.setPlaceholderText("op=MUL_MAT layer=0-3 not thread=0 dur>10us")
         self.edit.returnPressed.connect(self._on_expression)
         self._completion = Completion(0, 0)
@@ -203,13 +203,13 @@ class FilterPopup(QFrame):
         self.problem = label("", self, "error", wraps=True)
         self.problem.hide()
         self.field = QComboBox(self)
-        self.field.setAccessibleName(self.tr("What to filter by"))
+        self.field.setAccessibleName("What to filter by")
         for _, title in _FIELDS:
-            self.field.addItem(self.tr(title))
+            self.field.addItem(title)
         self.field.currentIndexChanged.connect(self._fill)
         self.list = QListWidget(self)
         self.list.setObjectName("choices")
-        self.list.setAccessibleName(self.tr("Values"))
+        self.list.setAccessibleName("Values")
         self.list.setUniformItemSizes(True)
         self.list.itemChanged.connect(self._on_item_changed)
         self.saved: SavedFilters | None = None
@@ -267,10 +267,10 @@ class FilterPopup(QFrame):
         box = QVBoxLayout(self)
         box.setContentsMargins(12, 12, 12, 12)
         box.setSpacing(8)
-        box.addWidget(label(self.tr("EXPRESSION"), self, "head"))
+        box.addWidget(label("EXPRESSION", self, "head"))
         box.addWidget(self.edit)
         box.addWidget(self.problem)
-        hint = self.tr(
+        hint = (
             "Fields: op family layer token thread phase source tensor offset expert "
             "buffer quality dur wait size time core numa name. Combine with and, or, "
             "not, !=, "
@@ -278,16 +278,16 @@ class FilterPopup(QFrame):
         )
         self.hint = label(hint, self, "dim", wraps=True)
         box.addWidget(self.hint)
-        box.addWidget(label(self.tr("OR PICK"), self, "head"))
+        box.addWidget(label("OR PICK", self, "head"))
         box.addWidget(self.field)
         self.list.setMinimumHeight(84)
         box.addWidget(self.list)
         if self.saved is not None:
             box.addWidget(self.saved)
         row = QHBoxLayout()
-        row.addWidget(button(self.tr("Clear filter"), self._on_clear, self))
+        row.addWidget(button("Clear filter", self._on_clear, self))
         row.addStretch(1)
-        row.addWidget(button(self.tr("Done"), self.close, self, primary=True))
+        row.addWidget(button("Done", self.close, self, primary=True))
         box.addLayout(row)
 
     def _make_completer(self) -> QCompleter:
@@ -299,7 +299,7 @@ class FilterPopup(QFrame):
         made.setMaxVisibleItems(10)
         self.completions = QListView()
         self.completions.setObjectName("completions")
-        self.completions.setAccessibleName(self.tr("Completions"))
+        self.completions.setAccessibleName("Completions")
         self.completions.setFont(mono_font(12))
         made.setPopup(self.completions)
         # After the completer's own, so that this one is asked first.
@@ -379,11 +379,11 @@ class FilterPopup(QFrame):
         if not choices:
             trace = self._session.trace
             is_open = choices is None or (trace is not None and trace.is_unread)
-            text = "…" if is_open else self.tr("does not occur in this trace")
+            text = "…" if is_open else "does not occur in this trace"
             self._add_remark(text)
         elif len(choices) > MOST_LISTED:
             n_more = f"{len(choices) - MOST_LISTED:,}"
-            text = self.tr("and {} more: type them above").format(n_more)
+            text = f"and {n_more} more: type them above"
             self._add_remark(text)
         self.list.blockSignals(False)
 
@@ -462,8 +462,8 @@ def ask_and_save(settings: Settings, session: Session, parent: QWidget) -> None:
     """Ask for a name and keep the present filter."""
     from ggscope.gui.dialogs.dialogs import NameDialog
 
-    words = parent.tr("Name for “{0}”").format(format_filter(session.filter)[:200])
-    dialog = NameDialog(parent, parent.tr("Save filter"), words)
+    words = f"Name for “{format_filter(session.filter)[:200]}”"
+    dialog = NameDialog(parent, "Save filter", words)
 
     def keep() -> None:
         save_present(settings, session, dialog.name.text())
@@ -486,11 +486,11 @@ class SavedFilters(QWidget):
         self._list = QVBoxLayout()
         self._list.setSpacing(0)
         self.name = QLineEdit(self)
-        self.name.setPlaceholderText(self.tr("Name for the present filter"))
-        self.name.setAccessibleName(self.tr("Name for the present filter"))
+        self.name.setPlaceholderText("Name for the present filter")
+        self.name.setAccessibleName("Name for the present filter")
         self.name.setMaxLength(80)
         self.name.returnPressed.connect(self._on_save)
-        self.save = button(self.tr("Save"), self._on_save, self)
+        self.save = button("Save", self._on_save, self)
         line = QHBoxLayout()
         line.setSpacing(8)
         line.addWidget(self.name, 1)
@@ -498,7 +498,7 @@ class SavedFilters(QWidget):
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(4)
-        box.addWidget(label(self.tr("SAVED"), self, "head"))
+        box.addWidget(label("SAVED", self, "head"))
         box.addLayout(self._list)
         box.addLayout(line)
         session.filter_changed.connect(self._show_state)
@@ -520,9 +520,9 @@ class SavedFilters(QWidget):
         row = QWidget(self)
         apply = button(name, self._on_apply, row, link=True, tip=expression)
         apply.setObjectName("apply")
-        apply.setAccessibleName(self.tr("Use the filter {0}").format(name))
+        apply.setAccessibleName(f"Use the filter {name}")
         apply.setProperty("filterName", name)
-        forget = GlyphButton("close", self.tr("Forget “{0}”").format(name), row, 12)
+        forget = GlyphButton("close", f"Forget “{name}”", row, 12)
         forget.setObjectName("forget")
         forget.setProperty("filterName", name)
         forget.clicked.connect(self._on_forget)
@@ -536,9 +536,9 @@ class SavedFilters(QWidget):
         has_filter = bool(format_filter(self._session.filter))
         self.name.setEnabled(has_filter)
         self.save.setEnabled(has_filter)
-        hint = self.tr("Name for the present filter")
+        hint = "Name for the present filter"
         if not has_filter:
-            hint = self.tr("Filter first, then save it here")
+            hint = "Filter first, then save it here"
         self.name.setPlaceholderText(hint)
 
     def _on_apply(self) -> None:

@@ -30,12 +30,12 @@ class FindLine(QFrame):
         self.places: list[QTextCursor] = []
         self.at = -1
         self.edit = QLineEdit(self)
-        self.edit.setPlaceholderText(self.tr("Find in this text   Ctrl+F"))
-        self.edit.setAccessibleName(self.tr("Find in this text"))
+        self.edit.setPlaceholderText("Find in this text   Ctrl+F")
+        self.edit.setAccessibleName("Find in this text")
         self.edit.setMaxLength(200)
         self.count = label("", self, "dim")
-        self.previous = GlyphButton("up", self.tr("Previous hit (Shift+Enter)"), self)
-        self.next = GlyphButton("down", self.tr("Next hit (Enter)"), self)
+        self.previous = GlyphButton("up", "Previous hit (Shift+Enter)", self)
+        self.next = GlyphButton("down", "Next hit (Enter)", self)
         row = QHBoxLayout(self)
         row.setContentsMargins(2, 1, 4, 1)
         row.setSpacing(2)
@@ -136,9 +136,9 @@ class FindLine(QFrame):
         if self.places:
             more = "+" if len(self.places) == _MOST else ""
             of = format_count(len(self.places)) + more
-            text = self.tr("{0} of {1}").format(format_count(self.at + 1), of)
+            text = f"{format_count(self.at + 1)} of {of}"
         elif self.edit.text().strip():
-            text = self.tr("not found")
+            text = "not found"
         self.count.setText(text)
         self.previous.setEnabled(bool(self.places))
         self.next.setEnabled(bool(self.places))

@@ -53,8 +53,8 @@ class ProgramTable(QTableWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(0, 5, parent)
         titles = ("Program", "Process", "Started", "Tracing", "Command")
-        self.setHorizontalHeaderLabels([self.tr(title) for title in titles])
-        self.setAccessibleName(self.tr("Running programs"))
+        self.setHorizontalHeaderLabels(list(titles))
+        self.setAccessibleName("Running programs")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -150,29 +150,29 @@ class FollowDialog(Dialog):
         super().__init__(parent)
         self._tasks = Tasks(self)
         self._programs = ProgramList()
-        set_title(self, self.tr("Follow a running program"))
+        set_title(self, "Follow a running program")
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(860, 460)
         self.table = ProgramTable(self)
-        self.words = label(self.tr("Looking for running programs…"), self, wraps=True)
+        self.words = label("Looking for running programs…", self, wraps=True)
         # Three lines, so that nothing moves when another row is selected.
         self.words.setMinimumHeight(3 * self.words.fontMetrics().lineSpacing())
         self.words.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
-        self.follow = button(self.tr("Follow"), self._on_follow, self, primary=True)
+        self.follow = button("Follow", self._on_follow, self, primary=True)
         self.follow.setDefault(True)
-        self.copy = button(self.tr("Copy command"), self._on_copy, self)
-        self.record = button(self.tr("Record a program…"), self._on_record, self)
-        self.file = button(self.tr("Follow a file…"), self._on_file, self)
+        self.copy = button("Copy command", self._on_copy, self)
+        self.record = button("Record a program…", self._on_record, self)
+        self.file = button("Follow a file…", self._on_file, self)
         self.next = button(
-            self.tr("Wait for the next one"),
+            "Wait for the next one",
             self._on_next,
             self,
-            tip=self.tr("Follow the program that is traced next"),
+            tip="Follow the program that is traced next",
         )
-        self.cancel = button(self.tr("Cancel"), self.close, self)
+        self.cancel = button("Cancel", self.close, self)
         for part in (self.command, self.copy):  # nothing moves when it comes
             policy = part.sizePolicy()
             policy.setRetainSizeWhenHidden(True)
@@ -195,7 +195,7 @@ class FollowDialog(Dialog):
         super().done(result)
 
     def _lay_out(self) -> None:
-        text = self.tr(
+        text = (
             "Programs of yours that run ggml. One that was started by ggscope-capture "
             "can be followed."
         )
@@ -254,26 +254,27 @@ class FollowDialog(Dialog):
         """Return what to do with a program, and the command that does it."""
         if program is None:
             if not self._has_looked:
-                return self.tr("Looking for running programs…"), ""
-            return self.tr(
+                return "Looking for running programs…", ""
+            return (
                 "No program that runs ggml was found. Start one by Record a program…, "
                 "or wait for the next one that is traced."
             ), ""
         why = f"{program.why[:1].upper()}{program.why[1:]}." if program.why else ""
         match program.tracing:
             case Tracing.TRACED:
-                return self.tr("Traced: it can be followed."), ""
+                return "Traced: it can be followed.", ""
             case Tracing.PREPARED:
-                more = self.tr("It can be followed: its ops appear when it computes.")
+                more = "It can be followed: its ops appear when it computes."
                 return f"{why} {more}", ""
             case Tracing.STREAM:
-                text = self.tr("It writes {0}, which can be followed.")
+                text = "It writes {0}, which can be followed."
                 return text.format(one_line(program.target)), ""
             case Tracing.ENDED:
                 return why, ""
-        text = why or self.tr("It was started without the tracer.")
-        text += " " + self.tr(
-            "A program that runs already cannot be attached to. Start it again with:"
+        text = why or "It was started without the tracer."
+        text += (
+            " "
+            + "A program that runs already cannot be attached to. Start it again with:"
         )
         return text, program.restart_command
 
@@ -292,9 +293,9 @@ class FollowDialog(Dialog):
     def _on_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
             self,
-            self.tr("Follow a file that grows"),
+            "Follow a file that grows",
             OPTIONS.output,
-            self.tr("Traces and rings (*.ggmlviz *.bin ggscope-*);;All files (*)"),
+            "Traces and rings (*.ggmlviz *.bin ggscope-*);;All files (*)",
             "",
             CHANGES_NOTHING,
         )

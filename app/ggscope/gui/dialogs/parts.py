@@ -78,30 +78,30 @@ class PartsDialog(Dialog):
     ) -> None:
         super().__init__(parent)
         self._document = document
-        set_title(self, self.tr("Files of this session"))
+        set_title(self, "Files of this session")
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(860, 340)
         self._words = {
-            "trace": self.tr("trace"),
-            "model": self.tr("model file"),
-            "map": self.tr("tensor map"),
-            "registry": self.tr("tensor registry"),
-            "buffers": self.tr("buffers"),
-            "graph": self.tr("graph"),
-            "experts": self.tr("choices of experts"),
-            "recording": self.tr("sidecar"),
-            "metadata": self.tr("metadata"),
+            "trace": "trace",
+            "model": "model file",
+            "map": "tensor map",
+            "registry": "tensor registry",
+            "buffers": "buffers",
+            "graph": "graph",
+            "experts": "choices of experts",
+            "recording": "sidecar",
+            "metadata": "metadata",
         }
         self.table = self._make_table()
-        self.add_button = button(self.tr("Add…"), add, self)
-        set_tip(self.add_button, self.tr("Read further files into this session"))
+        self.add_button = button("Add…", add, self)
+        set_tip(self.add_button, "Read further files into this session")
         self.shift_field = QLineEdit(self)
-        self.shift_field.setPlaceholderText(self.tr("such as -1.5ms"))
-        self.shift_field.setAccessibleName(self.tr("Shift of the selected file"))
+        self.shift_field.setPlaceholderText("such as -1.5ms")
+        self.shift_field.setAccessibleName("Shift of the selected file")
         self.shift_field.setMaximumWidth(150)
         self.shift_field.returnPressed.connect(self._on_typed)
-        self.shift_handle = _ShiftHandle(self.tr("↔ Shift"), self)
+        self.shift_handle = _ShiftHandle("↔ Shift", self)
         self.shift_handle.setProperty("role", "dim")
         self.shift_handle.pressed.connect(self._on_grabbed)
         self.shift_handle.dragged.connect(self._on_dragged)
@@ -109,28 +109,28 @@ class PartsDialog(Dialog):
         self._drag_scale = (0, 1)  # visible ticks, pixels
         self.earlier_button = button("−", partial(self._nudge, -1), self)
         self.later_button = button("+", partial(self._nudge, 1), self)
-        self.own_button = button(self.tr("By the clocks"), self._on_own, self)
+        self.own_button = button("By the clocks", self._on_own, self)
         for part, tip in (
             (
                 self.shift_handle,
-                self.tr(
+                (
                     "Drag sideways: its times move as far as the mouse, at the "
                     "scale of the timeline"
                 ),
             ),
-            (self.shift_field, self.tr("What is added to its times; Enter moves it")),
-            (self.earlier_button, self.tr("Earlier by a hundredth of what is shown")),
-            (self.later_button, self.tr("Later by a hundredth of what is shown")),
+            (self.shift_field, "What is added to its times; Enter moves it"),
+            (self.earlier_button, "Earlier by a hundredth of what is shown"),
+            (self.later_button, "Later by a hundredth of what is shown"),
             (
                 self.own_button,
-                self.tr("Its times as the clocks of the files tell"),
+                "Its times as the clocks of the files tell",
             ),
         ):
             set_tip(part, tip)
             part.setAccessibleDescription(tip)
-        self.remove_button = button(self.tr("Remove"), self._on_remove, self)
-        set_tip(self.remove_button, self.tr("Take the selected files out of it"))
-        close = button(self.tr("Close"), self.close, self, primary=True)
+        self.remove_button = button("Remove", self._on_remove, self)
+        set_tip(self.remove_button, "Take the selected files out of it")
+        close = button("Close", self.close, self, primary=True)
         row = QHBoxLayout()
         for part in (self.add_button, self.remove_button):
             row.addWidget(part)
@@ -148,7 +148,7 @@ class PartsDialog(Dialog):
         box = QVBoxLayout(self)
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
-        text = self.tr(
+        text = (
             "What each file tells is joined by names, addresses and offsets. A shift "
             "is what its times were moved by; the first file's are the session's."
         )
@@ -164,9 +164,9 @@ class PartsDialog(Dialog):
     def _make_table(self) -> QTableWidget:
         table = QTableWidget(0, 5, self)
         table.setHorizontalHeaderLabels(
-            [self.tr(t) for t in ("File", "Part", "Size", "Shift", "How it fits")]
+            ["File", "Part", "Size", "Shift", "How it fits"]
         )
-        table.setAccessibleName(self.tr("Files of this session"))
+        table.setAccessibleName("Files of this session")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         table.verticalHeader().hide()

@@ -76,7 +76,7 @@ class CheckLines(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setAccessibleName(self.tr("Checks"))
+        self.setAccessibleName("Checks")
         self.lines = [
             ElidedLabel(self, mode=Qt.TextElideMode.ElideRight) for _ in range(4)
         ]
@@ -126,7 +126,7 @@ class RecordDialog(Dialog):
         self._good_model = ""
         self._of_model = ("", "")
         self._tasks = Tasks(self)
-        set_title(self, self.tr("Record a program"))
+        set_title(self, "Record a program")
         self.setAccessibleName(self.windowTitle())
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(780, 600)
@@ -141,24 +141,24 @@ class RecordDialog(Dialog):
                 threads=again.threads,
                 more=again.more,
             )
-        self.program = _line_of(self.tr("Program"), kept.programs, self)
-        self.model = _line_of(self.tr("Model"), kept.models, self)
+        self.program = _line_of("Program", kept.programs, self)
+        self.model = _line_of("Model", kept.models, self)
         self.program_words = _words(3, self)
         self.model_words = _words(1, self)
-        self.prompt = _field(kept.prompt, self.tr("Prompt"), self)
-        self.tokens = _number(kept.tokens, MAX_TOKENS, self.tr("Tokens"), self)
-        self.threads = _number(kept.threads, MAX_THREADS, self.tr("Threads"), self)
-        self.more = _field(kept.more, self.tr("Extra arguments"), self)
-        self.more.setPlaceholderText(self.tr("as in a terminal, such as --temp 0"))
-        self.output = _field("", self.tr("Save trace to"), self)
+        self.prompt = _field(kept.prompt, "Prompt", self)
+        self.tokens = _number(kept.tokens, MAX_TOKENS, "Tokens", self)
+        self.threads = _number(kept.threads, MAX_THREADS, "Threads", self)
+        self.more = _field(kept.more, "Extra arguments", self)
+        self.more.setPlaceholderText("as in a terminal, such as --temp 0")
+        self.output = _field("", "Save trace to", self)
         self.checks = CheckLines(self)
         self._own_output, self._named_after = "", "?"
         self.command = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
         self.command.setProperty("mono", True)
-        self.start = button(self.tr("Start"), self._on_start, self, primary=True)
+        self.start = button("Start", self._on_start, self, primary=True)
         self.start.setDefault(True)
-        self.copy = button(self.tr("Copy command"), self._on_copy, self)
-        self.cancel = button(self.tr("Cancel"), self.close, self)
+        self.copy = button("Copy command", self._on_copy, self)
+        self.cancel = button("Cancel", self.close, self)
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._look_at_both)
         self._lay_out()
@@ -199,18 +199,18 @@ class RecordDialog(Dialog):
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         ask = self._ask_program, self._ask_model, self._ask_output
         lines: tuple[tuple[str, QWidget, Callable[[], object] | None], ...] = (
-            (self.tr("Program"), self.program, ask[0]),
-            (self.tr("Model"), self.model, ask[1]),
+            ("Program", self.program, ask[0]),
+            ("Model", self.model, ask[1]),
             ("", self.model_words, None),
-            (self.tr("Prompt"), self.prompt, None),
-            (self.tr("Tokens"), self.tokens, None),
-            (self.tr("Threads"), self.threads, None),
-            (self.tr("Extra arguments"), self.more, None),
-            (self.tr("Save trace to"), self.output, ask[2]),
-            (self.tr("Command"), self.command, None),
+            ("Prompt", self.prompt, None),
+            ("Tokens", self.tokens, None),
+            ("Threads", self.threads, None),
+            ("Extra arguments", self.more, None),
+            ("Save trace to", self.output, ask[2]),
+            ("Command", self.command, None),
             # At the end: however long it is, no field moves.
-            (self.tr("Tracing"), self.program_words, None),
-            (self.tr("Checks"), self.checks, None),
+            ("Tracing", self.program_words, None),
+            ("Checks", self.checks, None),
         )
         for text, widget, browse in lines:
             row = QHBoxLayout()
@@ -219,7 +219,7 @@ class RecordDialog(Dialog):
             if isinstance(widget, QSpinBox):
                 row.addStretch(1)
             if browse is not None:
-                row.addWidget(button(self.tr("Browse…"), browse, self))
+                row.addWidget(button("Browse…", browse, self))
             name = label(text, self)
             is_text = widget in (self.checks, self.program_words)
             name.setAlignment(Qt.AlignmentFlag.AlignTop if is_text else _MIDDLE)
@@ -240,7 +240,7 @@ class RecordDialog(Dialog):
         box = QVBoxLayout(self)
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
-        text = self.tr(
+        text = (
             "Runs the unmodified program with the tracer attached, shows it live and "
             "saves the trace."
         )
@@ -271,7 +271,7 @@ class RecordDialog(Dialog):
             self.checks.show_checks(())
             self._say(self.program_words, "")
             if program:
-                self._say(self.program_words, self.tr("Checking the program…"))
+                self._say(self.program_words, "Checking the program…")
         if program and (output or "") != self._checked_output:
             self._checked_output = output
             self._tasks.run(
@@ -301,10 +301,8 @@ class RecordDialog(Dialog):
         elif not typed:
             self._say(
                 self.program_words,
-                self.tr(
-                    "No llama.cpp was found on this machine. Name a program, or let "
-                    "Help, Live demo bring one."
-                ),
+                "No llama.cpp was found on this machine. Name a program, or let "
+                "Help, Live demo bring one.",
             )
 
     def _on_no_targets(self, failure: TaskFailure) -> None:
@@ -315,17 +313,15 @@ class RecordDialog(Dialog):
         why = "; ".join(check.why)
         self.checks.show_checks(check.machine)
         if check.works:
-            text, level = self.tr("Can be traced: {0}.").format(why), "good"
+            text, level = f"Can be traced: {why}.", "good"
         elif check.works is None:
-            text = self.tr("Perhaps: {0}. {1}").format(why, check.advice)
+            text = f"Perhaps: {why}. {check.advice}"
             level = "caution"
         else:
-            text = self.tr("Cannot be traced: {0}. {1}").format(why, check.advice)
+            text = f"Cannot be traced: {why}. {check.advice}"
             level = "error"
         if not check.target.command:
-            text += " " + self.tr(
-                "Not a known llama.cpp tool: enter all its arguments."
-            )
+            text += " " + "Not a known llama.cpp tool: enter all its arguments."
         self._say(self.program_words, text, level)
         self._show()
 
@@ -339,7 +335,7 @@ class RecordDialog(Dialog):
         self._show()
 
     def _on_no_model(self, failure: TaskFailure) -> None:
-        text = self.tr("{0} Choose a GGUF file.").format(_sentence(failure.message))
+        text = f"{_sentence(failure.message)} Choose a GGUF file."
         self._of_model = (text, "error")
         self._show()
 
@@ -350,14 +346,14 @@ class RecordDialog(Dialog):
     # -- what is asked -----------------------------------------------------
 
     def _ask_program(self) -> None:
-        self._ask(self.program, self.tr("Choose a program"), "")
+        self._ask(self.program, "Choose a program", "")
 
     def _ask_model(self) -> None:
-        self._ask(self.model, self.tr("Choose a model"), self.tr("Models (*.gguf)"))
+        self._ask(self.model, "Choose a model", "Models (*.gguf)")
 
     def _ask(self, combo: QComboBox, title: str, filters: str) -> None:
         folder = os.path.dirname(_path(combo.currentText()))
-        every = self.tr("All files (*)")
+        every = "All files (*)"
         both = f"{filters};;{every}" if filters else every
         path, _ = QFileDialog.getOpenFileName(
             self, title, folder, both, "", CHANGES_NOTHING
@@ -368,9 +364,9 @@ class RecordDialog(Dialog):
     def _ask_output(self) -> None:
         path, _ = QFileDialog.getSaveFileName(
             self,
-            self.tr("Where the recording goes"),
+            "Where the recording goes",
             self.output.text(),
-            self.tr("Records (*.bin)"),
+            "Records (*.bin)",
             "",
             CHANGES_NOTHING,
         )
@@ -403,9 +399,9 @@ class RecordDialog(Dialog):
         needs_model = "{model}" in wish.target.command
         lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
         if not self.model.isEnabled():
-            self._say(self.model_words, self.tr("This program takes no model here."))
+            self._say(self.model_words, "This program takes no model here.")
         elif needs_model and not wish.model:
-            self._say(self.model_words, self.tr("Choose a GGUF model."))
+            self._say(self.model_words, "Choose a GGUF model.")
         else:
             self._say(self.model_words, *self._of_model)
         self.start.setEnabled(

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 from ggscope.analysis.rows.lanes import TimelineLanes, group_key
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.panes import pane_entries
-from ggscope.gui.commands.table import COMMANDS, Command, tr
+from ggscope.gui.commands.table import COMMANDS, Command
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
@@ -287,7 +287,7 @@ class WindowDialogs(QObject):
         folder = self._window.settings.files.folder or str(document.path.parent)
         path = ask_target(
             dialog,
-            self.tr("Export data"),
+            "Export data",
             Path(folder) / file_name(document.path.stem, form.suffix),
             {f"{form.title} (*{form.suffix})": form.suffix},
         )
@@ -309,7 +309,7 @@ class WindowDialogs(QObject):
             DataRequest(session.trace, name, path, dialog.keep(), dialog.time()),
             on_done,
             on_error=on_error,
-            title=self.tr("Writing {0}").format(path.name),
+            title=f"Writing {path.name}",
             unit="B",
         )
 
@@ -321,10 +321,10 @@ class WindowDialogs(QObject):
         if table is None:
             table = next((t for s in window.copying() if (t := s.table_file())), None)
         if table is None:
-            document.messages.say(self.tr("Click into a table first, then save it."))
+            document.messages.say("Click into a table first, then save it.")
             return
         if not table.n:
-            document.messages.say(self.tr("This table is empty: nothing to save."))
+            document.messages.say("This table is empty: nothing to save.")
             return
         meant = self._rows_meant(table)
         if meant is None:
@@ -335,7 +335,7 @@ class WindowDialogs(QObject):
         folder = window.settings.files.folder or str(document.path.parent)
         path = ask_target(
             window,
-            self.tr("Save table"),
+            "Save table",
             Path(folder) / file_name(document.path.stem, f".{table.name}.csv"),
             {
                 f"{title} (*{suffix})": suffix
@@ -349,7 +349,7 @@ class WindowDialogs(QObject):
             TableRequest(table, path),
             partial(document.messages.say_saved, path),
             on_error=lambda failure: document.messages.fail(failure.message),
-            title=self.tr("Writing {0}").format(path.name),
+            title=f"Writing {path.name}",
         )
 
     def _rows_meant(self, table: TableFile) -> TableFile | None:
@@ -357,12 +357,12 @@ class WindowDialogs(QObject):
         if table.selected is None:
             return table
         n, n_selected = format_count(table.n), format_count(table.selected.n)
-        words = self.tr("{0} rows · {1} selected").format(n, n_selected)
+        words = f"{n} rows · {n_selected} selected"
         choices = (
-            self.tr("Save all {0} rows").format(n),
-            self.tr("Save {0} selected").format(n_selected),
+            f"Save all {n} rows",
+            f"Save {n_selected} selected",
         )
-        title = self.tr("Save table")
+        title = "Save table"
         answer = ask_choice(self._window, title, words, choices, table.what)
         return None if answer is None else (table, table.selected)[answer]
 
@@ -374,7 +374,7 @@ class WindowDialogs(QObject):
             return
         if document.live is not None and document.live.is_on:
             document.messages.say(
-                self.tr("A report is made of a file: save the recording first.")
+                "A report is made of a file: save the recording first."
             )
             return
         from ggscope.gui.dialogs.data import ReportRequest
@@ -382,9 +382,9 @@ class WindowDialogs(QObject):
         folder = self._window.settings.files.folder or str(document.path.parent)
         target = ask_target(
             self._window,
-            self.tr("Save report"),
+            "Save report",
             Path(folder) / file_name(document.path.stem, ".html"),
-            {self.tr("Report (*.html)"): ".html"},
+            {"Report (*.html)": ".html"},
         )
         if target is None:
             return
@@ -396,7 +396,7 @@ class WindowDialogs(QObject):
             ),
             partial(document.messages.say_saved, target),
             on_error=lambda failure: document.messages.fail(failure.message),
-            title=self.tr("Writing {0}").format(target.name),
+            title=f"Writing {target.name}",
         )
 
     def repeat_export(self) -> None:
@@ -408,9 +408,7 @@ class WindowDialogs(QObject):
         path, name, look = self._last_export
         figure = self._figure_of(document, name)
         if figure is None:
-            document.messages.say(
-                self.tr("{0}: this view has nothing to draw.").format(name)
-            )
+            document.messages.say(f"{name}: this view has nothing to draw.")
         else:
             write_figure(
                 document.session,
@@ -454,13 +452,13 @@ class WindowDialogs(QObject):
             partial(self._on_picture, document),
             on_error=lambda failure: document.messages.fail(failure.message),
             even_if_held=True,  # a person asked for just what is shown
-            title=self.tr("Drawing the picture"),
+            title="Drawing the picture",
         )
 
     def _on_picture(self, document: Document, image: QImage) -> None:
         copy_image(image)
         size = f"{image.width():,} × {image.height():,}"
-        text = self.tr("The picture is on the clipboard, {0} pixels.")
+        text = "The picture is on the clipboard, {0} pixels."
         document.messages.say(text.format(size))
 
     def show_palette(self) -> None:
@@ -469,7 +467,7 @@ class WindowDialogs(QObject):
             Entry(
                 self._title(c).removesuffix("…"),
                 self._window.actions_[c.id].trigger,
-                tr(c.menu).replace("/", " › "),
+                c.menu.replace("/", " › "),
                 self._window.actions_.keys_text(c),
             )
             for c in COMMANDS
@@ -484,11 +482,11 @@ class WindowDialogs(QObject):
                 if host.view is not None and host.view.isVisible()
             ]
             entries += pane_entries(panes)
-        self._window.palette_.offer(entries, self.tr("Type a command"))
+        self._window.palette_.offer(entries, "Type a command")
 
     def _title(self, command: Command) -> str:
         now = "" if command.title is None else command.title(self._window)
-        return now or tr(command.text)
+        return now or command.text
 
     def _is_possible(self, command: Command) -> bool:
         action = self._window.actions_[command.id]
@@ -513,7 +511,7 @@ class WindowDialogs(QObject):
             "go-to",
             request,
             self._offer_places,
-            title=self.tr("Listing lanes, tensors and tokens"),
+            title="Listing lanes, tensors and tokens",
             is_urgent=True,
         )
 
@@ -521,9 +519,9 @@ class WindowDialogs(QObject):
         session = self._window.session
         if session is None or session.index is not places.index:
             return  # the person has gone to another trace meanwhile
-        hint = self.tr("Go to lane, tensor or token (token 5)")
+        hint = "Go to lane, tensor or token (token 5)"
         if len(places) > FEW:
-            hint += self.tr(" – type to find one of {0}").format(f"{len(places):,}")
+            hint += " – type to find one of {}".format(f"{len(places):,}")
         self._window.palette_.offer(places, hint)
 
     def _show(self, name: str, make: Callable[[], QDialog]) -> None:
@@ -593,12 +591,12 @@ class WindowDialogs(QObject):
 
     def start_demo(self) -> None:
         """Run the demo, once the person knows what that brings."""
-        text = self.tr(
+        text = (
             "The live demo makes a small model with random weights and traces a "
             "llama.cpp on it. Where none is found, one is downloaded from npm or PyPI "
             "(11 or 34 MB) into a folder of its own."
         )
-        title, start = self.tr("Live demo"), self.tr("Start demo")
+        title, start = "Live demo", "Start demo"
         if ask_choice(self._window, title, text, [start]) is not None:
             self._window.live_demo()
 
@@ -617,7 +615,7 @@ class WindowDialogs(QObject):
         """Show the user guide."""
         from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
 
-        title = self.tr("User guide")
+        title = "User guide"
         self._show("guide", lambda: text_dialog(title, guide_text(), self._window))
 
     def show_about(self) -> None:
@@ -634,7 +632,7 @@ class WindowDialogs(QObject):
         if self._window.document is not None:
             text += f"\nRenderer: {self._window.document.status.renderer.text()}"
         copy_text(text)
-        self._window.messages.say(self.tr("The system report is on the clipboard."))
+        self._window.messages.say("The system report is on the clipboard.")
 
     def show_messages(self) -> None:
         """List what was said, in all tabs."""
@@ -677,11 +675,11 @@ class WindowDialogs(QObject):
                 key = key or view.lane_in_use()
         own = _own_title(index.lanes, key)
         if not own:
-            words = self.tr("Select a span, or point at the lane to be renamed.")
+            words = "Select a span, or point at the lane to be renamed."
             document.messages.say(words)
             return
         now = dict(session.lane_state.names).get(key, own)
-        dialog = NameDialog(self._window, self.tr("Rename “{0}”").format(own))
+        dialog = NameDialog(self._window, f"Rename “{own}”")
         dialog.name.setPlaceholderText(own)
         dialog.name.setText(now)
         dialog.name.selectAll()

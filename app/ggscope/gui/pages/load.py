@@ -60,29 +60,27 @@ class ProblemPage(QWidget):
         for text in (self.message, self.hint):
             text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.reload_button = button(
-            self.tr("Reload"),
+            "Reload",
             self.reload_requested.emit,
             self,
             primary=True,
-            tip=self.tr("Read the file again (F5)"),
+            tip="Read the file again (F5)",
         )
         self.salvage_button = button(
-            self.tr("Open what is whole"),
+            "Open what is whole",
             self.salvage_requested.emit,
             self,
             primary=True,
-            tip=self.tr("Show what stands before the fault"),
+            tip="Show what stands before the fault",
         )
         self.salvage_button.hide()
-        self.reader_button = QPushButton(self.tr("Open with another reader"), self)
-        self.reader_button.setAccessibleName(self.tr("Open with another reader"))
+        self.reader_button = QPushButton("Open with another reader", self)
+        self.reader_button.setAccessibleName("Open with another reader")
         self._readers = QMenu(self.reader_button)
         self._readers.triggered.connect(self._on_reader)
         self.reader_button.setMenu(self._readers)
-        self.copy_button = button(self.tr("Copy"), self._copy, self)
-        self.close_button = button(
-            self.tr("Close tab"), self.close_requested.emit, self
-        )
+        self.copy_button = button("Copy", self._copy, self)
+        self.close_button = button("Close tab", self.close_requested.emit, self)
         self._lay_out()
 
     def show_failure(
@@ -92,14 +90,14 @@ class ProblemPage(QWidget):
         error = read_error(failure)
         name = self._path.name if self._path is not None else ""
         if failure is None:
-            self.head.setText(self.tr("Reading was cancelled"))
-            self.message.setText(self.tr("{0} has not been read.").format(name))
-            where, hint = "", self.tr("Reload reads it from the beginning.")
+            self.head.setText("Reading was cancelled")
+            self.message.setText(f"{name} has not been read.")
+            where, hint = "", "Reload reads it from the beginning."
         elif error is None and failure.report:
-            self.head.setText(self.tr("The program failed on this file"))
+            self.head.setText("The program failed on this file")
             self.message.setText(failure.message[:2000])
             where = ""
-            hint = self.tr("This is a fault of ggscope. Copy gives a report of it.")
+            hint = "This is a fault of ggscope. Copy gives a report of it."
         elif error is None:  # of what was asked, or for want of memory
             self.head.setText(self._headline(None))
             self.message.setText(failure.message[:2000])
@@ -122,25 +120,25 @@ class ProblemPage(QWidget):
     def _headline(self, error: ReadError | None) -> str:
         name = self._path.name if self._path is not None else ""
         if isinstance(error, AmbiguousFormatError):
-            return self.tr("Several readers claim {0}").format(name)
+            return f"Several readers claim {name}"
         if isinstance(error, UnknownFormatError):
-            return self.tr("{0} is not a trace that ggscope knows").format(name)
-        return self.tr("{0} could not be read").format(name)
+            return f"{name} is not a trace that ggscope knows"
+        return f"{name} could not be read"
 
     def _remedy(self, error: ReadError) -> str:
         """Return what to do here; readers speak of the command line's options."""
         if "--format" in error.hint:
-            return self.tr("If you know its format, choose its reader below.")
+            return "If you know its format, choose its reader below."
         if _SALVAGE in error.hint:
-            return self.tr("What stands before the fault can be opened.")
+            return "What stands before the fault can be opened."
         return error.hint
 
     def _place(self, error: ReadError) -> str:
         parts = [str(error.path or self._path or "")]
         if error.offset:  # byte 0 is no place: the file as a whole is meant
-            parts.append(self.tr("at byte {0}").format(f"{error.offset:,}"))
+            parts.append("at byte {}".format(f"{error.offset:,}"))
         if error.reader_id:
-            parts.append(self.tr("reader {0}").format(error.reader_id))
+            parts.append(f"reader {error.reader_id}")
         return " · ".join(part for part in parts if part)
 
     def _report_of(self, failure: TaskFailure | None) -> str:
@@ -202,16 +200,14 @@ class LoadingCard(QFrame):
         super().__init__(parent)
         self._over = parent
         self.setObjectName("overlay")
-        self.setAccessibleName(self.tr("Reading {0}").format(name))
-        head = ElidedLabel(
-            self, self.tr("Reading {0}").format(name), mode=Qt.TextElideMode.ElideMiddle
-        )
+        self.setAccessibleName(f"Reading {name}")
+        head = ElidedLabel(self, f"Reading {name}", mode=Qt.TextElideMode.ElideMiddle)
         head.setProperty("role", "large")
         self.text = ElidedLabel(self, " ", mode=Qt.TextElideMode.ElideMiddle)
         self.text.setProperty("role", "dim")
         self.bar = ProgressBar("", self)
         self.bar.show_share(0, 0)
-        stop = button(self.tr("Cancel"), self.cancel_requested.emit, self)
+        stop = button("Cancel", self.cancel_requested.emit, self)
         box = QVBoxLayout(self)
         box.setContentsMargins(24, 20, 24, 16)
         box.setSpacing(10)

@@ -95,7 +95,7 @@ class StartPage(QWidget):
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName(self.tr("Start page"))
+        self.setAccessibleName("Start page")
         self._settings = settings
         self.recent_rows: list[FileRow] = []
         self.sample_rows: list[FileRow] = []
@@ -130,10 +130,10 @@ class StartPage(QWidget):
             name = Path(path).name
             if len(name) > _MOST_LETTERS:
                 name = f"{name[: _MOST_LETTERS // 2]}…{name[-_MOST_LETTERS // 2 :]}"
-            text = self.tr("Follow {0}").format(name)
+            text = f"Follow {name}"
             self.follow_button.setText(caption(text))
             self.follow_button.setAccessibleName(text)
-            tip = self.tr("Follow {0} live, named by {1}")
+            tip = "Follow {0} live, named by {1}"
             set_tip(self.follow_button, tip.format(path, OPTIONS.output_source))
 
     def _on_follow(self) -> None:
@@ -171,34 +171,32 @@ class StartPage(QWidget):
         area.setMinimumHeight(132)
         area.setMaximumHeight(200)
         area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
-        head = label(self.tr("Drop trace files here"), area, "large")
+        head = label("Drop trace files here", area, "large")
         text = label(
-            self.tr(
-                "traces of ggml-viz, tensor tracers and NPUs · models, maps, graphs, "
-                "buffers · or a whole folder"
-            ),
+            "traces of ggml-viz, tensor tracers and NPUs · models, maps, graphs, "
+            "buffers · or a whole folder",
             area,
             "dim",
             wraps=True,
         )
         self.open_button = button(
-            self.tr("Open…"),
+            "Open…",
             self.open_requested.emit,
             area,
             primary=True,
-            tip=self.tr("Open trace files (Ctrl+O)"),
+            tip="Open trace files (Ctrl+O)",
         )
         self.record_button = button(
-            self.tr("Record a program…"),
+            "Record a program…",
             self.record_requested.emit,
             area,
-            tip=self.tr("Run a llama.cpp and watch what it computes"),
+            tip="Run a llama.cpp and watch what it computes",
         )
         self.programs_button = button(
-            self.tr("Follow a running program…"),
+            "Follow a running program…",
             self.programs_requested.emit,
             area,
-            tip=self.tr("List the programs that run ggml now"),
+            tip="List the programs that run ggml now",
         )
         self.follow_button = button("", self._on_follow, area)
         box = QVBoxLayout(area)
@@ -230,19 +228,19 @@ class StartPage(QWidget):
         head = QVBoxLayout()
         head.setSpacing(4)
         head.addWidget(label("ggscope", inner, "title"))
-        word = self.tr("Exact timelines of llama.cpp, ggml and NPU runs")
+        word = "Exact timelines of llama.cpp, ggml and NPU runs"
         head.addWidget(label(word, inner, "dim"))
         column.addStretch(1)
         column.addLayout(head)
         column.addWidget(self.drop, 100)
         self._no_recent = label(
-            self.tr("Files that you open are listed here."), inner, "dim", wraps=True
+            "Files that you open are listed here.", inner, "dim", wraps=True
         )
         lists = QHBoxLayout()
         lists.setSpacing(32)
         for title, box, extra in (
-            (self.tr("RECENT"), self._recent_box, self._no_recent),
-            (self.tr("SAMPLES"), self._sample_box, None),
+            ("RECENT", self._recent_box, self._no_recent),
+            ("SAMPLES", self._sample_box, None),
         ):
             side = QVBoxLayout()
             side.setSpacing(6)
@@ -253,7 +251,7 @@ class StartPage(QWidget):
             side.addStretch(1)
             lists.addLayout(side, 1)
         column.addLayout(lists)
-        column.addWidget(label(self.tr("FIRST KEYS"), inner, "head"))
+        column.addWidget(label("FIRST KEYS", inner, "head"))
         column.addLayout(_keys(inner))
         column.addStretch(2)
         outer = QWidget()
@@ -289,13 +287,13 @@ class FileRow(QPushButton):
         self.setEnabled(not self.is_missing)
         if self.is_missing:
             path = next(p for p in recent_paths(entry) if not os.path.exists(p))
-        gone = self.tr("{0} is not there any more").format(path)
+        gone = f"{path} is not there any more"
         set_tip(self, gone if self.is_missing else entry)
         self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         name = ElidedLabel(self, recent_title(entry), mode=Qt.TextElideMode.ElideMiddle)
         if self.is_missing:
-            second = self.tr("not found: {0}").format(path.parent)
+            second = f"not found: {path.parent}"
             name.setProperty("role", "dim")
         under = ElidedLabel(self, second, mode=Qt.TextElideMode.ElideMiddle)
         under.setProperty("role", "dim")

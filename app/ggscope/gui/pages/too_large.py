@@ -6,7 +6,7 @@ Words for which part of a file is shown.
 from collections.abc import Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
@@ -42,36 +42,34 @@ class TooLargePage(QWidget):
         super().__init__(parent)
         self._path = path
         self._fit: Fit | None = None
-        self.setAccessibleName(self.tr("This file may not fit into memory"))
+        self.setAccessibleName("This file may not fit into memory")
         self.head = label("", self, "large", wraps=True)
         self.text = label("", self, "dim", wraps=True)
         self._figures = [label("", self) for _ in range(4)]
         self.records = QLineEdit(self)
-        self.records.setAccessibleName(self.tr("Records to read, first : stop"))
+        self.records.setAccessibleName("Records to read, first : stop")
         set_tip(
             self.records,
-            self.tr("FIRST:STOP by number or per cent, such as 0:1000000 or 50%:60%"),
+            "FIRST:STOP by number or per cent, such as 0:1000000 or 50%:60%",
         )
         self.records.setProperty("mono", True)
         self.records.textChanged.connect(self._show_need)
         self.records.returnPressed.connect(self._on_read)
-        self.first_button = button(self.tr("First part"), self._on_first, self)
-        self.last_button = button(self.tr("Last part"), self._on_last, self)
+        self.first_button = button("First part", self._on_first, self)
+        self.last_button = button("Last part", self._on_last, self)
         self.names = QComboBox(self)
-        self.names.setAccessibleName(self.tr("Names to read"))
+        self.names.setAccessibleName("Names to read")
         for key, text in _NAMES:
-            self.names.addItem(self.tr(text), key)
+            self.names.addItem(text, key)
         self.names.currentIndexChanged.connect(self._show_need)
         self.need = label("", self, wraps=True)
-        self.read_button = button(
-            self.tr("Read this part"), self._on_read, self, primary=True
-        )
-        self.all_button = button(self.tr("Read all anyway"), self._on_all, self)
+        self.read_button = button("Read this part", self._on_read, self, primary=True)
+        self.all_button = button("Read all anyway", self._on_all, self)
         self.close_button = button(
-            self.tr("Abandon"),
+            "Abandon",
             self.close_requested.emit,
             self,
-            tip=self.tr("Close the tab; nothing has been read"),
+            tip="Close the tab; nothing has been read",
         )
         self._lay_out()
 
@@ -80,10 +78,10 @@ class TooLargePage(QWidget):
         self._fit = fit
         can_range, can_sample = (fit.estimate.can_range, fit.estimate.can_sample_names)
         name = self._path.name
-        self.head.setText(self.tr("{0} may not fit into memory").format(name))
-        advice = self.tr("Nothing has been read yet.")
+        self.head.setText(f"{name} may not fit into memory")
+        advice = "Nothing has been read yet."
         if can_range or can_sample:
-            advice += " " + self.tr("Choose how much of it to read.")
+            advice += " " + "Choose how much of it to read."
         self.text.setText(advice)
         for figure, text in zip(self._figures, self._values(fit), strict=True):
             figure.setText(text)
@@ -116,10 +114,8 @@ class TooLargePage(QWidget):
             size = "–"
         return (
             size,
-            self.tr("about {0}").format(format_count(fit.estimate.records)),
-            self.tr("about {0}").format(
-                format_bytes(fit.estimate.records * fit.bytes_per_record)
-            ),
+            f"about {format_count(fit.estimate.records)}",
+            f"about {format_bytes(fit.estimate.records * fit.bytes_per_record)}",
             format_bytes(fit.available_bytes),
         )
 
@@ -140,14 +136,14 @@ class TooLargePage(QWidget):
         try:
             n = self._n_chosen()
         except ValueError as error:
-            self.need.setText(self.tr("{0}.").format(error))
+            self.need.setText(f"{error}.")
             self._set_level("error")
             self.read_button.setEnabled(False)
             return
         needed = n * fit.bytes_per_record
-        words = self.tr("{0} records need about {1} of {2}.")
+        words = "{0} records need about {1} of {2}."
         if self.options().get(NAMES_OPTION):
-            words = self.tr("{0} records need less than {1} of {2}.")
+            words = "{0} records need less than {1} of {2}."
         self.need.setText(
             words.format(
                 format_count(n), format_bytes(needed), format_bytes(fit.available_bytes)
@@ -200,10 +196,10 @@ class TooLargePage(QWidget):
         grid.setContentsMargins(0, 6, 0, 6)
         grid.setHorizontalSpacing(20)
         names = (
-            self.tr("File"),
-            self.tr("Records"),
-            self.tr("Needs"),
-            self.tr("Can be used"),
+            "File",
+            "Records",
+            "Needs",
+            "Can be used",
         )
         for row, (name, figure) in enumerate(zip(names, self._figures, strict=True)):
             grid.addWidget(label(name, card, "dim"), row, 0)
@@ -215,8 +211,8 @@ class TooLargePage(QWidget):
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         records, names = (
-            label(self.tr("Read records"), card),
-            label(self.tr("Read names"), card),
+            label("Read records", card),
+            label("Read names", card),
         )
         records.setBuddy(self.records)
         names.setBuddy(self.names)
@@ -233,11 +229,6 @@ class TooLargePage(QWidget):
         grid.addWidget(self.names, 1, 1)
         grid.setColumnStretch(1, 1)
         return grid
-
-
-def tr(text: str) -> str:
-    """Return `text` in the person's language."""
-    return QCoreApplication.translate("Parts", text)
 
 
 def part_text(options: Mapping[str, str], n_records: int) -> str:
@@ -258,16 +249,16 @@ def part_text(options: Mapping[str, str], n_records: int) -> str:
             first, stop = parse_range(text, n_records or most)
             is_all = parse_range(text, most) == (0, most)
         except ValueError:
-            parts.append(tr("records {0}").format(text))
+            parts.append(f"records {text}")
         else:
             low, high, total = map(short_count, (first, stop, n_records))
-            words = tr("records {0}–{1} of {2}") if n_records else tr("records {0}–{1}")
+            words = "records {0}–{1} of {2}" if n_records else "records {0}–{1}"
             parts += [] if is_all else [words.format(low, high, total)]
     names = options.get(NAMES_OPTION, "all")
     if names == "sampled":
-        parts.append(tr("names of a sample"))
+        parts.append("names of a sample")
     elif names == "none":
-        parts.append(tr("no names"))
+        parts.append("no names")
     return ", ".join(parts)
 
 

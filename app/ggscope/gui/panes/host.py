@@ -165,17 +165,17 @@ class ErrorPanel(QWidget):
     def __init__(self, title: str, report: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.report = report
-        self.setAccessibleName(self.tr("{0} failed").format(title))
+        self.setAccessibleName(f"{title} failed")
         last = report.strip().splitlines()[-1] if report.strip() else ""
         last = _BINDING_WORDS.sub("", last)
-        head = label(self.tr("{0} stopped working").format(title), self, "large")
+        head = label(f"{title} stopped working", self, "large")
         text = label(self._advice(last), self, "dim", wraps=True)
         what = label(last[:400], self, "error", wraps=True)
         what.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.retry_button = button(
-            self.tr("Retry"), self.retry_requested.emit, self, primary=True
+            "Retry", self.retry_requested.emit, self, primary=True
         )
-        self.copy_button = button(self.tr("Copy report"), self._copy, self)
+        self.copy_button = button("Copy report", self._copy, self)
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addWidget(self.retry_button)
@@ -192,12 +192,12 @@ class ErrorPanel(QWidget):
 
     def _advice(self, last: str) -> str:
         if _NO_MEMORY.search(last):
-            return self.tr(
+            return (
                 "There is not enough memory for this view; the rest of the program "
                 "goes on. Close other tabs or programs, then Retry, or open a part "
                 "of the file only."
             )
-        return self.tr(
+        return (
             "The rest of the program goes on; nothing of the trace is lost. "
             "Retry starts this view anew. The report helps to repair it."
         )
@@ -360,7 +360,7 @@ class ViewHost(QFrame):
                 self._add_button.hide()
             return
         if self._add_button is None:
-            text = self.tr("Add to session…")
+            text = "Add to session…"
             self._add_button = button(text, self.add_requested.emit, self)
             self._add_button.hide()
         later(self, self._place_add_button)  # when the layout has placed the picture
@@ -439,7 +439,7 @@ class ViewHost(QFrame):
             row.addStretch(1)
             self._add_float_button(row, head, can_float)
             head.is_movable = True
-            set_tip(head, self.tr("Drag onto another pane to change places"))
+            set_tip(head, "Drag onto another pane to change places")
             self._add_full_screen_button(row, head)
         else:
             title = Label(self.entry.title, head)
@@ -449,7 +449,7 @@ class ViewHost(QFrame):
             row.addStretch(1)
             self._add_float_button(row, head, can_float)
             self._add_full_screen_button(row, head)
-            hide = GlyphButton("close", self.tr("Hide this pane"), head)
+            hide = GlyphButton("close", "Hide this pane", head)
             hide.clicked.connect(self.more_requested)
             row.addWidget(hide)
 
@@ -457,7 +457,7 @@ class ViewHost(QFrame):
         self, row: QHBoxLayout, head: QWidget, can_float: bool
     ) -> None:
         if can_float:
-            text = self.tr("Float in a window of its own")
+            text = "Float in a window of its own"
             self.float_button = GlyphButton("float", text, head)
             self.float_button.clicked.connect(self._on_float)
             row.addWidget(self.float_button)
@@ -475,10 +475,8 @@ class ViewHost(QFrame):
         chooser = QToolButton(head)
         chooser.setObjectName("paneChooser")
         chooser.setText(self.entry.title + "  ▾")
-        set_tip(chooser, self.tr("Choose what this pane shows"))
-        chooser.setAccessibleName(
-            self.tr("{0}; choose another view").format(self.entry.title)
-        )
+        set_tip(chooser, "Choose what this pane shows")
+        chooser.setAccessibleName(f"{self.entry.title}; choose another view")
         chooser.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         chooser.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         menu = QMenu(chooser)
@@ -502,9 +500,9 @@ class ViewHost(QFrame):
 def show_full_screen_state(button: GlyphButton, is_full: bool) -> None:
     """Let the button of a pane fill the screen, or leave that."""
     if is_full:
-        button.set_glyph("shrink", button.tr("Leave full screen (Esc)"))
+        button.set_glyph("shrink", "Leave full screen (Esc)")
     else:
-        button.set_glyph("expand", button.tr("Fill the screen with this view (F11)"))
+        button.set_glyph("expand", "Fill the screen with this view (F11)")
 
 
 def host_of(trace: TracebackType | None) -> ViewHost | None:

@@ -128,15 +128,15 @@ class BookmarkKeeper(QObject):
             waits = self._later.isActive() or self._is_keeping
             is_open = waits or not (self._is_found or self._is_lost)
             if self._shelf() is None or not is_open:
-                words = self.tr("Bookmarks of this trace are not kept.")
+                words = "Bookmarks of this trace are not kept."
         elif path is not None and self._place == side_car(path):
-            words = self.tr("Kept beside the trace, in {0}").format(self._place.name)
+            words = f"Kept beside the trace, in {self._place.name}"
         else:
-            words = self.tr("Kept in your data folder")
+            words = "Kept in your data folder"
             if is_taken:
-                words += self.tr("; the file beside the trace is not replaced")
+                words += "; the file beside the trace is not replaced"
             elif is_elsewhere:
-                words += self.tr("; nothing can be written beside the trace")
+                words += "; nothing can be written beside the trace"
         self._session.set_bookmarks_kept(words if self._known else "")
 
     # -- finding -------------------------------------------------------------
@@ -194,16 +194,16 @@ class BookmarkKeeper(QObject):
             self.said.emit(found.problem, "", None)
 
     def _say_foreign(self, path: Path, foreign: BookmarkFile) -> None:
-        text = self.tr(
-            "{0} is about other content than {1} has now; its bookmarks ({2}) are not "
-            "shown."
-        ).format(side_car(path).name, path.name, len(foreign.kept.entries))
+        text = (
+            f"{side_car(path).name} is about other content than {path.name} has now; "
+            f"its bookmarks ({len(foreign.kept.entries)}) are not shown."
+        )
         accept = partial(self._accept, foreign.of.digest)
         trace = self._session.trace
         if trace is None or foreign.unit != trace.clock.unit:
             self.said.emit(text, "", None)
         else:
-            self.said.emit(text, self.tr("Show them"), accept)
+            self.said.emit(text, "Show them", accept)
 
     def _accept(self, digest: str) -> None:
         self._accepted |= {digest}
@@ -329,12 +329,10 @@ class BookmarkKeeper(QObject):
 
     def _on_not_kept(self, failure: TaskFailure) -> None:
         self._is_keeping = False
-        self._session.set_bookmarks_kept(
-            self.tr("Not kept: {0}").format(failure.message)
-        )
+        self._session.set_bookmarks_kept(f"Not kept: {failure.message}")
         self.said.emit(
-            self.tr("Bookmarks could not be kept. {0}").format(failure.message),
-            self.tr("Try again"),
+            f"Bookmarks could not be kept. {failure.message}",
+            "Try again",
             self._keep,
         )
         self._keep_again()

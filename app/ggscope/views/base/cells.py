@@ -26,7 +26,6 @@ from ggscope.model.units import (
     format_exact_bytes,
 )
 from ggscope.text import Value, csv_text, json_text, markdown_row, tsv_text
-from ggscope.views.base.widgets import tr
 from ggscope.words.spans import (
     PENDING,
     access_facts,
@@ -97,18 +96,18 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
     has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
     has_ops = trace.ops is not None or _any(trace.spans.op)
     wanted = [
-        (bool(trace.graphs), Column("dot", "●", tr("Found in the graph or not"), 30)),
+        (bool(trace.graphs), Column("dot", "●", "Found in the graph or not", 30)),
         (True, _record_column(trace)),
         (True, _time_column(trace, absolute)),
-        (has_ops, Column("op", tr("op"), tr("Operation"), 138)),
-        (_any(trace.spans.layer), Column("layer", "L", tr("Layer"), 34)),
+        (has_ops, Column("op", "op", "Operation", 138)),
+        (_any(trace.spans.layer), Column("layer", "L", "Layer", 34)),
         (len(trace.lanes) > 0, _lane_column(trace)),
         (
             _any(trace.spans.token),
             Column(
                 "token",
-                tr("token"),
-                tr("Token"),
+                "token",
+                "Token",
                 96 if numbers_per_phase(trace) else 62,
             ),
         ),
@@ -120,29 +119,27 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
         (True, _name_column(trace)),
         (
             has_accesses,
-            Column("sources", tr("sources"), tr("What it reads"), 146, stretch=3),
+            Column("sources", "sources", "What it reads", 146, stretch=3),
         ),
         (
             has_accesses,
             # What the op moved of them is told by details and statistics.
             Column(
                 "bytes",
-                tr("bytes listed"),
-                tr("Bytes that its record lists, moved or not"),
+                "bytes listed",
+                "Bytes that its record lists, moved or not",
                 96,
                 True,
             ),
         ),
-        (True, Column("duration", tr("duration"), tr("End minus start"), 86, True)),
+        (True, Column("duration", "duration", "End minus start", 86, True)),
         (
             trace.spans.wait is not None,
-            Column("wait", tr("wait"), tr("At the barrier behind its end"), 86, True),
+            Column("wait", "wait", "At the barrier behind its end", 86, True),
         ),
         (
             True,
-            Column(
-                "quality", tr("quality"), tr("How far to trust the times"), 82, True
-            ),
+            Column("quality", "quality", "How far to trust the times", 82, True),
         ),
     ]
     return tuple(column for applies, column in wanted if applies)
@@ -151,14 +148,14 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
 def _record_column(trace: Trace) -> Column:
     last = max(trace.info.n_records, len(trace.spans))
     width = max(48, _text_width(format_count(last)))
-    return Column("record", "#", tr("Record number in the file"), width, right=True)
+    return Column("record", "#", "Record number in the file", width, right=True)
 
 
 def _time_column(trace: Trace, absolute: bool) -> Column:
     form = column_time_form(trace, absolute=absolute)
     ends = (trace.extent.start, trace.extent.end, min(trace.extent.end, 999_999_999))
     width = max(_text_width(form.text(tick)) for tick in ends)
-    return Column("time", tr("time"), tr("Start"), max(72, width), True)
+    return Column("time", "time", "Start", max(72, width), True)
 
 
 def _text_width(text: str) -> int:
@@ -168,9 +165,9 @@ def _text_width(text: str) -> int:
 
 def _name_column(trace: Trace) -> Column:
     if trace.ops is None:
-        return Column("destination", tr("name"), tr("Name of the span"), 120, stretch=2)
-    tip = tr("Tensor that the op writes, or name of the span")
-    return Column("destination", tr("destination"), tip, 112, stretch=2)
+        return Column("destination", "name", "Name of the span", 120, stretch=2)
+    tip = "Tensor that the op writes, or name of the span"
+    return Column("destination", "destination", tip, 112, stretch=2)
 
 
 def _lane_column(trace: Trace) -> Column:
@@ -178,11 +175,11 @@ def _lane_column(trace: Trace) -> Column:
     is_listed = _listed_lanes(trace)
     if _has_numbers_of_threads(trace):
         width = 16 + 8 * _longest(map(_short_lane, lanes.names_of(is_listed)))
-        return Column("lane", "T", tr("Thread"), min(max(32, width), 40))
+        return Column("lane", "T", "Thread", min(max(32, width), 40))
     width = min(max(32, 16 + 8 * _longest(lanes.names_of(is_listed))), 130)
     if (is_listed & lanes.of_kind(LaneKind.ENGINE)).any():
-        return Column("lane", tr("engine"), tr("Engine"), max(width + 16, 64))
-    return Column("lane", tr("lane"), tr("Thread or other lane"), width)
+        return Column("lane", "engine", "Engine", max(width + 16, 64))
+    return Column("lane", "lane", "Thread or other lane", width)
 
 
 def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -265,22 +262,22 @@ class CellTexts:
         if key == "time":
             return exact_time_text(trace, int(trace.spans.start[span]))
         if key == "duration":
-            ticks, words = duration_of(trace, span), tr(quality_words(trace, span))
+            ticks, words = duration_of(trace, span), quality_words(trace, span)
             exact = format_exact(ticks, trace.clock.unit)
             if known_duration(trace, span) is None:
-                return tr("at least {0}; {1}").format(exact, words) if ticks else words
+                return f"at least {exact}; {words}" if ticks else words
             return f"{exact} {words}"
         if key == "wait":
             wait = wait_of(trace, span)
             return NOT_AVAILABLE if wait < 0 else format_exact(wait, trace.clock.unit)
         if key == "quality":
-            return tr(quality_words(trace, span))
+            return quality_words(trace, span)
         if key == "bytes":
             n = self._known_bytes(span)
             return NOT_AVAILABLE if n is None else format_exact_bytes(n)
         if key == "sources":
             found = access_facts(trace, span)
-            return "\n".join(access_line(a) for a in found) or tr("no sources")
+            return "\n".join(access_line(a) for a in found) or "no sources"
         return self.text(span, key)
 
     def raw(self, span: int, key: str) -> int | str | list[str] | None:
@@ -322,15 +319,15 @@ class CellTexts:
     def _dot_tip(self, span: int) -> str:
         """Return by which rule a span was found in the graph, or why it was not."""
         if self.correlation is None:
-            return tr("Spans are still being matched with the graph.")
+            return "Spans are still being matched with the graph."
         if int(self.trace.spans.op[span]) < 0:
-            return tr("Not in the graph: this span is no op.")
+            return "Not in the graph: this span is no op."
         node, rule = self.correlation.node_of(span)
         if node >= 0:
-            words = tr("In the graph as {0}, found by {1}.")
-            return words.format(node_words(self.trace, node), tr(rule.words))
+            words = "In the graph as {0}, found by {1}."
+            return words.format(node_words(self.trace, node), rule.words)
         name = self.trace.span_name(span)
-        words = tr(
+        words = (
             "Not in the graph: no node was found for “{0}” by its name, with or "
             "without suffix, and its op. Addresses of graphs and traces are of "
             "different things and not compared."
@@ -364,7 +361,7 @@ class CellTexts:
     def _sources(self, span: int) -> str:
         found = access_facts(self.trace, span)
         if not found:
-            return tr(PENDING) if "accesses" in self.trace.pending else NONE
+            return PENDING if "accesses" in self.trace.pending else NONE
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
         return f"{found[0].badge} {found[0].name}{more}"
 
@@ -379,7 +376,7 @@ class CellTexts:
         return NONE if ticks is None else format_duration(ticks, self.trace.clock.unit)
 
     def _quality(self, span: int) -> str:
-        return tr(quality_word(self.trace, span))
+        return quality_word(self.trace, span)
 
     def _known_bytes(self, span: int) -> int | None:
         accesses = self.trace.accesses

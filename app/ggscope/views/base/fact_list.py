@@ -9,7 +9,7 @@ from ggscope.render.theme import Theme
 from ggscope.text import html, one_line, plain
 from ggscope.views.base.plain import set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import mono_font, qcolor, scaled, tr, words_font
+from ggscope.views.base.widgets import mono_font, qcolor, scaled, words_font
 from ggscope.words.spans import Fact
 
 
@@ -83,14 +83,14 @@ class FactList(QWidget):
 
     def _is_stacked(self, fact: Fact, width: int) -> bool:
         """Tell whether a long label leaves too little room for the value beside it."""
-        label = QFontMetrics(words_font(12)).horizontalAdvance(tr(fact.label))
+        label = QFontMetrics(words_font(12)).horizontalAdvance(fact.label)
         value = QFontMetrics(mono_font(12)).horizontalAdvance(fact.value)
         return label > width * 0.4 and label + scaled(12) + value > width
 
     def _value_width(self, fact: Fact, width: int) -> int:
         if self._is_stacked(fact, width):
             return max(width, scaled(60))
-        label = QFontMetrics(words_font(12)).horizontalAdvance(tr(fact.label))
+        label = QFontMetrics(words_font(12)).horizontalAdvance(fact.label)
         return max(width - label - scaled(12), scaled(60))
 
     def _lines(self, fact: Fact) -> tuple[tuple[str, bool], ...]:
@@ -144,7 +144,7 @@ class FactList(QWidget):
         painter.setPen(qcolor(theme.dim))
         # Words and figures come in two faces: share the baseline, not the top.
         baseline = inner.top() + QFontMetrics(mono_font(12)).ascent()
-        painter.drawText(inner.left(), baseline, one_line(tr(fact.label)))
+        painter.drawText(inner.left(), baseline, one_line(fact.label))
         width = self._value_width(fact, box.width())
         area = QRect(inner.right() - width + 1, inner.top(), width, inner.height())
         if self._is_stacked(fact, box.width()):
@@ -167,7 +167,7 @@ class FactList(QWidget):
             return
         fact = self._facts[row]
         tip = fact.exact or fact.value
-        set_tip(self, html("<p>{}: {}</p>", tr(fact.label), tip))
+        set_tip(self, html("<p>{}: {}</p>", fact.label, tip))
 
     def leaveEvent(self, event: object) -> None:
         """Forget the row under the mouse."""

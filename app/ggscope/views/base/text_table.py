@@ -47,7 +47,7 @@ from ggscope.text import Value, one_line, tooltip
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
 from ggscope.views.base.plain import copy_text, show_tip
 from ggscope.views.base.view import View, guarded
-from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, tr, words_font
+from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, words_font
 
 Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]
@@ -318,7 +318,7 @@ class TextTableModel(QAbstractTableModel):
         n = len(kept)
         is_all = n == self.rowCount() and self._n_left_out > 0
         n_wanted = n + self._n_left_out if is_all else n
-        return TableFile(name, text, n, n_wanted, tr("The pane lists no more."))
+        return TableFile(name, text, n, n_wanted, "The pane lists no more.")
 
 
 @guarded
@@ -565,9 +565,9 @@ class TextTable(QTableView):
 
     def fill_menu(self, menu: QMenu) -> None:
         """Add the commands that copy and save to `menu`."""
-        menu.addAction(tr("Copy as TSV"), self.copy_tsv)
-        menu.addAction(tr("Copy as Markdown"), self.copy_markdown)
-        menu.addAction(tr("Save as…"), self.save)
+        menu.addAction("Copy as TSV", self.copy_tsv)
+        menu.addAction("Copy as Markdown", self.copy_markdown)
+        menu.addAction("Save as…", self.save)
 
     def save(self) -> None:
         """Ask for a file and write the rows to it."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from PySide6.QtCore import (
-    QCoreApplication,
     QEvent,
     QPoint,
     QRectF,
@@ -56,11 +55,6 @@ from ggscope.views.base.view import guarded
 _Box = TypeVar("_Box", bound=QBoxLayout)
 _DESIGN_PX = 12.0
 """Height of the words for which the sizes below are drawn."""
-
-
-def tr(text: str) -> str:
-    """Return `text` in the person's language, for code that is no QObject."""
-    return QCoreApplication.translate("views", text)
 
 
 def qcolor(color: int) -> QColor:
@@ -316,7 +310,7 @@ class Disclosure(QWidget):
         super().__init__(parent)
         self._head = QToolButton(self)
         self._head.setText(title)
-        set_tip(self._head, tr("Open or close this section"))
+        set_tip(self._head, "Open or close this section")
         self._head.setAccessibleName(title)
         self._head.setCheckable(True)
         self._head.setFont(heading_font())
@@ -387,9 +381,7 @@ class ControlRow(QWidget):
         self._row = QHBoxLayout(self._panel)
         menu = QMenu(self)
         menu.aboutToShow.connect(self._fill_menu)
-        self.more = tool_button(
-            self._panel, self.tr("More"), self.tr("What has no room here"), menu=menu
-        )
+        self.more = tool_button(self._panel, "More", "What has no room here", menu=menu)
         self._buttons.append(self.more)
         lay_out(self._row, self.more, margins=(0, 4, 0, 4), spacing=_GAP_PX)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
@@ -569,18 +561,14 @@ class RangeSwitch(QWidget):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session = session
-        self.setAccessibleName(self.tr("What is listed and counted"))
+        self.setAccessibleName("What is listed and counted")
         self.this_range = self._button(
-            self.tr("this range"),
-            self.tr(
-                "Only spans that touch the marked range, or else the range that the "
-                "timeline shows (Shift+T). After a zoom to a row the list stays until "
-                "the timeline is moved, or this is clicked."
-            ),
+            "this range",
+            "Only spans that touch the marked range, or else the range that the "
+            "timeline shows (Shift+T). After a zoom to a row the list stays until "
+            "the timeline is moved, or this is clicked.",
         )
-        self.all = self._button(
-            self.tr("all"), self.tr("The whole trace, whatever is shown (Shift+T)")
-        )
+        self.all = self._button("all", "The whole trace, whatever is shown (Shift+T)")
         self._group = QButtonGroup(self)
         self._group.addButton(self.this_range)
         self._group.addButton(self.all)

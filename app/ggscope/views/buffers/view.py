@@ -92,10 +92,9 @@ class BuffersTable(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        tr = self.tr
         self.model = TextTableModel(self._headings("ns"), self)
         self.table = TextTable(self.model, self, "buffers")
-        self.table.setAccessibleName(tr("Buffers"))
+        self.table.setAccessibleName("Buffers")
         self.table.selectionModel().selectionChanged.connect(self._on_chosen)
         self.table.row_opened.connect(self._on_opened)
         self._is_quiet = False
@@ -107,19 +106,18 @@ class BuffersTable(QWidget):
 
     def _headings(self, unit: str) -> tuple[Heading, ...]:
         """Return the columns; plain figures are copied with the `unit` of times."""
-        tr = self.tr
         return (
-            Heading(tr("buffer"), tr("Name"), 110, stretch=True),
-            Heading(tr("backend"), tr("Backend"), 76),
-            Heading(tr("usage"), tr("What it is for"), 78, words=True),
-            Heading(tr("size"), tr("Size"), 76, right=True,
+            Heading("buffer", "Name", 110, stretch=True),
+            Heading("backend", "Backend", 76),
+            Heading("usage", "What it is for", 78, words=True),
+            Heading("size", "Size", 76, right=True,
                     copied="size (bytes)", largest_first=True),
-            Heading(tr("allocated"), tr("When it was allocated"), 78, right=True,
+            Heading("allocated", "When it was allocated", 78, right=True,
                     copied=f"allocated ({unit})"),
-            Heading(tr("freed"), tr("When it was freed"), 74, right=True,
+            Heading("freed", "When it was freed", 74, right=True,
                     copied=f"freed ({unit})"),
-            Heading(tr("layer"), tr("Layer"), 56, right=True),
-            Heading(tr("accesses"), tr("Accesses of ops"), 88, right=True,
+            Heading("layer", "Layer", 56, right=True),
+            Heading("accesses", "Accesses of ops", 88, right=True,
                     largest_first=True),
         )  # fmt: skip
 
@@ -347,7 +345,7 @@ class BuffersView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Buffers"), session, theme, parent)
+        super().__init__("Buffers", session, theme, parent)
         self.setObjectName("buffers")
         self.result: BuffersResult | None = None
         self._hover = -1
@@ -382,8 +380,8 @@ class BuffersView(PaintedView):
     def _make_head(self) -> None:
         self._head = QWidget(self)
         self.about, self.note = ElidedLabel(self._head), ElidedLabel(self._head)
-        ways = ((self.tr("by usage"), "usage"), (self.tr("by backend"), "backend"))
-        self.by = combo_box(self._head, self.tr("Stack by"), ways)
+        ways = (("by usage", "usage"), ("by backend", "backend"))
+        self.by = combo_box(self._head, "Stack by", ways)
         self.by.currentIndexChanged.connect(self.invalidate)
         for label in (self.about, self.note):
             label.setFont(words_font(12))
@@ -413,7 +411,7 @@ class BuffersView(PaintedView):
         use = None if self.result is None else self.result.use
         by: Grouping = self.by.currentData()
         request = partial(buffers_result, trace, by, use)
-        self.run(_KEY, request, self._show, self.tr("Buffers"))
+        self.run(_KEY, request, self._show, "Buffers")
 
     def _forget(self) -> None:
         self.result, self._hover, self.scroll_y = None, -1, 0.0
@@ -512,24 +510,24 @@ class BuffersView(PaintedView):
         """Return why there is no picture."""
         session, result = self.session, self.result
         if session.trace is None:
-            return self.tr("No trace is open."), ""
+            return "No trace is open.", ""
         if session.trace.is_unread:
-            return self.tr("Counting …"), ""
+            return "Counting …", ""
         if result is not None:
             if (result.trace.buffers.allocated != -1).any():
-                return self.tr("No allocation is recorded with its size"), ""
+                return "No allocation is recorded with its size", ""
             return (
-                self.tr("No allocation is recorded"),
-                self.tr(
+                "No allocation is recorded",
+                (
                     "Accesses name these buffers; sizes and times need a file of "
                     "buffer events beside the trace."
                 ),
             )
         if len(session.trace.buffers):
-            return self.tr("Counting …"), ""
+            return "Counting …", ""
         return (
-            self.tr("No buffers in this trace"),
-            self.tr(
+            "No buffers in this trace",
+            (
                 "Neither allocations nor accesses of buffers are recorded. Add a file "
                 "of buffer events: File, Add to session."
             ),
@@ -653,19 +651,19 @@ class BuffersView(PaintedView):
         if result is None:
             return
         name = buffer_name(result.trace, row)
-        words = self.tr("Select “{0}”").format(name)
+        words = f"Select “{name}”"
         add_action(menu, words, partial(self.select_buffer, row))
-        menu.addAction(self.tr("Show its whole life"), partial(self.show_life, row))
+        menu.addAction("Show its whole life", partial(self.show_life, row))
         menu.addAction(
-            self.tr("Show only this buffer"), partial(self.filter_to, row)
+            "Show only this buffer", partial(self.filter_to, row)
         ).setEnabled(int(result.trace.buffers.address[row]) != 0)
         last = int(result.use.last_span[row])
         menu.addAction(
-            self.tr("Go to the last op that accesses it"),
+            "Go to the last op that accesses it",
             partial(self.session.select_span, last),
         ).setEnabled(last >= 0)
         menu.addSeparator()
-        menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, row))
+        menu.addAction("Copy what is known of it", partial(self._copy, row))
 
     def _copy(self, row: int) -> None:
         if self.result is not None:

@@ -12,7 +12,6 @@ from ggscope.model.units import (
     format_offset,
 )
 from ggscope.render.buffers import buffer_name, usage_name
-from ggscope.views.base.widgets import tr
 from ggscope.words.spans import PENDING
 from ggscope.words.spans import time_text as told
 
@@ -25,18 +24,18 @@ def about_words(trace: Trace, occupancy: Occupancy) -> str:
     buffers = trace.buffers
     if peak is None:
         n = format_count(len(buffers))
-        return tr("{0} buffers known by their accesses only").format(n)
+        return f"{n} buffers known by their accesses only"
     n_alive = len(peak.alive)
-    alive = tr("1 buffer alive then") if n_alive == 1 else tr("{0} buffers alive then")
+    alive = "1 buffer alive then" if n_alive == 1 else "{0} buffers alive then"
     parts = [
-        tr("peak {0}").format(format_bytes(peak.bytes)),
+        f"peak {format_bytes(peak.bytes)}",
         alive.format(format_count(n_alive))
         + f" ({_by_usage(trace, peak.alive.tolist())})",
-        tr("{0} in all").format(format_count(len(buffers))),
+        f"{format_count(len(buffers))} in all",
     ]
     n_left = len(never_freed(buffers))
     if n_left:
-        parts.append(tr("{0} never freed").format(format_count(n_left)))
+        parts.append(f"{format_count(n_left)} never freed")
     return " · ".join(parts)
 
 
@@ -52,23 +51,23 @@ def _by_usage(trace: Trace, rows: list[int]) -> str:
 def gap_words(trace: Trace) -> str:
     """Return what the recording lacks, a sentence per line; "" where nothing."""
     sentences = {
-        Gap.WEIGHTS: tr(
+        Gap.WEIGHTS: (
             "No buffer of weights is recorded: the model was loaded before recording "
             "began. The peak is a lower bound."
         ),
-        Gap.COMPUTE: tr(
+        Gap.COMPUTE: (
             "No compute buffer of the scheduler is recorded, only the KV cache or "
             "none. The peak is a lower bound."
         ),
-        Gap.RELEASES: tr(
+        Gap.RELEASES: (
             "No release is recorded: the recorder may not write releases, so "
             "“never freed” says little."
         ),
-        Gap.ALLOCATIONS: tr(
+        Gap.ALLOCATIONS: (
             "Ops access buffers whose allocation is not recorded; they are listed "
             "without size and times."
         ),
-        Gap.SIZES: tr("The size of a buffer is not known; it is left out of the sums."),
+        Gap.SIZES: "The size of a buffer is not known; it is left out of the sums.",
     }
     return "\n".join(sentences[gap] for gap in gaps(trace))
 
@@ -77,16 +76,16 @@ def gap_head(trace: Trace) -> str:
     """Return a short note for the line of figures; "" where nothing lacks."""
     found = gaps(trace)
     if Gap.WEIGHTS in found and Gap.COMPUTE in found:
-        return tr("recording incomplete: no weights, no scheduler buffers")
+        return "recording incomplete: no weights, no scheduler buffers"
     if Gap.WEIGHTS in found:
-        return tr("recording incomplete: no weights")
+        return "recording incomplete: no weights"
     if Gap.COMPUTE in found:
-        return tr("recording incomplete: no scheduler buffers")
+        return "recording incomplete: no scheduler buffers"
     if Gap.ALLOCATIONS in found:
         if (trace.buffers.allocated == -1).all():
-            return tr("no allocations recorded")
-        return tr("some allocations not recorded")
-    return tr("no releases recorded") if Gap.RELEASES in found else ""
+            return "no allocations recorded"
+        return "some allocations not recorded"
+    return "no releases recorded" if Gap.RELEASES in found else ""
 
 
 def time_text(trace: Trace, tick: int, *, absolute: bool) -> str:
@@ -104,40 +103,39 @@ def buffer_words(
     where = trace.strings[backend] if backend >= 0 else NOT_AVAILABLE
     lines = [
         buffer_name(trace, row),
-        f"{usage_name(trace, row)} · {tr('backend')} {where}",
-        tr("size {0}").format(format_both_bytes(size) if size >= 0 else NOT_AVAILABLE),
+        f"{usage_name(trace, row)} · backend {where}",
+        f"size {format_both_bytes(size) if size >= 0 else NOT_AVAILABLE}",
     ]
     if born == -1:
-        lines.append(tr("its allocation is not recorded"))
+        lines.append("its allocation is not recorded")
     else:
-        lines.append(tr("allocated {0}").format(told(trace, born, absolute=absolute)))
-        lines.append(
-            tr("freed {0}, after {1}").format(
-                told(trace, freed, absolute=absolute),
-                format_duration(freed - born, unit),
+        lines.append(f"allocated {told(trace, born, absolute=absolute)}")
+        if freed == -1:
+            lines.append("never freed as far as recorded")
+        else:
+            lifetime = format_duration(freed - born, unit)
+            lines.append(
+                f"freed {told(trace, freed, absolute=absolute)}, after {lifetime}"
             )
-            if freed != -1
-            else tr("never freed as far as recorded")
-        )
     address = int(buffers.address[row])
     if address:
-        lines.append(tr("id {0}").format(format_offset(address)))
+        lines.append(f"id {format_offset(address)}")
     return "\n".join([*lines, *_use_lines(trace, use, row)])
 
 
 def _use_lines(trace: Trace, use: BufferUse | None, row: int) -> list[str]:
     if use is None or not use.is_known:
         if use is None or "accesses" in trace.pending:
-            return [tr("accesses {0}").format(tr(PENDING))]
-        return [tr("accesses {0}: none names a buffer").format(NOT_AVAILABLE)]
+            return [f"accesses {PENDING}"]
+        return [f"accesses {NOT_AVAILABLE}: none names a buffer"]
     if use.is_open[row]:
         return [f"accesses {NOT_AVAILABLE}: reads of weights name no buffer"]
     n = int(use.count[row])
-    words = tr("1 access, {1}") if n == 1 else tr("{0} accesses, {1}")
+    words = "1 access, {1}" if n == 1 else "{0} accesses, {1}"
     words = words.format(format_count(n), format_bytes(int(use.bytes[row])))
     n_lives = int(use.n_lives[row])
     if n_lives > 1:
-        words += " " + tr("(of all {0} lives of this id)").format(format_count(n_lives))
+        words += " " + f"(of all {format_count(n_lives)} lives of this id)"
     return [words]
 
 
@@ -147,14 +145,14 @@ def peak_tip(trace: Trace, occupancy: Occupancy, *, absolute: bool) -> str:
     if peak is None:
         return ""
     when = time_text(trace, peak.time, absolute=absolute)
-    lines = [tr("peak {0} at {1}").format(format_both_bytes(peak.bytes), when)]
+    lines = [f"peak {format_both_bytes(peak.bytes)} at {when}"]
     rows = peak.alive.tolist()
     for row in rows[:_MOST_NAMED]:
         size = int(trace.buffers.size[row])
         amount = format_bytes(size) if size >= 0 else NOT_AVAILABLE
         lines.append(f"{amount}  {buffer_name(trace, row)} · {usage_name(trace, row)}")
     if len(rows) > _MOST_NAMED:
-        lines.append(tr("and {0} more").format(format_count(len(rows) - _MOST_NAMED)))
+        lines.append(f"and {format_count(len(rows) - _MOST_NAMED)} more")
     return "\n".join(lines)
 
 

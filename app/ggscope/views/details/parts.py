@@ -57,7 +57,6 @@ from ggscope.views.base.widgets import (
     scaled,
     set_label_color,
     space_color,
-    tr,
     words_font,
 )
 from ggscope.words.groupings import GROUPINGS
@@ -100,18 +99,18 @@ class ShowLinks(QWidget):
         super().__init__(parent)
         self._targets: dict[LinkButton, tuple[Selection, str]] = {}
         self.graph = LinkButton(
-            tr("Show in graph"), tr("Select its node in the graph and show it"), self
+            "Show in graph", "Select its node in the graph and show it", self
         )
         self.file_map = LinkButton(
-            tr("Show in file map"),
-            tr("Select the weight that it reads, and show where it lies"),
+            "Show in file map",
+            "Select the weight that it reads, and show where it lies",
             self,
         )
         self.experts = LinkButton(
-            tr("Show in experts"), tr("Select its expert and show it"), self
+            "Show in experts", "Select its expert and show it", self
         )
         self.buffers = LinkButton(
-            tr("Show in buffers"), tr("Select its buffer and show it"), self
+            "Show in buffers", "Select its buffer and show it", self
         )
         lay_out(QVBoxLayout(self), *self._links, spacing=4)
         for link in self._links:
@@ -192,7 +191,7 @@ class RelatedList(QWidget):
                 link.setAccessibleName(shown[i].tip)
         left = n - len(shown)
         self._more.setVisible(left > 0)
-        self._more.setText(tr("and {0} more").format(format_count(left)))
+        self._more.setText(f"and {format_count(left)} more")
         self.setVisible(bool(items))
 
     def set_theme(self, theme: Theme) -> None:
@@ -227,13 +226,9 @@ class SpanSteps(QWidget):
         super().__init__(parent)
         self._words = Label(parent=self)
         self._words.setFont(words_font(12))
-        self.previous = LinkButton(
-            tr("Previous"), tr("Show the span before ( , )"), self
-        )
-        self.next = LinkButton(tr("Next"), tr("Show the next span ( . )"), self)
-        self.take = LinkButton(
-            tr("Select it"), tr("Select the span that is shown now"), self
-        )
+        self.previous = LinkButton("Previous", "Show the span before ( , )", self)
+        self.next = LinkButton("Next", "Show the next span ( . )", self)
+        self.take = LinkButton("Select it", "Select the span that is shown now", self)
         self.previous.clicked.connect(self._on_previous)
         self.next.clicked.connect(self._on_next)
         self.take.clicked.connect(self.taken)
@@ -248,17 +243,15 @@ class SpanSteps(QWidget):
 
     def set_position(self, position: int, n_listed: int, n_spans: int) -> None:
         """Say which of the spans is looked at; -1 = none yet."""
-        words = tr("1 span") if n_spans == 1 else tr("{0} spans")
+        words = "1 span" if n_spans == 1 else "{0} spans"
         text = words.format(format_count(n_spans))
         if position >= 0:
-            text = tr("span {0} of {1}").format(
-                format_count(position + 1), format_count(n_spans)
-            )
+            text = f"span {format_count(position + 1)} of {format_count(n_spans)}"
         self._words.setText(text)
-        tip = tr("Spans that belong to it are lit in the timeline and the table.")
+        tip = "Spans that belong to it are lit in the timeline and the table."
         if n_listed < n_spans:
-            tip += " " + tr("Only the first {0} are; filter to see all.").format(
-                format_count(n_listed)
+            tip += (
+                " " + f"Only the first {format_count(n_listed)} are; filter to see all."
             )
         set_tip(self._words, tip)
         self.take.setVisible(position >= 0)
@@ -370,7 +363,7 @@ class AccessCards(Themed):
             if hidden > 0:
                 painter.setFont(words_font(12))
                 painter.setPen(qcolor(self._theme.dim))
-                words = tr("and {0} more").format(format_count(hidden))
+                words = f"and {format_count(hidden)} more"
                 painter.drawText(QPoint(0, self.height() - scaled(6)), words)
 
     def _paint_card(
@@ -397,15 +390,15 @@ class AccessCards(Themed):
         room = QRect(left, first, box.right() - pad - left, line)
         draw_elided(painter, room, access.name, mono_font(12, bold=True), theme.text)
         room = QRect(box.left() + pad, first + line, box.width() - 2 * pad, line)
-        place = f"{access.place} · {tr(how)}" if how else access.place
+        place = f"{access.place} · {how}" if how else access.place
         draw_elided(painter, room, place, mono_font(11), theme.dim)
         room.translate(0, line)
         # Where it came from takes the room of what the tooltip tells as well.
         words = [access.size, *([access.origin] if access.origin else more)]
         if access.layer != NOT_AVAILABLE:
-            words.append(f"{tr('layer')} {access.layer}")
+            words.append(f"layer {access.layer}")
         if access.expert != NOT_AVAILABLE:
-            words.append(f"{tr('expert')} {access.expert}")
+            words.append(f"expert {access.expert}")
         draw_elided(painter, room, " · ".join(words), words_font(11.5), theme.dim)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
@@ -451,7 +444,7 @@ class AccessCards(Themed):
             row = event.pos().y() // self._pitch()
             if 0 <= row < min(len(self.accesses), MAX_CARDS):
                 how, more = self._words[row]
-                text = card_tip(self.accesses[row], tr(how), more)
+                text = card_tip(self.accesses[row], how, more)
                 show_tip(event.globalPos(), text, self)
                 return True
         return super().event(event)
@@ -461,14 +454,14 @@ def card_tip(access: AccessFact, how: str = "", more: tuple[str, ...] = ()) -> s
     """Return all that is known of an access, one fact per line."""
     facts = (
         ("", access.name),
-        (tr("memory"), access.badge),
-        (tr("size"), access.exact_size),
-        (tr("place"), f"{access.place}, {how}" if how else access.place),
-        *((tr("page cache"), words) for words in [access.origin_words] if words),
-        *((tr("tensor"), " · ".join(more)) for _ in more[:1]),
-        (tr("layer"), access.layer),
-        (tr("expert"), access.expert),
-        (tr("pointer"), access.address),
+        ("memory", access.badge),
+        ("size", access.exact_size),
+        ("place", f"{access.place}, {how}" if how else access.place),
+        *(("page cache", words) for words in [access.origin_words] if words),
+        *(("tensor", " · ".join(more)) for _ in more[:1]),
+        ("layer", access.layer),
+        ("expert", access.expert),
+        ("pointer", access.address),
     )
     return "\n".join(f"{label}: {value}" if label else value for label, value in facts)
 
@@ -514,7 +507,7 @@ class TargetCard(Themed):
         super().__init__(parent)
         self.name = self._size = ""
         self.setFixedHeight(scaled(32))
-        self.setAccessibleName(tr("Destination"))
+        self.setAccessibleName("Destination")
 
     def set_tensor(self, name: str, size: str, exact: str) -> None:
         """Show a tensor; "N/A" where a part is not known."""
@@ -646,7 +639,7 @@ class OpHistogram(Themed):
         self._key = ""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(scaled(88))
-        self.setAccessibleName(tr("Durations of this op"))
+        self.setAccessibleName("Durations of this op")
 
     def set_times(
         self, times: OpTimes | None, ticks: int, unit: Unit, color_key: str
@@ -669,10 +662,10 @@ class OpHistogram(Themed):
     def _tip(self, times: OpTimes) -> str:
         unit = self._unit
         lines = [
-            f"{tr('shortest')}: {format_exact(times.low, unit)}",
-            f"{tr('longest')}: {format_exact(times.high, unit)}",
-            f"{tr('with a time of their own')}: {format_count(times.timed)} "
-            f"{tr('of')} {format_count(times.n)}",
+            f"shortest: {format_exact(times.low, unit)}",
+            f"longest: {format_exact(times.high, unit)}",
+            f"with a time of their own: {format_count(times.timed)} "
+            f"of {format_count(times.n)}",
         ]
         return "\n".join(lines)
 
@@ -692,11 +685,7 @@ class OpHistogram(Themed):
             if times is None or not times.timed:
                 painter.setFont(words_font(12))
                 painter.setPen(qcolor(theme.dim))
-                words = (
-                    tr("counting…")
-                    if times is None
-                    else tr("No span has its own time.")
-                )
+                words = "counting…" if times is None else "No span has its own time."
                 painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words)
                 return
             foot = scaled(36)
@@ -790,9 +779,7 @@ def group_facts(trace: Trace, group: SpanGroup, times: OpTimes | None) -> Select
             left_out = format_count(times.n - times.timed)
             facts.append(Fact("without a time of their own", left_out, caution=True))
     name = GROUPINGS.get(group.by, group.by)
-    return SelectedFacts(
-        group.key, tr("{0} · row of statistics").format(name), tuple(facts)
-    )
+    return SelectedFacts(group.key, f"{name} · row of statistics", tuple(facts))
 
 
 def exists(trace: Trace, selection: Selection) -> bool:
@@ -850,13 +837,13 @@ def groups_of(trace: Trace, selection: Selection, found: Linked) -> tuple[Group,
     if selection.table == "nodes":
         sources, readers = neighbours(trace, row)
         return (
-            _nodes(trace, tr("Predecessors"), sources),
-            _nodes(trace, tr("Successors"), readers),
+            _nodes(trace, "Predecessors", sources),
+            _nodes(trace, "Successors", readers),
         )
     if found.selection != selection:
         return ()
     if selection.table == "tensors":
-        return (_nodes(trace, tr("Nodes"), found.nodes.tolist()),)
+        return (_nodes(trace, "Nodes", found.nodes.tolist()),)
     return (_tensors(trace, found.accessed),)
 
 
@@ -912,9 +899,9 @@ def _tensors(trace: Trace, rows: I64) -> Group:
     items = tuple(
         Related(
             tensor_name(trace, row),
-            tr("Select the tensor {0}").format(tensor_name(trace, row)),
+            f"Select the tensor {tensor_name(trace, row)}",
             Selection("tensors", (row,)),
         )
         for row in rows[:MAX_RELATED].tolist()
     )
-    return Group(tr("Tensors"), items, len(rows))
+    return Group("Tensors", items, len(rows))

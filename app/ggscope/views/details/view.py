@@ -50,7 +50,6 @@ from ggscope.views.base.widgets import (
     scaled,
     set_label_color,
     swatch_key,
-    tr,
     words_font,
 )
 from ggscope.views.details.parts import (
@@ -118,7 +117,7 @@ class HexView(Themed):
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-        self.setAccessibleName(self.tr("Bytes of the record"))
+        self.setAccessibleName("Bytes of the record")
 
     def set_data(self, data: bytes, offset: int = 0) -> None:
         """Show `data`; `offset` is where it lies in the file."""
@@ -233,7 +232,7 @@ class RecordSection(Disclosure):
     placed = Signal(int, object)  # record, its byte offset in the file
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Record"), parent)
+        super().__init__("Record", parent)
         self.record: RecordView | None = None
         self.opened.connect(self._show)
         body = QWidget(self)
@@ -241,7 +240,7 @@ class RecordSection(Disclosure):
         self.note.setWordWrap(True)
         self.note.setFont(words_font(12))
         self.fields = FactList(body)
-        self.fields.setAccessibleName(self.tr("Fields of the record"))
+        self.fields.setAccessibleName("Fields of the record")
         self.fields.hovered.connect(self._on_field_hovered)
         self.bytes = HexView(body)
         lay_out(QVBoxLayout(body), self.note, self.fields, self.bytes, spacing=8)
@@ -283,7 +282,7 @@ class RecordSection(Disclosure):
         view = self.record
         if view is None or not self.is_open:
             return
-        words = self.tr("{0} bytes at {1}")
+        words = "{0} bytes at {1}"
         self.note.setText(
             words.format(format_count(len(view.data)), format_offset(view.offset))
         )
@@ -318,7 +317,7 @@ class DetailsView(View):
         self._known_times: dict[tuple[int, int], OpTimes] = {}
         self._known_news: dict[Selection, ThingNews] = {}
         self._known_groups: dict[SpanGroup, OpTimes] = {}
-        self.setAccessibleName(self.tr("Details"))
+        self.setAccessibleName("Details")
         self._make_parts()
         self._lay_out()
         self.set_theme(theme)
@@ -345,14 +344,14 @@ class DetailsView(View):
         self._title.setTextInteractionFlags(select)
         self._swatch = SwatchLine(self)
         self.facts = FactList(self)
-        self.facts.setAccessibleName(self.tr("Facts"))
-        self._sources_head = Label(self.tr("Sources"), self)
+        self.facts.setAccessibleName("Facts")
+        self._sources_head = Label("Sources", self)
         self._sources_note = Label(parent=self)
         self._sources_note.setFont(words_font(12))
         self._sources_note.setWordWrap(True)
         self.sources = AccessCards(self)
-        self.sources.setAccessibleName(self.tr("Sources"))
-        self._target_head = Label(self.tr("Destination"), self)
+        self.sources.setAccessibleName("Sources")
+        self._target_head = Label("Destination", self)
         self.target = TargetCard(self)
         self.groups = (RelatedList(self), RelatedList(self))
         self.steps = SpanSteps(self)
@@ -368,7 +367,6 @@ class DetailsView(View):
         self.record_section.placed.connect(self._note_offset)
 
     def _make_links(self) -> None:
-        tr = self.tr
         self.show_links = ShowLinks(self)
         self.show_links.wanted.connect(self._on_shown_elsewhere)
         self.sources.chosen.connect(self.session.select_tensor)
@@ -377,12 +375,10 @@ class DetailsView(View):
         for group in self.groups:
             group.chosen.connect(self.session.select)
         self._links = (
-            LinkButton(tr("Zoom to"), tr("Show its time across the timeline"), self),
-            LinkButton(tr("Show only this op"), tr("Hide all other ops"), self),
-            LinkButton(
-                tr("Select all of this op"), tr("Select every span of this op"), self
-            ),
-            LinkButton(tr("Copy as Markdown"), tr("Copy all that is shown here"), self),
+            LinkButton("Zoom to", "Show its time across the timeline", self),
+            LinkButton("Show only this op", "Hide all other ops", self),
+            LinkButton("Select all of this op", "Select every span of this op", self),
+            LinkButton("Copy as Markdown", "Copy all that is shown here", self),
         )
         self.zoom_link, self.isolate_link, self.all_link, self.copy_link = self._links
         self.zoom_link.clicked.connect(self.session.fit_selection)
@@ -512,8 +508,8 @@ class DetailsView(View):
         """Show the figures of a followed program, while nothing is selected."""
         meters = follower.meters
         is_on = follower.is_on
-        self._title.setText(self.tr("Live") if is_on else self.tr("Recorded"))
-        self._swatch.show_text(self.tr("Nothing is selected."), "")
+        self._title.setText("Live" if is_on else "Recorded")
+        self._swatch.show_text("Nothing is selected.", "")
         in_ns = trace.clock.unit == "ns"
         self.facts.set_facts(
             live_facts(
@@ -545,21 +541,20 @@ class DetailsView(View):
             self._show_about(session, trace, about)
             return
         if is_open:
-            self._empty.say(self.tr("Nothing is selected."), self._hint(trace))
+            self._empty.say("Nothing is selected.", self._hint(trace))
         else:
-            self._empty.say(self.tr("No trace is open."))
+            self._empty.say("No trace is open.")
         self._stack.setCurrentWidget(self._empty)
 
     def _hint(self, trace: Trace | None) -> str:
         """Return what can be clicked; "" where the trace has nothing of the kind."""
-        tr = self.tr
         if trace is None or len(trace.spans):
-            return tr("Click a span in the timeline or a record in the table.")
+            return "Click a span in the timeline or a record in the table."
         things = (
-            (trace.graphs, tr("Click a node of the graph.")),
-            (trace.routing, tr("Click a cell in the picture of experts.")),
-            (trace.tensors, tr("Click a tensor in the list.")),
-            (trace.buffers, tr("Click a buffer in the list.")),
+            (trace.graphs, "Click a node of the graph."),
+            (trace.routing, "Click a cell in the picture of experts."),
+            (trace.tensors, "Click a tensor in the list."),
+            (trace.buffers, "Click a buffer in the list."),
         )
         return next((hint for table, hint in things if len(table)), "")
 
@@ -568,10 +563,8 @@ class DetailsView(View):
     ) -> None:
         """Show what the files say of themselves, while nothing is selected."""
         is_model = not len(trace.spans) and bool(trace.models)
-        self._title.setText(
-            self.tr("About this model") if is_model else self.tr("About this trace")
-        )
-        self._swatch.show_text(self.tr("Nothing is selected."), "")
+        self._title.setText("About this model" if is_model else "About this trace")
+        self._swatch.show_text("Nothing is selected.", "")
         self.facts.set_facts(facts)
         self._hide_span_parts(session)
         for link in (self.zoom_link, self.isolate_link):
@@ -592,12 +585,10 @@ class DetailsView(View):
         has_op = bool(op)
         for widget in (self._target_head, self.target, self.isolate_link):
             widget.setVisible(has_op)
-        self.isolate_link.setText(self.tr("Show only this op"))
+        self.isolate_link.setText("Show only this op")
         self.all_link.setVisible(True)
         self.all_link.setText(
-            self.tr("Select all of this op")
-            if has_op
-            else self.tr("Select all of this name")
+            "Select all of this op" if has_op else "Select all of this name"
         )
         self.target.set_tensor(*_target(trace, span, accesses))
         self._show_times(session, trace, span)
@@ -606,7 +597,7 @@ class DetailsView(View):
     def _show_marker(self, session: Session, trace: Trace, marker: int) -> None:
         facts = marker_facts(trace, marker, absolute=session.absolute_time)
         self._title.setText(facts[0].value)
-        self._swatch.show_text(self.tr("marker · {0}").format(facts[1].value), "")
+        self._swatch.show_text(f"marker · {facts[1].value}", "")
         self.facts.set_facts(known_facts(facts[1:]))
         self._hide_span_parts(session)
         self.isolate_link.setVisible(False)
@@ -646,7 +637,7 @@ class DetailsView(View):
         self._hide_span_parts(session)
         has_spans = len(trace.spans) > 0  # a model file alone has none
         self.isolate_link.setVisible(has_spans and filter_of(trace, one) is not None)
-        self.isolate_link.setText(self.tr("Show only its spans"))
+        self.isolate_link.setText("Show only its spans")
         self.record_section.ask(session, trace, -1)
         if news is not None:
             session.tasks.cancel(_THING)
@@ -676,13 +667,13 @@ class DetailsView(View):
         self.facts.set_facts(shown.facts)
         self._hide_span_parts(session)
         self.isolate_link.setVisible(filter_of_group(group.by, group.key) is not None)
-        self.isolate_link.setText(self.tr("Show only its spans"))
+        self.isolate_link.setText("Show only its spans")
         self.record_section.ask(session, trace, -1)
         if times is not None:
             session.tasks.cancel(_THING)
             if times.n > 1:
                 self.histogram.set_times(times, -1, trace.clock.unit, key)
-                self._times_head.setText(self.tr("Durations"))
+                self._times_head.setText("Durations")
                 self._times_head.setVisible(True)
                 self.histogram.setVisible(True)
             return
@@ -716,12 +707,12 @@ class DetailsView(View):
         known = {f.label: f.value for f in facts if f.value != NOT_AVAILABLE}
         parts = [known.get("op", ""), known.get("lane", "")]
         if "layer" in known:
-            parts.insert(1, f"{self.tr('layer')} {known['layer']}")
+            parts.insert(1, f"layer {known['layer']}")
         if "token" in known:
-            parts.append(f"{self.tr('token')} {known['token']}")
+            parts.append(f"token {known['token']}")
         n = len(session.selection.ids)
         if n > 1:
-            parts.append(self.tr("1 of {0} selected").format(format_count(n)))
+            parts.append(f"1 of {format_count(n)} selected")
         return " · ".join(part for part in parts if part)
 
     def _show_accesses(self, trace: Trace, accesses: tuple[AccessFact, ...]) -> None:
@@ -733,9 +724,9 @@ class DetailsView(View):
         self.sources.setVisible(bool(reads))
         self._sources_note.setVisible(has_any and not reads)
         self._sources_note.setText(
-            self.tr("Sources are still being read.")
+            "Sources are still being read."
             if "accesses" in trace.pending
-            else self.tr("The file names no sources here.")
+            else "The file names no sources here."
         )
 
     # -- the histogram -----------------------------------------------------
@@ -766,7 +757,7 @@ class DetailsView(View):
 
     def _say_times(self, times: OpTimes | None) -> None:
         is_op = self._times_of is not None and self._times_of[1] >= 0
-        what = self.tr("This op") if is_op else self.tr("This name")
+        what = "This op" if is_op else "This name"
         if times is None:
             self._times_head.setText(what)
         else:

@@ -61,32 +61,29 @@ class ExpertsBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        tr = self.tr
         self.about = ElidedLabel(self)
         self.about.setFont(words_font(12))
         self._tail = QWidget(self)
         self.measure = self._combo(
-            tr("What the cells show"),
-            ((tr("counts"), Measure.COUNT), (tr("bytes"), Measure.BYTES),
-             (tr("share of layer"), Measure.SHARE)),
+            "What the cells show",
+            (("counts", Measure.COUNT), ("bytes", Measure.BYTES),
+             ("share of layer", Measure.SHARE)),
         )  # fmt: skip
         self.kind = self._combo(
-            tr("Scale of the colours"),
-            ((tr("linear"), ScaleKind.LINEAR), (tr("log"), ScaleKind.LOG),
-             (tr("percentile"), ScaleKind.PERCENTILE)),
+            "Scale of the colours",
+            (("linear", ScaleKind.LINEAR), ("log", ScaleKind.LOG),
+             ("percentile", ScaleKind.PERCENTILE)),
         )  # fmt: skip
-        self.token = self._combo(tr("Token"), ((tr("all tokens"), None),))
+        self.token = self._combo("Token", (("all tokens", None),))
         self.beside = self._combo(
-            tr("Second picture"),
-            ((tr("token overlap"), Beside.OVERLAP),
-             (tr("transitions"), Beside.TRANSITION),
-             (tr("co-activation"), Beside.TOGETHER),
-             (tr("scores by rank"), Beside.SCORES),
-             (tr("coverage"), Beside.COVER)),
+            "Second picture",
+            (("token overlap", Beside.OVERLAP),
+             ("transitions", Beside.TRANSITION),
+             ("co-activation", Beside.TOGETHER),
+             ("scores by rank", Beside.SCORES),
+             ("coverage", Beside.COVER)),
         )  # fmt: skip
-        self.layer = self._combo(
-            tr("Layer of the second picture"), ((tr("all layers"), None),)
-        )
+        self.layer = self._combo("Layer of the second picture", (("all layers", None),))
         self._combos = (self.measure, self.kind, self.token, self.beside, self.layer)
         self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._tail)
         parts = [
@@ -124,10 +121,10 @@ class ExpertsBar(QWidget):
         self, tokens: Sequence[int], layers: Sequence[int], noun: str = "token"
     ) -> None:
         """Offer these tokens and layers; what was chosen stays where it can."""
-        of_token, of_layer = f"{noun} {{0}}", self.tr("layer {0}")
+        of_token, of_layer = f"{noun} {{0}}", "layer {0}"
         for combo, first, words, numbers in (
-            (self.token, self.tr("all tokens"), of_token, tokens),
-            (self.layer, self.tr("all layers"), of_layer, layers),
+            (self.token, "all tokens", of_token, tokens),
+            (self.layer, "all layers", of_layer, layers),
         ):
             texts = [first, *(words.format(n) for n in numbers)]
             if [combo.itemText(i) for i in range(combo.count())] == texts:
@@ -207,34 +204,33 @@ class CoverPanel(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        tr = self.tr
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
         self.slider.setRange(1, 100)
         self.slider.setValue(_WANTED)
         self.slider.setPageStep(5)
-        self.slider.setAccessibleName(tr("Wanted share of the choices, per cent"))
-        set_tip(self.slider, tr("Wanted share of the choices of each layer"))
+        self.slider.setAccessibleName("Wanted share of the choices, per cent")
+        set_tip(self.slider, "Wanted share of the choices of each layer")
         self.slider.setMinimumHeight(scaled(24))
         self.slider.setMaximumWidth(scaled(220))
         self.slider.valueChanged.connect(self._on_moved)
-        self._unit = tr("choices")
+        self._unit = "choices"
         self._label = Label(parent=self)
         self.summary = ElidedLabel(self)
         for label in (self._label, self.summary):
             label.setFont(words_font(12))
         self.model = TextTableModel(
             (
-                Heading(tr("layer"), tr("Layer"), 60, right=True),
-                Heading(tr("pin"), tr("Fewest experts that reach it"), 76, right=True),
-                Heading(tr("reached"), tr("Share that they cover"), 76, right=True),
-                Heading(tr("size"), tr("Bytes of their slices"), 88, right=True,
+                Heading("layer", "Layer", 60, right=True),
+                Heading("pin", "Fewest experts that reach it", 76, right=True),
+                Heading("reached", "Share that they cover", 76, right=True),
+                Heading("size", "Bytes of their slices", 88, right=True,
                         copied="size (bytes)", largest_first=True),
-                Heading(tr("experts"), tr("The hottest first"), 200, stretch=True),
+                Heading("experts", "The hottest first", 200, stretch=True),
             ),
             self,
         )  # fmt: skip
         self.table = TextTable(self.model, self, "experts")
-        self.table.setAccessibleName(tr("Experts to pin in each layer"))
+        self.table.setAccessibleName("Experts to pin in each layer")
         self.table.row_opened.connect(self._on_opened)
         head = lay_out(
             QHBoxLayout(),
@@ -267,14 +263,14 @@ class CoverPanel(QWidget):
         self.model.set_rows(rows, payloads=result.covers)
         self.table.fit_columns()
         n = sum(len(cover.experts) for cover in result.covers)
-        words = self.tr("pin {0} of {1} slots")
+        words = "pin {0} of {1} slots"
         text = words.format(format_count(n), format_count(result.figures.n_slots))
         sizes = [cover.bytes for cover in result.covers]
         if sizes and min(sizes) >= 0:
             text += f" · {format_bytes(sum(sizes))}"
             whole = sum(cover.all_bytes for cover in result.covers)
             if min(cover.all_bytes for cover in result.covers) >= 0 and whole:
-                of_all = self.tr("{0} of all experts")
+                of_all = "{0} of all experts"
                 text += f" ({of_all.format(format_share(sum(sizes) / whole))})"
         self.summary.setText(text)
 
@@ -287,12 +283,12 @@ class CoverPanel(QWidget):
     def _counted(self, choices: Choices, *, is_open: bool) -> str:
         """Return what the shares are of; of open lists nobody knows all choices."""
         if choices.source is ExpertSource.ACCESSES:
-            return self.tr("accesses")
-        return self.tr("recorded choices") if is_open else self.tr("choices")
+            return "accesses"
+        return "recorded choices" if is_open else "choices"
 
     def _cells(self, cover: Cover, n_experts: int, unit: str) -> tuple[Cell, ...]:
         n, experts = len(cover.experts), ", ".join(map(str, cover.experts))
-        tip = self.tr("pin {0} of {1} experts in layer {2} for {3} of its {4}")
+        tip = "pin {0} of {1} experts in layer {2} for {3} of its {4}"
         said = tip.format(n, n_experts, cover.layer, format_share(cover.share), unit)
         counts = f"{format_count(cover.count)} / {format_count(cover.total)}"
         size = cover.bytes
@@ -311,7 +307,7 @@ class CoverPanel(QWidget):
         self.wanted_changed.emit()
 
     def _say_wanted(self) -> None:
-        text = self.tr("for {0} % of {1}").format(self.slider.value(), self._unit)
+        text = f"for {self.slider.value()} % of {self._unit}"
         self._label.setText(text)
 
     def _on_opened(self, row: int) -> None:

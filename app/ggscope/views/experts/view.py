@@ -67,7 +67,7 @@ class ExpertsView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Experts"), session, theme, parent)
+        super().__init__("Experts", session, theme, parent)
         self.setObjectName("experts")
         self._base: ExpertsBase | None = None
         self._of: Trace | None = None
@@ -139,7 +139,7 @@ class ExpertsView(PaintedView):
             self.beside,
             self.cover.wanted,
         )
-        self.run(_KEY, request, self._show, self.tr("Counting experts"))
+        self.run(_KEY, request, self._show, "Counting experts")
 
     @property
     def beside(self) -> Beside:
@@ -172,9 +172,9 @@ class ExpertsView(PaintedView):
         """Return why there is no picture."""
         session = self.session
         if session.trace is None:
-            return self.tr("No trace is open."), ""
+            return "No trace is open.", ""
         if self.result is None or session.trace.is_unread:
-            return self.tr("Counting …"), ""
+            return "Counting …", ""
         return experts_words.empty_words(self.result.base.choices)
 
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
@@ -306,15 +306,15 @@ class ExpertsView(PaintedView):
         layer, expert = of_expert_key(self._key_of(cell))
         menu = QMenu(self)
 
-        select = self.tr("Select layer {0}, expert {1}").format(layer, expert)
+        select = f"Select layer {layer}, expert {expert}"
         add_action(menu, select, partial(self.select_cell, cell))
-        menu.addAction(self.tr("Show only this expert"), partial(self.filter_to, cell))
+        menu.addAction("Show only this expert", partial(self.filter_to, cell))
         menu.addAction(
-            self.tr("Show its layer at the right"),
+            "Show its layer at the right",
             partial(self.bar.layer.setCurrentIndex, cell[0] + 1),
         )
         menu.addSeparator()
-        menu.addAction(self.tr("Copy what is known of it"), partial(self._copy, cell))
+        menu.addAction("Copy what is known of it", partial(self._copy, cell))
         return menu
 
     def _copy(self, cell: Cell) -> None:

@@ -20,7 +20,6 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.render.grid import Cell
-from ggscope.views.base.widgets import tr
 
 _MOST_SLICES = 4
 _MOST_RANKS = 8
@@ -29,11 +28,11 @@ _MOST_RANKS = 8
 def source_words(choices: Choices) -> str:
     """Return how it is known which experts worked."""
     return {
-        ExpertSource.ROUTING: tr("routing recorded"),
-        ExpertSource.SIZES: tr("every expert computed, as sizes tell (derived)"),
-        ExpertSource.ACCESSES: tr("from accesses to experts (derived)"),
-        ExpertSource.STACKS: tr("whole stacks touched"),
-        ExpertSource.NONE: tr("nothing recorded"),
+        ExpertSource.ROUTING: "routing recorded",
+        ExpertSource.SIZES: "every expert computed, as sizes tell (derived)",
+        ExpertSource.ACCESSES: "from accesses to experts (derived)",
+        ExpertSource.STACKS: "whole stacks touched",
+        ExpertSource.NONE: "nothing recorded",
     }[choices.source]
 
 
@@ -41,15 +40,15 @@ def empty_words(choices: Choices | None) -> tuple[str, str]:
     """Return why there is no picture: a headline and a sentence."""
     if choices is not None and choices.source is ExpertSource.STACKS:
         return (
-            tr("Which experts worked is not recorded"),
-            tr(
+            "Which experts worked is not recorded",
+            (
                 "Ops of this trace touch whole stacks of experts, so no expert can be "
                 "told. A recorder that writes expert ids, or a routing CSV, tells them."
             ),
         )
     return (
-        tr("No experts in this trace"),
-        tr(
+        "No experts in this trace",
+        (
             "Neither routing nor accesses to experts are recorded. A tensor-access "
             "trace of a mixture of experts, or a routing CSV, tells them."
         ),
@@ -60,34 +59,32 @@ def about_words(result: ExpertsResult) -> str:
     """Return the figures in one line, most wanted first."""
     choices, figures = result.base.choices, result.figures
     active = format_share(figures.utilisation)
-    slots = tr("{0} of {1} slots active").format(active, format_count(figures.n_slots))
+    slots = f"{active} of {format_count(figures.n_slots)} slots active"
     if figures.n_open_slots:
         open_ = format_share(figures.n_open_slots / figures.n_slots)
-        slots = tr("{0} of {1} slots active, of {2} it is not known").format(
-            active, format_count(figures.n_slots), open_
-        )
+        slots += f", of {open_} it is not known"
     parts = [source_words(choices), slots]
     if figures.hottest is not None:
         row, expert = figures.hottest
-        words = tr("hottest {0}× uniform (layer {1}, expert {2})")
+        words = "hottest {0}× uniform (layer {1}, expert {2})"
         layer = int(choices.layers[row])
         parts.append(words.format(f"{figures.hottest_ratio:.1f}", layer, expert))
     entropy = figures.entropy[~np.isnan(figures.entropy)]
     if len(entropy) and choices.n_experts > 1:
         share = float(np.nanmean(figures.entropy_share))
-        words = tr("entropy {0} bits ({1} of even)")
+        words = "entropy {0} bits ({1} of even)"
         parts.append(words.format(f"{entropy.mean():.2f}", format_share(share)))
     if not math.isnan(result.base.overlap.mean):
-        words = tr("{0} kept from token to token")
+        words = "{0} kept from token to token"
         parts.append(words.format(format_share(result.base.overlap.mean)))
     if result.token is None and len(choices.tokens):
         parts.append(_tokens_words(result))
     if figures.n_open_layers:
-        words = tr("{0} of {1} layers with choices that are not recorded")
+        words = "{0} of {1} layers with choices that are not recorded"
         n_layers = format_count(len(choices.layers))
         parts.append(words.format(format_count(figures.n_open_layers), n_layers))
     if choices.n_left_out:
-        words = tr("{0} without a usable layer or expert left out")
+        words = "{0} without a usable layer or expert left out"
         parts.append(words.format(format_count(choices.n_left_out)))
     return " · ".join(parts)
 
@@ -97,10 +94,10 @@ def _tokens_words(result: ExpertsResult) -> str:
     base = result.base
     n, n_tokens = len(base.choices.tokens), base.sets.n_tokens
     if base.choices.noun == "token":
-        words = tr("1 token") if n == 1 else tr("{0} tokens")
+        words = "1 token" if n == 1 else "{0} tokens"
         return words.format(format_count(n))
-    words = tr("1 ubatch") if n == 1 else tr("{0} ubatches")
-    of_tokens = tr("1 token in {1}") if n_tokens == 1 else tr("{0} tokens in {1}")
+    words = "1 ubatch" if n == 1 else "{0} ubatches"
+    of_tokens = "1 token in {1}" if n_tokens == 1 else "{0} tokens in {1}"
     of_ubatches = words.format(format_count(n))
     return of_tokens.format(format_count(n_tokens), of_ubatches)
 
@@ -109,9 +106,9 @@ def about_tip(result: ExpertsResult) -> str:
     """Return how the figures come about."""
     choices = result.base.choices
     known = {
-        CountSource.MODEL: tr("{0} experts per layer, as the model says."),
-        CountSource.TENSORS: tr("{0} experts per layer, as the tensors say."),
-        CountSource.SEEN: tr(
+        CountSource.MODEL: "{0} experts per layer, as the model says.",
+        CountSource.TENSORS: "{0} experts per layer, as the tensors say.",
+        CountSource.SEEN: (
             "{0} experts per layer, inferred: the highest one seen is taken for the "
             "last."
         ),
@@ -119,26 +116,22 @@ def about_tip(result: ExpertsResult) -> str:
     lines = [
         about_words(result),
         known.format(format_count(choices.n_experts)),
-        tr("A slot is an expert of a layer; active means chosen at least once."),
-        tr("Uniform: every expert of a layer gets the same share of its choices."),
+        "A slot is an expert of a layer; active means chosen at least once.",
+        "Uniform: every expert of a layer gets the same share of its choices.",
     ]
     if result.figures.n_open_layers:
         lines.append(
-            tr(
-                "Lists of experts end after 16, and name those of a prompt's first "
-                "token only: which further ones computed is not known. Shares and "
-                "entropy of such layers are left out."
-            )
+            "Lists of experts end after 16, and name those of a prompt's first "
+            "token only: which further ones computed is not known. Shares and "
+            "entropy of such layers are left out."
         )
     if choices.n_implied:
         lines.append(
-            tr(
-                "{0} choices are in no list; the sizes of tensors tell that every "
-                "expert computed."
-            ).format(format_count(choices.n_implied))
+            f"{format_count(choices.n_implied)} choices are in no list; the sizes of "
+            "tensors tell that every expert computed."
         )
     if choices.source is ExpertSource.ACCESSES:
-        lines.append(tr("Counts are accesses: an expert has several tensors."))
+        lines.append("Counts are accesses: an expert has several tensors.")
     return "\n".join(lines)
 
 
@@ -150,31 +143,30 @@ def cell_words(result: ExpertsResult, cell: Cell) -> str:
     count = int(result.grid.count[row, expert])
     share = float(layer_shares(result.grid.count[row : row + 1])[0, expert])
     of_routing = choices.source in (ExpertSource.ROUTING, ExpertSource.SIZES)
-    unit = tr("{0} choices") if of_routing else tr("{0} accesses")
+    unit = "{0} choices" if of_routing else "{0} accesses"
     n_bytes = int(result.grid.bytes[row, expert])
-    place = tr("layer {0} · expert {1}").format(layer, expert)
+    place = f"layer {layer} · expert {expert}"
     counted = unit.format(format_count(count))
     more = int(result.grid.more[row])
     if more:
-        counted = tr("at least {0}").format(counted)
-        known = tr("how many more") if more < 0 else tr("which {0} more").format(more)
-        lines = [place, counted, tr("{0} there are of the layer is not known").format(
-            known
-        )]  # fmt: skip
+        counted = f"at least {counted}"
+        known = "how many more" if more < 0 else f"which {more} more"
+        lines = [place, counted, f"{known} there are of the layer is not known"]
     else:
-        of_layer = tr("{0} of the layer").format(format_share(share))
+        of_layer = f"{format_share(share)} of the layer"
         lines = [place, counted + " · " + of_layer]
     if n_bytes >= 0:
-        words = tr("{0} read ({1})") if not of_routing else tr(
-            "{0} to read for them ({1}), derived: choices × size"
-        )  # fmt: skip
-        lines.append(words.format(format_bytes(n_bytes), format_exact_bytes(n_bytes)))
+        size, exact = format_bytes(n_bytes), format_exact_bytes(n_bytes)
+        if of_routing:
+            lines.append(f"{size} to read for them ({exact}), derived: choices × size")
+        else:
+            lines.append(f"{size} read ({exact})")
     else:
-        lines.append(tr("bytes {0}: sizes are not known").format(NOT_AVAILABLE))
+        lines.append(f"bytes {NOT_AVAILABLE}: sizes are not known")
     ranks = rank_split(choices, row, expert, result.token)
     if ranks.any():
         split = [
-            f"{tr('rank')} {i}: {format_count(n)}"
+            f"rank {i}: {format_count(n)}"
             for i, n in enumerate(ranks.tolist()[:_MOST_RANKS]) if n
         ]  # fmt: skip
         lines.append(" · ".join(split))
@@ -189,9 +181,9 @@ def slice_lines(choices: Choices, layer: int, expert: int) -> list[str]:
     for row in rows[:_MOST_SLICES].tolist():
         offset, size = int(slices.offset[row]), int(slices.size[row])
         amount = format_exact_bytes(size) if size >= 0 else NOT_AVAILABLE
-        lines.append(tr("slice at {0}, {1}").format(format_offset(offset), amount))
+        lines.append(f"slice at {format_offset(offset)}, {amount}")
     if len(rows) > _MOST_SLICES:
-        lines.append(tr("and {0} more").format(format_count(len(rows) - _MOST_SLICES)))
+        lines.append(f"and {format_count(len(rows) - _MOST_SLICES)} more")
     return lines
 
 
@@ -203,26 +195,25 @@ def beside_words(result: ExpertsResult, cell: Cell) -> str:
     row, column = cell
     value = float(result.matrix[row, column])
     if result.beside is Beside.OVERLAP:
-        place = tr("layer {0} · {1} {2}").format(
-            int(choices.layers[row]), choices.noun, int(choices.tokens[column])
-        )
+        layer, token = int(choices.layers[row]), int(choices.tokens[column])
+        place = f"layer {layer} · {choices.noun} {token}"
         if not math.isnan(value):
-            kept = tr("{0} of its experts worked for the token before, too")
+            kept = "{0} of its experts worked for the token before, too"
             if choices.noun != "token":
-                kept = tr("{0} of its tokens' experts worked for the token before, too")
+                kept = "{0} of its tokens' experts worked for the token before, too"
             return place + "\n" + kept.format(format_share(value))
         sets = result.base.sets
         is_cell = (sets.layer == row) & (sets.token == column)
         if (sets.before[is_cell] >= 0).any():
-            why = tr("choices of it or of the token before are not all recorded")
+            why = "choices of it or of the token before are not all recorded"
         else:
-            why = tr("no token right before it is recorded")
+            why = "no token right before it is recorded"
         return place + "\n" + why
     if math.isnan(value):
-        return tr("expert {0} with itself").format(row)
+        return f"expert {row} with itself"
     times = format_count(int(value))
     if result.beside is Beside.TRANSITION:
-        words = tr("expert {0}, then expert {1} at the next token: {2} times")
+        words = "expert {0}, then expert {1} at the next token: {2} times"
     else:
-        words = tr("experts {0} and {1} for the same token: {2} times")
+        words = "experts {0} and {1} for the same token: {2} times"
     return words.format(row, column, times)

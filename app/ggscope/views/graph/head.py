@@ -97,31 +97,25 @@ class GraphHead(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.graphs = self._chooser(self.tr("Graph"), self.tr("Which graph to show"))
-        self.colors = self._chooser(
-            self.tr("Colour by"), self.tr("What boxes are coloured by")
-        )
+        self.graphs = self._chooser("Graph", "Which graph to show")
+        self.colors = self._chooser("Colour by", "What boxes are coloured by")
         for word, by in self._color_words():
             self.colors.addItem(word, by)
-        self.layers = self._chooser(
-            self.tr("Layer"), self.tr("Draw one layer and the inputs it shares")
-        )
+        self.layers = self._chooser("Layer", "Draw one layer and the inputs it shares")
         self.view_menu, self.view_button = self._menu(
-            self.tr("View"),
-            self.tr("Open and close layers, shared inputs, fit, critical path, export"),
+            "View",
+            "Open and close layers, shared inputs, fit, critical path, export",
         )
         self.path_menu, self.path_button = self._menu(
-            self.tr("Paths"), self.tr("Predecessors, successors, critical path")
+            "Paths", "Predecessors, successors, critical path"
         )
         self.search = _SearchField(self)
-        self.search.setPlaceholderText(self.tr("Find name or op"))
-        self.search.setAccessibleName(self.tr("Find in the graph"))
+        self.search.setPlaceholderText("Find name or op")
+        self.search.setAccessibleName("Find in the graph")
         set_tip(
             self.search,
-            self.tr(
-                "Find nodes by name or op; /…/ is a regular expression.\n"
-                "Enter: next hit, Shift+Enter: previous one"
-            ),
+            "Find nodes by name or op; /…/ is a regular expression.\n"
+            "Enter: next hit, Shift+Enter: previous one",
         )
         self.search.setClearButtonEnabled(True)
         self.search.setFont(words_font(12))
@@ -135,11 +129,11 @@ class GraphHead(QWidget):
 
     def _color_words(self) -> tuple[tuple[str, GraphColorBy], ...]:
         return (
-            (self.tr("category"), GraphColorBy.CATEGORY),
-            (self.tr("op family"), GraphColorBy.FAMILY),
-            (self.tr("time"), GraphColorBy.TIME),
-            (self.tr("accesses"), GraphColorBy.ACCESSES),
-            (self.tr("bytes"), GraphColorBy.BYTES),
+            ("category", GraphColorBy.CATEGORY),
+            ("op family", GraphColorBy.FAMILY),
+            ("time", GraphColorBy.TIME),
+            ("accesses", GraphColorBy.ACCESSES),
+            ("bytes", GraphColorBy.BYTES),
         )
 
     def _chooser(self, name: str, tip: str) -> QComboBox:
@@ -178,7 +172,7 @@ class GraphHead(QWidget):
     def set_trace(self, trace: Trace | None, number: int, layers: list[int]) -> None:
         """Offer the graphs of a trace and the layers of one of them."""
         graphs = () if trace is None else trace.graphs
-        titles = [g.title or self.tr("graph {0}").format(i + 1)
+        titles = [g.title or f"graph {i + 1}"
                   for i, g in enumerate(graphs)]  # fmt: skip
         shown = [self.graphs.itemText(i) for i in range(self.graphs.count())]
         if titles != shown:
@@ -186,7 +180,7 @@ class GraphHead(QWidget):
             self.graphs.addItems(titles)
         if graphs:
             self.graphs.setCurrentIndex(number)
-            tip = self.tr("Which graph to show") + "\n" + count_words(graphs[number])
+            tip = "Which graph to show" + "\n" + count_words(graphs[number])
             set_tip(self.graphs, tip)
         self._set_layers(layers)
         self._fit()
@@ -196,9 +190,9 @@ class GraphHead(QWidget):
         if shown == [-1, *layers]:
             return
         self.layers.clear()
-        self.layers.addItem(self.tr("all layers"), -1)
+        self.layers.addItem("all layers", -1)
         for layer in layers:
-            self.layers.addItem(self.tr("layer {0}").format(layer), layer)
+            self.layers.addItem(f"layer {layer}", layer)
 
     def show_layer(self, layer: int | None) -> None:
         """Show which layer is isolated."""
@@ -214,11 +208,11 @@ class GraphHead(QWidget):
         if not self.search.text().strip():
             self.count.setText("")
         elif not n:
-            self.count.setText(self.tr("no hits"))
+            self.count.setText("no hits")
         elif position < 0:
-            self.count.setText(self.tr("{0} hits").format(n))
+            self.count.setText(f"{n} hits")
         else:
-            self.count.setText(self.tr("{0} of {1}").format(position + 1, n))
+            self.count.setText(f"{position + 1} of {n}")
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -281,24 +275,22 @@ class PathBar(QWidget):
         self.words.setFont(words_font(12))
         self.steps = QListWidget(self)
         self.steps.setFont(mono_font(11.5))
-        self.steps.setAccessibleName(self.tr("Steps of the path"))
+        self.steps.setAccessibleName("Steps of the path")
         self.steps.setMaximumHeight(scaled(160))
         self.steps.setUniformItemSizes(True)
         self.steps.hide()
         self.steps.currentRowChanged.connect(self._on_row)
-        self.list_button = tool_button(
-            self, self.tr("Steps"), self.tr("List the steps")
-        )
+        self.list_button = tool_button(self, "Steps", "List the steps")
         self.list_button.setCheckable(True)
         self.list_button.toggled.connect(self.steps.setVisible)
         self.copy_button = tool_button(
             self,
-            self.tr("Copy"),
-            self.tr("Copy the path with its steps"),
+            "Copy",
+            "Copy the path with its steps",
             lambda: copy_text(self.text()),
         )
         self.close_button = tool_button(
-            self, self.tr("Clear"), self.tr("Show all nodes again (Esc)"), self.closed
+            self, "Clear", "Show all nodes again (Esc)", self.closed
         )
         row = lay_out(
             QHBoxLayout(),
@@ -403,12 +395,10 @@ class Paths:
         nodes = reach(graph, rows)
         name = view.shown.trace.strings[int(graph.name[rows[0]])]
         if len(rows) > 1:
-            name = view.tr("{0} nodes").format(format_count(len(rows)))
-        words = (
-            view.tr("{0} lead to {1}") if is_back else view.tr("{0} follow from {1}")
-        )
+            name = f"{format_count(len(rows))} nodes"
+        words = "{0} lead to {1}" if is_back else "{0} follow from {1}"
         n = int(nodes.sum()) - len(np.unique(rows))
-        count = view.tr("1 node") if n == 1 else view.tr("{0} nodes")
+        count = "1 node" if n == 1 else "{0} nodes"
         self._light(LitPath(nodes, edges_within(graph, nodes), np.zeros(0, np.int64)))
         view.path_bar.say(words.format(count.format(format_count(n)), name), ())
 
@@ -418,7 +408,7 @@ class Paths:
         if view.shown is None:
             return
         if view.measures is None:
-            view.path_bar.say(view.tr("The trace is still being searched."), ())
+            view.path_bar.say("The trace is still being searched.", ())
             return
         trace, number, measures = view.shown.trace, view.shown.number, view.measures
 
@@ -428,7 +418,7 @@ class Paths:
                 self._show_path(trace, trace.graphs[number], measures, path)
 
         request = partial(critical_path, trace.graphs[number], measures.time)
-        view.run("graph-path", request, on_path, view.tr("Finding the longest path"))
+        view.run("graph-path", request, on_path, "Finding the longest path")
 
     def _show_path(
         self, trace: Trace, graph: Graph, measures: NodeMeasures, path: CriticalPath
@@ -436,28 +426,25 @@ class Paths:
         view, unit = self._view, trace.clock.unit
         if not len(path.nodes):
             self.clear()
-            view.path_bar.say(
-                view.tr("No critical path: no node has a time in the trace."), ()
-            )
+            view.path_bar.say("No critical path: no node has a time in the trace.", ())
             return
         nodes = np.zeros(len(graph), np.bool_)
         nodes[path.nodes] = True
         self._light(LitPath(nodes, path_edges(graph, path.nodes), path.nodes))
-        words = view.tr("Critical path: {0} of {1} ({2}) in {3} steps").format(
-            format_duration(round(path.total), unit),
-            format_duration(round(path.everything), unit),
-            format_share(path.total / path.everything),
-            format_count(len(path.nodes)),
+        total = format_duration(round(path.total), unit)
+        everything = format_duration(round(path.everything), unit)
+        words = (
+            f"Critical path: {total} of {everything} "
+            f"({format_share(path.total / path.everything)}) "
+            f"in {format_count(len(path.nodes))} steps"
         )
         untimed = len(path.nodes) - path.n_timed
         if untimed:
-            words += view.tr(", {0} with no time recorded").format(
-                format_count(untimed)
-            )
+            words += f", {format_count(untimed)} with no time recorded"
         timed = path.nodes[~np.isnan(measures.time[path.nodes])]
         worst = Quality(int(measures.quality[timed].max()))
         if worst is not Quality.MEASURED:
-            words += view.tr("; times are {0}").format(worst.name.lower())
+            words += f"; times are {worst.name.lower()}"
         lines = []
         for number, node in enumerate(path.nodes.tolist(), 1):
             name = trace.strings[int(graph.name[node])]

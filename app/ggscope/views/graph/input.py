@@ -285,86 +285,86 @@ def menu_of(view: "GraphView", hit: GraphHit) -> QMenu:
 
 def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
     add = partial(add_action, menu)
-    shown, graph, tr = view.shown, view.graph, view.tr
+    shown, graph = view.shown, view.graph
     if shown is None or graph is None or not len(rows):
         return
     layers = shown.layout.layers
     layer = int(layers.layer[rows[0]])
     name = shown.trace.strings[int(graph.name[rows[0]])]
     is_node = len(rows) == 1
-    what = f"“{name}”" if is_node else tr("Layer {0}").format(layer)
+    what = f"“{name}”" if is_node else f"Layer {layer}"
 
     def lit(show: Callable[[], None]) -> None:
         view.select_rows(rows)
         show()
 
-    add(tr("Select {0} in the trace").format(what),
+    add(f"Select {what} in the trace",
          partial(view.select_rows, rows))  # fmt: skip
     if is_node:
-        add(tr("Copy name"), partial(copy_name, name))
+        add("Copy name", partial(copy_name, name))
     menu.addSeparator()
-    add(tr("Predecessors"), partial(lit, view.paths.show_sources))
-    add(tr("Successors"), partial(lit, view.paths.show_users))
+    add("Predecessors", partial(lit, view.paths.show_sources))
+    add("Successors", partial(lit, view.paths.show_users))
     if layer >= 0:
         menu.addSeparator()
         choice = shown.layout.choice
         is_open = (
             choice.opened is None or layer in choice.opened or choice.layer == layer
         )
-        words = tr("Close layer {0}") if is_open else tr("Open layer {0}")
+        words = "Close layer {0}" if is_open else "Open layer {0}"
         add(words.format(layer), partial(view.toggle_layer, layer))
         if choice.layer is None:
-            add(tr("Draw only layer {0}").format(layer),
+            add(f"Draw only layer {layer}",
                  partial(view.isolate_layer, layer))  # fmt: skip
 
 
 def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     """Add what concerns the whole picture."""
     add = partial(add_action, menu)
-    shown, tr = view.shown, view.tr
+    shown = view.shown
     if shown is None:
-        add(tr("No graph"), lambda: None, enabled=False)
+        add("No graph", lambda: None, enabled=False)
         return
     choice, has_layers = shown.layout.choice, bool(len(shown.layout.layers.numbers))
-    add(tr("Open all layers"), partial(view.open_all, True), enabled=has_layers)
-    add(tr("Close all layers"), partial(view.open_all, False), enabled=has_layers)
+    add("Open all layers", partial(view.open_all, True), enabled=has_layers)
+    add("Close all layers", partial(view.open_all, False), enabled=has_layers)
     if choice.layer is not None:
-        add(tr("Draw all layers"), partial(view.isolate_layer, None))
-    repeats = menu.addAction(tr("Repeat shared inputs beside their users"))
+        add("Draw all layers", partial(view.isolate_layer, None))
+    repeats = menu.addAction("Repeat shared inputs beside their users")
     repeats.setCheckable(True)
     repeats.setChecked(choice.repeats_inputs)
     repeats.setEnabled(bool(shown.layout.layers.is_shared.any()))
     repeats.toggled.connect(view.repeat_inputs)
     n_views = view.n_views()
-    words = tr("Hide views, reshapes and permutes ({0})")
+    words = "Hide views, reshapes and permutes ({0})"
     hides = add(words.format(format_count(n_views)), enabled=n_views > 0)
     hides.setCheckable(True)
     hides.setChecked(view.hides_views)
     hides.toggled.connect(view.hide_views)
-    inner = add_menu(menu, tr("Edges lead"))
+    inner = add_menu(menu, "Edges lead")
     for way, words in DIRECTIONS.items():
-        action = add_action(inner, tr(words), partial(view.set_direction, way))
+        action = add_action(inner, words, partial(view.set_direction, way))
         action.setCheckable(True)
         action.setChecked(view.direction == way)
     menu.addSeparator()
-    add(tr("Fit all"), view.fit)
-    add(tr("Critical path by time"), view.paths.show_critical)
+    add("Fit all", view.fit)
+    add("Critical path by time", view.paths.show_critical)
     menu.addSeparator()
     want = view.figure_wanted.emit
-    add(tr("Export this view…"), lambda: want(view.figure()))
-    add(tr("Export the whole graph…"), lambda: want(view.figure(whole=True)))
+    add("Export this view…", lambda: want(view.figure()))
+    add("Export the whole graph…", lambda: want(view.figure(whole=True)))
 
 
 def fill_path_menu(view: "GraphView", menu: QMenu) -> None:
     """Add what lights paths."""
     add = partial(add_action, menu)
-    tr, some = view.tr, bool(len(view.selected_rows()))
-    add(tr("Predecessors of the selection"), view.paths.show_sources, enabled=some)
-    add(tr("Successors of the selection"), view.paths.show_users, enabled=some)
+    some = bool(len(view.selected_rows()))
+    add("Predecessors of the selection", view.paths.show_sources, enabled=some)
+    add("Successors of the selection", view.paths.show_users, enabled=some)
     add(
-        tr("Critical path by time"),
+        "Critical path by time",
         view.paths.show_critical,
         enabled=view.shown is not None,
     )
     menu.addSeparator()
-    add(tr("Clear"), view.paths.clear, enabled=view.path_bar.isVisible())
+    add("Clear", view.paths.clear, enabled=view.path_bar.isVisible())

@@ -25,7 +25,7 @@ class LegendStrip(QWidget):
         super().__init__(view)
         self._view = view
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(self.tr("Legend"))
+        self.setAccessibleName("Legend")
         self.hide()
 
     def refresh(self) -> None:

@@ -32,7 +32,6 @@ from ggscope.render.graph.scene import (
 from ggscope.render.theme import Theme
 from ggscope.text import Html, html, join_html
 from ggscope.views.base.plain import fact_table
-from ggscope.views.base.widgets import tr
 from ggscope.words.nodes import drawn_node_facts
 
 _AIR = 24.0
@@ -421,9 +420,7 @@ def _layer_text(scene: GraphScene, box: int) -> Html:
         value = float(scene.look.values[box])
         lines.append(amount_words(value, scene.look.by, scene.trace))
     is_open = scene.layout.kind[box] == BoxKind.FRAME
-    lines.append(
-        tr("Double click closes it") if is_open else tr("Double click opens it")
-    )
+    lines.append("Double click closes it" if is_open else "Double click opens it")
     below = join_html((html("{}", line) for line in lines), html("<br>"))
     return html("<b>{}</b><br>{}", title, below)
 
@@ -432,7 +429,7 @@ def _stub_text(scene: GraphScene, hit: GraphHit) -> Html:
     layout, graph = scene.layout, scene.table
     nodes = layout.stub_target if hit.leaves else layout.stub_source
     name = scene.trace.strings[int(graph.name[nodes[hit.stub]])]
-    words = tr("An edge to {0}") if hit.leaves else tr("An edge from {0}")
+    words = "An edge to {0}" if hit.leaves else "An edge from {0}"
     return html(
-        "<b>{}</b><br>{}", words.format(name), tr("Too long to draw; click to go there")
+        "<b>{}</b><br>{}", words.format(name), "Too long to draw; click to go there"
     )

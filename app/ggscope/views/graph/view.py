@@ -79,7 +79,7 @@ class GraphView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Graph"), session, theme, parent)
+        super().__init__("Graph", session, theme, parent)
         self.setObjectName("graph")
         self.camera = Camera()
         self.head = GraphHead(self)
@@ -186,12 +186,12 @@ class GraphView(PaintedView):
     def empty_words(self) -> tuple[str, str]:
         """Return what stands where there is no picture."""
         if self.trace is not None:
-            return self.tr("Laying out the graph"), ""
+            return "Laying out the graph", ""
         if self.session.trace is not None and self.session.trace.is_unread:
-            return self.tr("Still reading"), ""
+            return "Still reading", ""
         return (
-            self.tr("No graph in this trace"),
-            self.tr("Open a graph file (JSON or DOT) or the folder of the experiment."),
+            "No graph in this trace",
+            "Open a graph file (JSON or DOT) or the folder of the experiment.",
         )
 
     # -- what is shown ---------------------------------------------------------
@@ -263,7 +263,7 @@ class GraphView(PaintedView):
             laid_out, trace, self.number, self.choice, self._cache,
             across=way, hides_views=self._hides_views,
         )  # fmt: skip
-        self.run("graph", request, self._on_laid_out, self.tr("Laying out the graph"))
+        self.run("graph", request, self._on_laid_out, "Laying out the graph")
 
     def _on_laid_out(self, shown: Shown) -> None:
         if shown.trace is not self.trace or shown.number != self.number:
@@ -346,7 +346,7 @@ class GraphView(PaintedView):
                 self.repaint_picture()
 
         request = partial(node_measures, shown.trace, shown.number, known)
-        title = self.tr("Finding the graph in the trace")
+        title = "Finding the graph in the trace"
         self.run("graph-measures", request, on_measured, title)
 
     def _on_correlation(self, _: object) -> None:

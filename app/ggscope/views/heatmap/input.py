@@ -215,27 +215,27 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     menu.setObjectName("heatmap-menu")
     unit = view.unit_under(at)
     if view.mark is not None:
-        add(view.tr("Show only this range"), view.filter_to_mark)
-        add(view.tr("Zoom to this range"), view.zoom_to_mark)
+        add("Show only this range", view.filter_to_mark)
+        add("Zoom to this range", view.zoom_to_mark)
         menu.addSeparator()
     if unit >= 0:
         _unit_entries(view, menu, unit, place.scene.unit_name(unit))
         menu.addSeparator()
     if place.x.x0 <= at.x() < place.x.x1:
         offset = format_offset(view.axis.offset(place.position_at(at.x())))
-        words = view.tr("Copy offset {0}").format(offset)
+        words = f"Copy offset {offset}"
         add(words, partial(copy_text, offset))
-    add(view.tr("Show the whole file"), view.fit)
+    add("Show the whole file", view.fit)
     menu.addSeparator()
     head = view.head
     for words, combo in (
-        (view.tr("Rows"), head.rows), (view.tr("Along x"), head.axis),
-        (view.tr("Show"), head.shows), (view.tr("Scale"), head.scale),
-        (view.tr("Colours"), head.colors),
+        ("Rows", head.rows), ("Along x", head.axis),
+        ("Show", head.shows), ("Scale", head.scale),
+        ("Colours", head.colors),
     ):  # fmt: skip
         _choices(menu, words, combo)
     menu.addSeparator()
-    add(view.tr("Export figure…"), partial(view.figure_wanted.emit, view.figure()))
+    add("Export figure…", partial(view.figure_wanted.emit, view.figure()))
     return menu
 
 
@@ -245,13 +245,12 @@ def _unit_entries(view: "HeatmapView", menu: QMenu, unit: int, name: str) -> Non
     if base is None:
         return
     tensor = int(base.files.tensor[unit])
-    tr = view.tr
     begin = format_offset(int(base.files.offset[unit]))
-    add(tr("Select “{0}”").format(name), partial(view.select_tensor, tensor))
-    add(tr("Fit this tensor"), partial(view.fit_unit, unit))
-    add(tr("Show only this tensor"), partial(view.filter_to_tensor, tensor))
-    add(tr("Copy name"), partial(copy_name, name))
-    add(tr("Copy where it begins, {0}").format(begin), partial(copy_text, begin))
+    add(f"Select “{name}”", partial(view.select_tensor, tensor))
+    add("Fit this tensor", partial(view.fit_unit, unit))
+    add("Show only this tensor", partial(view.filter_to_tensor, tensor))
+    add("Copy name", partial(copy_name, name))
+    add(f"Copy where it begins, {begin}", partial(copy_text, begin))
 
 
 def _choices(menu: QMenu, words: str, combo: QComboBox) -> None:

@@ -1,6 +1,5 @@
 """What a file heatmap is asked: its counts, the filter of a mark, words of a place."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,7 +28,6 @@ from ggscope.words.residency import held_words
 
 _MOST_NUMBERS = 100_000
 """More tokens than this are not listed one by one: all rows are meant then."""
-Words = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def _time(trace: Trace, base: HeatBase, first: int, last: int) -> TimeRange:
 
 
 def tooltip_words(
-    place: HeatGeometry, x: float, y: float, tr: Words, trace: Trace | None = None
+    place: HeatGeometry, x: float, y: float, trace: Trace | None = None
 ) -> Html:
     """Return rich text for a position of the picture; "" where nothing is.
 
@@ -116,10 +114,10 @@ def tooltip_words(
     if not place.x.x0 <= x < place.x.x1:
         return Html()
     if place.buffer[0] <= y < place.buffer[1]:
-        return _buffer_words(place, x, tr)
+        return _buffer_words(place, x)
     if not place.curve[0] <= y < place.buffer[0]:
         return Html()
-    return _file_words(place, x, place.row_at(y), tr, trace)
+    return _file_words(place, x, place.row_at(y), trace)
 
 
 def buffer_at(place: HeatGeometry, x: float) -> int:
@@ -129,68 +127,64 @@ def buffer_at(place: HeatGeometry, x: float) -> int:
     return min(int(share * n), n - 1) if n and 0 <= share < 1 else -1
 
 
-def _buffer_words(place: HeatGeometry, x: float, tr: Words) -> Html:
+def _buffer_words(place: HeatGeometry, x: float) -> Html:
     scene, i = place.scene, buffer_at(place, x)
     if i < 0:
         return Html()
     track = scene.base.buffers
-    name = scene.tensor_name(int(track.tensor[i])) or tr("without a name")
+    name = scene.tensor_name(int(track.tensor[i])) or "without a name"
     layer = int(track.layer[i])
     rows = [
-        (tr("track"), tr("BUFFER: runtime memory, no place in the file")),
-        *([(tr("layer"), str(layer))] if layer >= 0 else []),
-        (tr("accesses"), format_count(int(track.count[i]))),
-        (tr("bytes"), _bytes(int(track.bytes[i]))),
+        ("track", "BUFFER: runtime memory, no place in the file"),
+        *([("layer", str(layer))] if layer >= 0 else []),
+        ("accesses", format_count(int(track.count[i]))),
+        ("bytes", _bytes(int(track.bytes[i]))),
     ]
     if unknown := int(track.unknown[i]):
-        rows.append(
-            (tr("besides, not known"), tr("at most {0}").format(_bytes(unknown)))
-        )
+        rows.append(("besides, not known", f"at most {_bytes(unknown)}"))
     return tip_table(name, rows)
 
 
-def _file_words(
-    place: HeatGeometry, x: float, row: int, tr: Words, trace: Trace | None
-) -> Html:
+def _file_words(place: HeatGeometry, x: float, row: int, trace: Trace | None) -> Html:
     scene = place.scene
     base, axis = scene.base, scene.axis
     position = place.position_at(x)
     unit, offset = axis.unit_at(position), axis.offset(position)
     if unit < 0:
-        return _gap_words(base.files, offset, tr)
+        return _gap_words(base.files, offset)
     files = base.files
     begin = int(files.offset[unit])
     stop = begin + int(files.size[unit])
     layer, expert = int(files.layer[unit]), int(files.expert[unit])
     rows = [
-        *([(tr("layer"), str(layer))] if layer >= 0 else []),
-        *([(tr("expert"), str(expert))] if expert >= 0 else []),
-        (tr("bytes in the file"), f"{format_offset(begin)} – {format_offset(stop)}"),
-        (tr("size"), _bytes(stop - begin)),
-        (tr("under the mouse"), format_offset(offset)),
+        *([("layer", str(layer))] if layer >= 0 else []),
+        *([("expert", str(expert))] if expert >= 0 else []),
+        ("bytes in the file", f"{format_offset(begin)} – {format_offset(stop)}"),
+        ("size", _bytes(stop - begin)),
+        ("under the mouse", format_offset(offset)),
     ]
     part = files.part_at(offset)
     if part is not None and len(files.parts) > 1:
         at = format_offset(offset - part.begin)
-        rows.append((tr("file"), f"{part.name} {at}"))
+        rows.append(("file", f"{part.name} {at}"))
     if files.is_traced[unit]:
-        rows.append((tr("place"), tr("as the trace's own accesses say")))
+        rows.append(("place", "as the trace's own accesses say"))
     if files.is_cut[unit]:
-        rows.append((tr("size"), tr("runs into the next tensor; cut there")))
+        rows.append(("size", "runs into the next tensor; cut there"))
     held = "" if trace is None else held_words(trace, int(files.tensor[unit]))
     if held:
-        rows.append((tr("in the page cache"), held))
-    rows += _sums(scene, unit, row, tr)
+        rows.append(("in the page cache", held))
+    rows += _sums(scene, unit, row)
     return tip_table(scene.unit_name(unit), rows)
 
 
-def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, str]]:
+def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
     """Return the accesses and bytes of a unit: in a row, and in all."""
     base = scene.base
     begin = base.files.offset[unit : unit + 1]
     stop = begin + base.files.size[unit : unit + 1]
     found = []
-    parts = [(base.total_grid, tr("all rows"))]
+    parts = [(base.total_grid, "all rows")]
     if row >= 0:
         name = f"{base.rows.kind} {scene.row_name(row)}"
         parts.insert(0, (partial(base.row_grid, row), name))
@@ -203,26 +197,24 @@ def _sums(scene: HeatScene, unit: int, row: int, tr: Words) -> list[tuple[str, s
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
         found.append((words, text))
     if base.silent[unit]:
-        found.append((tr("note"), READ_UNRECORDED))
+        found.append(("note", READ_UNRECORDED))
     if base.maybe[unit]:
-        perhaps = tr("up to {0} ×, by experts that no list names")
-        found.append(
-            (tr("perhaps"), perhaps.format(format_count(int(base.maybe[unit]))))
-        )
+        perhaps = "up to {0} ×, by experts that no list names"
+        found.append(("perhaps", perhaps.format(format_count(int(base.maybe[unit])))))
     return found
 
 
-def _gap_words(files: FileMap, offset: int, tr: Words) -> Html:
+def _gap_words(files: FileMap, offset: int) -> Html:
     part = files.part_at(offset)
     if not files.is_listed:
-        title = tr("No data")
-        words = tr("No access of the trace tells what lies here.")
+        title = "No data"
+        words = "No access of the trace tells what lies here."
     elif part is not None and 0 <= offset < max(part.data_begin, 0):
-        title = tr("Header")
-        words = tr("Metadata of the model file, before the tensors.")
+        title = "Header"
+        words = "Metadata of the model file, before the tensors."
     else:
-        title = tr("No tensor")
-        words = tr("Padding, or bytes that no tensor of the model owns.")
+        title = "No tensor"
+        words = "Padding, or bytes that no tensor of the model owns."
     return html("<b>{}</b><br>{}<br>{}", title, words, format_offset(offset))
 
 

@@ -74,13 +74,12 @@ class HeatmapHead(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        tr = self.tr
         box = lay_out(QHBoxLayout(self), spacing=_GAP_PX)
         self._labels: list[Label] = []
-        self.filter = QPushButton(tr("Show only this range"), self)
+        self.filter = QPushButton("Show only this range", self)
         set_tip(
             self.filter,
-            tr("Show only spans that touch the marked bytes, in every view (Enter)"),
+            "Show only spans that touch the marked bytes, in every view (Enter)",
         )
         self.filter.setFont(words_font(12))
         self.filter.setMinimumHeight(scaled(24))
@@ -88,28 +87,28 @@ class HeatmapHead(QWidget):
         self.filter.hide()
         box.addWidget(self.filter)
         self.rows = self._combo(
-            box, tr("rows"), tr("What each row of the heatmap is"),
-            ((tr("token"), "token"), (tr("pass"), "pass"), (tr("time"), "time"),
-             (tr("layer"), "layer")),
+            box, "rows", "What each row of the heatmap is",
+            (("token", "token"), ("pass", "pass"), ("time", "time"),
+             ("layer", "layer")),
         )  # fmt: skip
         self.axis = self._combo(
-            box, tr("x"), tr("What lies along x"),
-            ((tr("offset"), "offset"), (tr("equal width"), "equal")),
+            box, "x", "What lies along x",
+            (("offset", "offset"), ("equal width", "equal")),
         )  # fmt: skip
         self.shows = self._combo(
-            box, tr("show"), tr("What the colours stand for"),
-            ((tr("bytes"), "bytes"), (tr("accesses"), "count")),
+            box, "show", "What the colours stand for",
+            (("bytes", "bytes"), ("accesses", "count")),
         )  # fmt: skip
         self.scale = self._combo(
             box, "",
-            tr("Scale of the colours; auto: by percentile where most cells are alike, "
-               "else by logarithm"),
-            ((tr("auto"), ScaleKind.AUTO), (tr("log"), ScaleKind.LOG),
-             (tr("linear"), ScaleKind.LINEAR),
-             (tr("percentile"), ScaleKind.PERCENTILE)),
+            "Scale of the colours; auto: by percentile where most cells are alike, "
+               "else by logarithm",
+            (("auto", ScaleKind.AUTO), ("log", ScaleKind.LOG),
+             ("linear", ScaleKind.LINEAR),
+             ("percentile", ScaleKind.PERCENTILE)),
         )  # fmt: skip
         self.colors = self._combo(
-            box, "", tr("Colour map"), tuple((name, name) for name in NAMES)
+            box, "", "Colour map", tuple((name, name) for name in NAMES)
         )
         box.addStretch(1)
 
@@ -199,7 +198,7 @@ class HeatmapView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        name = self.tr("File heatmap: which bytes of the model are read")
+        name = "File heatmap: which bytes of the model are read"
         super().__init__(name, session, theme, parent)
         self.setObjectName("heatmap")
         self.head = HeatmapHead(self)
@@ -304,7 +303,7 @@ class HeatmapView(PaintedView):
         look, mask = self.look, session.mask
         request = partial(tabled_base, trace, look.rows, look.metric, files, mask, time)
         then = partial(self._on_base, trace)
-        self.run(_KEY, request, then, self.tr("File heatmap"))
+        self.run(_KEY, request, then, "File heatmap")
 
     def _on_base(self, trace: Trace, base: HeatBase) -> None:
         if not self.is_of(trace):  # of an earlier trace, asked for while it was seen
@@ -331,28 +330,28 @@ class HeatmapView(PaintedView):
         """Say why there is no picture."""
         trace = self.session.trace
         if trace is None:
-            return self.tr("No file"), ""
+            return "No file", ""
         if trace.is_partial or "accesses" in trace.pending:
-            return self.tr("Still reading"), self.tr("Accesses come after the spans.")
+            return "Still reading", "Accesses come after the spans."
         if trace.awaits_files:
-            return self.tr("Still reading"), self.tr("The model comes after the trace.")
+            return "Still reading", "The model comes after the trace."
         if self.base is None:
-            return self.tr("Counting accesses"), ""
+            return "Counting accesses", ""
         totals = self.base.totals
         if totals.n_file + totals.n_unplaced + totals.n_buffer == 0:
             unnamed = unnamed_words(trace)
             if unnamed:
-                return self.tr("No accesses to tensors"), unnamed
+                return "No accesses to tensors", unnamed
             return (
-                self.tr("No accesses"),
-                self.tr(
+                "No accesses",
+                (
                     "This trace does not tell which tensors its ops read. Add a "
                     "tensor-access trace of the same run: File, Add to session."
                 ),
             )
         return (
-            self.tr("No place in a model file is known"),
-            self.tr("Add the model (.gguf) or its memory map to this session."),
+            "No place in a model file is known",
+            "Add the model (.gguf) or its memory map to this session.",
         )
 
     def scene(self, width: float, height: float, scale: float) -> HeatScene | None:
@@ -680,11 +679,7 @@ class HeatmapView(PaintedView):
     def tooltip_at(self, x: float, y: float) -> str:
         """Return what is known of the bytes at a position."""
         place = self.geometry_now()
-        return (
-            ""
-            if place is None
-            else tooltip_words(place, x, y, self.tr, self.session.trace)
-        )
+        return "" if place is None else tooltip_words(place, x, y, self.session.trace)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""

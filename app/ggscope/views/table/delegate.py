@@ -42,7 +42,6 @@ from ggscope.views.base.widgets import (
     scaled,
     space_color,
     swatch_key,
-    tr,
     words_font,
 )
 from ggscope.words.spans import PENDING, AccessFact, access_facts, access_line
@@ -210,16 +209,16 @@ class TraceTableModel(QAbstractTableModel):
     def row_text(self, row: int, *, is_detailed: bool = False) -> str:
         """Return a row as one sentence, for screen readers; detailed: all sources."""
         cells = [
-            f"{tr('record') if c.key == 'record' else c.title} {self.text(row, c.key)}"
+            f"{'record' if c.key == 'record' else c.title} {self.text(row, c.key)}"
             for c in self.columns
             if c.key != "dot" and not (is_detailed and c.key == "sources")
         ]
         if any(c.key == "dot" for c in self.columns):
             found = self.is_in_graph(row)
-            cells.append(tr("in the graph") if found else tr("not in the graph"))
+            cells.append("in the graph" if found else "not in the graph")
         if is_detailed:
             cells += [
-                f"{tr('source')} {number}: {access_line(access)}"
+                f"source {number}: {access_line(access)}"
                 for number, access in enumerate(self.accesses_at(row))
             ]
         return ", ".join(cells)
@@ -458,11 +457,11 @@ class RowPainter:
         face, color = "mono", theme.dim if key in _MUTED else theme.text
         if key == "op":
             face = "bold"
-        if text in (NOT_AVAILABLE, NONE) or text == tr(PENDING):
+        if text in (NOT_AVAILABLE, NONE) or text == PENDING:
             color = theme.dim
         if key == "quality":
             face = "words"
-            color = theme.dim if text == tr("measured") else theme.caution
+            color = theme.dim if text == "measured" else theme.caution
         shown = self._fitting(text, face, max(0, room - indent))
         return CellLook(shown, face, color, swatch=swatch, indent=indent)
 
@@ -507,7 +506,7 @@ class RowPainter:
         columns = self.model.columns
         if any(c.key == "op" for c in columns):
             return "op"
-        has_engines = any(c.title == tr("engine") for c in columns)
+        has_engines = any(c.title == "engine" for c in columns)
         return "lane" if has_engines else ""
 
     # -- one row -----------------------------------------------------------
@@ -637,7 +636,7 @@ class RowPainter:
         self._draw(
             painter,
             label,
-            tr("Destination") if is_op else tr("Name"),
+            "Destination" if is_op else "Name",
             "heading",
             yellow if theme.is_dark else theme.dim,
         )
@@ -647,10 +646,10 @@ class RowPainter:
         self._draw(painter, line, name, "mono", color)
         label.translate(0, self._line)
         line.translate(0, self._line)
-        self._draw(painter, label, tr("Sources"), "heading", theme.accent)
+        self._draw(painter, label, "Sources", "heading", theme.accent)
         if not accesses:
             waits = "accesses" in trace.pending
-            words = tr(PENDING) if waits else tr("none in the file")
+            words = PENDING if waits else "none in the file"
             self._draw(painter, line, words, "words", theme.dim)
             line.translate(0, self._line)
         for number, access in enumerate(accesses):
@@ -659,9 +658,9 @@ class RowPainter:
         total = sum(a.bytes for a in accesses if a.bytes >= 0 and not a.is_write)
         known = any(a.bytes >= 0 and not a.is_write for a in accesses)
         words = (
-            f"{tr('total input')} {format_both_bytes(total)}"
+            f"total input {format_both_bytes(total)}"
             if known
-            else f"{tr('total input')} {NOT_AVAILABLE}"
+            else f"total input {NOT_AVAILABLE}"
         )
         self._draw(painter, line, words, "words", theme.dim)
 
@@ -690,11 +689,11 @@ class RowPainter:
         self._draw(painter, area, name, "mono", theme.text)
         parts = [access.size, access.place]
         if access.layer != NOT_AVAILABLE:
-            parts.append(f"{tr('layer')} {access.layer}")
+            parts.append(f"layer {access.layer}")
         if access.expert != NOT_AVAILABLE:
-            parts.append(f"{tr('expert')} {access.expert}")
+            parts.append(f"expert {access.expert}")
         if access.address != NOT_AVAILABLE:
-            parts.append(f"{tr('pointer')} {access.address}")
+            parts.append(f"pointer {access.address}")
         used = self._metrics["mono"].horizontalAdvance(name) + scaled(16)
         area.setLeft(area.left() + max(used, scaled(220)))
         words = self._fitting(" · ".join(parts), "mono", max(0, area.width()))

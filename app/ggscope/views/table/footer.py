@@ -61,30 +61,28 @@ class TableFooter(QWidget):
         self.note = ElidedLabel(self)
         self.cancel = tool_button(
             self,
-            self.tr("Cancel"),
-            self.tr("Stop arranging; keep the rows as they are (Esc)"),
+            "Cancel",
+            "Stop arranging; keep the rows as they are (Esc)",
         )
         self.cancel.hide()
         self.jump = QLineEdit(self)
-        self.jump.setPlaceholderText(self.tr("Go to …"))
+        self.jump.setPlaceholderText("Go to …")
         set_tip(
             self.jump,
-            self.tr(
-                "A row of this list (1200), a record of the file (#1200), a time as it "
-                "is printed (1.5 ms, 1:30, 11:01.44) or a token (token 5); Enter goes "
-                "there (Ctrl+G)"
-            ),
+            "A row of this list (1200), a record of the file (#1200), a time as it "
+            "is printed (1.5 ms, 1:30, 11:01.44) or a token (token 5); Enter goes "
+            "there (Ctrl+G)",
         )
-        self.jump.setAccessibleName(self.tr("Go to row, record, time or token"))
+        self.jump.setAccessibleName("Go to row, record, time or token")
         self.jump.setMinimumWidth(scaled(56))
         self.jump.setMaximumWidth(scaled(170))
         self.jump.returnPressed.connect(self._on_return)
         self.jump.installEventFilter(self)
-        tip = self.tr("Show all sources of each record (T)")
-        self.form = tool_button(self, self.tr("Detailed"), tip)
+        tip = "Show all sources of each record (T)"
+        self.form = tool_button(self, "Detailed", tip)
         self.form.setCheckable(True)
-        tip = self.tr("Copy the selected records")
-        self.copy = tool_button(self, self.tr("Copy"), tip, menu=copy_menu)
+        tip = "Copy the selected records"
+        self.copy = tool_button(self, "Copy", tip, menu=copy_menu)
         parts = (self.count, self.matched, self.note, self.cancel, self.jump, self.form)
         lay_out(
             QHBoxLayout(self),
@@ -108,17 +106,15 @@ class TableFooter(QWidget):
             self.fit()
             return
         found, total = correlation.n_found, correlation.n_all
-        lines = [self.tr("Ops found in the graph, by rule:")]
+        lines = ["Ops found in the graph, by rule:"]
         lines += [f"{rule}: {format_count(n)}" for rule, n in correlation.rules.items()]
         if found < total:
-            lines.append(f"{self.tr('not found')}: {format_count(total - found)}")
+            lines.append(f"not found: {format_count(total - found)}")
         if correlation.n_borrowed:
             borrowed = format_count(correlation.n_borrowed)
-            lines.append(
-                self.tr("{0} of passes without a graph of their own").format(borrowed)
-            )
+            lines.append(f"{borrowed} of passes without a graph of their own")
         self.matched.tip = "\n".join(lines)
-        words = self.tr("{0} of {1} in the graph ({2})")
+        words = "{0} of {1} in the graph ({2})"
         share = format_share(found / total)
         self.matched.setText(
             words.format(format_count(found), format_count(total), share)

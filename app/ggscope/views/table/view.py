@@ -41,7 +41,6 @@ from ggscope.views.base.widgets import (
     EmptyState,
     lay_out,
     pop_up,
-    tr,
 )
 from ggscope.views.table.delegate import RowPainter, TraceTableModel
 from ggscope.views.table.footer import TableFooter
@@ -70,23 +69,23 @@ def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]
     op = trace.op_name(int(spans.op[span]))
     if op:
         wanted = replace(base, ops=frozenset({op}))
-        found.append((tr("Show only {0}").format(op), wanted))
+        found.append((f"Show only {op}", wanted))
     if spans.layer is not None and int(spans.layer[span]) >= 0:
         layer = int(spans.layer[span])
-        text = tr("Show only layer {0}").format(format_count(layer))
+        text = f"Show only layer {format_count(layer)}"
         found.append((text, replace(base, layers=frozenset({layer}))))
     if spans.token is not None and int(spans.token[span]) >= 0:
         token = int(spans.token[span])
-        text = tr("Show only token {0}").format(token_text(trace, span))
+        text = f"Show only token {token_text(trace, span)}"
         wanted = replace(base, tokens=frozenset({token}))
         if spans.phase is not None and numbers_per_phase(trace):
             wanted = replace(wanted, phases=frozenset({int(spans.phase[span])}))
         found.append((text, wanted))
     lane = trace.lanes.names[int(spans.lane[span])]
-    text = tr("Show only {0}").format(lane)
+    text = f"Show only {lane}"
     found.append((text, replace(base, threads=frozenset({lane}))))
     for access in access_facts(trace, span)[:1]:
-        text = tr("Show only source {0}").format(access.badge)
+        text = f"Show only source {access.badge}"
         found.append((text, replace(base, spaces=frozenset({int(access.space)}))))
     return found
 
@@ -130,14 +129,14 @@ def span_for(
         tick = parse_time(plain, trace.clock, absolute=is_absolute)
     except (ValueError, OverflowError) as error:
         raise QueryError(
-            tr("write a row (1200), record (#1200), time (1.5 ms, 1:30) or token 5")
+            "write a row (1200), record (#1200), time (1.5 ms, 1:30) or token 5"
         ) from error
     return _span_from(tick, order, runs, mask)
 
 
 def _row(number: int, n: int) -> int:
     if not 1 <= number <= n:
-        raise QueryError(tr("there are rows 1 to {0}").format(format_count(n)))
+        raise QueryError(f"there are rows 1 to {format_count(n)}")
     return number - 1
 
 
@@ -146,9 +145,9 @@ def _span_of_record(
 ) -> int:
     found, name = order.key.trace.span_of(record), format_count(record)
     if found < 0 or not order.lanes[order.key.trace.spans.lane[found]]:
-        raise QueryError(tr("the trace has no record {0}").format(name))
+        raise QueryError(f"the trace has no record {name}")
     if mask is not None and not mask[found]:
-        raise QueryError(tr("record {0} does not match the filter").format(name))
+        raise QueryError(f"record {name} does not match the filter")
     return found
 
 
@@ -157,7 +156,7 @@ def _span_of_token(
 ) -> int:
     spans, first = order.key.trace.spans, None
     if spans.token is None or not (spans.token >= 0).any():
-        raise QueryError(tr("this trace tells of no tokens"))
+        raise QueryError("this trace tells of no tokens")
     for rows in chunks(len(spans)):
         keep = (spans.token[rows] == number) & order.lanes[spans.lane[rows]]
         if mask is not None:
@@ -166,7 +165,7 @@ def _span_of_token(
             start = int(spans.start[rows][keep].min())
             first = start if first is None else min(first, start)
     if first is None:
-        raise QueryError(tr("no record is of token {0}").format(format_count(number)))
+        raise QueryError(f"no record is of token {format_count(number)}")
     return _span_from(first, order, runs, mask, token=number)
 
 
@@ -191,7 +190,7 @@ def _span_from(
         if keep.any():
             return int(found[np.argmax(keep)])
         first += _AHEAD
-    raise QueryError(tr("no record starts then or later"))
+    raise QueryError("no record starts then or later")
 
 
 class TableView(View):
@@ -209,10 +208,10 @@ class TableView(View):
         self._quiet.timeout.connect(self._on_quiet)
         self._runs: TimeRuns | None = None
         self._anchor = -1
-        self.setAccessibleName(self.tr("Trace table"))
+        self.setAccessibleName("Trace table")
         self.model = TraceTableModel(self)
         self.grid = VirtualTable(self.model, RowPainter(self.model, theme), self)
-        self.grid.setAccessibleName(self.tr("Records of the trace"))
+        self.grid.setAccessibleName("Records of the trace")
         self._empty = EmptyState(self)
         self._footer = TableFooter(session, self._copy_menu(self), self)
         self._count, self._note = self._footer.count, self._footer.note
@@ -261,10 +260,10 @@ class TableView(View):
     def _copy_menu(self, parent: QWidget) -> QMenu:
         menu = QMenu(parent)
         add = partial(add_action, menu)
-        add(self.tr("Copy as TSV"), self.copy_tsv)
-        add(self.tr("Copy as Markdown"), self.copy_markdown)
-        add(self.tr("Copy as JSON"), self.copy_json)
-        add(self.tr("Save as…"), self._save)
+        add("Copy as TSV", self.copy_tsv)
+        add("Copy as Markdown", self.copy_markdown)
+        add("Copy as JSON", self.copy_json)
+        add("Save as…", self._save)
         return menu
 
     def _connect_grid(self) -> None:
@@ -416,14 +415,14 @@ class TableView(View):
             self._on_order(request())
             return
         if not trace.is_running:  # else it is arranged again and again
-            self._note.setText(self.tr("arranging…"))
+            self._note.setText("arranging…")
             self._footer.show_cancel(True)
             self.grid.is_busy = True
         session.tasks.run(
             _ORDER,
             request,
             self._on_order,
-            title=self.tr("Arranging the table"),
+            title="Arranging the table",
             on_error=self._on_order_failed,
             on_cancel=self._on_order_cancelled,
         )
@@ -455,7 +454,7 @@ class TableView(View):
     def _on_task_changed(self, state: TaskState) -> None:
         if state.key == _ORDER and state.total and self.grid.is_busy:
             share = format_share(state.done / state.total)
-            self._note.setText(self.tr("arranging… {0}").format(share))
+            self._note.setText(f"arranging… {share}")
 
     def _end_waiting(self) -> None:
         self._note.clear()
@@ -508,45 +507,45 @@ class TableView(View):
 
     def _say_count(self, order: RowOrder) -> None:
         n, n_rows = len(order), order.n_rows
-        words = self.tr("{0} row") if n_rows == 1 else self.tr("{0} rows")
+        words = "{0} row" if n_rows == 1 else "{0} rows"
         text = words.format(format_count(n_rows))
         _, is_filtered, part = self._wanted_list
         if part is not None or is_filtered:
-            text = self.tr("{0} of {1}").format(format_count(n), text)
+            text = f"{format_count(n)} of {text}"
         if part is not None:
             session = self.session
             is_marked = part == session.marked_range
-            where = self.tr("the marked range") if is_marked else self.tr("this range")
+            where = "the marked range" if is_marked else "this range"
             if session.keeps_list:
-                where = self.tr("the range before the zoom")
-            text += " " + self.tr("in {0}").format(where)
+                where = "the range before the zoom"
+            text += " " + f"in {where}"
         if is_filtered:
-            text += self.tr(", filtered") if part else " " + self.tr("match the filter")
+            text += ", filtered" if part else " " + "match the filter"
         self._count.setText(text)
         self._footer.fit()
 
     def _say_empty(self) -> None:
         trace, session = self._trace, self.session
         if trace is None:
-            self._empty.say(self.tr("No trace is open."))
+            self._empty.say("No trace is open.")
             self._count.clear()
         elif trace.is_partial:
-            words = self.tr("{0} spans so far; the table follows when all are there.")
+            words = "{0} spans so far; the table follows when all are there."
             hint = words.format(format_count(len(trace.spans)))
-            self._empty.say(self.tr("Still reading …"), hint)
+            self._empty.say("Still reading …", hint)
             self._count.clear()
         elif not len(trace.spans):
-            hint = self.tr("Problems says what was read from the file.")
-            self._empty.say(self.tr("This trace holds no spans."), hint)
+            hint = "Problems says what was read from the file."
+            self._empty.say("This trace holds no spans.", hint)
         elif self._wanted_list[2] is not None:
-            hint = self.tr("“all” below lists the whole trace (Shift+T).")
-            words = self.tr("No record lies in this range.")
+            hint = "“all” below lists the whole trace (Shift+T)."
+            words = "No record lies in this range."
             if session.filter:
-                words = self.tr("No record in this range matches the filter.")
+                words = "No record in this range matches the filter."
             self._empty.say(words, hint)
         else:
-            hint = self.tr("Remove a filter chip to see more.")
-            self._empty.say(self.tr("No record matches the filter."), hint)
+            hint = "Remove a filter chip to see more."
+            self._empty.say("No record matches the filter.", hint)
         self._stack.setCurrentWidget(self._empty)
 
     # -- form --------------------------------------------------------------
@@ -593,7 +592,7 @@ class TableView(View):
             return
         low, high = sorted((anchor, row))
         if high - low >= MAX_SELECTED:
-            self._say_bounded(high - low + 1, MAX_SELECTED, self.tr("selected"))
+            self._say_bounded(high - low + 1, MAX_SELECTED, "selected")
             low, high = (
                 (low, low + MAX_SELECTED - 1)
                 if anchor == low
@@ -610,7 +609,7 @@ class TableView(View):
         if order is None or not len(order):
             return
         if len(order) > MAX_SELECTED:
-            self._say_bounded(len(order), MAX_SELECTED, self.tr("selected"))
+            self._say_bounded(len(order), MAX_SELECTED, "selected")
         ids = tuple(order.slice(0, MAX_SELECTED).tolist())
         session.select(Selection("spans", ids), is_listed=True)
 
@@ -619,7 +618,7 @@ class TableView(View):
         self.session.fit_selection()
 
     def _say_bounded(self, wanted: int, done: int, what: str) -> None:
-        text = self.tr("{0} of {1} {2}: that is the most at once")
+        text = "{0} of {1} {2}: that is the most at once"
         self._note.setText(text.format(format_count(done), format_count(wanted), what))
 
     # -- copy --------------------------------------------------------------
@@ -651,7 +650,7 @@ class TableView(View):
         if len(request.spans) <= SYNC_COPY:
             on_copied(request())
         else:
-            self.session.tasks.run(_COPY, request, on_copied, title=self.tr("Copying"))
+            self.session.tasks.run(_COPY, request, on_copied, title="Copying")
 
     def table_file(self) -> TableFile | None:
         """Return all listed records for a file; also the selected, if several are."""
@@ -670,7 +669,7 @@ class TableView(View):
         def text(form: CopyForm, context: Watcher) -> str:
             return replace(request, form=form)(context)
 
-        rest = self.tr("That is the most at once; Export data… writes all spans.")
+        rest = "That is the most at once; Export data… writes all spans."
         n, what = len(request.spans), self._count.full_text
         return TableFile("table", text, n, n_wanted, rest, what)
 
@@ -702,9 +701,9 @@ class TableView(View):
     def _on_copied(self, n_wanted: int) -> None:
         n = min(n_wanted, MAX_COPIED_ROWS)
         if n < n_wanted:
-            self._say_bounded(n_wanted, n, self.tr("copied"))
+            self._say_bounded(n_wanted, n, "copied")
         else:
-            self._note.setText(self.tr("{0} copied").format(format_count(n)))
+            self._note.setText(f"{format_count(n)} copied")
 
     # -- menus -------------------------------------------------------------
 
@@ -721,21 +720,21 @@ class TableView(View):
         span = self.model.span_at(row)
         if span not in session.selection.ids or session.selection.table != "spans":
             session.select_span(span, is_listed=True)
-        add(self.tr("Copy"), self.copy_tsv).setShortcut("Ctrl+C")
-        add(self.tr("Copy as Markdown"), self.copy_markdown).setShortcut("Ctrl+Shift+C")
-        add(self.tr("Copy as JSON"), self.copy_json)
+        add("Copy", self.copy_tsv).setShortcut("Ctrl+C")
+        add("Copy as Markdown", self.copy_markdown).setShortcut("Ctrl+Shift+C")
+        add("Copy as JSON", self.copy_json)
         if column and column != "dot":
             cell = self.model.text(row, column)
-            add(self.tr("Copy cell"), partial(copy_text, cell))
-        add(self.tr("Save as…"), self._save)
+            add("Copy cell", partial(copy_text, cell))
+        add("Save as…", self._save)
         menu.addSeparator()
         for text, wanted in filters_of(trace, span, session.filter):
             add(text, partial(session.set_filter, wanted))
         if session.filter:
-            add(self.tr("Remove all filters"), partial(session.set_filter, Filter()))
+            add("Remove all filters", partial(session.set_filter, Filter()))
         menu.addSeparator()
-        add(self.tr("Select in timeline"), partial(session.reveal_span, span))
-        add(self.tr("Zoom to"), session.fit_selection)
+        add("Select in timeline", partial(session.reveal_span, span))
+        add("Zoom to", session.fit_selection)
         return menu
 
     def _on_header_menu(self, place: QPoint) -> None:

@@ -722,7 +722,7 @@ def _time_entries(
     view: "TimelineView", menu: QMenu, session: Session, hit: "Hit"
 ) -> None:
     """Add what can be done with a point in time; on the axis also its format."""
-    trace, tr = session.trace, view.tr
+    trace = session.trace
     if trace is None:
         return
     here = TimeRange(hit.tick, hit.tick)
@@ -731,14 +731,14 @@ def _time_entries(
     exact = format_exact(hit.tick, trace.clock.unit)
     if absolute:
         exact = format_absolute(hit.tick, trace.clock)
-    add_action(menu, tr("Bookmark here"), lambda: session.add_bookmark("", here))
-    add_action(menu, tr("Copy time ({0})").format(text), lambda: copy_text(exact))
+    add_action(menu, "Bookmark here", lambda: session.add_bookmark("", here))
+    add_action(menu, f"Copy time ({text})", lambda: copy_text(exact))
     if not hit.on_axis:
         return
-    forms = add_menu(menu, tr("Time format"))
-    other = tr(absolute_words(trace.clock))
+    forms = add_menu(menu, "Time format")
+    other = absolute_words(trace.clock)
     other = other[:1].upper() + other[1:]
-    for words, is_absolute in ((tr("From start"), False), (other, True)):
+    for words, is_absolute in (("From start", False), (other, True)):
         action = add_action(
             forms, words, partial(session.set_absolute_time, is_absolute)
         )
@@ -753,7 +753,7 @@ def _span_entries(
     trace = session.trace
     if trace is None:
         return
-    span, tr = hit.span, view.tr
+    span = hit.span
     spans = trace.spans
     time = TimeRange(int(spans.start[span]), int(spans.end[span]))
     name = trace.span_name(span)
@@ -764,18 +764,18 @@ def _span_entries(
         session.select_span(span, reveal=False)
         session.fit_selection()
 
-    add(tr("Select “{0}”").format(name), lambda: session.select_span(span))
-    add(tr("Zoom to it"), zoom)
-    add(tr("Mark its time"), lambda: session.set_marked(MarkedRange(time)))
+    add(f"Select “{name}”", lambda: session.select_span(span))
+    add("Zoom to it", zoom)
+    add("Mark its time", lambda: session.set_marked(MarkedRange(time)))
     menu.addSeparator()
     if op:
         add(
-            tr("Show only {0}").format(op),
+            f"Show only {op}",
             lambda: session.set_filter(replace(session.filter, ops=frozenset({op}))),
         )
     if spans.layer is not None and (layer := int(spans.layer[span])) >= 0:
         add(
-            tr("Show only layer {0}").format(layer),
+            f"Show only layer {layer}",
             lambda: session.set_filter(
                 replace(session.filter, layers=frozenset({layer}))
             ),
@@ -785,23 +785,23 @@ def _span_entries(
         if spans.phase is not None and numbers_per_phase(trace):
             phases = frozenset({int(spans.phase[span])})
         add(
-            tr("Show only token {0}").format(token_text(trace, span)),
+            f"Show only token {token_text(trace, span)}",
             lambda: session.set_filter(
                 replace(session.filter, tokens=frozenset({token}), phases=phases)
             ),
         )
-    add(tr("Find “{0}”").format(name), lambda: session.search(name))
+    add(f"Find “{name}”", lambda: session.search(name))
     menu.addSeparator()
-    add(tr("Copy name"), lambda: copy_name(name))
-    add(tr("Copy details"), lambda: copy_text(_tsv(facts)))
-    add(tr("Copy details as Markdown"), lambda: copy_text(_markdown(facts)))
+    add("Copy name", lambda: copy_name(name))
+    add("Copy details", lambda: copy_text(_tsv(facts)))
+    add("Copy details as Markdown", lambda: copy_text(_markdown(facts)))
 
 
 def _lane_entries(
     view: "TimelineView", menu: QMenu, session: Session, hit: "Hit"
 ) -> None:
     add = partial(add_action, menu)
-    box, tr, state = hit.box, view.tr, session.lane_state
+    box, state = hit.box, session.lane_state
     if box is None:
         return
     if box.lane is None:
@@ -815,14 +815,14 @@ def _lane_entries(
             pinned = (*pinned, key)
         session.set_lane_state(replace(state, pinned=pinned))
 
-    word = tr("Unpin") if key in state.pinned else tr("Pin")
+    word = "Unpin" if key in state.pinned else "Pin"
     add(f"{word} “{title}”", pin)
     add(
-        tr("Hide “{0}”").format(title),
+        f"Hide “{title}”",
         lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
     )
     _rename_entries(view, menu, session, key)
-    for text, factor in ((tr("Taller lane"), 1.5), (tr("Lower lane"), 1 / 1.5)):
+    for text, factor in (("Taller lane", 1.5), ("Lower lane", 1 / 1.5)):
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
         wanted = replace(state, heights=tuple(sorted(heights.items())))
@@ -833,40 +833,37 @@ def _rename_entries(
     view: "TimelineView", menu: QMenu, session: Session, key: str
 ) -> None:
     """Add what names a lane or group, and what gives it its own title back."""
-    tr = view.tr
-    ask = add_action(
-        menu, tr("Rename…"), partial(session.lane_name_requested.emit, key)
-    )
+    ask = add_action(menu, "Rename…", partial(session.lane_name_requested.emit, key))
     ask.setShortcut(QKeySequence(Qt.Key.Key_F2))
     # Shown only: the command of the window has this key already.
     ask.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
     if key in dict(session.lane_state.names):
-        add_action(menu, tr("Its own name"), partial(session.rename_lane, key, ""))
+        add_action(menu, "Its own name", partial(session.rename_lane, key, ""))
 
 
 def _group_entries(
     view: "TimelineView", menu: QMenu, session: Session, box: LaneBox
 ) -> None:
     """Add what can be done with a group: open, pin, hide, name it."""
-    add, tr, state = partial(add_action, menu), view.tr, session.lane_state
-    word = tr("Open") if box.collapsed else tr("Close")
+    add, state = partial(add_action, menu), session.lane_state
+    word = "Open" if box.collapsed else "Close"
     add(f"{word} “{box.title}”", lambda: view.toggle_group(box.group))
     if box.pinned:
         add(
-            tr("Unpin all"),
+            "Unpin all",
             lambda: session.set_lane_state(replace(state, pinned=())),
         )
         return
     keys = view.lanes_of_group(box.group)
     pinned = (*state.pinned, *keys)
     add(
-        tr("Pin “{0}”").format(box.title),
+        f"Pin “{box.title}”",
         lambda: session.set_lane_state(replace(state, pinned=pinned)),
         enabled=0 < len(keys) <= _MOST_PINNED,
     )
     hidden = state.hidden | frozenset(keys)
     add(
-        tr("Hide “{0}”").format(box.title),
+        f"Hide “{box.title}”",
         lambda: session.set_lane_state(replace(state, hidden=hidden)),
     )
     _rename_entries(view, menu, session, group_key(box.group))
@@ -874,9 +871,9 @@ def _group_entries(
 
 def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> None:
     add = partial(add_action, menu)
-    tr, state = view.tr, session.lane_state
+    state = session.lane_state
     if state.hidden:
-        hidden = menu.addMenu(tr("Show hidden lanes"))
+        hidden = menu.addMenu("Show hidden lanes")
         for key in sorted(state.hidden)[:_MOST_HIDDEN]:
             add_action(
                 hidden,
@@ -888,27 +885,27 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
         hidden.addSeparator()
         add_action(
             hidden,
-            tr("All"),
+            "All",
             lambda: session.set_lane_state(replace(state, hidden=frozenset())),
         )
     if session.index is not None:
         groups = frozenset(session.index.lanes.groups)
         add(
-            tr("Open all groups"),
+            "Open all groups",
             lambda: session.set_lane_state(replace(state, collapsed=frozenset())),
         )
         add(
-            tr("Close all groups"),
+            "Close all groups",
             lambda: session.set_lane_state(replace(state, collapsed=groups)),
         )
     plain = LaneState(names=state.names)
-    add(tr("Reset lanes"), lambda: session.set_lane_state(plain))
+    add("Reset lanes", lambda: session.set_lane_state(plain))
     menu.addSeparator()
-    add(tr("Fit all"), session.fit)
+    add("Fit all", session.fit)
     if session.marked_range is not None:
         marked = session.marked_range
-        add(tr("Zoom to marked range"), lambda: session.set_visible(marked.time))
-        add(tr("Clear marked range"), lambda: session.set_marked(None))
+        add("Zoom to marked range", lambda: session.set_visible(marked.time))
+        add("Clear marked range", lambda: session.set_marked(None))
 
 
 def _title_of(session: Session, key: str) -> str:

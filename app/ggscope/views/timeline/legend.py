@@ -224,7 +224,7 @@ class Legend(QWidget):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("legend")
-        self.setAccessibleName(self.tr("Legend of the colours"))
+        self.setAccessibleName("Legend of the colours")
         self._session = session
         self._theme = theme
         self.entries: tuple[LegendEntry, ...] = ()
@@ -300,16 +300,16 @@ class Legend(QWidget):
         """Return what a tooltip says about a category."""
         trace = self._session.trace
         unit = "ns" if trace is None else trace.clock.unit
-        words = self.tr("{0}: {1} spans, {2}")
+        words = "{0}: {1} spans, {2}"
         if entry.key == WAITS:
-            words = self.tr("{0} at a barrier: behind {1} ops, {2}")
+            words = "{0} at a barrier: behind {1} ops, {2}"
         text = words.format(
             entry.label, format_count(entry.n_spans), format_duration(entry.ticks, unit)
         )
         if entry.share is not None:
             text += f", {format_share(entry.share)}"
         if entry.part:
-            text += "\n" + self.tr("Click: only this. Ctrl+click: this too.")
+            text += "\n" + "Click: only this. Ctrl+click: this too."
         return text
 
     def swatch(self, entry: LegendEntry) -> QIcon:
@@ -380,7 +380,7 @@ class Legend(QWidget):
         made.setIconSize(QSize(self._swatch_px(), self._swatch_px()))
         made.setText(caption(_short(entry.label)))
         set_tip(made, self.describe(entry))
-        made.setAccessibleName(self.tr("Show only {0}").format(entry.label))
+        made.setAccessibleName(f"Show only {entry.label}")
         made.setCheckable(True)
         made.setEnabled(bool(entry.part))
         made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -418,7 +418,7 @@ class Legend(QWidget):
                 button.setGeometry(x, 0, widths[i] - _GAP_PX, self.height())
                 x += widths[i]
         self.more.setText(f"+{n_more}")
-        set_tip(self.more, self.tr("All categories with their shares"))
+        set_tip(self.more, "All categories with their shares")
         self.more.setAccessibleName(self.more.toolTip())
         self.more.setVisible(n_more > 0 and self.width() >= more)
         self.more.setGeometry(self.width() - more, 0, more, self.height())
@@ -440,12 +440,10 @@ class LegendList(QFrame):
         self._legend = legend
         self.tree = QTreeWidget(self)
         self.tree.setObjectName("choices")
-        self.tree.setAccessibleName(self.tr("Categories"))
+        self.tree.setAccessibleName("Categories")
         self.tree.setRootIsDecorated(False)
         self.tree.setUniformRowHeights(True)
-        self.tree.setHeaderLabels(
-            [self.tr("colour"), self.tr("time"), self.tr("spans")]
-        )
+        self.tree.setHeaderLabels(["colour", "time", "spans"])
         header = self.tree.header()
         header.setStretchLastSection(False)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)

@@ -208,7 +208,7 @@ class TimelineView(PaintedView):
     def __init__(
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
-        super().__init__(self.tr("Timeline"), session, theme, parent)
+        super().__init__("Timeline", session, theme, parent)
         self.setObjectName("timeline")
         self._prepared: Prepared | None = None
         self._is_behind = False
@@ -234,7 +234,7 @@ class TimelineView(PaintedView):
         self.legend = Legend(session, theme, self)
         self.legend.hide()
         self._bar = QScrollBar(Qt.Orientation.Vertical, self)
-        self._bar.setAccessibleName(self.tr("Scroll lanes"))
+        self._bar.setAccessibleName("Scroll lanes")
         self._bar.valueChanged.connect(self._on_scrolled)
         self.box.setDirection(QBoxLayout.Direction.LeftToRight)
         self.box.addWidget(self._bar)
@@ -381,7 +381,7 @@ class TimelineView(PaintedView):
             self.cancel(_KEY)
             self._on_prepared(request())
         else:
-            title = self.tr("Preparing lanes")
+            title = "Preparing lanes"
             self.run(_KEY, request, self._on_prepared, title, is_urgent=True)
 
     def _near_view(self) -> tuple[float, float]:
@@ -539,9 +539,7 @@ class TimelineView(PaintedView):
     def canvas_failed(self, message: str) -> None:
         """Fall back to the raster canvas and say so."""
         super().canvas_failed(message)
-        self.renderer_failed.emit(
-            self.tr("OpenGL failed ({0}); drawing without it.").format(message)
-        )
+        self.renderer_failed.emit(f"OpenGL failed ({message}); drawing without it.")
 
     def canvas_ready(self) -> None:
         """Tell what draws, now that the canvas knows."""
@@ -550,9 +548,7 @@ class TimelineView(PaintedView):
     def search_failed(self, message: str) -> None:
         """Say that the graphics card only draws."""
         self.renderer_failed.emit(
-            self.tr(
-                "The graphics card cannot search ({0}); the processor does."
-            ).format(message)
+            f"The graphics card cannot search ({message}); the processor does."
         )
 
     # --- places ------------------------------------------------------------
