@@ -29,8 +29,8 @@ from bench_moe import session_files
 from bench_traces import TraceFile, lacking_bytes, provide, trace_file
 
 import ggscope
+from ggscope.atomic_write import make_folder, write_file
 from ggscope.cli.bench import median_figures
-from ggscope.writing import make_folder, write_file
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

@@ -27,11 +27,11 @@ from ggscope.analysis.links import linked
 from ggscope.analysis.reads.what_if import best_possible, miss_curve, what_if
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
+from ggscope.descriptions.reads import hot_cold, hot_facts
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.trace import Trace
-from ggscope.opening import Opened, open_parts
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
 from ggscope.render.export import render_image
 from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy, box_look
@@ -40,8 +40,8 @@ from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
 from ggscope.render.heatmap.scene import HeatScene
 from ggscope.render.theme import theme
+from ggscope.session_loading import Opened, open_parts
 from ggscope.views.heatmap.request import tabled_base
-from ggscope.words.reads import hot_cold, hot_facts
 
 WIDTH, HEIGHT = 1_900, 900
 ZOOMS = (1, 100, 10_000)

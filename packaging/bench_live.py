@@ -25,7 +25,7 @@ from ggscope.analysis.rows.columns import column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.gui.app import create_app, create_window
-from ggscope.live.follow import ring_folder
+from ggscope.live.open_source import ring_folder
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.builder import TraceBuilder

@@ -18,11 +18,11 @@ from bench_traces import provide, trace_file
 
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.exporters.ascii import ascii_timeline
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind, Trace, TraceInfo
 from ggscope.readers.registry import open_trace
 from ggscope.views.timeline.view import PrepareRequest
-from ggscope.writers.ascii import ascii_timeline
 
 N_ORDINARY = 1_000_000
 MANY_LANES, FEW_LANES, N_SPANS = 10_000, 10, 4_000_000

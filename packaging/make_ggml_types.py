@@ -13,7 +13,7 @@ from typing import Any
 
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
 
-from ggscope.writing import write_file
+from ggscope.atomic_write import write_file
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "resources" / "ggml" / "types.json"

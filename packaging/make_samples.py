@@ -20,7 +20,7 @@ from pathlib import Path
 
 import sample_side_files
 
-from ggscope.writing import make_folder, write_file
+from ggscope.atomic_write import make_folder, write_file
 
 EXPERIMENT = "moe-experiment"
 CPU_BACKEND = 0

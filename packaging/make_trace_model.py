@@ -5,6 +5,7 @@ import sys
 from enum import IntEnum, IntFlag
 from pathlib import Path
 
+from ggscope.atomic_write import write_file
 from ggscope.model.batches import BatchTokens, TokenSequences
 from ggscope.model.graph import Graph
 from ggscope.model.routing import Routing
@@ -20,9 +21,8 @@ from ggscope.model.tables import (
     schema_of,
 )
 from ggscope.model.tensors import Buffers, Tensors
-from ggscope.model.trace import MODEL_VERSION, Claims
-from ggscope.text import markdown_row
-from ggscope.writing import write_file
+from ggscope.model.trace import MODEL_VERSION, RawFileValues
+from ggscope.sanitize import markdown_row
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "resources/docs/trace-model.md"
 TABLES = {
@@ -39,7 +39,7 @@ TABLES = {
     "batch_tokens": BatchTokens,
     "token_sequences": TokenSequences,
     "graphs": Graph,
-    "claims": Claims,
+    "claims": RawFileValues,
 }
 INTRODUCTION = f"""# The trace model
 

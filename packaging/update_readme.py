@@ -4,8 +4,8 @@ import re
 import sys
 from pathlib import Path
 
-from ggscope.gui.commands.table import keys_markdown
-from ggscope.writing import write_file
+from ggscope.atomic_write import write_file
+from ggscope.gui.commands.registry import keys_markdown
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"<!-- keys -->\n.*?<!-- /keys -->", re.DOTALL)

@@ -684,7 +684,7 @@ class Walker:
 
 def _keys() -> list[str]:
     """Return the keys of all commands, as the key table has them."""
-    from ggscope.gui.commands.table import COMMANDS
+    from ggscope.gui.commands.registry import COMMANDS
 
     keys = [k for c in COMMANDS if c.id not in NOT_PRESSED for k in c.keys]
     return [*keys, "Up", "Down", "Next", "Prior", "Tab", "Shift+Tab", "Return", "Space"]

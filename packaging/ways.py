@@ -189,7 +189,7 @@ def _span_point(document: "Document") -> "tuple[QWidget, QPoint]":
     from PySide6.QtCore import QPoint, Qt
     from PySide6.QtTest import QTest
 
-    from ggscope.views.base.painted import RasterCanvas
+    from ggscope.views.base.canvas import RasterCanvas
 
     (view,) = document.workspace.views("timeline")[:1]
     canvas = view.findChild(RasterCanvas)

@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from ggscope.live import follow
+from ggscope.live import open_source
 from support import may_use_corpus
 
 # How long an example takes depends on what else the machine does.
@@ -87,9 +87,9 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _USER_FOLDERS}
     for name in _USER_FOLDERS:
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
-    usual, follow._SHARED = follow._SHARED, Path(os.environ["GGSCOPE_RINGS"])
+    usual, open_source._SHARED = open_source._SHARED, Path(os.environ["GGSCOPE_RINGS"])
     yield
-    follow._SHARED = usual
+    open_source._SHARED = usual
     for name, value in before.items():
         if value is None:
             os.environ.pop(name, None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ggscope.render.export import Figure
-from ggscope.render.look import Look, css_px
+from ggscope.render.figure_style import FigureStyle, css_px
 
 
 def export(
@@ -20,7 +20,7 @@ def export(
     **options: object,
 ) -> None:
     """Make a figure of a trace and write it."""
-    look = Look(dpi=dpi, theme=theme, title=title)
+    look = FigureStyle(dpi=dpi, theme=theme, title=title)
     if size is not None:
         look = replace(look, width=css_px(size[0]), height=css_px(size[1]))
     make(source, **options).write(path, look)

@@ -25,7 +25,7 @@ from ggscope.model.trace import Trace
 from ggscope.render.experts import frames, main_grid
 from ggscope.render.grid import GridGeometry
 from ggscope.session.session import Session
-from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.view import View
 from ggscope.views.buffers.view import BuffersView
 from ggscope.views.experts.view import ExpertsView

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
+from ggscope.atomic_write import write_file
 from ggscope.errors import ExportError
+from ggscope.exporters import forms
+from ggscope.exporters.events import Events
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.opening import named_bundle, open_bundle
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import judge, too_large
+from ggscope.session_loading import named_bundle, open_bundle
 from ggscope.views.registry import BUILTIN
-from ggscope.writers import forms
-from ggscope.writers.events import Events
-from ggscope.writing import write_file
 
 if TYPE_CHECKING:
     from ggscope.render.export import Figure
-    from ggscope.render.look import Look
+    from ggscope.render.figure_style import FigureStyle
 
 
 def open(  # noqa: A001 - users write ggscope.open
@@ -76,13 +76,17 @@ class TraceFigure:
     figure: "Figure"
 
     def save(
-        self, path: Path | str, look: "Look | None" = None, *, overwrite: bool = True
+        self,
+        path: Path | str,
+        look: "FigureStyle | None" = None,
+        *,
+        overwrite: bool = True,
     ) -> str:
         """Write it as PNG, SVG or PDF, by its suffix, and return its caption.
 
         Parameters
         ----------
-        look : of `ggscope.render.look`; None = on white, as ``ggscope export``.
+        look : of `ggscope.render.figure_style`; None = on white, as ``ggscope export``.
 
         Raises
         ------
@@ -120,7 +124,7 @@ class SpanTable:
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the values by the name of the column; None where one is unknown."""
-        from ggscope.writers.spans import SpanTable as Columns
+        from ggscope.exporters.spans import SpanTable as Columns
 
         table = Columns(self._events)
         found: dict[str, list[Any]] = {name: [] for name in table.names}
@@ -131,8 +135,8 @@ class SpanTable:
 
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table``. Raises ExportError where pyarrow is missing."""
-        from ggscope.writers.spans import SpanTable as Columns
-        from ggscope.writers.spans import utf8
+        from ggscope.exporters.spans import SpanTable as Columns
+        from ggscope.exporters.spans import utf8
 
         try:
             import pyarrow
@@ -167,7 +171,7 @@ class SpanTable:
 
         Parameters
         ----------
-        form : one of `ggscope.writers.forms.FORMS`, as ``ggscope convert --to`` names
+        form : one of `ggscope.exporters.forms.FORMS`, as ``ggscope convert --to`` names
             them; None = by the suffix.
 
         Raises

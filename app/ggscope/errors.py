@@ -17,7 +17,7 @@ Exception
 from collections.abc import Sequence
 from pathlib import Path
 
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 
 class TraceError(Exception):

@@ -18,7 +18,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Account:
+class RecordCount:
     """Records of ops by graph; int64[n] each, in the order of `graph`.
 
     Attributes
@@ -42,7 +42,7 @@ class Account:
     n_unplaced: int
 
 
-def account_of(told: Told) -> Account:
+def account_of(told: Told) -> RecordCount:
     """Return the account of all that a ring told.
 
     Graphs that are recorded as a whole give no records of ops.
@@ -67,7 +67,7 @@ def account_of(told: Told) -> Account:
     computed[is_whole] = written[is_whole] = left[is_whole] = 0
     expected = np.where(computed < 0, written, np.where(left < 0, computed, left))
     expected = np.where(has_ended, np.maximum(expected, came), came)
-    return Account(graph, computed, expected, written, came, has_ended, n_unplaced)
+    return RecordCount(graph, computed, expected, written, came, has_ended, n_unplaced)
 
 
 def counted(told: Told) -> I64:
@@ -89,7 +89,7 @@ def _counted(told: Told) -> tuple[I64, I64, int]:
     return ops, whole, n_unplaced
 
 
-def as_json(account: Account, kept: I64, *, beyond_limit: int) -> dict[str, Any]:
+def as_json(account: RecordCount, kept: I64, *, beyond_limit: int) -> dict[str, Any]:
     """Return the account as the sidecar has it.
 
     Parameters

@@ -78,7 +78,7 @@ class DoctorError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class AttachRoute:
     """One way in; `works` is None where only a run can tell."""
 
     door: str
@@ -98,7 +98,7 @@ class Report:
 
     program: str
     linkage: str
-    doors: list[Door]
+    doors: list[AttachRoute]
     advice: str
 
     @property
@@ -425,8 +425,10 @@ def _loaded(path: Path, backends: list[_Object]) -> Report:
     if path.name == "ollama":
         own = "; Ollama sets this variable for its own runners, though"
     doors = [
-        Door(BACKEND_PATH, not own, path_why + own),
-        Door(PRELOAD, True, f"the tracer is there when ggml's backends come{closed}"),
+        AttachRoute(BACKEND_PATH, not own, path_why + own),
+        AttachRoute(
+            PRELOAD, True, f"the tracer is there when ggml's backends come{closed}"
+        ),
     ]
     return Report(
         program=str(path), linkage="dynamic-backends", doors=doors, advice=_run(path)
@@ -437,12 +439,12 @@ def _linked(path: Path, linkage: str, holder: _Object) -> Report:
     closed = _without_slots(holder)
     one = " with llama.cpp" if linkage == "one-library" else ""
     doors = [
-        Door(
+        AttachRoute(
             BACKEND_PATH, False,
             f"ggml's CPU code is linked{one} ({holder.path.name}), so that nothing "
             "need load backends",
         ),
-        Door(
+        AttachRoute(
             PRELOAD, True,
             f"calls within {holder.path.name} go through slots{closed}"
             if not closed else f"the tracer is loaded with the program{closed}",
@@ -467,15 +469,15 @@ def _inside(path: Path, linkage: str, why: str) -> Report:
     if linkage == "static" and _mentions(path, b"ggscope_source"):
         asks = "its sources were changed by `ggscope-capture codemod`"
         changed = [
-            Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
+            AttachRoute(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
             _opened(f"{why}, and {asks}: it asks for the tracer"),
         ]
         return Report(
             program=str(path), linkage=linkage, doors=changed, advice=_run(path)
         )
     doors = [
-        Door(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
-        Door(preload(), False, f"{why}, so that its calls cannot be followed"),
+        AttachRoute(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
+        AttachRoute(preload(), False, f"{why}, so that its calls cannot be followed"),
     ]
     release = (
         "Homebrew's" if sys.platform == "darwin" else "an official release for Linux"
@@ -496,7 +498,7 @@ def _inside(path: Path, linkage: str, why: str) -> Report:
 
 def _no_ggml(path: Path, why: str) -> Report:
     doors = [
-        Door(name, None, f"{why}; programs that it starts are traced with it")
+        AttachRoute(name, None, f"{why}; programs that it starts are traced with it")
         for name in (BACKEND_PATH, preload())
     ]
     advice = (
@@ -510,13 +512,18 @@ def _interpreter(path: Path, name: str) -> Report:
     binding = next(_bindings(path), None) if name == "Python" else None
     if binding is not None:
         package, report = binding
-        its = [Door(d.door, d.works, f"its {package}: {d.why}") for d in report.doors]
+        its = [
+            AttachRoute(d.door, d.works, f"its {package}: {d.why}")
+            for d in report.doors
+        ]
         return Report(program=str(path), linkage="python", doors=its, advice=_run(path))
     packages = "llama-cpp-python or xllamacpp" if name == "Python" else "node-llama-cpp"
     why = f"{name} loads a binding such as {packages} while it runs"
     doors = [
-        Door(BACKEND_PATH, None, f"{why}: works where its ggml loads backends"),
-        Door(preload(), None, f"{why}: works where its ggml is a library of any kind"),
+        AttachRoute(BACKEND_PATH, None, f"{why}: works where its ggml loads backends"),
+        AttachRoute(
+            preload(), None, f"{why}: works where its ggml is a library of any kind"
+        ),
     ]
     advice = (
         f"{_run(path)} To know more beforehand, ask about the binding's own library: "
@@ -557,7 +564,7 @@ def _script(path: Path, head: bytes) -> Report:
             )  # fmt: skip
     of = name or "an unknown interpreter"
     why = f"it is a script of {of}; what it starts inherits this"
-    doors = [Door(door, None, why) for door in (BACKEND_PATH, preload())]
+    doors = [AttachRoute(door, None, why) for door in (BACKEND_PATH, preload())]
     advice = "Name the program that it starts, to know beforehand; a run works as well."
     return Report(program=str(path), linkage="script", doors=doors, advice=advice)
 
@@ -616,12 +623,12 @@ def _by_images(path: Path, images: list[macho.Macho]) -> Report:
         is_one = bool(holder.defines.intersection(_LLAMA))
         why = f"ggml's CPU code is linked ({holder.path.name})"
         closed = f"{why}, so that nothing need load backends"
-        doors = [Door(BACKEND_PATH, False, closed)]
+        doors = [AttachRoute(BACKEND_PATH, False, closed)]
         if crossed or is_library:
             doors.append(_opened(_seen(why)))
         else:
             none = "no call that the tracer knows passes from one file to another"
-            doors.append(Door(DYLD, False, f"{why}, and {none}"))
+            doors.append(AttachRoute(DYLD, False, f"{why}, and {none}"))
         linkage = "one-library" if is_one else "shared"
     elif interpreter:
         return _interpreter(path, interpreter)
@@ -636,11 +643,11 @@ def _seen(why: str) -> str:
     return f"{why}; graphs are seen as a whole, and ops of the CPU when they begin"
 
 
-def _opened(why: str, door: str | None = None) -> Door:
+def _opened(why: str, door: str | None = None) -> AttachRoute:
     """Return a door that is open: on macOS only in principle."""
     if sys.platform == "darwin":
-        return Door(door or DYLD, None, f"{why}; {_UNTRIED}")
-    return Door(door or PRELOAD, True, why)
+        return AttachRoute(door or DYLD, None, f"{why}; {_UNTRIED}")
+    return AttachRoute(door or PRELOAD, True, why)
 
 
 def _held_back(report: Report, program: macho.Macho) -> Report:
@@ -658,7 +665,7 @@ def _held_back(report: Report, program: macho.Macho) -> Report:
             )
         elif door.works is not False and program.validates_libraries:
             why = "its signature lets it load libraries of its own maker only"
-        doors.append(Door(door.door, False, why) if why else door)
+        doors.append(AttachRoute(door.door, False, why) if why else door)
     if doors == report.doors:
         return report
     if any(door.works is not False for door in doors):
@@ -724,7 +731,7 @@ def preload() -> str:
 
 
 def _closed(path: Path, linkage: str, why: str, advice: str) -> Report:
-    doors = [Door(name, False, why) for name in (BACKEND_PATH, preload())]
+    doors = [AttachRoute(name, False, why) for name in (BACKEND_PATH, preload())]
     return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
 
 

@@ -56,7 +56,7 @@ class Mode(IntEnum):
     GRAPHS = 3
 
 
-class Door(IntEnum):
+class AttachMethod(IntEnum):
     """How the tracer came into the program."""
 
     UNKNOWN = 0

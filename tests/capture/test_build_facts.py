@@ -9,8 +9,8 @@ import pytest
 
 import recordings
 from ggscope.model.trace import Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from ggscope_capture.builds import Build
 from ggscope_capture.columns import text
 from ggscope_capture.ring import STRUCTS, TENSOR_SOURCES, UNKNOWN_U32, UNKNOWN_U64

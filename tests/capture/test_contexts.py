@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.completeness.expected import COUNTED, completeness
-from ggscope.analysis.reads.account import choosing
+from ggscope.analysis.reads.op_io import choosing
 from ggscope.model.trace import LaneKind, Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from ggscope_capture import targets
 
 pytestmark = pytest.mark.skipif(

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from ggscope.live import ring as live
-from ggscope.live.keeping import write_kept
 from ggscope.live.program import ProgramSource
+from ggscope.live.recording_store import write_kept
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from recordings import facts_of

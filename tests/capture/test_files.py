@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ggscope import writing
+from ggscope import atomic_write
 from ggscope_capture import files
 
 STALE = ".ggscope-0123456789abcdef.tmp"
@@ -38,7 +38,7 @@ def started(target: Path) -> tuple[subprocess.Popen[str], Path]:
     return child, Path(child.stdout.readline().strip())
 
 
-@pytest.mark.parametrize("write", [files.write, writing.write_file])
+@pytest.mark.parametrize("write", [files.write, atomic_write.write_file])
 def test_file_of_a_killed_process_goes_with_the_next_writing_of_either(
     write, tmp_path: Path
 ) -> None:
@@ -60,7 +60,7 @@ def test_file_of_a_killed_process_goes_with_the_next_writing_of_either(
     assert target.read_bytes() == b"whole"
 
 
-@pytest.mark.parametrize("write", [files.write, writing.write_file])
+@pytest.mark.parametrize("write", [files.write, atomic_write.write_file])
 def test_living_process_comes_to_its_end(write, tmp_path: Path) -> None:
     child, temporary = started(tmp_path / "out.bin")
     write(tmp_path / "other", b"meanwhile")

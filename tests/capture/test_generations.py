@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from ggscope.live import builds as live_builds
-from ggscope.live.keeping import KeptBuilds
 from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import folder_of
+from ggscope.live.recording_store import KeptBuilds
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from ggscope_capture.account import account_of

@@ -310,7 +310,7 @@ def test_elsewhere_it_is_a_program_of_macos(
     report = doctor.examine(linked(tmp_path))
 
     assert (report.linkage, report.works) == ("macho", False)
-    assert report.doors[1] == doctor.Door(
+    assert report.doors[1] == doctor.AttachRoute(
         "LD_PRELOAD", False, "it is a program of macOS"
     )
 

@@ -18,7 +18,7 @@ _ENUM_VALUE = re.compile(r"^\s+([A-Z][A-Z_]+) = ([^,]+?),", re.M)
 _PREFIX = {
     "RING_": ring.State,
     "MODE_": ring.Mode,
-    "DOOR_": ring.Door,
+    "DOOR_": ring.AttachMethod,
     "CLOCK_": ring.Clock,
     "FRAME_": ring.Frame,
     "DEF_": ring.Frame,

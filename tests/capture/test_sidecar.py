@@ -11,8 +11,8 @@ import pytest
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.trace import LaneKind, Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from ggscope_capture import recording, ring, targets
 from ggscope_capture.config import resolve
 from ggscope_capture.native import build

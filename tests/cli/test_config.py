@@ -12,8 +12,8 @@ from ggscope import cli
 from ggscope.cli.arguments import parse
 from ggscope.cli.config import apply, reloader
 from ggscope.cli.window import _follow_where_wanted
-from ggscope.gui.hand_over import letter_of
-from ggscope.live import follow
+from ggscope.gui.single_instance.client import letter_of
+from ggscope.live import open_source
 from ggscope.live.options import OPTIONS
 from ring_writer import Writer
 from support import ROOT
@@ -244,19 +244,19 @@ def test_named_stream_is_followed_where_no_program_runs(
     run, tmp_path, monkeypatch
 ):  # fmt: skip
     stream = tmp_path / "t.ggmlviz"
-    monkeypatch.delenv(follow.RING_VARIABLE, raising=False)
-    monkeypatch.setenv(follow.FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(follow, "_SHARED", tmp_path)
-    monkeypatch.setattr(follow.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.delenv(open_source.RING_VARIABLE, raising=False)
+    monkeypatch.setenv(open_source.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(open_source, "_SHARED", tmp_path)
+    monkeypatch.setattr(open_source.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setenv("GGML_VIZ_OUTPUT", str(stream))
 
     waiting = run("live", "--seconds", "0.1")
-    nothing = follow.wanted_path(None)
+    nothing = open_source.wanted_path(None)
     stream.write_bytes(SAMPLE.read_bytes())
     answer = run("live", "--json", "--seconds", "1")
-    alone = follow.wanted_path(None)
+    alone = open_source.wanted_path(None)
     writer = Writer(tmp_path / "ggscope-1-00")
-    with_ring = follow.wanted_path(None)
+    with_ring = open_source.wanted_path(None)
     writer.close()
 
     assert waiting.code == 0

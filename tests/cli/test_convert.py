@@ -231,7 +231,7 @@ def test_perfetto_trace_that_is_too_large_becomes_several(
     run, trace, tmp_path, monkeypatch
 ) -> None:
     pytest.importorskip("perfetto", reason="perfetto is not installed")
-    from ggscope.writers import perfetto
+    from ggscope.exporters import perfetto
 
     whole = tmp_path / "run.pftrace"
     words = ("convert", trace, "--to", "perfetto", "-o")

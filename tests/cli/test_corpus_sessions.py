@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.sessions.correlate import correlate
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from support import corpus_path, need_corpus
 from token_files import TWINS, corpus_trace
 

@@ -7,8 +7,8 @@ import pytest
 
 from expert_traces import moe_file
 from ggscope.analysis.experts.experts import expert_choices, expert_grid
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "moe-experiment"

@@ -13,7 +13,7 @@ import pytest
 
 from ggscope import cli
 from ggscope.cli import output
-from ggscope.text import markdown, one_line, xml
+from ggscope.sanitize import markdown, one_line, xml
 from hostile_names import CONTROLS, FORMULAS, MARKUP, hostile_named
 from support import need_terminal
 

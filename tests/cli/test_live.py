@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ggscope.cli.arguments import parse
-from ggscope.gui.hand_over import letter_of
-from ggscope.live.follow import follow
+from ggscope.gui.single_instance.client import letter_of
+from ggscope.live.open_source import follow
 from ggscope_capture.ring import Frame
 from ring_writer import Writer, frame
 from ring_writer import text as told_text

@@ -12,7 +12,7 @@ import pytest
 from ggscope import __version__, cli
 from ggscope.cli.arguments import parse
 from ggscope.errors import TraceError
-from ggscope.gui import hand_over
+from ggscope.gui.single_instance import client
 from npu_files import engine
 from sentences import assert_sides
 from support import ROOT
@@ -183,7 +183,7 @@ def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
         return run()
 
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    monkeypatch.setattr(hand_over, "address", lambda: None)
+    monkeypatch.setattr(client, "address", lambda: None)
 
     there = ModuleType("ggscope.gui.app")
     there.run = lambda *_: 0

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from builders import llama_like_trace, npu_like_trace
+from ggscope.exporters.ascii import ascii_timeline
 from ggscope.model.units import TimeRange
-from ggscope.writers.ascii import ascii_timeline
 from sentences import assert_sides
 from support import ROOT
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from ggscope.cli import report as made
-from ggscope.writers.report import (
+from ggscope.exporters.report import (
     MAX_BYTES,
     Bar,
     Cell,
+    HitRegion,
     Picture,
     ReportTable,
     Section,
-    Spot,
     report_html,
 )
 from hostile_names import CONTROLS, MARKUP, hostile_named
@@ -176,7 +176,9 @@ def test_policy_names_the_script_and_style_that_are_there() -> None:
 def attacked() -> bytes:
     bar = Bar(ATTACK, 2.0, ATTACK, ATTACK)
     row = [Cell(ATTACK, ATTACK, ATTACK), Cell(ATTACK)]
-    picture = Picture(ATTACK, b"", b"", ATTACK, (9, 9), (Spot(1, 2, 3, 4, ATTACK),))
+    picture = Picture(
+        ATTACK, b"", b"", ATTACK, (9, 9), (HitRegion(1, 2, 3, 4, ATTACK),)
+    )
     table = ReportTable(ATTACK, (ATTACK, ATTACK), [row], notes=(ATTACK,))
     return report_html(
         ATTACK, [Section(ATTACK, ATTACK, (ATTACK,), (bar,), (picture,), (table,))]

@@ -6,8 +6,8 @@ import pytest
 
 from ggscope.model.tables import Space
 from ggscope.model.units import format_bytes, format_count
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from support import ROOT
 
 FOLDER = ROOT / "resources" / "samples" / "moe-experiment"

@@ -11,18 +11,18 @@ from ggscope.analysis.completeness.expected import completeness
 from ggscope.cli import bench, system, window
 from ggscope.cli.check import judge
 from ggscope.cli.reading import _Guard
+from ggscope.descriptions.completeness import completeness_words
+from ggscope.descriptions.files import join_words
 from ggscope.errors import TooLargeError
-from ggscope.gui import hand_over
-from ggscope.model.trace import Join, Trace
-from ggscope.opening import _notes_of
+from ggscope.exporters.ascii import ascii_timeline
+from ggscope.exporters.token_json import TokenJson
+from ggscope.gui.single_instance import client
+from ggscope.model.trace import MatchReport, Trace
 from ggscope.readers import memory
 from ggscope.readers.api import Estimate
+from ggscope.readers.discovery import FileSet, Skipped
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import Bundle, Skipped
-from ggscope.words.completeness import completeness_words
-from ggscope.words.files import join_words
-from ggscope.writers.ascii import ascii_timeline
-from ggscope.writers.token_json import TokenJson
+from ggscope.session_loading import _notes_of
 from sentences import assert_sides
 from support import ROOT
 from tensor_files import Rec, encode, llama_trace
@@ -45,7 +45,7 @@ def test_what_a_display_is_needed_for_is_said_where_there_is_none(
     run, monkeypatch
 ) -> None:
     file = SAMPLES / "llama.ggmlviz"
-    monkeypatch.setattr(window, "_hand_over", lambda *_: hand_over.Outcome())
+    monkeypatch.setattr(window, "_hand_over", lambda *_: client.HandoverResult())
     monkeypatch.setattr(window, "_run", lambda *_: 0)
     monkeypatch.setattr(bench, "_measure", lambda _: {})
     monkeypatch.setattr(bench, "_line", lambda _: "{}")
@@ -78,7 +78,7 @@ def test_files_are_said_to_be_handed_over_where_a_window_took_them(
     run, monkeypatch
 ) -> None:
     def said(*files: Path, is_taken: bool) -> str:
-        found = hand_over.Outcome(is_taken=is_taken)
+        found = client.HandoverResult(is_taken=is_taken)
         monkeypatch.setattr(window, "_hand_over", lambda *_: found)
         return run("open", *files).err
 
@@ -209,13 +209,13 @@ def test_range_of_what_is_missing_is_told_where_there_is_one() -> None:
 def test_files_that_take_no_part_are_listed_up_to_three() -> None:
     def said(n: int) -> str:
         skipped = tuple(Skipped(Path(f"{i}.txt"), "it is no trace.") for i in range(n))
-        return "\n".join(note.message for note in _notes_of(Bundle(skipped=skipped)))
+        return "\n".join(note.message for note in _notes_of(FileSet(skipped=skipped)))
 
     assert_sides("There are more.", said(4), said(3))
 
 
 def test_cut_names_are_counted_for_files_that_complete_them() -> None:
-    names, others = (Join(kind, "model.gguf", 3, 5) for kind in ("names", "map"))
+    names, others = (MatchReport(kind, "model.gguf", 3, 5) for kind in ("names", "map"))
 
     assert_sides(
         "cut names that {0} completes for sure", join_words(names), join_words(others)

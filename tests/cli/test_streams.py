@@ -165,7 +165,7 @@ def test_every_command_tells_that_it_cannot_print(
 ENDED = """
 import os, sys
 from ggscope.cli import main
-from ggscope.writers.token_json import TokenJson
+from ggscope.exporters.token_json import TokenJson
 from ggscope.render import export
 real, number = TokenJson.chunks, int(sys.argv[1])
 

@@ -52,7 +52,7 @@ def test_info_imports_what_this_file_needs_and_nothing_else():
         "ggscope.analysis.reads",
         "ggscope.readers.tensor.reader",
         "ggscope.readers.npu.reader",
-        "ggscope.readers.survey",
+        "ggscope.readers.discovery",
         "ggscope.cli.info.model",
         "ggscope.readers.plugins",
         "concurrent.futures",
@@ -67,7 +67,7 @@ def test_info_imports_what_this_file_needs_and_nothing_else():
 def test_neighbours_that_are_no_model_and_no_map_are_not_read_into():
     found = imported_by("info", str(SAMPLES / "tinyllama-256.bin"))
 
-    assert "ggscope.readers.survey" in found
+    assert "ggscope.readers.discovery" in found
     assert "ggscope.readers.npu.reader" not in found
 
 

@@ -99,7 +99,7 @@ def contracts() -> dict[str, list[str]]:
 
 PATHS_OF_THE_PROGRAM = {
     "assets.py", "native/library.py", "render/colors.py", "cli/desktop.py",
-    "cli/self_test.py", "cli/convert.py", "live/keeping.py",
+    "cli/self_test.py", "cli/convert.py", "live/recording_store.py",
 }  # fmt: skip
 """Modules that ask only of paths that the program made or has opened before."""
 

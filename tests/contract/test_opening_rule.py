@@ -13,7 +13,10 @@ FOLDERS = ("app/ggscope/live", "capture/ggscope_capture")
 METHODS = {"open", "read_bytes", "read_text", "memmap", "fromfile", "copyfile"}
 """What opens a file, whoever it is called on."""
 PASSED = {
-    ("app/ggscope/live/keeping.py", "place.open"): "a recording folder opens safely",
+    (
+        "app/ggscope/live/recording_store.py",
+        "place.open",
+    ): "a recording folder opens safely",
     ("app/ggscope/live/processes.py", "(PROC / str(pid) / name).open"): "of the kernel",
     ("app/ggscope/live/processes.py", "(PROC / str(pid) / 'stat').read_text"): "same",
     ("app/ggscope/live/processes.py", "(folder / 'fdinfo' / number).read_text"): "same",

@@ -10,12 +10,12 @@ import side_samples
 from expert_traces import routed
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.sessions.join import SideFile, join
+from ggscope.descriptions.completeness import with_completeness
 from ggscope.model.trace import Trace
-from ggscope.opening import open_bundle
-from ggscope.readers import survey as readers_survey
+from ggscope.readers import discovery as readers_survey
 from ggscope.readers.maps import memory_map
 from ggscope.readers.registry import open_trace
-from ggscope.words.completeness import with_completeness
+from ggscope.session_loading import open_bundle
 from sentences import (
     APP,
     CONDITIONS,

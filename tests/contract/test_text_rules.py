@@ -1,4 +1,4 @@
-"""Text from traces is data: no file shows, prints or writes it past `ggscope.text`.
+"""Text from traces is data: no file shows, prints or writes it past `ggscope.sanitize`.
 
 A widget that is made elsewhere, a tooltip that is set directly, an HTML escape of its
 own: each is a place where a name of a trace could become rich text. What is allowed
@@ -15,8 +15,8 @@ import pytest
 from support import ROOT
 
 APP = ROOT / "app" / "ggscope"
-PLAIN = "views/base/plain.py"
-TEXT = "text.py"
+PLAIN = "views/base/safe_text.py"
+TEXT = "sanitize.py"
 OUTPUT = "cli/output.py"
 
 RICH_CLASSES = {
@@ -44,8 +44,8 @@ ALLOWED = {
     ("gui/dialogs/find.py", "QTextEdit"): "only its marks, which have no words",
 }  # fmt: skip
 WRITERS = {"html", "csv", "xml"}
-"""Modules whose escapes are used by `ggscope.text` alone."""
-READERS = {("render/colors.py", "csv"), ("readers/lookalike.py", "csv")}
+"""Modules whose escapes are used by `ggscope.sanitize` alone."""
+READERS = {("render/colors.py", "csv"), ("readers/format_hints.py", "csv")}
 """What takes such files apart and writes none."""
 
 
@@ -193,7 +193,7 @@ def test_widgets_get_their_words_from_one_place() -> None:
         if (here, name) not in ALLOWED
     ]
 
-    assert not passing, "use `ggscope.views.base.plain`"
+    assert not passing, "use `ggscope.views.base.safe_text`"
 
 
 def test_models_answer_for_tooltips_with_text_that_is_no_markup() -> None:
@@ -243,7 +243,7 @@ def test_only_one_file_prints() -> None:
 def test_only_one_function_fills_the_clipboard() -> None:
     found = {here for here, tree in parsed(".") if fills_clipboard(tree)}
 
-    assert found == {"views/base/plain.py"}, "use `copy_text` or `copy_name`"
+    assert found == {"views/base/safe_text.py"}, "use `copy_text` or `copy_name`"
 
 
 def test_nobody_joins_cells_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""No file is written past the one writer, `ggscope.writing`."""
+"""No file is written past the one writer, `ggscope.atomic_write`."""
 
 import ast
 import re
@@ -36,25 +36,37 @@ PASSED = {
     ("cli/output.py", "open"): "the null device in the place of a closed pipe",
     ("native/build.py", "TemporaryDirectory"): "what the compiler is shown, once",
     ("native/build.py", "write_text"): "the same",
-    ("gui/hand_over.py", "open"): "a lock, which says whether its owner lives",
-    ("gui/hand_over.py", "unlink"): "the socket of this process, or of one that died",
-    ("gui/hand_over.py", "mkdir"): "the folder of both, which has no files",
-    ("live/keeping.py", "fdopen"): "what comes out of a ring, as it comes",
-    ("live/keeping.py", "mmap"): "what was kept so far, only to read",
+    (
+        "gui/single_instance/client.py",
+        "open",
+    ): "a lock, which says whether its owner lives",
+    (
+        "gui/single_instance/client.py",
+        "unlink",
+    ): "the socket of this process, or of one that died",
+    (
+        "gui/single_instance/client.py",
+        "mkdir",
+    ): "the folder of both, which has no files",
+    ("live/recording_store.py", "fdopen"): "what comes out of a ring, as it comes",
+    ("live/recording_store.py", "mmap"): "what was kept so far, only to read",
     ("live/recording_folder.py", "fdopen"): "the same",
     ("live/recording_folder.py", "mkdtemp"): "the folder of all that",
     ("live/recording_folder.py", "replace"): "a file in it",
     ("live/recording_folder.py", "rmdir"): "that folder, once it is empty",
     ("live/recording_folder.py", "symlink"): "names of files that another process kept",
     ("live/recording_folder.py", "unlink"): "files of it, and the note that names it",
-    ("live/launch.py", "TemporaryFile"): "what a child says: it has no name",
+    ("live/launcher.py", "TemporaryFile"): "what a child says: it has no name",
     (
         "live/ring.py",
         "open_regular",
     ): "how far it was read, for its writer",
     ("live/ring.py", "mmap"): "the same",
     ("live/residency.py", "mmap"): "a model whose pages are asked about, only to read",
-    ("writers/spans.py", "TemporaryDirectory"): "what DuckDB writes, until it is taken",
+    (
+        "exporters/spans.py",
+        "TemporaryDirectory",
+    ): "what DuckDB writes, until it is taken",
     ("session/bookmarks/files.py", "unlink"): "its content was just written elsewhere",
 }
 
@@ -103,7 +115,7 @@ def test_files_are_written_by_the_one_writer_only() -> None:
         (path.relative_to(APP).as_posix(), name)
         for path in APP.rglob("*.py")
         for name in writes_of(ast.parse(path.read_text("utf-8")))
-        if path != APP / "writing.py"
+        if path != APP / "atomic_write.py"
     }
 
     assert found == set(PASSED)

@@ -17,8 +17,8 @@ from ggscope.render.gl import painter
 from ggscope.render.gl.base import gl_module
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.base import painted as painted_module
-from ggscope.views.base.painted import GlCanvas, RasterCanvas, hardware_renderer
+from ggscope.views.base import canvas as painted_module
+from ggscope.views.base.canvas import GlCanvas, RasterCanvas, hardware_renderer
 from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl

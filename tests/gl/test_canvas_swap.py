@@ -14,7 +14,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
-from ggscope.views.base.painted import GlCanvas
+from ggscope.views.base.canvas import GlCanvas
 from ggscope.views.timeline.view import TimelineView
 
 pytestmark = pytest.mark.gl

@@ -12,8 +12,8 @@ from ggscope.analysis.rows.rows import PREFIX_STEP, Row, make_row
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import ColumnBatch, ColumnRow
 from ggscope.render.gl.base import GlError, gl_module
+from ggscope.render.gl.gpu_buffers import TIMES
 from ggscope.render.gl.search import GpuSearch, are_equal
-from ggscope.render.gl.store import TIMES
 from ggscope.render.texels import resolved
 
 pytestmark = pytest.mark.gl

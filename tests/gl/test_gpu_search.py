@@ -16,7 +16,7 @@ from ggscope.render.gl.search import GpuSearch
 from ggscope.render.theme import theme
 from ggscope.render.timeline import rows
 from ggscope.session.session import Session
-from ggscope.views.base.painted import SEARCH_VARIABLE, GlCanvas, wants_search
+from ggscope.views.base.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
 from ggscope.views.timeline.view import TimelineView
 from sentences import assert_sides
 

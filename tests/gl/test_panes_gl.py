@@ -14,7 +14,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
-from ggscope.views.base.painted import GlCanvas, PaintedView, RasterCanvas
+from ggscope.views.base.canvas import GlCanvas, PaintedView, RasterCanvas
 from ggscope.views.base.view import View
 from ggscope.views.graph.view import GraphView
 from ggscope.views.heatmap.view import HeatmapView

@@ -6,12 +6,12 @@ import pytest
 from PySide6.QtGui import QFontInfo
 
 from ggscope.model.trace import Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
 from ggscope.render.batch import Face
 from ggscope.render.export import ensure_gui_application
-from ggscope.render.look import PRESETS
+from ggscope.render.figure_style import PRESETS
 from ggscope.render.painter import font
+from ggscope.session_loading import open_bundle
 from ggscope.views.registry import BUILTIN
 from support import ROOT
 

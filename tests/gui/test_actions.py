@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
 from ggscope.gui.commands.palette import KeysSheet
-from ggscope.gui.commands.table import (
+from ggscope.gui.commands.registry import (
     COMMANDS,
     MENUS,
     Actions,

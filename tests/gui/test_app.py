@@ -21,9 +21,9 @@ from ggscope.gui.app import (
     keys_path,
     make_settings,
 )
-from ggscope.gui.hand_over import OpenOptions, open_options
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
+from ggscope.gui.single_instance.client import OpenOptions, open_options
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore

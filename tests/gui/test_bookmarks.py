@@ -509,7 +509,7 @@ def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
     for name in ("<i>one</i>", "two"):
         session.add_bookmark(name, TimeRange(60_000_000, 60_000_000))
 
-    from ggscope.views.base.plain import bookmark_tip
+    from ggscope.views.base.safe_text import bookmark_tip
 
     whole = range(timeline.width())
     found = {timeline.bookmarks_at(QPoint(x, 22).toPointF()) for x in whole}

@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.reads.what_if import what_if
+from ggscope.descriptions.reads import rests_on
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
-from ggscope.words.reads import rests_on
 from panes import empty_words, titles_of
 from reads_builder import moe_reads
 from sentences import assert_sides, is_said

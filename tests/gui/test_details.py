@@ -15,11 +15,12 @@ from pytestqt.qtbot import QtBot
 import builders
 from buffer_traces import Life, buffers_trace
 from expert_traces import routed
+from ggscope.descriptions.spans import Fact
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.trace import LaneKind, RecordView, Stated, Trace
+from ggscope.model.trace import DeclaredMetric, LaneKind, RecordView, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
@@ -27,7 +28,6 @@ from ggscope.session.session import Session
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.details.parts import alike, card_tip, op_times
 from ggscope.views.details.view import DetailsView, HexView
-from ggscope.words.spans import Fact
 from graph_traces import network_trace
 from support import ROOT
 
@@ -470,9 +470,9 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
     trace = session.trace
     assert trace is not None
     stated = (
-        Stated(name="decode tokens", stated=4, computed=4, agrees=True),
-        Stated(name="TE 0 utilization", stated=0.72, computed=0.305, unit="share",
-               basis="its spans", place="summary", agrees=False),
+        DeclaredMetric(name="decode tokens", stated=4, computed=4, agrees=True),
+        DeclaredMetric(name="TE 0 utilization", stated=0.72, computed=0.305,
+                       unit="share", basis="its spans", place="summary", agrees=False),
     )  # fmt: skip
     session.set_trace(replace(trace, info=replace(trace.info, stated=stated)))
 

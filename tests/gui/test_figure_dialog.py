@@ -20,7 +20,7 @@ from ggscope.gui.dialogs.figure import FigureDialog
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.render.export import Figure
-from ggscope.render.look import PRESETS
+from ggscope.render.figure_style import PRESETS
 from messages import clear, said
 from sentences import assert_sides
 

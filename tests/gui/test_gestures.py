@@ -14,7 +14,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication
 
 from ggscope.session.session import Session
-from ggscope.views.base.gestures import CanvasGestures, Turn
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.buffers.view import BuffersGestures
 from ggscope.views.graph.input import Gestures as GraphGestures
 from ggscope.views.heatmap.input import HeatmapGestures
@@ -70,7 +70,7 @@ class Noted(CanvasGestures):
         self.said.append(("double", at))
         return True
 
-    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         self.said.append(("wheel", turn, at))
         return True
 
@@ -90,7 +90,7 @@ class Canvas:
         pixels: tuple[int, int] = (0, 0),
         mods: Qt.KeyboardModifier = PLAIN,
         phase: Qt.ScrollPhase = NO_PHASE,
-    ) -> Turn:
+    ) -> WheelDelta:
         event = QWheelEvent(
             AT, AT, QPoint(*pixels), QPoint(*angle), Qt.MouseButton.NoButton, mods,
             phase, False,
@@ -98,7 +98,7 @@ class Canvas:
         assert self.gestures.handle(event)
         name, turn, at = self.gestures.said[-1]
         assert (name, at) == ("wheel", AT / 2)
-        assert isinstance(turn, Turn)
+        assert isinstance(turn, WheelDelta)
         return turn
 
 

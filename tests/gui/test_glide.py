@@ -18,7 +18,7 @@ from ggscope.render.theme import theme
 from ggscope.render.timeline import rows as rows_module
 from ggscope.render.timeline.scene import AXIS_HEIGHT, time_scale
 from ggscope.session.session import Session
-from ggscope.views.timeline import glide as glide_module
+from ggscope.views.timeline import smooth_scroll as glide_module
 from ggscope.views.timeline import view as view_module
 from ggscope.views.timeline.view import TimelineView
 from ring_writer import Writer

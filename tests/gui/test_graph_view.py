@@ -19,14 +19,14 @@ from ggscope.analysis.links import Linked
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection
 from ggscope.render.export import Figure
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.marks import minimap_place
-from ggscope.render.look import Look
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.graph.input import fill_view_menu
-from ggscope.views.graph.sight import READABLE_ZOOM
 from ggscope.views.graph.view import GraphView
+from ggscope.views.graph.viewport import READABLE_ZOOM
 
 LEFT, MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -531,7 +531,7 @@ def test_figure_in_other_colours_is_that_of_a_view_in_them(
     dark, light = tmp_path / "a.svg", tmp_path / "b.svg"
     figure = view.figure()
     assert figure is not None
-    figure.write(dark, Look(theme="light"))
+    figure.write(dark, FigureStyle(theme="light"))
 
     view.set_theme(theme("light"))
     same = view.figure()

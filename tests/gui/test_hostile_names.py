@@ -33,10 +33,10 @@ from ggscope.gui.pages.too_large import TooLargePage
 from ggscope.model.selection import Filter, Selection
 from ggscope.readers.api import Estimate
 from ggscope.readers.memory import judge
+from ggscope.sanitize import Html, html, tooltip
 from ggscope.session.settings import Settings
-from ggscope.text import Html, html, tooltip
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.safe_text import Label, set_tip
 from ggscope.views.timeline.gestures import build_menu
 from ggscope.views.timeline.view import TimelineView
 from hostile_names import MARKER, MARKUP, hostile_named

@@ -33,7 +33,7 @@ from ggscope.render.export import render_image
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
-from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.view import View
 from ggscope.views.registry import BUILTIN, cell_views
 from graph_traces import network_trace

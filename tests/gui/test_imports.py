@@ -169,7 +169,7 @@ def test_what_a_pane_imports_comes_in_parts_and_itself_at_last(
     assert all(import_one(name) for name in asked)
 
 
-@pytest.mark.parametrize("name", [*TAB, "ggscope.opening"])
+@pytest.mark.parametrize("name", [*TAB, "ggscope.session_loading"])
 def test_what_is_imported_ahead_is_there(name: str) -> None:
     assert import_one(name)
 

@@ -14,20 +14,20 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QFileDialog
 
 from ggscope.gui import live as strip_module
-from ggscope.gui.commands.table import Needs, conditions
+from ggscope.gui.commands.registry import Needs, conditions
 from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
-from ggscope.live import follow as live_follow
+from ggscope.live import open_source as live_follow
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import Process
 from ggscope.live.program import ProgramSource
-from ggscope.live.source import Heard, State
+from ggscope.live.source import SourceStatus, State
 from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session import live as live_module
-from ggscope.session.live import Meters, Phase
+from ggscope.session.live import FollowState, LiveMetrics
 from ggscope.session.tasks import TaskState
 from ggscope.views.base.view import calm_ms
 from ggscope.views.heatmap.view import HeatmapView
@@ -123,7 +123,7 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
 def test_page_says_what_is_waited_for_only_as_long_as_it_is(
     window, writer, qtbot, tmp_path, monkeypatch
 ) -> None:
-    def page_of(wanted: str, phase: Phase) -> WaitingPage:
+    def page_of(wanted: str, phase: FollowState) -> WaitingPage:
         document = window.follow(wanted)
         meters = document.live.meters
         qtbot.waitUntil(
@@ -140,16 +140,16 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
 
     with monkeypatch.context() as patch:
         patch.setattr(live_module, "wanted_path", lambda _: None)
-        page = page_of("", Phase.WAITING)
+        page = page_of("", FollowState.WAITING)
         of_any = words_of(page)
         with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
             window.actions_["live.stop"].trigger()
         stopped = words_of(page)
     other = tmp_path / "other"
     other.write_bytes(b"something else entirely")
-    named = words_of(page_of(str(tmp_path / "later"), Phase.WAITING))
-    silent = words_of(page_of(str(writer.path), Phase.LIVE))
-    failed = words_of(page_of(str(other), Phase.FAILED))
+    named = words_of(page_of(str(tmp_path / "later"), FollowState.WAITING))
+    silent = words_of(page_of(str(writer.path), FollowState.LIVE))
+    failed = words_of(page_of(str(other), FollowState.FAILED))
 
     for words in (named, of_any):
         for unsaid in (silent, failed, stopped):
@@ -186,7 +186,9 @@ def test_what_is_no_ring_is_refused_in_words(window, qtbot, tmp_path):
     path.write_bytes(b"something else entirely")
     document = window.follow(str(path))
     page = document.waiting_page
-    qtbot.waitUntil(lambda: document.live.meters.phase is Phase.FAILED, timeout=10_000)
+    qtbot.waitUntil(
+        lambda: document.live.meters.phase is FollowState.FAILED, timeout=10_000
+    )
 
     assert page.head.text() == "This cannot be followed"
     assert "no ring of ggscope-capture" in page.words.text()
@@ -210,7 +212,9 @@ def test_lack_of_memory_ends_following_in_words(
     assert "There is not enough memory to go on." in said(document)
     (tmp_path / "none").write_bytes(b"something else entirely")
     other = window.follow(str(tmp_path / "none"))
-    qtbot.waitUntil(lambda: other.live.meters.phase is Phase.FAILED, timeout=10_000)
+    qtbot.waitUntil(
+        lambda: other.live.meters.phase is FollowState.FAILED, timeout=10_000
+    )
     words = (document.live.meters.heard.words, other.live.meters.heard.words)
     assert_sides("there is not enough memory to go on.", *words)
 
@@ -345,7 +349,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
 
     assert not session.trace.pending
     assert not document.live.is_on
-    assert document.live.meters.phase is Phase.ENDED
+    assert document.live.meters.phase is FollowState.ENDED
     assert session.anchor is None
     assert not window.actions_["live.follow"].isEnabled()
     assert "live" not in document.status.file.full_text.split(" · ")
@@ -377,7 +381,9 @@ def test_memory_limit_ends_following_with_a_notice(
     settings.change("memory", limit_mib=64)
     document = window.follow(str(writer.path))
     writer.graph()
-    qtbot.waitUntil(lambda: document.live.meters.phase is Phase.FULL, timeout=10_000)
+    qtbot.waitUntil(
+        lambda: document.live.meters.phase is FollowState.FULL, timeout=10_000
+    )
 
     (told,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
     assert "following stopped at the memory limit" in told.message
@@ -393,7 +399,7 @@ def test_killed_program_is_told(followed, writer, qtbot):
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
 
-    assert document.live.meters.phase is Phase.KILLED
+    assert document.live.meters.phase is FollowState.KILLED
     assert "killed or crashed" in said(document)
     assert not document.session.trace.pending
 
@@ -456,13 +462,13 @@ def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
 
 
 def test_figures_that_are_not_known_stand_as_such():
-    heard = Heard(State.RUNNING, 5, lost=-1)
-    assert figures_text(Meters(Phase.LIVE, heard)) == (
+    heard = SourceStatus(State.RUNNING, 5, lost=-1)
+    assert figures_text(LiveMetrics(FollowState.LIVE, heard)) == (
         "N/A tokens/s · N/A records/s · 5 records · buffer N/A · delay N/A · lost N/A"
     )
-    known = Meters(
-        Phase.LIVE,
-        Heard(State.RUNNING, 5_000, lost=3, fill=0.25, tokens=7),
+    known = LiveMetrics(
+        FollowState.LIVE,
+        SourceStatus(State.RUNNING, 5_000, lost=3, fill=0.25, tokens=7),
         1234.4,
         7.25,
         2_000_000,
@@ -483,8 +489,8 @@ def test_name_of_a_file_keeps_its_letters(window, qtbot, tmp_path, monkeypatch):
 
 
 def test_lag_by_stamps_of_another_clock_is_a_least_one():
-    heard = Heard(State.RUNNING, 5, tokens=7, fill=0.5)
-    least = Meters(Phase.LIVE, heard, 1.0, 1.0, 2_000_000, True)
+    heard = SourceStatus(State.RUNNING, 5, tokens=7, fill=0.5)
+    least = LiveMetrics(FollowState.LIVE, heard, 1.0, 1.0, 2_000_000, True)
 
     assert "delay ≥ 2.000 ms" in figures_text(least)
 
@@ -528,9 +534,9 @@ def test_tab_that_follows_the_file_of_the_settings_is_called_after_it(
 
 
 def test_rates_are_those_of_the_last_second():
-    listener = live_module.Listener("nowhere", lambda news: None)
+    listener = live_module.PollThread("nowhere", lambda news: None)
     for i in range(9):
-        heard = Heard(State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3)
+        heard = SourceStatus(State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3)
         meters = listener._meters(10 + i / 4, heard)
 
     assert meters.records_per_s == pytest.approx(400)
@@ -628,7 +634,7 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(followed, writer, qtbot
 
 
 def test_listener_that_may_go_on_shows_without_waiting_for_its_next_poll(monkeypatch):
-    listener = live_module.Listener(None, lambda _: None)
+    listener = live_module.PollThread(None, lambda _: None)
     rests = []
     monkeypatch.setattr(listener._wake, "wait", rests.append)
     listener._has_news = True
@@ -648,7 +654,7 @@ def test_listener_that_may_go_on_shows_without_waiting_for_its_next_poll(monkeyp
     ("took", "due"), [(0.0, 1 / 30), (0.02, 1 / 30), (0.08, 0.1), (2.0, 2.05)]
 )
 def test_snapshots_that_take_long_leave_the_processors_a_rest(took, due):
-    listener = live_module.Listener(None, lambda _: None)
+    listener = live_module.PollThread(None, lambda _: None)
     listener._shown_at, listener._took = 100.0, took
 
     assert listener._due_at() == pytest.approx(100 + due)
@@ -658,7 +664,7 @@ def test_snapshots_that_take_long_leave_the_processors_a_rest(took, due):
 
 
 def test_time_until_a_snapshot_was_shown_is_taken_once():
-    listener = live_module.Listener(None, lambda _: None)
+    listener = live_module.PollThread(None, lambda _: None)
     listener._shown_at = time.monotonic() - 5
     listener.may_show.clear()
     listener.go_on()
@@ -671,13 +677,13 @@ def test_time_until_a_snapshot_was_shown_is_taken_once():
 
 
 def test_much_news_is_polled_less_often_where_there_is_room_for_it():
-    listener = live_module.Listener(None, lambda _: None)
+    listener = live_module.PollThread(None, lambda _: None)
     listener._news_at = 100.0
     many = live_module._MUCH
 
-    def until_next(records, fill, now=100.1, phase=Phase.LIVE):
-        heard = Heard(State.RUNNING, records, fill=fill)
-        return listener._until_next(now, Meters(phase, heard))
+    def until_next(records, fill, now=100.1, phase=FollowState.LIVE):
+        heard = SourceStatus(State.RUNNING, records, fill=fill)
+        return listener._until_next(now, LiveMetrics(phase, heard))
 
     assert until_next(10, 0.01) == 1 / 60
     assert until_next(10 + many, 0.01) == 1 / 30
@@ -685,7 +691,7 @@ def test_much_news_is_polled_less_often_where_there_is_room_for_it():
     assert until_next(10 + 2 * many, 0.01) == 1 / 60
     assert until_next(10 + 4 * many, -1) == 1 / 30  # a file: it has all the room
     assert until_next(10 + 8 * many, 0.01, now=101) == 1 / 10
-    assert until_next(0, -1, phase=Phase.WAITING) == 0.25
+    assert until_next(0, -1, phase=FollowState.WAITING) == 0.25
 
 
 def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
@@ -905,7 +911,7 @@ def move(canvas, at):
 def detached(document, qtbot):
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         document.live.finish()
-    assert document.live.meters.phase is Phase.STOPPED
+    assert document.live.meters.phase is FollowState.STOPPED
     assert not document.session.trace.pending
 
 
@@ -1006,7 +1012,7 @@ def test_program_that_ended_meanwhile_is_read_to_its_end(followed, writer, qtbot
     with qtbot.waitSignal(live.ended, timeout=10_000):
         live.follow_again()
 
-    assert live.meters.phase is Phase.ENDED
+    assert live.meters.phase is FollowState.ENDED
     assert live.meters.heard.records == 400
     assert not document.session.trace.pending
 

@@ -30,9 +30,9 @@ from ggscope.gui.app import ExceptionHook
 from ggscope.gui.dialogs import window_dialogs
 from ggscope.gui.dialogs.figure import FigureDialog
 from ggscope.gui.document import Document
-from ggscope.gui.hand_over import Letter
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import samples
+from ggscope.gui.single_instance.client import OpenRequest
 from ggscope.gui.status import StatusStrip
 from ggscope.gui.widgets import ProgressBar
 from ggscope.model.selection import Filter, MarkedRange
@@ -805,7 +805,7 @@ def test_what_is_handed_over_while_the_first_tab_is_imported_opens_behind_it(
     )
 
     window.open_soon([Path("own")], None, lambda: opened.append("live"))
-    window.open_letter(Letter((Path("handed"),)))
+    window.open_letter(OpenRequest((Path("handed"),)))
     early = list(opened)
     waiting.pop()()
     qtbot.waitUntil(lambda: len(opened) == 3)

@@ -18,7 +18,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.commands.table import COMMANDS
+from ggscope.gui.commands.registry import COMMANDS
 from ggscope.gui.dialogs.filters import FilterPopup
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow

@@ -14,7 +14,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import overview as overview_module
-from ggscope.views.base.painted import RasterCanvas
+from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.overview import OverviewView
 
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import builders
-from ggscope.analysis.sessions.renumber import placed_warnings
+from ggscope.analysis.sessions.remap_ids import placed_warnings
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind, RecordView, Severity, Trace

@@ -19,8 +19,8 @@ from ggscope.gui import live as strip_module
 from ggscope.gui.dialogs import record as record_module
 from ggscope.gui.dialogs.record import RecordDialog
 from ggscope.gui.live import LiveStrip
-from ggscope.live import launch
-from ggscope.live.launch import Target, Wish
+from ggscope.live import launcher
+from ggscope.live.launcher import LaunchSpec, Target
 from ggscope.session import live as live_module
 from ggscope.session import run as run_module
 from ggscope_capture import models
@@ -73,7 +73,7 @@ def dialog(window, qtbot):
 
 def test_window_that_closes_ends_what_its_dialog_looks_for(window, qtbot, monkeypatch):
     sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(launch, "tool", lambda: sleeps)
+    monkeypatch.setattr(launcher, "tool", lambda: sleeps)
     before = set(psutil.Process().children())
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
@@ -102,7 +102,7 @@ def run(window, built, tmp_path):
     def call(*arguments, path=None, check=None):
         target = Target(str(path or built["program"]))
         output = tmp_path / "out" / "run.bin"
-        wish = Wish(target=target, output=str(output), more=shlex.join(arguments))
+        wish = LaunchSpec(target=target, output=str(output), more=shlex.join(arguments))
         window.record(wish, check)
         return window.document
 
@@ -371,7 +371,7 @@ def test_model_that_is_no_gguf_is_refused_in_words(
 
 
 def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatch):
-    monkeypatch.setattr(launch, "targets", lambda _: ())
+    monkeypatch.setattr(launcher, "targets", lambda _: ())
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
@@ -384,7 +384,7 @@ def test_programs_that_were_found_are_offered_and_the_first_is_chosen(
     window, qtbot, monkeypatch, built
 ):
     found = Target(str(built["program"]), origin="PATH")
-    monkeypatch.setattr(launch, "targets", lambda _: (found,))
+    monkeypatch.setattr(launcher, "targets", lambda _: (found,))
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
@@ -395,12 +395,12 @@ def test_programs_that_were_found_are_offered_and_the_first_is_chosen(
 
 
 def test_lack_of_the_tool_is_told(window, qtbot, monkeypatch):
-    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(launch.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(launcher.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(launcher.shutil, "which", lambda *_, **__: None)
     window.live_demo()
     assert "ggscope-capture is not installed" in said(window)
     with pytest.raises(LiveError, match="is not installed"):
-        launch.targets(lambda: None)
+        launcher.targets(lambda: None)
 
 
 def test_start_remembers_program_and_model_and_runs(
@@ -465,7 +465,7 @@ def test_stop_asks_the_program_to_end_and_keeps_what_was_recorded(run, qtbot, tr
 
 
 def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
-    monkeypatch.setattr(launch, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(launcher, "_PATIENCE_S", 0.2)
     traced()
     document = run("--stubborn")
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
@@ -570,11 +570,11 @@ def test_text_that_never_ends_is_bounded(run, qtbot, traced, monkeypatch):
 
 
 def test_a_stream_that_nobody_took_is_cut(monkeypatch):
-    monkeypatch.setattr(launch, "_BEHIND", 100)
-    monkeypatch.setattr(launch, "_PIECE", 10)
+    monkeypatch.setattr(launcher, "_BEHIND", 100)
+    monkeypatch.setattr(launcher, "_PIECE", 10)
     words = "print('a' * 200 + 'b' * 9)"
-    monkeypatch.setattr(launch, "tool", lambda: [sys.executable, "-c", words])
-    running = launch.Running([])
+    monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
+    running = launcher.Running([])
     running._process.wait()
     ((is_error, text),) = running.said()
     assert not is_error
@@ -746,7 +746,7 @@ def test_program_is_run_again_with_what_was_asked_for(
     window, qtbot, traced, built, model, tmp_path
 ):
     traced()
-    wish = Wish(
+    wish = LaunchSpec(
         target=Target(str(built["program"])),
         output=str(tmp_path / "out" / "run.bin"),
         model=str(model),
@@ -811,7 +811,7 @@ def test_run_again_of_the_demo_offers_what_it_ran(
         "(folder / 'moe.json').write_text(json.dumps({'command': command}))"
     )
     with monkeypatch.context() as during:
-        during.setattr(launch, "tool", lambda: [sys.executable, "-c", words])
+        during.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
         window.actions_["help.demo"].trigger()
         document = window.document
         ended(document, qtbot)
@@ -832,7 +832,7 @@ def test_two_runs_of_a_program_are_told_apart_by_what_differs(
     traced()
     for threads in (1, 2):
         window.record(
-            Wish(
+            LaunchSpec(
                 target=Target(
                     str(built["program"]),
                     command=(str(built["program"]), "-t", "{threads}", "--waits"),
@@ -952,7 +952,7 @@ def test_demo_that_is_cancelled_starts_nothing(window, answer):
 def test_demo_is_asked_about_and_started(window, qtbot, monkeypatch, answer):
     asked = answer("Start demo")
     words = "import sys; print('told:', *sys.argv[1:])"
-    monkeypatch.setattr(launch, "tool", lambda: [sys.executable, "-c", words])
+    monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
     window.actions_["help.demo"].trigger()
     document = window.document
     ended(document, qtbot)

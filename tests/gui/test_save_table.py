@@ -18,7 +18,7 @@ from ggscope.model.units import TimeRange
 from ggscope.views import statistics as statistics_module
 from ggscope.views.base import cells
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
-from ggscope.views.base.view import Copies
+from ggscope.views.base.view import Copyable
 from ggscope.views.table.view import TableView
 from messages import clear, said
 from panes import LEFT, click_row, experiment, pane, settle
@@ -320,7 +320,7 @@ def test_every_pane_with_rows_saves_them(
     document.workspace.show_view(view_id)
     view = pane(document, view_id)
     settle(qtbot, document)
-    source = view if isinstance(view, Copies) else view.findChildren(TextTable)[0]
+    source = view if isinstance(view, Copyable) else view.findChildren(TextTable)[0]
     qtbot.waitUntil(lambda: source.table_file() is not None, timeout=20_000)
     qtbot.waitUntil(lambda: source.table_file().n > 0, timeout=20_000)
     table = source.table_file()

@@ -26,11 +26,11 @@ from ggscope.model.tables import (
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from ggscope.session.tasks import Tasks
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.cells import CellTexts
-from ggscope.views.base.painted import PaintedView
 from ggscope.views.details import parts
 from ggscope.views.details.parts import SpanSteps
-from ggscope.views.graph.sight import GraphHit, tooltip_for
+from ggscope.views.graph.viewport import GraphHit, tooltip_for
 from graph_scenes import graph_scene
 from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace

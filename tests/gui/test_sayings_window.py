@@ -20,20 +20,20 @@ from ggscope.gui.live import LiveStrip, WaitingPage
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.load import ProblemPage
 from ggscope.gui.panes.host import ErrorPanel
-from ggscope.live import launch
-from ggscope.live.launch import Target
-from ggscope.live.source import Heard
+from ggscope.live import launcher
+from ggscope.live.launcher import Target
+from ggscope.live.source import SourceStatus
 from ggscope.model.selection import Filter
 from ggscope.model.trace import OTHER_FILES, Trace
 from ggscope.model.units import TimeRange
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
 from ggscope.session import live as live_module
-from ggscope.session.live import Follower, Meters, Phase
+from ggscope.session.live import FollowState, LiveMetrics, LiveSession
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.painted import GlCanvas
+from ggscope.views.base.canvas import GlCanvas
 from messages import clear, said
 from panes import texts_of_widgets
 from reads_builder import moe_reads
@@ -239,7 +239,7 @@ def test_machine_without_llama_says_so(
     window: MainWindow, monkeypatch, qtbot: QtBot
 ) -> None:
     def said(*found: Target) -> str:
-        monkeypatch.setattr(launch, "targets", lambda _: found)
+        monkeypatch.setattr(launcher, "targets", lambda _: found)
         dialog = RecordDialog(window.settings, window)
         qtbot.addWidget(dialog)
         qtbot.waitUntil(lambda: dialog._tasks.is_idle, timeout=20_000)
@@ -256,24 +256,28 @@ def test_machine_without_llama_says_so(
 
 def test_page_of_a_followed_program_says_how_it_ended(qtbot: QtBot) -> None:
     session = Session()
-    follower = Follower(session, None)
+    follower = LiveSession(session, None)
     page, strip = WaitingPage(follower, session.tasks), LiveStrip(follower)
 
-    def said(phase: Phase) -> str:
-        follower.meters = Meters(phase, Heard())
+    def said(phase: FollowState) -> str:
+        follower.meters = LiveMetrics(phase, SourceStatus())
         follower.changed.emit()
         return f"{words_of(page)}\n{words_of(strip)}"
 
     for widget in (page, strip):
         qtbot.addWidget(widget)
-    told = {phase: said(phase) for phase in Phase}
-    running = told[Phase.WAITING] + told[Phase.LIVE] + told[Phase.FAILED]
-    stopped = told[Phase.STOPPED]
-    assert_sides("Nothing was recorded", told[Phase.ENDED], running + stopped)
-    over = running + told[Phase.ENDED] + told[Phase.KILLED]
+    told = {phase: said(phase) for phase in FollowState}
+    running = (
+        told[FollowState.WAITING] + told[FollowState.LIVE] + told[FollowState.FAILED]
+    )
+    stopped = told[FollowState.STOPPED]
+    assert_sides("Nothing was recorded", told[FollowState.ENDED], running + stopped)
+    over = running + told[FollowState.ENDED] + told[FollowState.KILLED]
     assert_sides("Detached before anything came", stopped, over)
-    others = "\n".join(told[phase] for phase in Phase if phase is not Phase.FULL)
-    assert_sides("stopped: memory limit", told[Phase.FULL], others)
+    others = "\n".join(
+        told[phase] for phase in FollowState if phase is not FollowState.FULL
+    )
+    assert_sides("stopped: memory limit", told[FollowState.FULL], others)
     session.close()
 
 

@@ -15,10 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from ggscope.gui.dialogs.parts import PartsDialog
 from ggscope.gui.document import Document
-from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.pages.start import recent_exists, recent_paths, recent_title
-from ggscope.model.trace import Part
+from ggscope.gui.single_instance.client import OpenOptions
+from ggscope.model.trace import JoinedFile
 from ggscope.readers.registry import open_trace
 from ggscope.session.loader import LoadState
 from ggscope.session.session import TraceChange
@@ -344,7 +344,7 @@ def test_dialog_tells_which_file_holds_choices_of_experts(
     trace = document.session.trace
     assert trace is not None
 
-    def said(parts: tuple[Part, ...]) -> str:
+    def said(parts: tuple[JoinedFile, ...]) -> str:
         document.session.set_trace(replace(trace, parts=parts))
         dialog = PartsDialog(document, lambda: None, window)
         qtbot.addWidget(dialog)

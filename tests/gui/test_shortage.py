@@ -37,13 +37,13 @@ PROGRAM = """
 import os, resource, signal, sys, threading, time
 from pathlib import Path
 from ggscope.gui import app as app_module
-from ggscope.gui.hand_over import OpenOptions
+from ggscope.gui.single_instance.client import OpenOptions
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import IniStore, MemoryStore, Settings
 import ggscope.views.details.view, ggscope.views.overview, ggscope.views.problems
 import ggscope.views.statistics, ggscope.views.table.view
 import ggscope.views.timeline.view
-import ggscope.opening, numpy.ma, numpy.random
+import ggscope.session_loading, numpy.ma, numpy.random
 import importlib
 from ggscope.views.registry import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ggscope.gui.dialogs
-from ggscope.gui.commands.table import COMMANDS
+from ggscope.gui.commands.registry import COMMANDS
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -23,12 +23,12 @@ from PySide6.QtWidgets import (
     QAbstractButton, QAbstractScrollArea, QApplication, QDialog, QScrollArea, QWidget,
 )
 from ggscope.gui import app as app_module
-from ggscope.gui.commands.table import COMMANDS
+from ggscope.gui.commands.registry import COMMANDS
 from ggscope.gui.dialogs.dialogs import NameDialog
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
-from ggscope.views.base.plain import ask_choice, ask_yes
+from ggscope.views.base.safe_text import ask_choice, ask_yes
 
 paths, commands = sys.argv[1].split("|"), sys.argv[2].split()
 app = app_module.create_app(["ggscope"])

@@ -22,7 +22,7 @@ from ggscope.readers.api import Estimate
 from ggscope.readers.memory import judge
 from ggscope.session.loader import LoadState
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.plain import Label
+from ggscope.views.base.safe_text import Label
 from ggscope.views.timeline import view as timeline_module
 from ggscope.views.timeline.view import Prepared, PrepareRequest, TimelineView
 from messages import said, toast

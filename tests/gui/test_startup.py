@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.gui import startup
-from ggscope.gui.startup import finish_x11, forget_tokens, given_token
+from ggscope.gui.single_instance import startup
+from ggscope.gui.single_instance.startup import finish_x11, forget_tokens, given_token
 
 NAMES = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
 
@@ -112,7 +112,10 @@ def test_messages_are_those_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> 
 def test_display_hears_the_end_of_the_start(tmp_path: Path) -> None:
     if None in (shutil.which("xvfb-run"), shutil.which("xev")):
         pytest.skip("xvfb-run or xev is not installed")
-    code = "from ggscope.gui.startup import finish_x11; finish_x11('t_TIME1', 0x123)"
+    code = (
+        "from ggscope.gui.single_instance.startup import finish_x11; "
+        "finish_x11('t_TIME1', 0x123)"
+    )
     heard = tmp_path / "heard"
     # xev says what it asks for once it listens.
     script = (

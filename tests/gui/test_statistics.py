@@ -16,7 +16,7 @@ from builders import statistics, token_trace
 from ggscope.analysis.rows.index import mask_of_lanes
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
-from ggscope.model.trace import Join, Trace
+from ggscope.model.trace import MatchReport, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.export import Figure
 from ggscope.render.theme import theme
@@ -683,7 +683,7 @@ def test_ops_that_no_record_tells_of_are_rows_of_their_own(
 ) -> None:
     counted(qtbot, view)
     shown = column(view, 0)
-    join = Join("graph", "graph.json", 5, 5, n_nodes=8, silent={"CONV_2D": 3})
+    join = MatchReport("graph", "graph.json", 5, 5, n_nodes=8, silent={"CONV_2D": 3})
     session.set_trace(replace(session.trace, joins=(join,)))
     qtbot.waitUntil(lambda: "CONV_2D" in column(view, 0))
 

@@ -13,7 +13,7 @@ from ggscope.gui.theme import ThemeManager, base_px, style_sheet
 from ggscope.gui.widgets import MIN_TARGET, GlyphButton
 from ggscope.render.theme import contrast, css, mix, theme
 from ggscope.session.settings import Settings
-from ggscope.views.base.plain import ElidedLabel
+from ggscope.views.base.safe_text import ElidedLabel
 
 AA = 4.5
 

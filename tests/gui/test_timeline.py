@@ -30,8 +30,8 @@ from ggscope.render.timeline import scene as scene_module
 from ggscope.render.timeline.lanes import counter_note
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
-from ggscope.views.base import painted as painted_module
-from ggscope.views.base.painted import (
+from ggscope.views.base import canvas as painted_module
+from ggscope.views.base.canvas import (
     RasterCanvas,
     hardware_renderer,
     has_graphics_card,

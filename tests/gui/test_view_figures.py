@@ -7,11 +7,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from ggscope.model.selection import Selection
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
-from ggscope.render.look import PRESETS
+from ggscope.readers.discovery import survey
+from ggscope.render.figure_style import PRESETS
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.session_loading import open_bundle
 from ggscope.views.registry import entry
 from sentences import assert_sides
 from support import ROOT

@@ -16,7 +16,7 @@ from ggscope.model.units import TimeRange, format_duration, format_exact, format
 from ggscope.render.theme import theme
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
-from ggscope.views.base.painted import RasterCanvas
+from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.statistics import StatisticsView
 from ggscope.views.timeline.gestures import Hit, tooltip_for
 from ggscope.views.timeline.legend import WAITS, Legend, LegendRequest

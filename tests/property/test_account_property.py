@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.experts.experts import expert_choices, expert_grid
 from ggscope.analysis.heat.heatmap import heat_base
-from ggscope.analysis.reads.account import (
+from ggscope.analysis.reads.file_blocks import read_sequence
+from ggscope.analysis.reads.hotness import cold, heat, space_totals
+from ggscope.analysis.reads.op_io import (
     Direction,
     Knowledge,
     account,
     account_of,
     directions_of,
 )
-from ggscope.analysis.reads.hotness import cold, heat, space_totals
-from ggscope.analysis.reads.units import read_sequence
 from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.statistics.token_layers import token_layers
+from ggscope.descriptions.reads import kv_traffic
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
-from ggscope.words.reads import kv_traffic
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 EMBD, STACK, ATTN, BIAS, OUT, ACT, CACHE, IDS = range(8)

@@ -8,7 +8,7 @@ import pytest
 import growing
 from ggscope.analysis.filters.masks import GrowingMask, filter_mask
 from ggscope.analysis.order.table_order import OrderRequest, Sorting
-from ggscope.analysis.rows import growth, pyramid
+from ggscope.analysis.rows import dominant_category, growth
 from ggscope.analysis.rows.columns import RowColumns, column_edges, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import Filter, MarkedRange
@@ -111,7 +111,7 @@ def test_earlier_snapshots_of_a_growing_trace_stay_as_they_were(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypatch):
-    for module in (growth, pyramid):
+    for module in (growth, dominant_category):
         monkeypatch.setattr(module, "LEAST_SUMMED", 40)  # so that small rows have sums
     columns, rng = growing.arrivals(seed, N), np.random.default_rng(seed)
     filters = (Filter(ops=frozenset(("ADD", "ROPE"))), Filter(layers=frozenset((1, 2))))

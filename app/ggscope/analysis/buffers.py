@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads.account import Account, account, loose_bytes
+from ggscope.analysis.reads.op_io import AccessTable, account, loose_bytes
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.tensors import Buffers, BufferUsage
@@ -278,7 +278,7 @@ def _by_row(trace: Trace) -> tuple[I64, I64, I64]:
     return count, n_bytes, last
 
 
-def _last_spans(trace: Trace, found: Account, wanted: Array) -> I64:
+def _last_spans(trace: Trace, found: AccessTable, wanted: Array) -> I64:
     """Return the last span (by start, then row) of the wanted entries, else -1."""
     is_wanted: npt.NDArray[np.bool_] = np.zeros(len(found) + 1, np.bool_)
     is_wanted[wanted] = True

@@ -33,10 +33,10 @@ from ggscope.bench.frames import (
 )
 from ggscope.errors import TraceError
 from ggscope.gui.app import create_app, create_window, install_exception_hook
-from ggscope.gui.hand_over import OpenOptions
 from ggscope.gui.imports import import_tab
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import MainThreadCollector
+from ggscope.gui.single_instance.client import OpenOptions
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.units import TimeRange
 from ggscope.session.settings import Layout, Renderer, Settings
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from ggscope.gui.document import Document
     from ggscope.model.trace import Trace
-    from ggscope.views.base.painted import PaintedView
+    from ggscope.views.base.canvas import PaintedView
     from ggscope.views.graph.view import GraphView
     from ggscope.views.heatmap.view import HeatmapView
     from ggscope.views.timeline.view import TimelineView
@@ -511,7 +511,7 @@ class _Bench:
         return next((v for v in views if isinstance(v, TimelineView)), None)
 
     def _canvas(self) -> QWidget | None:
-        from ggscope.views.base.painted import GlCanvas, RasterCanvas
+        from ggscope.views.base.canvas import GlCanvas, RasterCanvas
 
         view = self._timeline()
         if view is None:

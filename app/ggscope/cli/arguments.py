@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from ggscope import __version__
 from ggscope.cli import output, values
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 if TYPE_CHECKING:
     pass
@@ -599,13 +599,13 @@ def _views() -> tuple[str, ...]:
 
 
 def _stat_columns() -> tuple[str, ...]:
-    from ggscope.words.statistics import BY_NAME
+    from ggscope.descriptions.statistics import BY_NAME
 
     return tuple(BY_NAME)
 
 
 def _measures() -> tuple[str, ...]:
-    from ggscope.words.statistics import MEASURES
+    from ggscope.descriptions.statistics import MEASURES
 
     return tuple(MEASURES)
 
@@ -722,8 +722,8 @@ def _add_export(parser: _Parser) -> None:
 
 
 def _add_look(parser: _Parser) -> None:
-    """Add what `render.look.Look` knows of beyond a size, dpi and theme."""
-    from ggscope.render.look import PRESET_WORDS
+    """Add the options of a `FigureStyle` beside size, dpi and theme."""
+    from ggscope.render.figure_style import PRESET_WORDS
 
     parser.add_argument(
         "--preset",

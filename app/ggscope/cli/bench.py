@@ -57,7 +57,7 @@ def median_figures(rounds: Sequence[dict[str, object]]) -> dict[str, object]:
 def _measure(arguments: Namespace) -> dict[str, object]:
     # Qt is loaded here: the messages above need none.
     from ggscope.bench.measure import BenchOptions, measure
-    from ggscope.gui.hand_over import open_options
+    from ggscope.gui.single_instance.client import open_options
 
     return measure(
         arguments.files[0],

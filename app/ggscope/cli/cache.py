@@ -8,10 +8,10 @@ from ggscope.analysis.reads.what_if import Answer, WhatIf, answer, what_if
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.coverage import coverage_json
+from ggscope.descriptions.reads import answer_words, asked_words, rests_on
 from ggscope.model.units import format_bytes, format_count, format_share
-from ggscope.text import one_line
-from ggscope.words.coverage import coverage_json
-from ggscope.words.reads import answer_words, asked_words, rests_on
+from ggscope.sanitize import one_line
 
 _PARTS = 8
 """Sizes that are shown where none is asked for: eighths of the working set."""

@@ -8,17 +8,17 @@ from typing import Any
 
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import completeness
+from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.info.info import completeness_json, problems_text, warning_json
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, for_each_file, load
+from ggscope.descriptions.completeness import completeness_words, with_completeness
 from ggscope.errors import ReadError, SuffixError, TraceError
+from ggscope.exporters.report import policy
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import troubles, with_troubles
-from ggscope.text import markdown, markdown_row, one_line, xml
-from ggscope.words.completeness import completeness_words, with_completeness
-from ggscope.writers.report import policy
-from ggscope.writing import check_target, write_file
+from ggscope.sanitize import markdown, markdown_row, one_line, xml
 
 _COLUMNS = ("severity", "code", "count", "place", "offset", "message", "remedy")
 _STYLE = """body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}

@@ -14,7 +14,7 @@ from ggscope.cli.logs import LogLine, set_up
 from ggscope.cli.output import ERROR, GOOD
 from ggscope.errors import UsageError
 from ggscope.live.options import OPTIONS
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 from ggscope_capture.config import (
     TRACER,
     VIEWER,

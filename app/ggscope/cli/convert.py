@@ -8,15 +8,15 @@ from pathlib import Path
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.filters.text import parse_range
+from ggscope.atomic_write import check_folder, check_target, write_file, write_files
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, spare_inputs
 from ggscope.cli.reading import Progress, for_each_file, load
 from ggscope.errors import ExportError
-from ggscope.writers import forms, perfetto
-from ggscope.writers.events import Events
-from ggscope.writers.spans import SpanOrder
-from ggscope.writers.token_json import TokenFile, TokenJson
-from ggscope.writing import check_folder, check_target, write_file, write_files
+from ggscope.exporters import forms, perfetto
+from ggscope.exporters.events import Events
+from ggscope.exporters.spans import SpanOrder
+from ggscope.exporters.token_json import TokenFile, TokenJson
 
 _STDOUT = Path("-")
 _PARTS = (

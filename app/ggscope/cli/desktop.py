@@ -21,10 +21,10 @@ from pathlib import Path
 
 from ggscope import assets
 from ggscope.assets import APPLICATION_ID
+from ggscope.atomic_write import make_folder, write_file
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD, USAGE
 from ggscope.errors import TraceError
-from ggscope.writing import make_folder, write_file
 
 LIST = Path("ggscope", "desktop-files.json")
 """What was installed, below the data folder."""

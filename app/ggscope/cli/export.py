@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ggscope.analysis.filters.text import parse_range
+from ggscope.atomic_write import check_folder, check_target, make_folder, write_file
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
 from ggscope.cli.reading import Results, coloring, for_each_file, load
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.units import format_duration
-from ggscope.text import file_name, one_line
+from ggscope.sanitize import file_name, one_line
 from ggscope.views.registry import BUILTIN
-from ggscope.writing import check_folder, check_target, make_folder, write_file
 
 if TYPE_CHECKING:
     from ggscope.model.trace import Trace
     from ggscope.render.export import Figure
-    from ggscope.render.look import Look
+    from ggscope.render.figure_style import FigureStyle
 
 _STDOUT = Path("-")
 _MEANT_FOR = {
@@ -194,11 +194,11 @@ def _export(
         ) from error
 
 
-def look_of(arguments: Namespace) -> "Look":
+def look_of(arguments: Namespace) -> "FigureStyle":
     """Return how a figure is to look: the preset, and what is said beyond it."""
-    from ggscope.render.look import Look, css_px, preset
+    from ggscope.render.figure_style import FigureStyle, css_px, preset
 
-    look = preset(arguments.preset) if arguments.preset else Look()
+    look = preset(arguments.preset) if arguments.preset else FigureStyle()
     if arguments.size is not None:
         width, height = map(css_px, arguments.size)
         look = replace(look, width=width, height=height)

@@ -9,18 +9,18 @@ from ggscope.analysis.sessions.join import refused_models
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
-from ggscope.model.tables import I64
-from ggscope.model.trace import Trace
-from ggscope.model.units import format_bytes, format_count, format_share
-from ggscope.text import one_line
-from ggscope.words.coverage import coverage_json
-from ggscope.words.reads import (
+from ggscope.descriptions.coverage import coverage_json
+from ggscope.descriptions.reads import (
     HotCold,
     KvTraffic,
     hot_cold,
     hot_facts,
     unnamed_words,
 )
+from ggscope.model.tables import I64
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_bytes, format_count, format_share
+from ggscope.sanitize import one_line
 
 
 def run(arguments: Namespace) -> int:

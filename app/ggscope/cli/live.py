@@ -5,17 +5,17 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
+from ggscope.atomic_write import check_target
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.live.follow import follow, waiting_words, wanted_path
-from ggscope.live.keeping import write_kept
+from ggscope.live.open_source import follow, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
+from ggscope.live.recording_store import write_kept
 from ggscope.live.running import ProgramList
-from ggscope.live.source import Heard, LiveSource, State
+from ggscope.live.source import LiveSource, SourceStatus, State
 from ggscope.model.record_kinds import counted_words, record_unit
 from ggscope.model.units import format_count, format_share
-from ggscope.text import json_text, one_line
-from ggscope.writing import check_target
+from ggscope.sanitize import json_text, one_line
 
 _POLLS_PER_SECOND = 60
 _LEAST_S = 0.05
@@ -32,7 +32,7 @@ class _Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Meters:
+class LineMetrics:
     """Figures of a line; -1 = not known. The lag is the greatest since the last one."""
 
     records_per_s: float = -1.0
@@ -123,7 +123,7 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
         is_over = until is not None and now >= until
         if arguments.json and (is_over or now - line_at >= 1):
             line_at += 1
-            output.emit(_line(Heard(), Meters(), is_json=True))
+            output.emit(_line(SourceStatus(), LineMetrics(), is_json=True))
             output.flush()
         if is_over:
             return None
@@ -160,13 +160,15 @@ def _watch(source: LiveSource, until: float | None, arguments: Namespace) -> Non
         time.sleep(_rest(heard))
 
 
-def _rest(heard: Heard) -> float:
+def _rest(heard: SourceStatus) -> float:
     """Return the seconds until the next poll; a ring must not fill meanwhile."""
     usual = 1 / _POLLS_PER_SECOND
     return usual if heard.lost >= 0 or not OPTIONS.poll_s else min(OPTIONS.poll_s, 1)
 
 
-def _meters(then: _Count, now: float, heard: Heard, lag: tuple[int, bool]) -> Meters:
+def _meters(
+    then: _Count, now: float, heard: SourceStatus, lag: tuple[int, bool]
+) -> LineMetrics:
     """Return the figures since `then`; a moment alone has no rate."""
     took = now - then.time
     rate = tokens = -1.0
@@ -174,10 +176,10 @@ def _meters(then: _Count, now: float, heard: Heard, lag: tuple[int, bool]) -> Me
         rate = (heard.records - then.records) / took
         if heard.tokens >= 0:
             tokens = (heard.tokens - max(then.tokens, 0)) / took
-    return Meters(rate, tokens, *lag)
+    return LineMetrics(rate, tokens, *lag)
 
 
-def _line(heard: Heard, meters: Meters, *, is_json: bool) -> str:
+def _line(heard: SourceStatus, meters: LineMetrics, *, is_json: bool) -> str:
     if is_json:
         lag = None if meters.lag_ns < 0 else round(meters.lag_ns / 1e6, 3)
         return json_text(

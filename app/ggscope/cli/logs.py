@@ -5,7 +5,7 @@ import sys
 import threading
 from datetime import datetime
 
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 _LEVELS = {"WARN": logging.WARNING, "FATAL": logging.CRITICAL}
 

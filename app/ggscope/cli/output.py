@@ -25,7 +25,7 @@ from ggscope.errors import (
     UnknownFormatError,
     UsageError,
 )
-from ggscope.text import one_line, plain
+from ggscope.sanitize import one_line, plain
 
 GOOD = 0
 """Exit codes, as users' scripts know them."""

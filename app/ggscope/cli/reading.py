@@ -113,7 +113,7 @@ def _has_sidecar(path: Path) -> bool:
     if not os.path.exists(path.with_suffix(".json")):
         return False
     # Not imported for the many files that have none.
-    from ggscope.readers.survey import sidecar_of
+    from ggscope.readers.discovery import sidecar_of
 
     return sidecar_of(path) is not None
 
@@ -127,7 +127,7 @@ def _say_what_lies_beside(path: Path, trace: Trace) -> None:
     wanted = {TRACE: ("model", "map"), "map": ("model",)}.get(role, ())
     if not wanted or (role == TRACE and not trace.may_read_model):
         return
-    from ggscope.readers.survey import beside
+    from ggscope.readers.discovery import beside
 
     sides = beside(path, roles=wanted).sides
     for option, kind in zip(("--gguf", "--with"), wanted, strict=False):
@@ -157,7 +157,7 @@ def _session(
 ) -> Trace:
     """Return a folder, or a file with further ones, as one trace."""
     # Joining is not imported for the many commands on a single file.
-    from ggscope.opening import named_bundle, named_shifts, open_bundle
+    from ggscope.session_loading import named_bundle, named_shifts, open_bundle
 
     bundle = named_bundle(
         path, arguments.beside, reader_id=arguments.reader, context=context, admit=admit

@@ -19,13 +19,36 @@ from ggscope.analysis.statistics.table import (
     StatTable,
     stat_table,
 )
+from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.info.info import describe, info_text
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, load, reading_words
 from ggscope.cli.stats import stalled_lines
+from ggscope.descriptions.completeness import completeness_words, with_completeness
+from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.spans import quality_word
+from ggscope.descriptions.statistics import (
+    columns_of,
+    exact_time,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+)
+from ggscope.descriptions.times import time_notes
 from ggscope.errors import ExportError, SuffixError, TraceError
+from ggscope.exporters.report import (
+    MAX_BYTES,
+    Bar,
+    Cell,
+    HitRegion,
+    Picture,
+    ReportTable,
+    Section,
+    report_html,
+    spot_markup,
+)
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
@@ -42,32 +65,9 @@ from ggscope.model.units import (
 )
 from ggscope.readers.registry import with_troubles
 from ggscope.views.registry import BUILTIN
-from ggscope.words.completeness import completeness_words, with_completeness
-from ggscope.words.reads import hot_cold, hot_facts
-from ggscope.words.spans import quality_word
-from ggscope.words.statistics import (
-    columns_of,
-    exact_time,
-    stat_cell,
-    stat_facts,
-    stat_notes,
-)
-from ggscope.words.times import time_notes
-from ggscope.writers.report import (
-    MAX_BYTES,
-    Bar,
-    Cell,
-    Picture,
-    ReportTable,
-    Section,
-    Spot,
-    report_html,
-    spot_markup,
-)
-from ggscope.writing import check_target, write_file
 
 if TYPE_CHECKING:
-    from ggscope.render.batch import Spots
+    from ggscope.render.batch import HitRegions
     from ggscope.render.export import Figure
 
 _MAX_WORDS = 200_000
@@ -218,13 +218,13 @@ def _picture(
 
 
 def _spots(
-    trace: Trace, found: "tuple[Spots, ...]", room: int
-) -> tuple[tuple[Spot, ...], list[str]]:
+    trace: Trace, found: "tuple[HitRegions, ...]", room: int
+) -> tuple[tuple[HitRegion, ...], list[str]]:
     """Return what can be pointed at, and sentences on how much of it has room."""
-    kinds: dict[str, list[Spots]] = {}
+    kinds: dict[str, list[HitRegions]] = {}
     for group in found:
         kinds.setdefault(group.what, []).append(group)
-    spots, told = list[Spot](), list[str]()
+    spots, told = list[HitRegion](), list[str]()
     for what, groups in kinds.items():
         n_all = sum(len(group.ids) for group in groups)
         here = [spot for group in groups for spot in _widest(trace, group, room, n_all)]
@@ -237,12 +237,14 @@ def _spots(
     return tuple(spots), told
 
 
-def _widest(trace: Trace, found: "Spots", room: int, n_all: int) -> list[Spot]:
+def _widest(
+    trace: Trace, found: "HitRegions", room: int, n_all: int
+) -> list[HitRegion]:
     """Return the widest spots with what they say, as many as have their share."""
-    left, spots = room * len(found.ids) // max(n_all, 1), list[Spot]()
+    left, spots = room * len(found.ids) // max(n_all, 1), list[HitRegion]()
     words = found.words or partial(_span_words, trace)
     for i in np.argsort(-found.width, kind="stable").tolist():
-        spot = Spot(
+        spot = HitRegion(
             float(found.x[i]), float(found.y[i]), float(found.width[i]),
             float(found.height[i]), words(int(found.ids[i])),
         )  # fmt: skip

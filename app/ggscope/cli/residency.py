@@ -13,7 +13,7 @@ from ggscope.live.residency import CachedFile, resident_bytes
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, format_share
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 
 def run(arguments: Namespace) -> int:

@@ -5,11 +5,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
+from ggscope.atomic_write import check_folder, check_target, write_files
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.self_test import samples
 from ggscope.model.units import format_bytes, format_count
-from ggscope.writing import check_folder, check_target, write_files
 
 
 def run(arguments: Namespace) -> int:

@@ -74,10 +74,10 @@ def samples() -> list[Path]:
 
 
 def _try_sample(sample: Path) -> None:
-    from ggscope.opening import open_bundle
-    from ggscope.readers.survey import survey
-    from ggscope.render.look import Look, css_px
+    from ggscope.readers.discovery import survey
+    from ggscope.render.figure_style import FigureStyle, css_px
     from ggscope.render.probe import is_blank
+    from ggscope.session_loading import open_bundle
     from ggscope.views.registry import BUILTIN
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
@@ -85,7 +85,7 @@ def _try_sample(sample: Path) -> None:
     if broken:
         raise TraceError(f"{sample.name}: {broken[0]}")
     with tempfile.TemporaryDirectory(prefix="ggscope-") as folder:
-        look = Look(width=css_px(800), height=css_px(400), title=sample.name)
+        look = FigureStyle(width=css_px(800), height=css_px(400), title=sample.name)
         for entry in BUILTIN:
             if not entry.figure_name or not entry.has_data(trace):
                 continue

@@ -9,7 +9,7 @@ from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import coloring, for_each_file, load
-from ggscope.writers.ascii import ascii_timeline
+from ggscope.exporters.ascii import ascii_timeline
 
 _WIDTH_ELSEWHERE = 100
 

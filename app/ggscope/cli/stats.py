@@ -16,6 +16,17 @@ from ggscope.cli.arguments import is_table_format
 from ggscope.cli.info.info import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.statistics import (
+    BY_NAME,
+    StatColumn,
+    StatFacts,
+    columns_of,
+    rate_per_unit,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+)
+from ggscope.descriptions.times import fused_ops
 from ggscope.errors import QueryError
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
@@ -26,18 +37,7 @@ from ggscope.model.units import (
     format_share,
     parse_duration,
 )
-from ggscope.text import csv_text, one_line
-from ggscope.words.statistics import (
-    BY_NAME,
-    StatColumn,
-    StatFacts,
-    columns_of,
-    rate_per_unit,
-    stat_cell,
-    stat_facts,
-    stat_notes,
-)
-from ggscope.words.times import fused_ops
+from ggscope.sanitize import csv_text, one_line
 
 _MAX_SHOWN = 500
 """Rows of a table for people where they set no limit; a trace may have a million."""

@@ -13,7 +13,7 @@ from ggscope.assets import PACKAGES
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.readers import plugins, registry
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 _VARIABLES = (
     "DISPLAY",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
 from ggscope.cli.output import GOOD, spare_inputs
@@ -20,7 +21,6 @@ from ggscope.errors import Cancelled, ExportError
 from ggscope.model.trace import Trace
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
 from ggscope.readers.registry import estimate, open_trace
-from ggscope.writing import check_target, write_file
 
 MOST_RECORDS = 300_000
 """Read in a third of a second."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ggscope.render.look import Length
+    from ggscope.render.figure_style import Length
 
 
 class Names(Collection[str]):
@@ -136,14 +136,14 @@ def font(text: str) -> float | None:
 
 
 def _asked(text: str, parse: str) -> Any:
-    """Return what a parser of `render.look` makes of `text`; None for ``auto``."""
+    """Return `text` parsed by `render.figure_style`; None for ``auto``."""
     from ggscope.errors import ExportError
-    from ggscope.render import look
+    from ggscope.render import figure_style
 
     if text.strip().lower() == "auto":
         return None
     try:
-        return getattr(look, parse)(text)
+        return getattr(figure_style, parse)(text)
     except ExportError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -10,7 +10,7 @@ from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
 
 if TYPE_CHECKING:
-    from ggscope.gui.hand_over import Door, Outcome
+    from ggscope.gui.single_instance.client import HandoverResult, InstanceLock
 
 
 def run(arguments: Namespace) -> int:
@@ -70,7 +70,7 @@ def _follow_where_wanted(arguments: Namespace) -> None:
         arguments.live = str(arguments.files.pop())
 
 
-def _run(paths: list[Path], arguments: Namespace, door: "Door | None") -> int:
+def _run(paths: list[Path], arguments: Namespace, door: "InstanceLock | None") -> int:
     """Run a window; return the exit code."""
     try:
         from ggscope.gui.app import run as run_window
@@ -82,14 +82,14 @@ def _run(paths: list[Path], arguments: Namespace, door: "Door | None") -> int:
     return int(run_window(paths, arguments, door))
 
 
-def _hand_over(paths: list[Path], arguments: Namespace) -> "Outcome":
+def _hand_over(paths: list[Path], arguments: Namespace) -> "HandoverResult":
     """Give the files to the window that is open, or take the place of the first."""
-    from ggscope.gui import hand_over
+    from ggscope.gui.single_instance import client
 
-    place = hand_over.address()
+    place = client.address()
     if place is None:
-        return hand_over.Outcome()
-    return hand_over.offer(hand_over.letter_of(paths, arguments), place)
+        return client.HandoverResult()
+    return client.offer(client.letter_of(paths, arguments), place)
 
 
 def _taken(paths: list[Path]) -> str:

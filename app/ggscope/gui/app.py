@@ -25,13 +25,13 @@ from PySide6.QtWidgets import QApplication, QWidget
 import ggscope
 from ggscope import assets
 from ggscope.errors import NativeError
-from ggscope.gui.commands.table import load_overrides
-from ggscope.gui.hand_over import Door, open_options
+from ggscope.gui.commands.registry import load_overrides
 from ggscope.gui.imports import import_ahead, spare_sources
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import RETURNER, MainThreadCollector, share_one_heap
-from ggscope.gui.reception import Reception
-from ggscope.gui.startup import forget_tokens
+from ggscope.gui.single_instance.client import InstanceLock, open_options
+from ggscope.gui.single_instance.server import InstanceServer
+from ggscope.gui.single_instance.startup import forget_tokens
 from ggscope.gui.theme import ThemeManager
 from ggscope.session.settings import Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
@@ -191,7 +191,9 @@ def create_window(
     return MainWindow(settings, themes, key_overrides)
 
 
-def run(paths: Sequence[Path], options: object = None, door: Door | None = None) -> int:
+def run(
+    paths: Sequence[Path], options: object = None, door: InstanceLock | None = None
+) -> int:
     """Open a window with `paths` in tabs and run it; return the exit code.
 
     Parameters
@@ -266,9 +268,11 @@ def _report(window: MainWindow, problems: list[str]) -> None:
         window.report("\n".join(problems[:3]))
 
 
-def _reception(door: Door, app: QApplication, window: MainWindow) -> Reception:
+def _reception(
+    door: InstanceLock, app: QApplication, window: MainWindow
+) -> InstanceServer:
     """Return what opens the files of later starts in `window`, after its own."""
-    reception = Reception(door, app)
+    reception = InstanceServer(door, app)
     reception.came.connect(window.open_letter)
     # At once: what came to a closed window would be lost.
     app.lastWindowClosed.connect(reception.stop)

@@ -17,6 +17,7 @@ from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from ggscope.analysis.sessions.concatenate import parsed_shift
+from ggscope.descriptions.files import fit_words, joins_of
 from ggscope.errors import TooLargeError
 from ggscope.gui.memory import MemoryReturner
 from ggscope.gui.messages import Action, Message, Messages
@@ -38,15 +39,14 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskState
 from ggscope.views.base.view import guarded
-from ggscope.words.files import fit_words, joins_of
 
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.filters import FilterPopup
     from ggscope.gui.live import WaitingPage
     from ggscope.gui.pages.too_large import TooLargePage
-    from ggscope.live.keeping import Saved
-    from ggscope.readers.survey import Bundle
-    from ggscope.session.live import Follower
+    from ggscope.live.recording_store import Saved
+    from ggscope.readers.discovery import FileSet
+    from ggscope.session.live import LiveSession
     from ggscope.session.run import Run
     from ggscope.views.console import ConsoleView
 
@@ -134,7 +134,7 @@ class DocumentParts(QObject):
         self._document.messages.dismiss(_OFFER)
         self._document.status.set_related("", "")
 
-    def _on_beside(self, bundle: "Bundle") -> None:
+    def _on_beside(self, bundle: "FileSet") -> None:
         """Offer the files that lie beside this one, in the status bar for good."""
         members = bundle.members
         names = [self._relative(m.path) for m in members[:_MAX_NAMED]]
@@ -265,8 +265,8 @@ class Document(QWidget):
 
     Parameters
     ----------
-    live : what runs and is followed, by `live.follow.wanted_path`; "" = any ring. None:
-        `path` is read.
+    live : what runs and is followed, by `live.open_source.wanted_path`; "" = any ring.
+        None: `path` is read.
     run : what was started from the window; the console shows what it prints.
 
     Attributes
@@ -319,11 +319,11 @@ class Document(QWidget):
         self.run = self.session.run = run
         self.stops_run = True
         self._options = ""
-        self.live: Follower | None = None
+        self.live: LiveSession | None = None
         if live is not None:
             from ggscope.session import live as follows
 
-            self.live = follows.Follower(self.session, live or None, self)
+            self.live = follows.LiveSession(self.session, live or None, self)
         self._theme = theme
         self._waiting_page: WaitingPage | None = None
         self._early_console: ConsoleView | None = None
@@ -689,13 +689,13 @@ class Document(QWidget):
         """Say why a program is not followed any more, unless it just ended."""
         if self.live is None or self.session.trace is None:
             return
-        from ggscope.session.live import Phase
+        from ggscope.session.live import FollowState
 
         meters, told = self.live.meters, ""
-        if meters.phase is Phase.FULL:
+        if meters.phase is FollowState.FULL:
             codes = {w.code: w.message for w in self.session.trace.warnings}
             told = codes.get("live_full", "")
-        elif meters.phase in (Phase.KILLED, Phase.FAILED):
+        elif meters.phase in (FollowState.KILLED, FollowState.FAILED):
             told = meters.heard.words
         if told:
             from ggscope.gui.live import sentence

@@ -40,7 +40,7 @@ TAB = (
 _PARTS = {
     "ggscope.views.details.view": (
         "ggscope.analysis.statistics.table",
-        "ggscope.words.nodes",
+        "ggscope.descriptions.nodes",
         "ggscope.views.details.parts",
     ),
     "ggscope.views.table.view": (
@@ -55,7 +55,7 @@ _PARTS = {
 """What modules of panes import that takes a turn of its own."""
 _SOON = (
     "ggscope.readers.memory",
-    "ggscope.opening",
+    "ggscope.session_loading",
     "ggscope.views.timeline.gestures",
     "ggscope.views.timeline.gestures",
 )

@@ -16,18 +16,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.descriptions.live import format_rate
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.live.diagnosis import Step, diagnose
-from ggscope.live.follow import is_process
+from ggscope.live.open_source import is_process
 from ggscope.model.record_kinds import counted_words, record_unit
 from ggscope.model.units import format_count, format_duration, format_share
-from ggscope.session.live import Follower, Meters, Phase
+from ggscope.sanitize import one_line
+from ggscope.session.live import FollowState, LiveMetrics, LiveSession
 from ggscope.session.run import Run
 from ggscope.session.tasks import TaskContext, Tasks
-from ggscope.text import one_line
-from ggscope.views.base.plain import ElidedLabel, copy_text, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, copy_text, set_tip
 from ggscope.views.base.view import guarded
-from ggscope.words.live import format_rate
 
 UNKNOWN = "N/A"
 SILENCE_S = 5.0
@@ -57,7 +57,10 @@ class LiveStrip(QFrame):
     save_requested = Signal()
 
     def __init__(
-        self, follower: Follower, run: Run | None = None, parent: QWidget | None = None
+        self,
+        follower: LiveSession,
+        run: Run | None = None,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("live")
@@ -140,12 +143,12 @@ class LiveStrip(QFrame):
     def _show(self) -> None:
         follower, meters, run = self._follower, self._follower.meters, self._run
         phase = meters.phase.value
-        if follower.is_paused and meters.phase is Phase.LIVE:
+        if follower.is_paused and meters.phase is FollowState.LIVE:
             phase = "paused"
         self.state.setText(f"● {phase}")
         set_property(self.state, "level", _level(follower))
         text = figures_text(meters)
-        if run is not None and meters.phase is Phase.WAITING:
+        if run is not None and meters.phase is FollowState.WAITING:
             text = f"{one_line(run.name)} has computed nothing yet"
         if follower.is_paused and (n := follower.n_unseen) > 0:
             what = record_unit(meters.heard.by_kind)
@@ -165,21 +168,21 @@ class LiveStrip(QFrame):
         self.pause.setChecked(follower.is_paused)
 
 
-def _level(follower: Follower) -> str:
+def _level(follower: LiveSession) -> str:
     phase = follower.meters.phase
-    if phase in (Phase.KILLED, Phase.FULL, Phase.FAILED):
+    if phase in (FollowState.KILLED, FollowState.FULL, FollowState.FAILED):
         return "error"
-    if phase is Phase.NO_WRITER:
+    if phase is FollowState.NO_WRITER:
         return "error"
-    if phase is Phase.LIVE:
+    if phase is FollowState.LIVE:
         return "caution" if follower.is_paused else "good"
     return ""
 
 
-def figures_text(meters: Meters) -> str:
+def figures_text(meters: LiveMetrics) -> str:
     """Return the figures in one line; what is not known stands as such."""
     heard = meters.heard
-    if meters.phase is Phase.WAITING:
+    if meters.phase is FollowState.WAITING:
         return one_line(heard.words)
     records = counted_words(heard.records, heard.by_kind)
     lost = UNKNOWN if heard.lost < 0 else format_count(heard.lost)
@@ -232,7 +235,7 @@ class WaitingPage(QWidget):
 
     def __init__(
         self,
-        follower: Follower,
+        follower: LiveSession,
         tasks: Tasks,
         run: Run | None = None,
         output: QWidget | None = None,
@@ -325,15 +328,15 @@ class WaitingPage(QWidget):
     def _show(self) -> None:
         meters, run = self._follower.meters, self._run
         heads = {
-            Phase.WAITING: "Waiting for a program",
-            Phase.LIVE: "The program has computed nothing yet",
-            Phase.FAILED: "This cannot be followed",
+            FollowState.WAITING: "Waiting for a program",
+            FollowState.LIVE: "The program has computed nothing yet",
+            FollowState.FAILED: "This cannot be followed",
             # Whether something is recorded after it is not known.
-            Phase.STOPPED: "Detached before anything came",
+            FollowState.STOPPED: "Detached before anything came",
         }
         self.head.setText(heads.get(meters.phase, "Nothing was recorded"))
         words = sentence(meters.heard.words)
-        is_over, is_waiting = meters.phase.is_over, meters.phase is Phase.WAITING
+        is_over, is_waiting = meters.phase.is_over, meters.phase is FollowState.WAITING
         if run is not None and run.is_running:
             self.head.setText(f"Waiting for {run.name} to compute")
             words = ""

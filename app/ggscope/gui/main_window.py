@@ -32,30 +32,34 @@ from PySide6.QtWidgets import (
 
 from ggscope.errors import TraceError
 from ggscope.gui.commands.keyboard import KeyGuard, PositionKeys
-from ggscope.gui.commands.table import Actions, Menus
-from ggscope.gui.drops import Drops, accept_copy, dropped_paths
-from ggscope.gui.hand_over import Letter, OpenOptions
+from ggscope.gui.commands.registry import Actions, Menus
+from ggscope.gui.drag_and_drop import Drops, accept_copy, dropped_paths
 from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner
 from ggscope.gui.messages import Action, Message, MessageLog, Messages
 from ggscope.gui.open_file import show_in_folder
 from ggscope.gui.pages.start import StartPage, recent_paths
-from ggscope.gui.startup import finish_x11, forget_tokens, set_wayland_token
+from ggscope.gui.single_instance.client import OpenOptions, OpenRequest
+from ggscope.gui.single_instance.startup import (
+    finish_x11,
+    forget_tokens,
+    set_wayland_token,
+)
 from ggscope.gui.tabs import TabRow, differing_options, distinct_titles
 from ggscope.gui.theme import ThemeManager
 from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
+from ggscope.sanitize import one_line
 from ggscope.session.settings import Settings
-from ggscope.text import one_line
-from ggscope.views.base.plain import add_action, ask_choice, copy_text, set_title
-from ggscope.views.base.view import Connection, Copies, View, copying, guarded, later
+from ggscope.views.base.safe_text import add_action, ask_choice, copy_text, set_title
+from ggscope.views.base.view import Connection, Copyable, View, copying, guarded, later
 
 if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
     from ggscope.gui.dialogs.window_dialogs import WindowDialogs
     from ggscope.gui.document import Document
-    from ggscope.live.launch import Check, Wish
+    from ggscope.live.launcher import LaunchSpec, TraceabilityCheck
     from ggscope.session.run import Run
     from ggscope.session.session import Session
 
@@ -100,7 +104,7 @@ class MainWindow(QMainWindow):
         self._closed_tabs: list[_ClosedTab] = []
         self.log = MessageLog(self)
         self._was_maximised = False
-        self._letters: list[Letter] = []
+        self._letters: list[OpenRequest] = []
         self._is_starting = False
         self._letters_later = QTimer(self)
         self._letters_later.setSingleShot(True)
@@ -188,7 +192,7 @@ class MainWindow(QMainWindow):
         return self._add_document(full, options, others)
 
     def follow(self, wanted: str = "") -> "Document":
-        """Follow a program that runs in a new tab; see `live.follow.wanted_path`.
+        """Follow a program that runs in a new tab; see `live.open_source.wanted_path`.
 
         "" is the ring of the environment, else the newest there is, or the next.
         """
@@ -202,7 +206,9 @@ class MainWindow(QMainWindow):
         path = Path(wanted or title_of(None))
         return self._add_document(path.absolute(), None, (), wanted)
 
-    def record(self, wish: "Wish", check: "Check | None" = None) -> None:
+    def record(
+        self, wish: "LaunchSpec", check: "TraceabilityCheck | None" = None
+    ) -> None:
         """Run a program under the capture tool and follow it in a new tab."""
         from ggscope.session.run import start
 
@@ -329,9 +335,9 @@ class MainWindow(QMainWindow):
 
     def open_requested(self, path: str) -> None:
         """Open a file that the desktop hands over, and come to the front."""
-        self.open_letter(Letter((Path(path),)))
+        self.open_letter(OpenRequest((Path(path),)))
 
-    def open_letter(self, letter: Letter) -> None:
+    def open_letter(self, letter: OpenRequest) -> None:
         """Open what another start hands over, and come to the front.
 
         While a dialog or a menu is open, the files wait: it is about the tab in front.
@@ -632,7 +638,7 @@ class MainWindow(QMainWindow):
         for view in self._cell_views():
             view.toggle_detailed()
 
-    def copying(self) -> list[Copies]:
+    def copying(self) -> list[Copyable]:
         """Return what has rows to copy: the view with the focus, else those in view."""
         return copying(QApplication.focusWidget(), self._cell_views())
 

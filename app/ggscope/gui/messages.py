@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QWidget
 
 from ggscope.gui.open_file import open_file, show_in_folder
 from ggscope.gui.widgets import GlyphButton, button
-from ggscope.text import one_line
-from ggscope.views.base.plain import Label, copy_text
+from ggscope.sanitize import one_line
+from ggscope.views.base.safe_text import Label, copy_text
 from ggscope.views.base.view import guarded
 
 logger = logging.getLogger(__name__)

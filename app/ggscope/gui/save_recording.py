@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QFileDialog
 
+from ggscope.atomic_write import write_files
 from ggscope.gui.widgets import CHANGES_NOTHING
-from ggscope.live.keeping import Saved, write_kept
-from ggscope.live.source import Kept
+from ggscope.live.recording_store import Saved, write_kept
+from ggscope.live.source import RecordingLocation
+from ggscope.sanitize import file_name
 from ggscope.session.tasks import TaskContext
-from ggscope.text import file_name
-from ggscope.writing import write_files
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
@@ -44,7 +44,7 @@ class SaveRequest:
 class SaveKeptRequest:
     """Write what was heard so far of a program that may go on, on a worker."""
 
-    kept: Kept
+    kept: RecordingLocation
     target: Path
 
     def __call__(self, context: TaskContext) -> Saved:
@@ -58,7 +58,7 @@ def ask_and_save(document: "Document") -> None:
     """Ask for a name and save what was recorded there; what runs goes on."""
     run, live = document.run, document.live
     is_whole = run is not None and run.has_recording
-    kept = Kept() if live is None else live.kept
+    kept = RecordingLocation() if live is None else live.kept
     session = document.session
     if not is_whole and kept.place is None:
         session.noted.emit(_sentence(kept.why))

@@ -22,7 +22,7 @@ from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
-from ggscope.views.base.plain import ElidedLabel, ShorteningLabel, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, ShorteningLabel, set_tip
 from ggscope.views.base.view import guarded, later
 
 SHOW_AFTER_MS = 300

@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.gui.widgets import GlyphButton
-from ggscope.text import caption
-from ggscope.views.base.plain import add_action, set_tab_tip
+from ggscope.sanitize import caption
+from ggscope.views.base.safe_text import add_action, set_tab_tip
 from ggscope.views.base.view import guarded
 
 _LEAST_LETTERS = 20

@@ -19,12 +19,12 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.filters.text import describe_filter
+from ggscope.descriptions.spans import absolute_words
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
 from ggscope.model.units import format_count
 from ggscope.session.session import Session
-from ggscope.views.base.plain import Label, add_action, set_tip
+from ggscope.views.base.safe_text import Label, add_action, set_tip
 from ggscope.views.base.view import guarded
-from ggscope.words.spans import absolute_words
 
 SEARCH_MS = 200
 ROOMY_PX = 960

@@ -26,8 +26,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.text import caption, one_line
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.sanitize import caption, one_line
+from ggscope.views.base.safe_text import Label, set_tip
 from ggscope.views.base.view import guarded
 
 GUTTER = 8

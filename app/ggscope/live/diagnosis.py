@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from ggscope.live.follow import (
+from ggscope.live.open_source import (
     RING_VARIABLE,
     is_process,
     ring_folder,
@@ -33,7 +33,7 @@ from ggscope.live.running import (
     may_trace,
 )
 from ggscope.model.units import format_bytes
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 LEAST_ROOM = 4 << 20
 """Bytes below which a folder has no room for a ring, as the capture tool says too."""

@@ -16,7 +16,15 @@ import numpy as np
 
 from ggscope.errors import LiveError
 from ggscope.live.regular_file import open_regular
-from ggscope.live.source import NANO, Heard, Kept, Lag, State, now_ns, pending
+from ggscope.live.source import (
+    NANO,
+    Lag,
+    RecordingLocation,
+    SourceStatus,
+    State,
+    now_ns,
+    pending,
+)
 from ggscope.live.writers import WriterWatch, Writing
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
@@ -81,7 +89,9 @@ class GrowingFile(ABC):
         self._keeps_spans = keeps_spans
         self._file: BinaryIO | None = None
         self._inode = self._next_look = self._changed = 0
-        self._heard = Heard(words=f"the file {path} is not there yet", file=str(path))
+        self._heard = SourceStatus(
+            words=f"the file {path} is not there yet", file=str(path)
+        )
         self._before = 0
         self._is_removed = self._has_caught_up = False
         self.writers = WriterWatch(path)
@@ -141,7 +151,7 @@ class GrowingFile(ABC):
         is_left = is_quiet and self.writers.state is Writing.GONE
         return State.NO_WRITER if is_left else State.RUNNING
 
-    def heard(self) -> Heard:
+    def heard(self) -> SourceStatus:
         """Return what has been heard."""
         return self._heard
 
@@ -173,11 +183,13 @@ class GrowingFile(ABC):
     def forget(self) -> None:  # noqa: B027
         """Do nothing: the file is its writer's."""
 
-    def _kept(self) -> Kept:
+    def _kept(self) -> RecordingLocation:
         """Return how much of the file can be copied, which is all that was read."""
         if self._is_removed:
-            return Kept(why=f"the file {self.path} was removed")
-        return Kept(self.path, self._at) if self._at else Kept()
+            return RecordingLocation(why=f"the file {self.path} was removed")
+        return (
+            RecordingLocation(self.path, self._at) if self._at else RecordingLocation()
+        )
 
     def _missing(self) -> tuple[str, ...]:
         """Return what of the spans is not known here, as in ``Trace.pending``."""
@@ -510,9 +522,9 @@ class RecordsSource(GrowingFile):
         is_known = 0 < len(self._tokens) < _MOST_TOKENS
         self._n_tokens = len(self._tokens) if is_known else -1
 
-    def _kept(self) -> Kept:
+    def _kept(self) -> RecordingLocation:
         if self._has_wrapped:
-            return Kept(
+            return RecordingLocation(
                 why=f"the file {self.path} goes round: its first records are gone"
             )
         return super()._kept()

@@ -12,9 +12,14 @@ import numpy as np
 
 from ggscope.errors import LiveError
 from ggscope.live.builds import Build, Builds
-from ggscope.live.choices import Choices
-from ggscope.live.keeping import Keeper, KeptBuilds, Witness, kept_elsewhere
+from ggscope.live.expert_routing import Choices
 from ggscope.live.recording_folder import RecordingFolder, folder_of
+from ggscope.live.recording_store import (
+    KeptBuilds,
+    RecordingMirror,
+    RecordingWriter,
+    kept_elsewhere,
+)
 from ggscope.live.regular_file import owner_name
 from ggscope.live.residency import ProgramResidency
 from ggscope.live.ring import (
@@ -23,12 +28,19 @@ from ggscope.live.ring import (
     REPLACED,
     UNKNOWN,
     Frame,
-    Fresh,
     Ring,
+    RingBatch,
     first_bytes,
     text_at,
 )
-from ggscope.live.source import NANO, Heard, Kept, State, now_ns, pending
+from ggscope.live.source import (
+    NANO,
+    RecordingLocation,
+    SourceStatus,
+    State,
+    now_ns,
+    pending,
+)
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.run import (
     BEGIN_ONLY,
@@ -58,7 +70,7 @@ from ggscope.readers.common.run_events import (
 )
 from ggscope.readers.common.ubatches import MOST_SEQUENCES, ubatch_tokens
 from ggscope.readers.tensor.routing import CHOOSING_OPS
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
@@ -100,14 +112,14 @@ class ProgramSource:
     ) -> None:
         self.path = path
         self._ring: Ring | None = None
-        self._keeper: Keeper | None = None
-        self._witness: Witness | None = None
+        self._keeper: RecordingWriter | None = None
+        self._witness: RecordingMirror | None = None
         self._missed = 0
         self._keeps_records = keeps_records
         self._why_not = "records are not kept"
         self._keeps_spans = keeps_spans
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
-        self._heard = Heard(words=f"the ring {path} is not there yet")
+        self._heard = SourceStatus(words=f"the ring {path} is not there yet")
         self._next_look = 0
         self._before = self._graphs_before = 0
         self._is_resting = False
@@ -171,7 +183,7 @@ class ProgramSource:
             # The other process writes what it took, and removes it then.
             own = None if self._witness is None else self._witness.own(ring)
             if own is not None:
-                self._heard = replace(self._heard, kept=Kept(own))
+                self._heard = replace(self._heard, kept=RecordingLocation(own))
         elif self._heard.state is not State.RUNNING:
             self._heard = replace(self._heard, state=State.RUNNING, words="")
             has_news = True
@@ -179,7 +191,7 @@ class ProgramSource:
             self._begin_anew()
         return has_news
 
-    def heard(self) -> Heard:
+    def heard(self) -> SourceStatus:
         """Return what has been heard."""
         return self._heard
 
@@ -211,18 +223,20 @@ class ProgramSource:
             self._witness.remove()
             self._witness = None
 
-    def _kept(self, ring: Ring) -> Kept:
+    def _kept(self, ring: Ring) -> RecordingLocation:
         """Return where what this trace is made of can be saved from."""
         if not ring.is_owner and self._keeper is None:
             folder = folder_of(self.path, ring.identity.hex())
             self._watch(folder, ring)
             self._trace.watch(folder)
             if folder is None:
-                return Kept(why="another process takes the records, and keeps none")
-            return Kept(folder.path)
+                return RecordingLocation(
+                    why="another process takes the records, and keeps none"
+                )
+            return RecordingLocation(folder.path)
         if self._keeper is None:
-            return Kept(why=self._why_not)
-        return Kept(
+            return RecordingLocation(why=self._why_not)
+        return RecordingLocation(
             None if self._keeper.why else self._keeper.folder, -1, self._keeper.why
         )
 
@@ -236,7 +250,7 @@ class ProgramSource:
         if witness is not None:
             witness.remove()
         with contextlib.suppress(OSError):  # it may just be made, or removed
-            self._witness = Witness(self.path, folder, ring.identity)
+            self._witness = RecordingMirror(self.path, folder, ring.identity)
 
     def _open(self) -> bool:
         try:
@@ -266,7 +280,7 @@ class ProgramSource:
             return
         self._missed = ring.missed
         try:
-            self._keeper = Keeper(self.path, ring.identity, ring.dropped)
+            self._keeper = RecordingWriter(self.path, ring.identity, ring.dropped)
         except OSError as error:
             reason = error.strerror or str(error)
             self._why_not = f"records cannot be kept: {one_line(reason)}"
@@ -412,7 +426,7 @@ class _ProgramTrace:
             remedy=remedy,
         )
 
-    def add(self, ring: Ring, fresh: Fresh) -> bool:
+    def add(self, ring: Ring, fresh: RingBatch) -> bool:
         """Add what is new; tell whether anything was."""
         for frame in fresh.frames:
             if not self._keeps_spans and frame.type not in _TOLD:
@@ -485,7 +499,7 @@ class _ProgramTrace:
         owner = {"owner": self._owner} if self._owner else {}
         return {**self._told.facts(), **owner}
 
-    def snapshot(self, heard: Heard) -> Trace:
+    def snapshot(self, heard: SourceStatus) -> Trace:
         """Return the trace as it stands."""
         waits = pending(heard)
         until = max(self.newest - self._origin, self.residency.newest - self._origin, 0)
@@ -505,7 +519,7 @@ class _ProgramTrace:
 
     # -- records -----------------------------------------------------------
 
-    def _records(self, ring: Ring, fresh: Fresh) -> None:
+    def _records(self, ring: Ring, fresh: RingBatch) -> None:
         records, n = fresh.records, len(fresh.records)
         lanes = [self._thread(ring, i) for i in fresh.lanes.tolist()]
         graph = records["graph"]
@@ -562,7 +576,7 @@ class _ProgramTrace:
             end = min(int(last["t0"]), FAR) + int(last["op_ns"]) + int(last["wait_ns"])
             self._ends[number] = end - self._origin
 
-    def _count(self, fresh: Fresh) -> None:
+    def _count(self, fresh: RingBatch) -> None:
         """Count the new records, and note when the newest one ended."""
         self.n_records += len(fresh.records)
         is_whole = fresh.records["extra"] & WHOLE_GRAPH != 0
@@ -584,7 +598,7 @@ class _ProgramTrace:
         slot, ith = ring.lane_names()[number]
         return self._told.thread(number, slot, ith)
 
-    def _gaps(self, ring: Ring, fresh: Fresh) -> None:
+    def _gaps(self, ring: Ring, fresh: RingBatch) -> None:
         """Hatch the times in which records were lost, as soon as their end is known."""
         segments = {number: (stop - n, stop) for number, stop, n in _segments(fresh)}
         records = fresh.records
@@ -779,7 +793,7 @@ def _rows_of_ubatch(body: bytes, at: int, context: int) -> dict[str, Any]:
     }
 
 
-def _segments(fresh: Fresh) -> Iterator[tuple[int, int, int]]:
+def _segments(fresh: RingBatch) -> Iterator[tuple[int, int, int]]:
     """Yield (lane, where its records end, how many) of each lane that has some."""
     stops = np.cumsum(fresh.counts).tolist()
     found = zip(fresh.lanes.tolist(), stops, fresh.counts.tolist(), strict=True)

@@ -18,9 +18,9 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
+from ggscope.atomic_write import write_file
 from ggscope.errors import WriteError
 from ggscope.live.regular_file import open_regular, read_json, read_regular
-from ggscope.writing import write_file
 
 NOTE_SUFFIX = ".recording"
 FOLDER_SUFFIX = ".partial"

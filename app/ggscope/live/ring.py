@@ -175,7 +175,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fresh:
+class RingBatch:
     """What is new in a ring.
 
     Attributes
@@ -480,7 +480,7 @@ class Ring:
             return False
         return is_running(self.value("pid"), self.value("start_time"))
 
-    def take(self, keep: Callable[[Taken], None] | None = None) -> Fresh:
+    def take(self, keep: Callable[[Taken], None] | None = None) -> RingBatch:
         """Return what is new. Never waits.
 
         `keep` takes it before the writer learns that its room is free.
@@ -541,7 +541,7 @@ class Ring:
             self._head["reader_heartbeat"] = now_ns()
         fill = min(float(behind.max(initial=0)) / capacity, 1.0)
         frames_now = (*definitions, *events)
-        return Fresh(lanes, records, counts, tuple(gaps), frames_now, fill)
+        return RingBatch(lanes, records, counts, tuple(gaps), frames_now, fill)
 
     def pages(self) -> dict[str, bytes]:
         """Return what a recording has of the ring itself, by the name of its file."""

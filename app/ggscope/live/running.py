@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from ggscope.live.follow import RING_VARIABLE, rings
-from ggscope.live.launch import TOOL
+from ggscope.live.launcher import TOOL
+from ggscope.live.open_source import RING_VARIABLE, rings
 from ggscope.live.processes import (
     MappedFile,
     environment,

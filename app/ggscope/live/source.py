@@ -33,7 +33,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RecordingLocation:
     """Where what was heard so far can be had.
 
     Attributes
@@ -48,11 +48,11 @@ class Kept:
     why: str = "nothing has been recorded yet"
 
 
-_NOTHING = Kept()
+_NOTHING = RecordingLocation()
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SourceStatus:
     """What a source has heard so far.
 
     Attributes
@@ -96,7 +96,7 @@ class Heard:
     model_bytes: int = -1
     read_bytes: int = -1
     major_faults: int = -1
-    kept: Kept = _NOTHING
+    kept: RecordingLocation = _NOTHING
     run: Mapping[str, str] = field(default_factory=dict)
     program: str = ""
     began: float = 0.0
@@ -126,15 +126,15 @@ class LiveSource(Protocol):
         """
         ...
 
-    def heard(self) -> Heard:
+    def heard(self) -> SourceStatus:
         """Return what has been heard."""
         ...
 
     def snapshot(self) -> Trace:
         """Return the trace as it stands; see `Trace.is_running`.
 
-        The spans of a snapshot are the first ones of the next, until `Heard.restarts`
-        counts: then another trace begins.
+        The spans of a snapshot are the first ones of the next, until
+        `SourceStatus.restarts` counts: then another trace begins.
         """
         ...
 
@@ -151,7 +151,7 @@ class LiveSource(Protocol):
         ...
 
 
-def pending(heard: Heard, more: Iterable[str] = ()) -> frozenset[str]:
+def pending(heard: SourceStatus, more: Iterable[str] = ()) -> frozenset[str]:
     """Return what a snapshot still waits for."""
     has_ended = heard.state in (State.ENDED, State.GONE)
     return frozenset(() if has_ended else (RUNNING, *more))

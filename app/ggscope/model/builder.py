@@ -30,20 +30,20 @@ from ggscope.model.tables import (
 )
 from ggscope.model.tensors import Buffers, ModelFile, Tensors
 from ggscope.model.trace import (
-    Claims,
+    DeclaredMetric,
     LaneColumns,
     LaneKind,
     OpTable,
+    RawFileValues,
     ReadWarning,
     RecordAccess,
     Severity,
-    Stated,
     Trace,
     TraceInfo,
     contradiction,
 )
 from ggscope.model.units import Clock, TimeRange
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 _T = TypeVar("_T", bound=Table)
 STATED_CODE = "stated_figures"
@@ -75,7 +75,7 @@ class TraceBuilder:
         self.buffers = Buffers.blank()
         self.models: tuple[ModelFile, ...] = ()
         self.routing = Routing.blank()
-        self.claims: Claims | None = None
+        self.claims: RawFileValues | None = None
         self.residency: Residency | None = None
         self.record_count: RecordCount | None = None
         self.flows = Flows.blank()
@@ -272,7 +272,7 @@ class TraceBuilder:
         """Whether a warning tells of lost data."""
         return any(w.severity == Severity.DATA_LOSS for w in self._warnings.values())
 
-    def warn_stated(self, figures: Iterable[Stated]) -> None:
+    def warn_stated(self, figures: Iterable[DeclaredMetric]) -> None:
         """Note the figures of a file that its content contradicts, all in one row."""
         wrong = [figure for figure in figures if figure.agrees is False]
         if not wrong:

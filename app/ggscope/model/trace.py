@@ -1,10 +1,9 @@
 """The trace: every table of one session, immutable once published.
 
-With what spans and markers lie on (`Lanes`), and what a file says word for word where
-the tables hold what was made of it (`Claims`): those hold names without suffixes and
-layers told by names. To write the file again, or to show a name as it was printed, the
-file's own words are kept, once per access pattern. Figures that a file states of itself
-(`Stated`) stand beside what follows from its content.
+Also what spans and markers lie on (`Lanes`), and the values of the file as written
+(`RawFileValues`): its names with suffixes and layers, once per access pattern, to write
+the file again or to show a name as it was printed. `DeclaredMetric` holds a metric that
+the file states beside what follows from its content.
 """
 
 import math
@@ -51,7 +50,7 @@ from ggscope.model.units import (
     format_duration,
     format_share,
 )
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 
 class LaneKind(IntEnum):
@@ -282,7 +281,7 @@ differs between programs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Claims:
+class RawFileValues:
     """The file's own words, for each pattern of ``Trace.accesses`` and its rows.
 
     Attributes
@@ -337,7 +336,7 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class DeclaredMetric:
     """One figure that a file states of itself, and what its content makes of it.
 
     Attributes
@@ -398,7 +397,7 @@ def stated_figure(
     basis: str = "",
     place: str = "",
     at_least: bool = False,
-) -> Stated | None:
+) -> DeclaredMetric | None:
     """Return a figure with its verdict; None where the file states no number.
 
     Parameters
@@ -420,7 +419,7 @@ def stated_figure(
             computed = int(computed)
     else:
         computed = None
-    return Stated(
+    return DeclaredMetric(
         name=name,
         stated=number,
         computed=computed,
@@ -462,7 +461,7 @@ def _exponent(stated: float) -> int:
     return exponent if isinstance(exponent, int) else 0
 
 
-def without_verdict(figure: Stated) -> Stated:
+def without_verdict(figure: DeclaredMetric) -> DeclaredMetric:
     """Return a figure that is not held against content of which parts were lost."""
     if figure.agrees is not False:
         return figure
@@ -470,7 +469,7 @@ def without_verdict(figure: Stated) -> Stated:
     return replace(figure, agrees=None, basis=basis)
 
 
-def contradiction(figure: Stated) -> str:
+def contradiction(figure: DeclaredMetric) -> str:
     """Return "TE 0 utilization: 72.0 % stated, 30.5 % by its spans"."""
     by = f"by {figure.basis}" if figure.basis else "computed"
     return f"{figure.name}: {figure.stated_text} stated, {figure.computed_text} {by}"
@@ -657,7 +656,7 @@ class TraceInfo:
     producer: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     summary: Mapping[str, object] = field(default_factory=dict)
-    stated: tuple[Stated, ...] = ()
+    stated: tuple[DeclaredMetric, ...] = ()
     modified_ns: int = 0
     folder: Path | None = None
 
@@ -702,7 +701,7 @@ class TraceInfo:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class JoinedFile:
     """One of the files that a trace was joined from.
 
     Attributes
@@ -718,7 +717,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class MatchReport:
     """How well one part fitted the rest, for people and for ``ggscope info``.
 
     Attributes
@@ -806,9 +805,9 @@ class Trace:
     read_until: int | None = None
     models: tuple[ModelFile, ...] = ()
     routing: Routing = field(default_factory=Routing.blank)
-    parts: tuple[Part, ...] = ()
-    joins: tuple[Join, ...] = ()
-    claims: Claims | None = None
+    parts: tuple[JoinedFile, ...] = ()
+    joins: tuple[MatchReport, ...] = ()
+    claims: RawFileValues | None = None
     residency: Residency | None = None
     open_spans: Spans = field(default_factory=Spans.blank)
     run: Run | None = None
@@ -895,7 +894,7 @@ class Trace:
         counts = np.bincount(quality_of(self.spans.flags), minlength=len(Quality))
         return {q.word: int(counts[q]) for q in Quality}
 
-    def stated_figures(self) -> tuple[tuple[str, Stated], ...]:
+    def stated_figures(self) -> tuple[tuple[str, DeclaredMetric], ...]:
         """Return each stated figure with the name of its file; "" for a file alone."""
         if not self.parts:
             return tuple(("", figure) for figure in self.info.stated)

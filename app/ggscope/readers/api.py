@@ -1,7 +1,7 @@
 """What a reader is: the protocol that built-in and third-party readers obey.
 
 And what it is given to work with: its context, and long columns in pieces that can be
-cancelled between two of them (`Pieces`) or grow one by one (`ColumnPieces`).
+cancelled between two of them (`ChunkedOps`) or grow one by one (`ChunkedTable`).
 """
 
 import math
@@ -27,7 +27,7 @@ _PIECE_ROWS = 1 << 19
 """So many rows at once: a millisecond or so, and little memory beside the columns."""
 
 
-class ColumnPieces:
+class ChunkedTable:
     """A table whose rows come block by block, each block as narrow as its values.
 
     Parameters
@@ -124,7 +124,7 @@ def _compact(values: Array) -> Array:
     return values
 
 
-class Pieces:
+class ChunkedOps:
     """Does array operations piece by piece.
 
     Parameters
@@ -223,7 +223,7 @@ ROLES = (
     TRACE, "model", "map", "registry", "buffers", "graph", "experts", RECORDING,
     METADATA,
 )  # fmt: skip
-"""What a file can be to a session; see `ggscope.model.trace.Part`."""
+"""What a file can be to a session; see `ggscope.model.trace.JoinedFile`."""
 
 _YES, _NO = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
 
@@ -567,9 +567,9 @@ class ReadContext:
             self._publish(trace)
 
     @property
-    def pieces(self) -> Pieces:
+    def pieces(self) -> ChunkedOps:
         """Work on long columns, piece by piece, that stops where it is cancelled."""
-        return Pieces(self.check_cancelled)
+        return ChunkedOps(self.check_cancelled)
 
     @property
     def wants_stages(self) -> bool:
@@ -577,7 +577,7 @@ class ReadContext:
         return self._publish is not None
 
 
-class Pace:
+class SnapshotScheduler:
     """Decides when to publish while a file is being read.
 
     Parameters

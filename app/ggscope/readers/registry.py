@@ -467,7 +467,7 @@ def _chosen(source: Source) -> tuple[Candidate, list[Candidate]]:
 
 def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
     # Only for the message to people.
-    from ggscope.readers.lookalike import is_all_zero, likeness
+    from ggscope.readers.format_hints import is_all_zero, likeness
 
     head = source.head(HEAD_BYTES)
     if is_all_zero(source, head):

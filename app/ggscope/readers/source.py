@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ggscope.errors import EmptyFileError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Stated, TraceInfo
+from ggscope.model.trace import DeclaredMetric, Severity, TraceInfo
 
 if TYPE_CHECKING:
     from ggscope.readers.api import ReaderInfo
@@ -299,7 +299,7 @@ def trace_info(
     version: str = "",
     producer: Mapping[str, str] | None = None,
     summary: Mapping[str, object] | None = None,
-    stated: tuple[Stated, ...] = (),
+    stated: tuple[DeclaredMetric, ...] = (),
 ) -> TraceInfo:
     """Return the facts of a trace of one file; see `TraceInfo` for the parameters."""
     return TraceInfo(

@@ -211,7 +211,7 @@ SPOT_PX = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spots:
+class HitRegions:
     """Things that can be told apart in a picture, each with its rectangle.
 
     Attributes
@@ -230,13 +230,13 @@ class Spots:
     height: npt.NDArray[np.float64]
     words: Callable[[int], str] | None = None
 
-    def moved(self, dx: float, dy: float) -> "Spots":
+    def moved(self, dx: float, dy: float) -> "HitRegions":
         """Return them elsewhere."""
         return replace(self, x=self.x + dx, y=self.y + dy)
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
+class StaticLayer:
     """Batches that will be the very same objects in the next picture.
 
     Unless what they show has changed as a whole. They draw in `area` alone, on an
@@ -267,8 +267,8 @@ class DisplayList:
     scale: float = 1.0
     background: int = 0xFFFFFFFF
     batches: tuple[Batch, ...] = field(default_factory=tuple)
-    still: Still | None = None
-    spots: tuple[Spots, ...] = ()
+    still: StaticLayer | None = None
+    spots: tuple[HitRegions, ...] = ()
 
 
 Values = npt.ArrayLike

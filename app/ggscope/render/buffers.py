@@ -41,9 +41,9 @@ from ggscope.render.batch import (
 )
 from ggscope.render.charts import Axis, axis_values, in_bytes
 from ggscope.render.colors import Entry, category_color, label_color
-from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
@@ -541,7 +541,7 @@ def _hair(place: BuffersGeometry) -> list[Batch]:
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]
 
 
-def draw_buffers(scene: BuffersScene, look: Look, name: str) -> Drawn:
+def draw_buffers(scene: BuffersScene, look: FigureStyle, name: str) -> RenderedFigure:
     """Return the figure of a scene, as `look` says; of the lives, whole rows."""
     width = look.width_or(scene.width)
     scene = replace(
@@ -583,14 +583,14 @@ def buffers_recipe(
     visible: TimeRange | None = None,
     absolute: bool = False,
     lacks: tuple[str, ...] = (),
-) -> Recipe:
+) -> ExportCommand:
     """Return how the command line makes this figure."""
     options: dict[str, object] = {} if by == "usage" else {"by": by}
     if visible is not None:
         options["visible"] = time_option(visible)
     if absolute:
         options["absolute"] = True
-    return Recipe("buffers", trace.info.opened, options, lacks=lacks)
+    return ExportCommand("buffers", trace.info.opened, options, lacks=lacks)
 
 
 def buffers_figure(
@@ -611,7 +611,7 @@ def buffers_figure(
         known = ", ".join(get_args(Grouping))
         raise ExportError(f"Buffers can be told apart by {known}, not {by}.")
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         found = occupancy(trace, by)
         if found.peak is None:
             raise NothingToDrawError(

@@ -30,7 +30,8 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import ScaleKind, category_color, color_scale
-from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.grid import (
     Cell,
@@ -44,7 +45,6 @@ from ggscope.render.grid import (
     share_values,
     unit_scale,
 )
-from ggscope.render.look import Look
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
@@ -101,7 +101,7 @@ class ExpertsScene:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Rect:
     """Where a picture lies in the whole: left, top, width, height."""
 
     x: float
@@ -114,22 +114,22 @@ class Part:
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
-def frames(scene: ExpertsScene) -> tuple[Part, Part | None]:
+def frames(scene: ExpertsScene) -> tuple[Rect, Rect | None]:
     """Return where the matrix lies, and the second picture where there is room."""
-    whole = Part(0.0, 0.0, scene.width, scene.height)
+    whole = Rect(0.0, 0.0, scene.width, scene.height)
     if not scene.with_second:
         return whole, None
     if scene.width >= _SIDE_BY_SIDE_PX:
         left = round(scene.width * 0.54 * scene.scale) / scene.scale
         return (
-            Part(0.0, 0.0, left, scene.height),
-            Part(left, 0.0, scene.width - left, scene.height),
+            Rect(0.0, 0.0, left, scene.height),
+            Rect(left, 0.0, scene.width - left, scene.height),
         )
     if scene.height >= _STACKED_PX:
         top = round(scene.height * 0.52 * scene.scale) / scene.scale
         return (
-            Part(0.0, 0.0, scene.width, top),
-            Part(0.0, top, scene.width, scene.height - top),
+            Rect(0.0, 0.0, scene.width, top),
+            Rect(0.0, top, scene.width, scene.height - top),
         )
     return whole, None
 
@@ -174,7 +174,7 @@ def main_values(scene: ExpertsScene) -> F64:
     return np.where(unknown, np.nan, grid.count.astype(np.float64))
 
 
-def main_grid(scene: ExpertsScene, frame: Part) -> GridScene:
+def main_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
     """Return the scene of the layer × expert matrix."""
     values = main_values(scene)
     of_router = (ExpertSource.ROUTING, ExpertSource.SIZES)
@@ -226,7 +226,7 @@ def second_title(scene: ExpertsScene) -> str:
     }[scene.result.beside]
 
 
-def _second(scene: ExpertsScene, frame: Part) -> DisplayList:
+def _second(scene: ExpertsScene, frame: Rect) -> DisplayList:
     if scene.result.beside is Beside.SCORES and scene.result.scores is not None:
         return compose_chart(_score_chart(scene, scene.result.scores, frame))
     if scene.result.beside is Beside.COVER and scene.result.curve is not None:
@@ -236,7 +236,7 @@ def _second(scene: ExpertsScene, frame: Part) -> DisplayList:
     return DisplayList(frame.width, frame.height, scene.scale, scene.theme.pane)
 
 
-def _second_grid(scene: ExpertsScene, frame: Part) -> GridScene:
+def _second_grid(scene: ExpertsScene, frame: Rect) -> GridScene:
     matrix = np.zeros((0, 0)) if scene.result.matrix is None else scene.result.matrix
     common = {
         "width": frame.width,
@@ -277,7 +277,7 @@ def _second_grid(scene: ExpertsScene, frame: Part) -> GridScene:
 
 
 def _score_chart(
-    scene: ExpertsScene, scores: ScoreHistogram, frame: Part
+    scene: ExpertsScene, scores: ScoreHistogram, frame: Rect
 ) -> ChartScene:
     n_ranks, n_bins = scores.count.shape
     edges = np.linspace(0, 1, n_bins + 1)
@@ -305,7 +305,7 @@ def _score_chart(
     )
 
 
-def _cover_chart(scene: ExpertsScene, curve: F64, frame: Part) -> ChartScene:
+def _cover_chart(scene: ExpertsScene, curve: F64, frame: Rect) -> ChartScene:
     n = len(curve) - 1
     x = np.arange(n + 1, dtype=np.float64)
     even = np.array([0.0, 1.0])
@@ -338,7 +338,7 @@ def _where_covered(curve: F64, wanted: float) -> tuple[Rule, ...]:
     return (Rule(f"{n:,} slots", x=float(n)),)
 
 
-def draw_experts(scene: ExpertsScene, look: Look, name: str) -> Drawn:
+def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedFigure:
     """Return the figure of a scene, as `look` says."""
     choices, figures = scene.choices, scene.result.figures
     width = look.width_or(scene.width)
@@ -392,7 +392,7 @@ def experts_recipe(
     kind: ScaleKind | str = ScaleKind.LINEAR,
     beside: Beside | str | None = Beside.OVERLAP,
     lacks: tuple[str, ...] = (),
-) -> Recipe:
+) -> ExportCommand:
     """Return how the command line makes this figure."""
     options: dict[str, object] = {}
     if Measure(measure) is not Measure.COUNT:
@@ -401,7 +401,7 @@ def experts_recipe(
         options["kind"] = ScaleKind(kind).value
     if beside is None or Beside(beside) is not Beside.OVERLAP:
         options["beside"] = None if beside is None else Beside(beside).value
-    return Recipe("experts", trace.info.opened, options, lacks=lacks)
+    return ExportCommand("experts", trace.info.opened, options, lacks=lacks)
 
 
 def experts_figure(
@@ -413,7 +413,7 @@ def experts_figure(
 ) -> Figure:
     """Return the figure of the layer × expert matrix and the picture beside it."""
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         second = Beside(beside or Beside.OVERLAP)
         result = experts_result(trace, None, None, None, second)
         source = result.base.choices.source

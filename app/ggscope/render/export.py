@@ -34,15 +34,21 @@ from PySide6.QtGui import (
 )
 from PySide6.QtSvg import QSvgGenerator
 
+from ggscope.atomic_write import write_file
 from ggscope.errors import ExportError, SuffixError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes
 from ggscope.readers.memory import available_bytes
 from ggscope.render.batch import DisplayList, Face
-from ggscope.render.look import CSS_DPI, DESIGN_PX, Length, Look, look_words
+from ggscope.render.figure_style import (
+    CSS_DPI,
+    DESIGN_PX,
+    FigureStyle,
+    Length,
+    look_words,
+)
 from ggscope.render.painter import END_ISOLATE, ISOLATE, font, paint
-from ggscope.text import json_text, one_line, plain
-from ggscope.writing import write_file
+from ggscope.sanitize import json_text, one_line, plain
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 80, 32
 """In pixels of the design: a word beside a picture, and two lines of them."""
@@ -83,7 +89,7 @@ def ensure_gui_application() -> QGuiApplication:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class RenderedFigure:
     """A figure that is composed.
 
     Attributes
@@ -110,7 +116,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recipe:
+class ExportCommand:
     """What ``ggscope export`` needs to make the same figure again.
 
     Attributes
@@ -161,12 +167,12 @@ class Figure:
     """
 
     name: str
-    draw: Callable[[Look], Drawn]
-    look: Look = field(default_factory=Look)
+    draw: Callable[[FigureStyle], RenderedFigure]
+    look: FigureStyle = field(default_factory=FigureStyle)
     texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
-    recipe: Recipe | None = None
+    recipe: ExportCommand | None = None
 
-    def command(self, target: Path | str, look: Look | None = None) -> Command:
+    def command(self, target: Path | str, look: FigureStyle | None = None) -> Command:
         """Return the command line that writes the same pixels to `target`.
 
         Raises
@@ -191,7 +197,11 @@ class Figure:
         return Command(shlex.join(words), recipe.lacks)
 
     def write(
-        self, path: Path | str, look: Look | None = None, *, overwrite: bool = True
+        self,
+        path: Path | str,
+        look: FigureStyle | None = None,
+        *,
+        overwrite: bool = True,
     ) -> str:
         """Write it and return its caption; the suffix of `path` says as what.
 
@@ -223,14 +233,14 @@ class Figure:
         )
         return drawn.caption
 
-    def png(self, look: Look) -> tuple[bytes, Drawn]:
+    def png(self, look: FigureStyle) -> tuple[bytes, RenderedFigure]:
         """Return it as the content of a PNG file, and what that shows; see `write`."""
         ensure_gui_application()
         drawn = self.draw(look)
         words = one_line(drawn.title), one_line(drawn.description)
         return png_bytes(drawn.picture, *words, look.dpi), drawn
 
-    def image(self, look: Look | None = None) -> QImage:
+    def image(self, look: FigureStyle | None = None) -> QImage:
         """Return it as pixels; on any thread. None = as it stands where it comes from.
 
         Raises ExportError as `write` does.
@@ -259,7 +269,7 @@ def export_display_list(
     What has no pixels becomes as wide as `paper`, where that is given.
 
     The file appears whole or not at all; one that is there is replaced only if
-    `overwrite`. See `ggscope.writing`.
+    `overwrite`. See `ggscope.atomic_write`.
 
     Raises
     ------
@@ -281,7 +291,7 @@ def export_display_list(
     write_file(target, content, overwrite=overwrite)
 
 
-def check_size(look: Look) -> None:
+def check_size(look: FigureStyle) -> None:
     """Raise ExportError for a look too large to be composed, or too small to be read.
 
     See `render_image` for what is too large.
@@ -572,6 +582,6 @@ _WRITERS: dict[str, Callable[[DisplayList, str, str, float], bytes]] = {
     ".pdf": _pdf,
 }
 NOT_MARKED = "The command leaves out what is selected."
-"""A thing that a `Recipe` may lack."""
+"""A thing that a `ExportCommand` may lack."""
 SUFFIXES = tuple(_WRITERS)
 """What a figure can be written as."""

@@ -19,9 +19,9 @@ from ggscope.render.batch import (
     TextList,
 )
 from ggscope.render.colors import ColorBar, Entry, Sign, color_bar
-from ggscope.render.export import Drawn, ensure_gui_application
+from ggscope.render.export import RenderedFigure, ensure_gui_application
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.grid import placed
-from ggscope.render.look import Look
 from ggscope.render.painter import text_width
 from ggscope.render.theme import Theme, mix
 from ggscope.render.theme import theme as theme_named
@@ -50,7 +50,7 @@ class Frame:
 
     def __init__(
         self,
-        look: Look,
+        look: FigureStyle,
         width: float,
         *,
         title: str = "",
@@ -174,7 +174,7 @@ class Frame:
 
 
 def framed(
-    look: Look,
+    look: FigureStyle,
     name: str,
     compose: Callable[[float], DisplayList],
     *,
@@ -184,7 +184,7 @@ def framed(
     bars: Sequence[ColorBar] = (),
     description: str = "",
     left_out: Sequence[str] = (),
-) -> Drawn:
+) -> RenderedFigure:
     """Return a figure in its frame.
 
     Parameters
@@ -198,7 +198,7 @@ def framed(
     title = name if look.title is None else look.title
     frame = Frame(look, width, title=title, entries=entries, bars=bars)
     body = compose(frame.body_height(wanted))
-    return Drawn(
+    return RenderedFigure(
         frame.around(body),
         title or name,
         description,

@@ -25,12 +25,12 @@ from ggscope.render.batch import (
     ColumnBatch,
     DisplayList,
     Face,
+    HitRegions,
     ImageBatch,
     LineBatch,
     Pattern,
     RectBatch,
     RectList,
-    Spots,
     Text,
     TextBatch,
 )
@@ -189,7 +189,7 @@ def compose_grid(scene: GridScene) -> DisplayList:
     )  # fmt: skip
 
 
-def _spots(place: GridGeometry) -> Spots:
+def _spots(place: GridGeometry) -> HitRegions:
     """Return the cells that are wide and high enough to be pointed at."""
     scene, n_columns = place.scene, place.n_columns
     xs, ys = place.column_edges(), place.row_edges()
@@ -210,7 +210,7 @@ def _spots(place: GridGeometry) -> Spots:
         exact = f"{int(value):,}" if value.is_integer() else f"{value:.9g}"
         return f"{where}: {exact} ({scene.value_title or scene.title})"
 
-    return Spots("cells", ids, x, y, wide, high, words)
+    return HitRegions("cells", ids, x, y, wide, high, words)
 
 
 def nothing_color(theme: Theme) -> int:

@@ -40,12 +40,12 @@ from ggscope.render.batch import (
     LineBatch,
     Pattern,
     RectBatch,
-    Still,
+    StaticLayer,
     Text,
     TextBatch,
 )
 from ggscope.render.texels import resolved
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
 _LETTERS = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff"
@@ -141,14 +141,14 @@ DOT_SHADE = 0.55
 """How much of the fill's brightness a dot keeps."""
 
 
-class StillPart:
+class StaticLayerCache:
     """Keeps an image of what stands still in a picture, for the next one."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] = ()
         self._image = QImage()
 
-    def image(self, picture: DisplayList, still: Still, area: Clip) -> QImage:
+    def image(self, picture: DisplayList, still: StaticLayer, area: Clip) -> QImage:
         """Return the batches of `still`, which lie in `area`, painted once."""
         batches = picture.batches[still.first : still.stop]
         scale, background = picture.scale, picture.background
@@ -178,7 +178,7 @@ def paint(
     *,
     texts: bool = True,
     vector: bool = False,
-    kept: StillPart | None = None,
+    kept: StaticLayerCache | None = None,
 ) -> None:
     """Draw a display list.
 

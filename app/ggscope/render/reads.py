@@ -21,6 +21,14 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
+from ggscope.descriptions.reads import (
+    HotCold,
+    answer_words,
+    hot_cold,
+    hot_facts,
+    rests_on,
+    unnamed_words,
+)
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.names import parse
 from ggscope.model.tokens import token_noun
@@ -57,21 +65,13 @@ from ggscope.render.colors import (
     category_color,
     color_scale,
 )
-from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.grid import GridScene, compose_grid, grid_bars, grid_entries
-from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
-from ggscope.words.reads import (
-    HotCold,
-    answer_words,
-    hot_cold,
-    hot_facts,
-    rests_on,
-    unnamed_words,
-)
 
 HotPicture = Literal["ranking", "cold", "coverage", "place", "jumps", "layers", "kv"]
 Measure = Literal["bytes", "accesses", "time"]
@@ -408,7 +408,7 @@ def compose_cache(scene: CacheScene) -> DisplayList:
     return compose_chart(chart_of_cache(scene))
 
 
-def draw_hot(scene: HotScene, look: Look, name: str) -> Drawn:
+def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
     """Return the figure of a scene, as `look` says; of a ranking, its first bars."""
     width = look.width_or(scene.width)
     scene = replace(
@@ -436,7 +436,9 @@ def draw_hot(scene: HotScene, look: Look, name: str) -> Drawn:
     )  # fmt: skip
 
 
-def _draw_bars(scene: HotScene, look: Look, title: str, facts: str) -> Drawn:
+def _draw_bars(
+    scene: HotScene, look: FigureStyle, title: str, facts: str
+) -> RenderedFigure:
     groups = ranked(scene)
     bars, left_out = bars_of(scene, groups), list[str]()
     if scene.width < _NARROW_PX and (groups.unknown > 0).any():
@@ -487,7 +489,7 @@ def hot_recipe(
     scale: ScaleKind | str = ScaleKind.LINEAR,
     visible: TimeRange | None = None,
     lacks: tuple[str, ...] = (),
-) -> Recipe:
+) -> ExportCommand:
     """Return how the command line makes this figure."""
     said = (
         ("picture", picture, "ranking"),
@@ -501,7 +503,7 @@ def hot_recipe(
     }
     if visible is not None:
         options["visible"] = time_option(visible)
-    return Recipe("hot", trace.info.opened, options, lacks=lacks)
+    return ExportCommand("hot", trace.info.opened, options, lacks=lacks)
 
 
 def hot_figure(
@@ -527,7 +529,7 @@ def hot_figure(
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         found = hot_cold(trace, visible)
         if not len(trace.accesses.patterns):
             raise NothingToDrawError(
@@ -547,7 +549,7 @@ def hot_figure(
     return Figure("hot", draw, recipe=recipe)
 
 
-def draw_cache(scene: CacheScene, look: Look, name: str) -> Drawn:
+def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigure:
     """Return the figure of a scene, as `look` says."""
     width = look.width_or(scene.width)
     scene = replace(
@@ -579,7 +581,7 @@ def cache_recipe(
     with_row_reads: bool = False,
     visible: TimeRange | None = None,
     lacks: tuple[str, ...] = (),
-) -> Recipe:
+) -> ExportCommand:
     """Return how the command line makes this figure."""
     options: dict[str, object] = {"as_bytes": True} if as_bytes else {}
     if with_row_reads:
@@ -588,7 +590,7 @@ def cache_recipe(
         options["capacity"] = capacity
     if visible is not None:
         options["visible"] = time_option(visible)
-    return Recipe("cache", trace.info.opened, options, lacks=lacks)
+    return ExportCommand("cache", trace.info.opened, options, lacks=lacks)
 
 
 def cache_figure(
@@ -609,7 +611,7 @@ def cache_figure(
     visible : only reads that begin in it; None = all.
     """
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         found = what_if(trace, visible, with_row_reads=with_row_reads)
         if not found.curve.n_reads:
             raise NothingToDrawError("This trace tells no reads of a model file.")

@@ -11,6 +11,14 @@ from ggscope.analysis.statistics.table import (
     StatTable,
     stat_table,
 )
+from ggscope.descriptions.statistics import (
+    MEASURES,
+    StatColumn,
+    StatFacts,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+)
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.selection import BY, By
 from ggscope.model.trace import Trace
@@ -25,20 +33,12 @@ from ggscope.model.units import (
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, Bar, BarScene, bars_top, compose_bars
 from ggscope.render.colors import category_color
-from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
-from ggscope.words.statistics import (
-    MEASURES,
-    StatColumn,
-    StatFacts,
-    stat_cell,
-    stat_facts,
-    stat_notes,
-)
 
 _USUAL_BARS = 25
 """So many a figure shows that has no height of its own."""
@@ -78,7 +78,7 @@ def statistics_figure(
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         chosen = None if ids is None else np.array(ids, np.int64)
         table = stat_table(
             trace, by, mask=mask, ids=chosen, time=visible,
@@ -95,7 +95,7 @@ def statistics_figure(
         ("visible", None if visible is None else time_option(visible), None),
         ("ids", list(ids) if can_name and ids is not None else None, None),
     )
-    recipe = Recipe(
+    recipe = ExportCommand(
         "statistics",
         trace.info.opened,
         {name: value for name, value, usual in said if value != usual},
@@ -121,8 +121,8 @@ def _about(
 
 
 def _drawn(
-    trace: Trace, table: StatTable, by: By, measure: str, look: Look, about: str
-) -> Drawn:
+    trace: Trace, table: StatTable, by: By, measure: str, look: FigureStyle, about: str
+) -> RenderedFigure:
     column, facts = MEASURES[measure], stat_facts(trace, by, table)
     is_unknown = column.form in ("bytes", "rate") and facts.bytes != "known"
     rows = [

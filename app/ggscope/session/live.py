@@ -17,10 +17,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import LiveError
-from ggscope.live.follow import follow, is_process, waiting_words, wanted_path
+from ggscope.live.open_source import follow, is_process, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
-from ggscope.live.source import NANO, Heard, Kept, LiveSource, State
+from ggscope.live.source import NANO, LiveSource, RecordingLocation, SourceStatus, State
 from ggscope.model.record_kinds import record_words
 from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
@@ -52,7 +52,7 @@ _AIR = 20
 """One part in so many of the view lies behind now."""
 
 
-class Phase(Enum):
+class FollowState(Enum):
     """How it stands with a program that is followed."""
 
     WAITING = "waiting"
@@ -68,31 +68,35 @@ class Phase(Enum):
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self not in (Phase.WAITING, Phase.LIVE, Phase.NO_WRITER)
+        return self not in (
+            FollowState.WAITING,
+            FollowState.LIVE,
+            FollowState.NO_WRITER,
+        )
 
 
 _PHASES = {
-    State.WAITING: Phase.WAITING,
-    State.RUNNING: Phase.LIVE,
-    State.ENDED: Phase.ENDED,
-    State.GONE: Phase.KILLED,
-    State.NO_WRITER: Phase.NO_WRITER,
+    State.WAITING: FollowState.WAITING,
+    State.RUNNING: FollowState.LIVE,
+    State.ENDED: FollowState.ENDED,
+    State.GONE: FollowState.KILLED,
+    State.NO_WRITER: FollowState.NO_WRITER,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Meters:
+class LiveMetrics:
     """What the strip shows; -1 = not known.
 
     Attributes
     ----------
     records_per_s, tokens_per_s : over the last second.
     lag_ns : the greatest in that time, from writing to reading; `is_least_lag` as in
-        `Heard`.
+        `SourceStatus`.
     """
 
-    phase: Phase = Phase.WAITING
-    heard: Heard = field(default_factory=Heard)
+    phase: FollowState = FollowState.WAITING
+    heard: SourceStatus = field(default_factory=SourceStatus)
     records_per_s: float = -1.0
     tokens_per_s: float = -1.0
     lag_ns: int = -1
@@ -100,23 +104,26 @@ class Meters:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _News:
-    meters: Meters
+class _LiveUpdate:
+    meters: LiveMetrics
     trace: Trace | None = None
 
 
-class Listener(threading.Thread):
+class PollThread(threading.Thread):
     """Polls one source until it is over, or until it is told to stop.
 
     Parameters
     ----------
-    wanted : see `live.follow.wanted_path`; looked for until it is there.
+    wanted : see `live.open_source.wanted_path`; looked for until it is there.
     send : takes news; called on this thread.
     limit_bytes : memory that the trace may take; 0 = what the system has to give.
     """
 
     def __init__(
-        self, wanted: str | None, send: Callable[[_News], None], limit_bytes: int = 0
+        self,
+        wanted: str | None,
+        send: Callable[[_LiveUpdate], None],
+        limit_bytes: int = 0,
     ) -> None:
         super().__init__(name="ggscope-live")
         self._wanted, self._send = wanted, send
@@ -139,7 +146,7 @@ class Listener(threading.Thread):
         """From the snapshot before until it was on the screen."""
         self._n_known = 0
         self._past: deque[tuple[float, int, int, tuple[int, bool]]] = deque()
-        self._told = Meters()
+        self._told = LiveMetrics()
 
     def go_on(self) -> None:
         """Note that the snapshot before has been taken in."""
@@ -203,20 +210,22 @@ class Listener(threading.Thread):
             source = self._source or self._find()
             if source is None:
                 if self._end.is_set():
-                    self._last(None, Phase.STOPPED)
+                    self._last(None, FollowState.STOPPED)
                     return
                 words = waiting_words(self._wanted)
-                self._tell(now, Meters(heard=Heard(words=words)))
+                self._tell(now, LiveMetrics(heard=SourceStatus(words=words)))
                 self._rest(_LOOK_S)
                 continue
             if source.poll():
                 self._has_news, self._news_at = True, now
             meters = self._meters(now, source.heard())
             if meters.phase.is_over or self._end.is_set():
-                phase = meters.phase if meters.phase.is_over else Phase.STOPPED
-                if meters.phase is Phase.NO_WRITER:  # there was nothing left to stop
-                    phase = Phase.ENDED
-                if phase is not Phase.STOPPED:
+                phase = meters.phase if meters.phase.is_over else FollowState.STOPPED
+                if (
+                    meters.phase is FollowState.NO_WRITER
+                ):  # there was nothing left to stop
+                    phase = FollowState.ENDED
+                if phase is not FollowState.STOPPED:
                     self._last(source, phase)
                     return
                 source.rest()
@@ -239,9 +248,9 @@ class Listener(threading.Thread):
         self._past.clear()
         self._has_news = True
 
-    def _until_next(self, now: float, meters: Meters) -> float:
+    def _until_next(self, now: float, meters: LiveMetrics) -> float:
         """Return the seconds until the next poll, where nothing is to be shown."""
-        if meters.phase is Phase.WAITING:
+        if meters.phase is FollowState.WAITING:
             return _LOOK_S
         if OPTIONS.poll_s:  # a ring loses records where it is not emptied
             return min(OPTIONS.poll_s, _SLOW_S if meters.heard.lost >= 0 else 60.0)
@@ -276,18 +285,18 @@ class Listener(threading.Thread):
         rest = min(self._took * _REST, _MOST_REST_S)
         return self._shown_at + max(self.interval, self._took + rest)
 
-    def _show(self, source: LiveSource, meters: Meters, now: float) -> bool:
+    def _show(self, source: LiveSource, meters: LiveMetrics, now: float) -> bool:
         """Send a snapshot; False where that was the last for which there is room."""
         trace = source.snapshot()
         if now - self._checked_at >= 1:
             self._checked_at = now
             if self._is_full(trace):
-                self._last(source, Phase.FULL)
+                self._last(source, FollowState.FULL)
                 return False
         self._has_news, self._shown_at, self._told_at = False, now, now
         self._told = meters
         self.may_show.clear()
-        self._give(_News(meters, trace))
+        self._give(_LiveUpdate(meters, trace))
         return True
 
     def _is_full(self, trace: Trace) -> bool:
@@ -295,30 +304,32 @@ class Listener(threading.Thread):
             return bytes_of(trace) >= self._limit
         return available_bytes() <= 0
 
-    def _last(self, source: LiveSource | None, phase: Phase) -> None:
+    def _last(self, source: LiveSource | None, phase: FollowState) -> None:
         """Send all that was heard; the trace is an ordinary one then."""
-        heard = Heard() if source is None else source.heard()
+        heard = SourceStatus() if source is None else source.heard()
         trace = None
-        if source is not None and (heard.records or phase is not Phase.STOPPED):
+        if source is not None and (heard.records or phase is not FollowState.STOPPED):
             trace = ended(source.snapshot(), phase)
         while not (self._is_abandoned or self.may_show.wait(_QUICK_S)):
             pass
-        self._give(_News(Meters(phase, heard), trace))
+        self._give(_LiveUpdate(LiveMetrics(phase, heard), trace))
 
     def _fail(self, words: str) -> None:
-        heard = Heard() if self._source is None else self._source.heard()
-        self._give(_News(Meters(Phase.FAILED, replace(heard, words=words))))
+        heard = SourceStatus() if self._source is None else self._source.heard()
+        self._give(
+            _LiveUpdate(LiveMetrics(FollowState.FAILED, replace(heard, words=words)))
+        )
 
-    def _give(self, news: _News) -> None:
+    def _give(self, news: _LiveUpdate) -> None:
         if not self._is_abandoned:
             self._send(news)
 
-    def _tell(self, now: float, meters: Meters) -> None:
+    def _tell(self, now: float, meters: LiveMetrics) -> None:
         if now - self._told_at >= _TELL_S and meters != self._told:
             self._told, self._told_at = meters, now
-            self._give(_News(meters))
+            self._give(_LiveUpdate(meters))
 
-    def _meters(self, now: float, heard: Heard) -> Meters:
+    def _meters(self, now: float, heard: SourceStatus) -> LiveMetrics:
         """Return the figures of the last second."""
         past = self._past
         if past and (past[-1][1] > heard.records or past[-1][2] > heard.tokens):
@@ -334,14 +345,14 @@ class Listener(threading.Thread):
         lag = max(lag for _, _, _, lag in past)
         phase = _PHASES[heard.state]
         if took < _RATE_S / 2:
-            return Meters(phase, heard, -1.0, -1.0, *lag)
+            return LiveMetrics(phase, heard, -1.0, -1.0, *lag)
         rate = -1.0
         if heard.tokens >= 0:
             rate = (heard.tokens - max(tokens, 0)) / took
-        return Meters(phase, heard, (heard.records - records) / took, rate, *lag)
+        return LiveMetrics(phase, heard, (heard.records - records) / took, rate, *lag)
 
 
-class Follower(QObject):
+class LiveSession(QObject):
     """Shows in a session what a program does while it runs.
 
     Signals
@@ -363,13 +374,13 @@ class Follower(QObject):
         self._session, self.wanted = session, wanted
         session.follower = self
         self.limit_bytes = 0
-        self.meters = Meters()
+        self.meters = LiveMetrics()
         self.follows = True
         """Whether the view moves with now."""
         self.is_paused = False
         """Whether the picture stands still while reading goes on."""
-        self._listener: Listener | None = None
-        self._keeping: Listener | None = None
+        self._listener: PollThread | None = None
+        self._keeping: PollThread | None = None
         """Has what was recorded, also when it listens no longer."""
         self._interval = SHOWN_S
         self._restarts = -1
@@ -392,7 +403,7 @@ class Follower(QObject):
         return self._listener is not None
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> RecordingLocation:
         """Where all that was heard can be saved from."""
         return self.meters.heard.kept
 
@@ -405,10 +416,10 @@ class Follower(QObject):
     def start(self) -> None:
         """Listen from the beginning."""
         self.release()
-        self.meters, self._restarts, self.follows = Meters(), -1, True
+        self.meters, self._restarts, self.follows = LiveMetrics(), -1, True
         self.is_paused = self._has_width = False
         self._width = None
-        listener = self._listener = self._keeping = Listener(
+        listener = self._listener = self._keeping = PollThread(
             self.wanted, lambda news: self._send(listener, news), self.limit_bytes
         )
         listener.interval = self._interval
@@ -443,7 +454,7 @@ class Follower(QObject):
             self.start()
             return
         self._listener, self.follows = listener, True
-        self.meters = replace(self.meters, phase=Phase.LIVE)
+        self.meters = replace(self.meters, phase=FollowState.LIVE)
         listener.is_paused = False
         listener.interval = self._interval
         listener.resume()
@@ -491,13 +502,13 @@ class Follower(QObject):
 
     # -- what comes --------------------------------------------------------
 
-    def _send(self, listener: Listener, news: _News) -> None:
+    def _send(self, listener: PollThread, news: _LiveUpdate) -> None:
         try:
             self._came.emit(listener, news)
         except RuntimeError:  # the window is gone
             listener.abandon()
 
-    def _on_news(self, listener: Listener, news: _News) -> None:
+    def _on_news(self, listener: PollThread, news: _LiveUpdate) -> None:
         if listener is not self._listener:
             return
         followed = self.follows and not self.is_paused
@@ -619,10 +630,10 @@ def bytes_of(trace: Trace) -> int:
     return int(columns) + len(trace.spans) * WINDOW_BYTES
 
 
-def ended(trace: Trace, phase: Phase) -> Trace:
+def ended(trace: Trace, phase: FollowState) -> Trace:
     """Return the trace as an ordinary one, which says why it ends where it ends."""
     warnings = trace.warnings
-    if phase is Phase.FULL:
+    if phase is FollowState.FULL:
         holds, size = record_words(trace.info), format_bytes(bytes_of(trace))
         told = ReadWarning(
             Severity.DATA_LOSS,
@@ -632,7 +643,7 @@ def ended(trace: Trace, phase: Phase) -> Trace:
             remedy="Raise the limit in the settings, or trace fewer ops.",
         )
         warnings = (told, *warnings)
-    elif phase is Phase.STOPPED:
+    elif phase is FollowState.STOPPED:
         told = ReadWarning(
             Severity.INFO,
             "live_stopped",
@@ -643,7 +654,7 @@ def ended(trace: Trace, phase: Phase) -> Trace:
     return replace(trace, pending=frozenset(), read_until=None, warnings=warnings)
 
 
-def title_of(wanted: str | None, heard: Heard | None = None) -> str:
+def title_of(wanted: str | None, heard: SourceStatus | None = None) -> str:
     """Return what a tab that follows is called.
 
     The program and when it began, once it has told; else the file's name, or the

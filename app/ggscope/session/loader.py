@@ -2,7 +2,7 @@
 
 First what workers are asked to do with them, then what is kept of a trace whose
 reading ended before its end, then the loader itself. It is the window's; the command
-line opens files by `ggscope.opening`, too, and waits for them.
+line opens files by `ggscope.session_loading`, too, and waits for them.
 """
 
 import logging
@@ -23,9 +23,9 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
 
 if TYPE_CHECKING:
-    from ggscope.opening import Opened
     from ggscope.readers.api import Estimate, ReadContext
-    from ggscope.readers.survey import Bundle
+    from ggscope.readers.discovery import FileSet
+    from ggscope.session_loading import Opened
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _MAX_WATCHED = 64
 
 
 @dataclass(slots=True)
-class Outlook:
+class LoadOutcome:
     """What is known of a file before it is read; filled in on the worker.
 
     Attributes
@@ -79,7 +79,7 @@ class LoadRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     limit_bytes: int = 0
     is_forced: bool = False
-    outlook: Outlook = field(default_factory=Outlook)
+    outlook: LoadOutcome = field(default_factory=LoadOutcome)
     more: tuple[Path, ...] = ()
     left_out: frozenset[Path] = frozenset()
     shifts: Mapping[Path, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class LoadRequest:
             publish=context.publish,
             options=self.options,
         )
-        from ggscope.readers.survey import sidecar_of
+        from ggscope.readers.discovery import sidecar_of
 
         is_folder = os.path.isdir(self.path)
         if self.more or self.named_shifts or is_folder or sidecar_of(self.path):
@@ -105,8 +105,8 @@ class LoadRequest:
 
     def _read_alone(self, reading: "ReadContext") -> Trace:
         """Return what one file holds."""
-        from ggscope.opening import alone, with_troubles
         from ggscope.readers.registry import open_trace
+        from ggscope.session_loading import alone, with_troubles
 
         trace = open_trace(
             self.path,
@@ -120,8 +120,8 @@ class LoadRequest:
 
     def _read_parts(self, reading: "ReadContext") -> Trace:
         """Return what all files hold together."""
-        from ggscope.opening import named_shifts, open_parts
-        from ggscope.readers.survey import survey
+        from ggscope.readers.discovery import survey
+        from ggscope.session_loading import named_shifts, open_parts
 
         bundle = survey((self.path, *self.more), reading.check_cancelled)
         opened = open_parts(
@@ -173,16 +173,16 @@ class PartsRequest:
         """Whether it changes anything, and leaves something to show."""
         if not self.removed:
             return True
-        from ggscope.opening import can_be_without
+        from ggscope.session_loading import can_be_without
 
         is_there = any(path in self.removed for path in self.opened.paths)
         return is_there and can_be_without(self.opened, self.removed)
 
     def __call__(self, context: TaskContext) -> "Opened":
         """Return the session as it should be."""
-        from ggscope.opening import shifted, with_more, without
         from ggscope.readers.api import ReadContext
-        from ggscope.readers.survey import survey
+        from ggscope.readers.discovery import survey
+        from ggscope.session_loading import shifted, with_more, without
 
         if not (self.added or self.removed):
             return shifted(self.opened, self.shifts)
@@ -200,9 +200,9 @@ class BesideRequest:
     path: Path
     is_model: bool = False
 
-    def __call__(self, context: TaskContext) -> "Bundle":
+    def __call__(self, context: TaskContext) -> "FileSet":
         """Return what lies there."""
-        from ggscope.readers.survey import beside, traces_beside
+        from ggscope.readers.discovery import beside, traces_beside
 
         look = traces_beside if self.is_model else beside
         return look(self.path, context.check_cancelled)
@@ -340,7 +340,7 @@ class Loader(QObject):
         self._part_stamps: dict[Path, _Stamp] = {}
         self._is_stale = False
         self._is_forced = False
-        self._outlook = Outlook()
+        self._outlook = LoadOutcome()
         self._more: tuple[Path, ...] = ()
         self._left_out: frozenset[Path] = frozenset()
         self._shifts: dict[Path, str] = {}
@@ -456,7 +456,7 @@ class Loader(QObject):
                 on_error=_ignored,
             )
 
-    def _on_beside(self, bundle: "Bundle") -> None:
+    def _on_beside(self, bundle: "FileSet") -> None:
         trace = self._session.trace
         if trace is not None and len(trace.spans) and not trace.may_read_model:
             lists = [m.path for m in bundle.sides if m.role in ROLES_OF_TENSORS]
@@ -570,7 +570,7 @@ class Loader(QObject):
         self.failure = None
         self._early = self._next = None
         self._has_picture = False
-        self._outlook = Outlook()
+        self._outlook = LoadOutcome()
         self._stamp = None if os.path.isdir(path) else _stamp(path)
         self._part_stamps = {}
         self._set_stale(False)
@@ -622,7 +622,7 @@ class Loader(QObject):
         self._state = LoadState.IDLE
         self._early = self._next = self.failure = None
         self._changes.clear()
-        self._outlook = Outlook()
+        self._outlook = LoadOutcome()
 
     def check_file(self) -> None:
         """Compare the file with what was read; called every two seconds.

@@ -22,14 +22,14 @@ from ggscope.analysis.filters.masks import (
 )
 from ggscope.analysis.links import NOTHING, QUICK_SPANS, Linked, is_quick, linked
 from ggscope.analysis.sessions.correlate import Correlation, correlate
+from ggscope.descriptions.completeness import is_told, with_completeness
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.session import view as view_range
+from ggscope.session import viewport as view_range
 from ggscope.session.tasks import Request, TaskContext, TaskFailure
-from ggscope.words.completeness import is_told, with_completeness
 
 if TYPE_CHECKING:
     from ggscope.session.session import Session

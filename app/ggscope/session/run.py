@@ -10,10 +10,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from ggscope.live.launch import TOOL, Check, Running, Target, Wish
+from ggscope.live.launcher import TOOL, LaunchSpec, Running, Target, TraceabilityCheck
 from ggscope.live.regular_file import read_json
+from ggscope.sanitize import plain
 from ggscope.session.settings import Settings
-from ggscope.text import plain
 
 MAX_TEXT = 1 << 19
 """So much of what a program says is kept; what is older goes."""
@@ -57,8 +57,8 @@ class Run(QObject):
         running: Running,
         output: str,
         shown_command: str,
-        check: Check | None = None,
-        wish: Wish | None = None,
+        check: TraceabilityCheck | None = None,
+        wish: LaunchSpec | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -112,7 +112,7 @@ class Run(QObject):
         """Whether it ended with an error that nobody asked for."""
         return bool(self.status) and not self.is_stopped
 
-    def wish_again(self) -> Wish | None:
+    def wish_again(self) -> LaunchSpec | None:
         """Return what would run it again; None where that is not known.
 
         What the demo found or installed is told by its recording.
@@ -168,7 +168,7 @@ class Run(QObject):
         return bool(found)
 
 
-def start(wish: Wish, check: Check | None) -> Run:
+def start(wish: LaunchSpec, check: TraceabilityCheck | None) -> Run:
     """Start what a person wants to be run; raises LiveError."""
     running = Running(wish.arguments())
     output = str(Path(wish.output).absolute())
@@ -187,7 +187,7 @@ def start_demo(settings: Settings) -> Run:
     return Run("live demo", Running(arguments), output, shlex.join([TOOL, *arguments]))
 
 
-def _demo_wish(words: object, output: str) -> Wish | None:
+def _demo_wish(words: object, output: str) -> LaunchSpec | None:
     """Return what the demo ran, by the command in its recording."""
     if not isinstance(words, list) or not words:
         return None
@@ -198,7 +198,7 @@ def _demo_wish(words: object, output: str) -> Wish | None:
     # Libraries are run by the tool's own driver.
     libraries = option.get("--libs")
     tokens, threads = option.get("-n", ""), option.get("-t", "")
-    return Wish(
+    return LaunchSpec(
         target=Target(libraries or command[0]),
         output="",
         model=option.get("-m", str(Path(output).with_suffix(".gguf"))),

@@ -8,10 +8,10 @@ from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reselect import reselected
 from ggscope.analysis.rows.categories import PLAIN_COLORINGS, colorings
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.analysis.selection_mapping import reselected
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.selection import (
     ColorBy,
@@ -22,7 +22,7 @@ from ggscope.model.selection import (
 )
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.session import view as view_range
+from ggscope.session import viewport as view_range
 from ggscope.session.bookmarks import bookmarks
 from ggscope.session.bookmarks.bookmarks import (
     Bookmark,
@@ -32,10 +32,10 @@ from ggscope.session.bookmarks.bookmarks import (
     subject_of_range,
     subject_of_selection,
 )
-from ggscope.session.freeing import free_in_steps
+from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.queries import Linking, Mask, Queries
 from ggscope.session.tasks import TaskFailure, Tasks
-from ggscope.session.view import (
+from ggscope.session.viewport import (
     NO_TOKENS,
     History,
     TokenTimes,
@@ -44,7 +44,7 @@ from ggscope.session.view import (
 )
 
 if TYPE_CHECKING:
-    from ggscope.session.live import Follower
+    from ggscope.session.live import LiveSession
     from ggscope.session.run import Run
 
 
@@ -113,7 +113,7 @@ class Session(QObject):
         """Whether the plain mouse wheel zooms time instead of scrolling lanes."""
         self.run: Run | None = None
         """A program that the tab has started; set before its views are made."""
-        self.follower: Follower | None = None
+        self.follower: LiveSession | None = None
         """What shows a program here while it runs; set before its views are made."""
         self.tasks = Tasks(self)
         self.history = History(self)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ggscope.atomic_write import locked, make_folder, set_aside, write_file
 from ggscope.errors import WriteError
-from ggscope.writing import locked, make_folder, set_aside, write_file
 
 logger = logging.getLogger(__name__)
 

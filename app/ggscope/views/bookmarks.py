@@ -16,12 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.descriptions.spans import column_time_form, exact_time_text
 from ggscope.model.units import Clock, Unit, format_duration, format_exact
 from ggscope.render.theme import Theme, css
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark
 from ggscope.session.session import Session
 from ggscope.views.base.cells import CopyForm
-from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import (
     Cell,
     Heading,
@@ -41,7 +42,6 @@ from ggscope.views.base.widgets import (
     tool_button_style,
     words_font,
 )
-from ggscope.words.spans import column_time_form, exact_time_text
 
 NAME, NOTE = 1, 5
 """Columns that can be written in."""

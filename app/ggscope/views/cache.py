@@ -15,6 +15,7 @@ from ggscope.analysis.reads.what_if import (
     best_possible,
     what_if,
 )
+from ggscope.descriptions.reads import answer_words, rests_on
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -24,7 +25,7 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.render.charts import ChartGeometry
-from ggscope.render.export import Recipe
+from ggscope.render.export import ExportCommand
 from ggscope.render.reads import (
     CacheScene,
     cache_recipe,
@@ -33,13 +34,12 @@ from ggscope.render.reads import (
     draw_cache,
 )
 from ggscope.render.theme import Theme, css
+from ggscope.sanitize import html, join_html
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.text import html, join_html
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import copy_text, set_tip
+from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.safe_text import copy_text, set_tip
 from ggscope.views.base.widgets import ControlRow, WordsBeside
-from ggscope.words.reads import answer_words, rests_on
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _QUIET_MS = 120
@@ -299,7 +299,7 @@ class CacheView(PaintedView):
             bool(self.unit_box.currentData()), self._hover,
         )  # fmt: skip
 
-    def recipe(self, scene: CacheScene) -> Recipe | None:
+    def recipe(self, scene: CacheScene) -> ExportCommand | None:
         """Return how the command line makes the figure of a scene."""
         trace, marked = self.session.trace, self.session.marked_range
         if trace is None:

@@ -6,10 +6,10 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QStackedLayout, QVBox
 from PySide6.QtWidgets import QWidget as Widget
 
 from ggscope.render.theme import Theme, css
+from ggscope.sanitize import one_line
 from ggscope.session.run import MAX_TEXT, Run
 from ggscope.session.session import Session
-from ggscope.text import one_line
-from ggscope.views.base.plain import ElidedLabel, Label, copy_text
+from ggscope.views.base.safe_text import ElidedLabel, Label, copy_text
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,

@@ -11,6 +11,14 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
 from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.reads import (
+    HotCold,
+    HotFact,
+    hot_cold,
+    hot_facts,
+    names_tensors,
+    unnamed_words,
+)
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -22,7 +30,7 @@ from ggscope.model.units import (
 )
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
-from ggscope.render.export import Recipe
+from ggscope.render.export import ExportCommand
 from ggscope.render.grid import GridGeometry
 from ggscope.render.reads import (
     HotPicture,
@@ -36,20 +44,12 @@ from ggscope.render.reads import (
     ranked,
 )
 from ggscope.render.theme import Theme, css
+from ggscope.sanitize import Value, html, join_html
 from ggscope.session.session import Session
-from ggscope.text import Value, html, join_html
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_tsv
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import copy_name, copy_text
+from ggscope.views.base.safe_text import copy_name, copy_text
 from ggscope.views.base.widgets import ControlRow, WordsBeside
-from ggscope.words.reads import (
-    HotCold,
-    HotFact,
-    hot_cold,
-    hot_facts,
-    names_tensors,
-    unnamed_words,
-)
 
 _KEY = "hot_cold"
 _TITLES = (
@@ -306,7 +306,7 @@ class HotColdView(PaintedView):
             frozenset(lit), self._scroll, self._hover, self._hover_at,
         )  # fmt: skip
 
-    def recipe(self, scene: HotScene) -> Recipe:
+    def recipe(self, scene: HotScene) -> ExportCommand:
         """Return how the command line makes the figure of a scene."""
         lacks = () if not scene.scroll else ("The command begins with the first one.",)
         return hot_recipe(

@@ -15,9 +15,9 @@ from ggscope.render.timeline.overview import compose_overview
 from ggscope.render.timeline.scene import OverviewScene
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.gestures import hold
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import bookmark_tip, show_tip
+from ggscope.views.base.safe_text import bookmark_tip, show_tip
 from ggscope.views.base.view import later
 
 HEIGHT = 58

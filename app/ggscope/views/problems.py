@@ -23,10 +23,10 @@ from ggscope.errors import ReadError
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import format_count, format_offset
 from ggscope.render.theme import Theme, css
+from ggscope.sanitize import one_line
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext, TaskFailure
-from ggscope.text import one_line
-from ggscope.views.base.plain import Label
+from ggscope.views.base.safe_text import Label
 from ggscope.views.base.text_table import (
     Cell,
     Heading,

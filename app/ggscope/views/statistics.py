@@ -32,6 +32,18 @@ from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.groupings import GROUPINGS
+from ggscope.descriptions.statistics import (
+    MEASURES,
+    StatCell,
+    StatColumn,
+    StatFacts,
+    columns_of,
+    stat_cell,
+    stat_facts,
+    stat_notes,
+    unit_of,
+)
 from ggscope.model.selection import By, Filter, SpanGroup
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
@@ -44,13 +56,19 @@ from ggscope.model.units import (
 )
 from ggscope.render.colors import category_color
 from ggscope.render.export import Figure
-from ggscope.render.look import Look, css_px
+from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.statistics import statistics_figure
 from ggscope.render.theme import Theme
+from ggscope.sanitize import one_line
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
-from ggscope.text import one_line
-from ggscope.views.base.plain import ElidedLabel, Label, add_action, add_menu, set_tip
+from ggscope.views.base.safe_text import (
+    ElidedLabel,
+    Label,
+    add_action,
+    add_menu,
+    set_tip,
+)
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
@@ -64,18 +82,6 @@ from ggscope.views.base.widgets import (
     tool_button,
     tool_button_style,
     words_font,
-)
-from ggscope.words.groupings import GROUPINGS
-from ggscope.words.statistics import (
-    MEASURES,
-    StatCell,
-    StatColumn,
-    StatFacts,
-    columns_of,
-    stat_cell,
-    stat_facts,
-    stat_notes,
-    unit_of,
 )
 
 _MOST_NESTED = 1 << 20
@@ -427,7 +433,7 @@ class StatisticsView(View):
         if recipe is not None and scope.lanes is not None:
             lacks = (*recipe.lacks, "The command counts all lanes.")
             recipe = replace(recipe, lacks=lacks)
-        look = Look(
+        look = FigureStyle(
             width=css_px(max(self.width(), scaled(_LEAST_FIGURE_PX))),
             theme=self.theme.name,
             seen=True,

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QStackedLayout, QWi
 
 from ggscope.analysis.filters.text import text_matcher
 from ggscope.analysis.model_tensors import ModelTensors, model_tensors
+from ggscope.descriptions.selected import shape_text, tensor_name
 from ggscope.errors import QueryError
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import COMPONENTS
@@ -32,9 +33,9 @@ from ggscope.render.reads import component_color
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.cells import TableFile
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import ElidedLabel, add_action, copy_name
+from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_name
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.widgets import (
     EmptyState,
@@ -44,7 +45,6 @@ from ggscope.views.base.widgets import (
     tool_button_style,
     words_font,
 )
-from ggscope.words.selected import shape_text, tensor_name
 
 _KEY = "tensors"
 MOST_ROWS = 20_000

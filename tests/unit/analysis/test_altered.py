@@ -9,9 +9,9 @@ import pytest
 
 import ggmlviz_files as events
 from ggscope.analysis.completeness.expected import completeness
+from ggscope.descriptions.completeness import with_completeness
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import open_trace
-from ggscope.words.completeness import with_completeness
 from support import ROOT, need_corpus
 from tensor_files import Rec, Src, encode, llama_trace
 

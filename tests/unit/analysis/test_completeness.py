@@ -14,16 +14,16 @@ from ggscope.analysis.completeness import expected
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.sessions import runs
 from ggscope.analysis.sessions.join import SideFile, join
-from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
-from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
-from ggscope.readers.registry import open_trace
-from ggscope.words.completeness import (
+from ggscope.descriptions.completeness import (
     CODE,
     completeness_words,
     gap_words,
     with_completeness,
 )
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
+from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
+from ggscope.readers.registry import open_trace
 from graph_traces import add_graph
 from link_traces import random_links_trace
 from sentences import assert_sides

@@ -11,8 +11,8 @@ from ggscope.analysis.completeness.coverage import (
     trace_coverage,
 )
 from ggscope.analysis.reads.hotness import cold, heat
+from ggscope.descriptions.coverage import coverage_json
 from ggscope.model.trace import RUNNING, ReadWarning, Severity
-from ggscope.words.coverage import coverage_json
 from reads_builder import moe_reads
 
 

@@ -7,9 +7,9 @@ import pytest
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.analysis.completeness.skipped import skipped_tokens
+from ggscope.descriptions.completeness import with_completeness
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.registry import open_trace
-from ggscope.words.completeness import with_completeness
 from tensor_files import Rec, encode, llama_pass, llama_trace
 
 

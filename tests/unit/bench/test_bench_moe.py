@@ -21,8 +21,8 @@ from bench_traces import is_there, lacking_bytes, provide
 from ggscope.analysis.experts.experts import ExpertSource, expert_choices
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.model.trace import Severity, Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 
 N = 6_000
 

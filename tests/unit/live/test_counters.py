@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ggscope.live.program import ProgramSource
-from ggscope.live.source import Heard
+from ggscope.live.source import SourceStatus
 from ggscope.model.trace import Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from ggscope_capture import recording
 from ggscope_capture.__main__ import main
 from ggscope_capture.config import resolve
@@ -43,7 +43,7 @@ def writer(tmp_path: Path) -> Writer:
     return made
 
 
-def followed(source: ProgramSource, polls: int = 3) -> tuple[Heard, Trace]:
+def followed(source: ProgramSource, polls: int = 3) -> tuple[SourceStatus, Trace]:
     for _ in range(polls):
         source.poll()
     return source.heard(), source.snapshot()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.cli import main
-from ggscope.live.follow import follow, rings, wanted_path
+from ggscope.live.open_source import follow, rings, wanted_path
 from ggscope.live.ring import defs_of
 from hostile_rings import GONE_USER
 from ring_writer import Writer

@@ -15,7 +15,7 @@ from ggscope.errors import LiveError
 from ggscope.live import files
 from ggscope.live import source as live_source
 from ggscope.live.files import GgmlvizSource, RecordsSource
-from ggscope.live.follow import follow
+from ggscope.live.open_source import follow
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import NANO, Lag, State
 from ggscope.live.writers import WriterWatch, Writing

@@ -10,10 +10,10 @@ import pytest
 
 from cached_files import PAGE, evict, read_pages
 from ggscope.analysis.reads.from_disk import Origin, evidence
+from ggscope.descriptions.residency import held_words
+from ggscope.descriptions.spans import access_facts
 from ggscope.live.program import ProgramSource
 from ggscope.live.residency import process_figures
-from ggscope.words.residency import held_words
-from ggscope.words.spans import access_facts
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(

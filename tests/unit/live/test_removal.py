@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import hostile_rings
-from ggscope.live import keeping
-from ggscope.live.keeping import Keeper
+from ggscope.live import recording_store
 from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import note_path
+from ggscope.live.recording_store import RecordingWriter
 from hostile_rings import CASES, CASES_OF_ROOT, GONE_USER, Case, content_of, own_folder
 from ring_writer import Writer
 
@@ -41,7 +41,9 @@ def test_nothing_of_a_person_goes_with_a_ring_that_was_followed(
     source.close()
     source.forget()
     path.unlink()
-    Keeper(tmp_path / "other", bytes(16)).remove()  # it looks for what others left
+    RecordingWriter(
+        tmp_path / "other", bytes(16)
+    ).remove()  # it looks for what others left
 
     assert heard.records == 40
     assert content_of(mine) == before
@@ -81,7 +83,7 @@ def test_only_recordings_are_swept_away(tmp_path: Path) -> None:
     left = hostile_rings.recording(tmp_path / "ggscope-kept-4.partial", gone, "ab" * 16)
     before = content_of(mine), content_of(plain)
 
-    keeping._sweep(tmp_path)
+    recording_store._sweep(tmp_path)
 
     assert (content_of(mine), content_of(plain)) == before
     assert content_of(mixed) == {"thesis.tex": b"words"}
@@ -97,7 +99,7 @@ def test_what_viewers_of_others_left_is_not_swept_away(tmp_path: Path) -> None:
         os.chown(path, GONE_USER, GONE_USER)
     before = content_of(theirs)
 
-    keeping._sweep(tmp_path)
+    recording_store._sweep(tmp_path)
 
     assert content_of(theirs) == before
 

@@ -15,18 +15,18 @@ from ggscope.analysis.completeness.expected import COUNTED, completeness
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.descriptions.completeness import with_completeness
+from ggscope.descriptions.spans import span_facts
 from ggscope.errors import LiveError
-from ggscope.live.follow import rings, wanted_path
+from ggscope.live.open_source import rings, wanted_path
 from ggscope.live.program import ProgramSource
 from ggscope.live.source import State
 from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.tensors import Place
 from ggscope.model.trace import LaneKind
-from ggscope.session.live import Phase, ended
+from ggscope.session.live import FollowState, ended
 from ggscope.views.base.cells import columns_of
-from ggscope.words.completeness import with_completeness
-from ggscope.words.spans import span_facts
 from ggscope_capture.ring import RECORD, Frame
 from ring_writer import N_NODES, Writer, frame, text
 
@@ -892,7 +892,7 @@ def test_graph_that_is_not_over_when_following_stops_lacks_nothing(source, path)
         writer.put(lane, made)
     source.poll()
 
-    stopped = ended(source.snapshot(), Phase.STOPPED)
+    stopped = ended(source.snapshot(), FollowState.STOPPED)
     found = completeness(stopped)
 
     assert (found.n_there, found.n_missing) == (6 * 2 * N_NODES + 101, 0)

@@ -8,9 +8,9 @@ import pytest
 
 import hostile_rings
 from ggscope.errors import LiveError
-from ggscope.live.follow import follow, rings, wanted_path
-from ggscope.live.keeping import write_kept
+from ggscope.live.open_source import follow, rings, wanted_path
 from ggscope.live.recording_folder import note_path
+from ggscope.live.recording_store import write_kept
 from ggscope.live.ring import Ring, defs_of
 from ggscope_capture.ring import Frame
 from hostile_rings import FOLDER_FILES, HARMS, Harm, replaced

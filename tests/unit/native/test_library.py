@@ -58,9 +58,17 @@ def build_of_a_copy(folder: Path, old: str, new: str) -> str:
     [
         ('("number", In.u16), ("names"', '("number", In.i32), ("names"', "Row.number"),
         ('("ids", In.void), ("category"', '("category"', "Row.category"),
-        ('Out.i32, "begin", "finish"', 'Out.i32, "finish", "begin"', "EventRows.begin"),
+        (
+            'Out.i32, "begin", "finish"',
+            'Out.i32, "finish", "begin"',
+            "EventRows.begin",
+        ),
         ('_names(i64, "span", "end", "own")', '_names(i64, "span", "own")', "Open"),
-        ('"number", In.u16', '"numbers", In.u16', "no member named .numbers"),
+        (
+            '"number", In.u16',
+            '"numbers", In.u16',
+            "no member named .numbers",
+        ),
         ("(i32, In.i64, In.i64, i64)", "(i32, In.i64, i64)", "ggscope_rows_are_sorted"),
         ('json_repeats": (i64,', 'json_repeats": (i32,', "ggscope_json_repeats"),
     ],

@@ -8,9 +8,9 @@ import pytest
 
 import gguf_files
 import tensor_files
-from ggscope.readers import survey as readers_survey
-from ggscope.readers.survey import (
-    Member,
+from ggscope.readers import discovery as readers_survey
+from ggscope.readers.discovery import (
+    SessionFile,
     Skipped,
     beside,
     recognise,
@@ -23,7 +23,7 @@ from support import ROOT, need_corpus
 READS = [("blk.0.ffn_up.weight", 4096, 64)]
 
 
-def names(members: tuple[Member, ...]) -> list[str]:
+def names(members: tuple[SessionFile, ...]) -> list[str]:
     return [member.path.name for member in members]
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from ggscope.errors import CorruptError, LimitExceededError, UnknownFormatError
 from ggscope.model.trace import Trace
-from ggscope.opening import open_parts
+from ggscope.readers.discovery import survey
 from ggscope.readers.metadata import reader
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import survey
+from ggscope.session_loading import open_parts
 from tensor_files import encode, llama_trace
 
 NAME = "trace_metadata.json"

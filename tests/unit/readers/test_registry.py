@@ -21,7 +21,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity
 from ggscope.readers import plugins, registry
 from ggscope.readers.api import Head, ReadContext, ReaderInfo, Sniff
-from ggscope.readers.lookalike import likeness
+from ggscope.readers.format_hints import likeness
 from ggscope.readers.plugins import Loaded
 from ggscope.readers.registry import BUILT_IN, PLUG_IN, BuiltIn
 from ggscope.readers.source import Source

@@ -11,10 +11,11 @@ import gguf_files
 import side_files
 import token_files
 from ggmlviz_files import run, write
+from ggscope.descriptions.files import stated_facts
 from ggscope.model.trace import (
-    Part,
+    DeclaredMetric,
+    JoinedFile,
     Severity,
-    Stated,
     Trace,
     contradiction,
     figure_text,
@@ -23,7 +24,6 @@ from ggscope.model.trace import (
     without_verdict,
 )
 from ggscope.readers.registry import open_trace
-from ggscope.words.files import stated_facts
 from map_files import document, row
 from sentences import assert_sides
 from side_files import edge, graph_text, node
@@ -109,8 +109,8 @@ def test_least_figure_says_so_where_it_contradicts_nothing():
 
 
 def test_lost_content_contradicts_nothing():
-    lie = Stated(name="x", stated=1, computed=2, basis="its rows", agrees=False)
-    truth = Stated(name="x", stated=1, computed=1, agrees=True)
+    lie = DeclaredMetric(name="x", stated=1, computed=2, basis="its rows", agrees=False)
+    truth = DeclaredMetric(name="x", stated=1, computed=1, agrees=True)
 
     assert without_verdict(lie).agrees is None
     judged, claim = without_verdict(lie).basis, "*, of which parts were lost"
@@ -311,7 +311,7 @@ def test_sizes_of_quantised_maps_are_told_as_wrong():
 
 def test_facts_of_a_session_name_their_files(tmp_path):
     trace = opened(tmp_path, "b.json", timeline(total_events=29, duration_ms=5))
-    parts = (Part(trace.info, "buffers"),)
+    parts = (JoinedFile(trace.info, "buffers"),)
 
     alone = stated_facts(trace)
     object.__setattr__(trace, "parts", parts)

@@ -33,7 +33,7 @@ from ggscope.render.batch import (
     TextBatch,
 )
 from ggscope.render.colors import Sign, category_color
-from ggscope.render.look import Look
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.painter import elided
 from ggscope.render.texels import FLOOR
 from ggscope.render.theme import THEMES, theme
@@ -707,7 +707,7 @@ def test_counter_that_is_unknown_seen_or_alone_is_drawn() -> None:
         return texts_of(figure.draw(figure.look).picture)
 
     two = texts(drawn(nothing=0.0, unknown=np.nan, some=3.0))
-    seen = {"state": LaneState(), "look": Look(seen=True)}
+    seen = {"state": LaneState(), "look": FigureStyle(seen=True)}
 
     assert "nothing" not in two
     assert {"unknown", "some"} <= set(two)

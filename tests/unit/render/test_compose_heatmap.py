@@ -16,6 +16,7 @@ from ggscope.model.tensors import Place
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.render.batch import Face, ImageBatch, RectBatch, TextBatch
 from ggscope.render.colors import ScaleKind, color_scale, texels
+from ggscope.render.figure_style import PRESETS, FigureStyle, Length
 from ggscope.render.heatmap.compose import (
     compose_heatmap,
     held_colors,
@@ -32,7 +33,6 @@ from ggscope.render.heatmap.scene import (
     key_counts,
     value_keys,
 )
-from ggscope.render.look import PRESETS, Length, Look
 from ggscope.render.painter import text_width
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
 from heat_traces import moe_trace
@@ -200,7 +200,7 @@ def test_names_of_rows_never_lie_over_each_other(kind: RowKind, height: int) -> 
 def test_captions_say_what_a_cell_is_of_every_kind_of_rows() -> None:
     trace = moe_trace(tokens=6, layers=3)
     for kind, unit in (("token", "1 token"), ("layer", "1 layer"), ("time", "s")):
-        look = Look(height=Length(300, "px"))
+        look = FigureStyle(height=Length(300, "px"))
         drawn = heatmap_figure(trace, rows=kind).draw(look)  # type: ignore[arg-type]
 
         cell = drawn.caption.partition("A cell is ")[2].rstrip(".")

@@ -23,7 +23,7 @@ from ggscope.render.export import (
     export_display_list,
     render_image,
 )
-from ggscope.render.look import Length, Look, preset
+from ggscope.render.figure_style import FigureStyle, Length, preset
 from ggscope.render.timeline.figure import timeline_figure
 from pictures import BLUE, ORANGE
 from support import small_files
@@ -143,7 +143,7 @@ def test_lines_of_a_hatch_lie_in_their_boxes_a_period_apart(pattern: Pattern) ->
 @pytest.mark.parametrize("theme", ["print", "light", "dark"])
 def test_svg_of_boxes_looks_as_the_png(tmp_path: Path, theme: str) -> None:
     figure = timeline_figure(llama_like_trace())
-    look = Look(theme=theme)
+    look = FigureStyle(theme=theme)
     figure.write(tmp_path / "figure.svg", look)
     expected = figure.image(look)
 
@@ -344,7 +344,7 @@ def test_unknown_lane_is_named_with_those_that_exist(tmp_path: Path) -> None:
 def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    look = Look(title="", legend=False)
+    look = FigureStyle(title="", legend=False)
     timeline_figure(llama_like_trace()).write(target, look)
 
     root = ET.fromstring(target.read_text("utf-8"))

@@ -14,9 +14,9 @@ from ggscope.analysis.graph.layout import GraphChoice
 from ggscope.errors import ExportError
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
+from ggscope.render.figure_style import PRESETS
 from ggscope.render.graph.figure import graph_figure, graph_scene_figure
 from ggscope.render.graph.look import GraphColorBy
-from ggscope.render.look import PRESETS
 from graph_scenes import graph_scene
 from scenes import texts_of
 from support import ROOT

@@ -21,19 +21,19 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
 from ggscope.render.batch import RectBatch, TextBatch
 from ggscope.render.buffers import buffers_figure
 from ggscope.render.colors import Entry
 from ggscope.render.experts import experts_figure
 from ggscope.render.export import Figure, ensure_gui_application
+from ggscope.render.figure_style import PRESETS, FigureStyle, Length
 from ggscope.render.frame import Frame
 from ggscope.render.graph.figure import graph_figure
-from ggscope.render.look import PRESETS, Length, Look
 from ggscope.render.painter import isolated
 from ggscope.render.reads import hot_figure
 from ggscope.render.timeline.figure import timeline_figure
+from ggscope.session_loading import open_bundle
 from ggscope.views.registry import BUILTIN
 from graph_traces import network_trace
 from scenes import texts_of
@@ -65,7 +65,7 @@ def experts_of(layer: int) -> Trace:
     return accessing(accesses, [0, 1], [0, 0], rows)
 
 
-def captions(figure: Figure, *looks: Look) -> str:
+def captions(figure: Figure, *looks: FigureStyle) -> str:
     return "\n".join(figure.draw(look).caption for look in looks)
 
 
@@ -75,7 +75,7 @@ def captions(figure: Figure, *looks: Look) -> str:
 @pytest.mark.parametrize("look", [SINGLE, DOUBLE], ids=["88 mm", "180 mm"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_figure_has_title_legend_and_whole_lines(
-    trace: Trace, view: str, look: Look
+    trace: Trace, view: str, look: FigureStyle
 ) -> None:
     drawn = VIEWS[view].load_figure()(trace).draw(look)
     picture, texts = drawn.picture, texts_of(drawn.picture)
@@ -140,7 +140,9 @@ def test_svg_isolates_right_to_left_names_without_hidden_characters(
 ) -> None:
     target = tmp_path / "a.svg"
 
-    timeline_figure(spans_trace([0], [9])).write(target, Look(title='"שלום" · <3>'))
+    timeline_figure(spans_trace([0], [9])).write(
+        target, FigureStyle(title='"שלום" · <3>')
+    )
 
     # How many runs a line becomes depends on which fonts have its letters.
     root = ET.fromstring(target.read_text("utf-8"))

@@ -17,11 +17,11 @@ from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
-from ggscope.render.export import Drawn, Figure, ensure_gui_application
-from ggscope.render.look import (
+from ggscope.render.export import Figure, RenderedFigure, ensure_gui_application
+from ggscope.render.figure_style import (
     PRESETS,
+    FigureStyle,
     Length,
-    Look,
     parse_font,
     parse_length,
     preset,
@@ -82,7 +82,7 @@ def test_presets_are_for_print_and_have_the_width_of_a_column() -> None:
 
 
 def test_letters_of_a_design_have_the_points_asked_for() -> None:
-    look = Look(width=Length(88, "mm"), font=7.0, dpi=600)
+    look = FigureStyle(width=Length(88, "mm"), font=7.0, dpi=600)
 
     on_paper = 11 * look.scale / look.dpi * 72
     assert on_paper == pytest.approx(7.0)
@@ -135,10 +135,10 @@ def seen_figure(trace: Trace) -> Figure:
     [
         replace(PRESETS["single"], seen=True, height=Length(70, "mm")),
         replace(PRESETS["double"], title="A $(run)", transparent=True, font=8.0),
-        Look(width=Length(700, "px"), theme="dark", seen=True, legend=False),
+        FigureStyle(width=Length(700, "px"), theme="dark", seen=True, legend=False),
     ],
 )
-def test_command_makes_the_same_pixels(tmp_path: Path, look: Look) -> None:
+def test_command_makes_the_same_pixels(tmp_path: Path, look: FigureStyle) -> None:
     from ggscope.cli import main
 
     figure = seen_figure(open_trace(SAMPLE))
@@ -184,7 +184,7 @@ def test_command_says_what_it_cannot_say() -> None:
 
 
 def test_figure_of_no_file_has_no_command() -> None:
-    figure = Figure("x", lambda look: Drawn(None, ""))  # type: ignore[arg-type]
+    figure = Figure("x", lambda look: RenderedFigure(None, ""))  # type: ignore[arg-type]
 
     with pytest.raises(ExportError, match="no file"):
         figure.command("x.png")
@@ -193,8 +193,8 @@ def test_figure_of_no_file_has_no_command() -> None:
 def test_transparent_paper_is_see_through(tmp_path: Path) -> None:
     figure = timeline_figure(llama_like_trace())
 
-    figure.write(tmp_path / "a.png", Look(transparent=True))
-    figure.write(tmp_path / "b.png", Look())
+    figure.write(tmp_path / "a.png", FigureStyle(transparent=True))
+    figure.write(tmp_path / "b.png", FigureStyle())
 
     assert QImage(str(tmp_path / "a.png")).hasAlphaChannel()
     assert not QImage(str(tmp_path / "b.png")).hasAlphaChannel()
@@ -202,8 +202,8 @@ def test_transparent_paper_is_see_through(tmp_path: Path) -> None:
 
 def test_caption_says_title_content_and_what_is_left_out() -> None:
     left_out = ("Two lanes are not drawn.",)
-    own = Drawn(None, "T", "A timeline.", left_out, own_title="run <1>\n")  # type: ignore[arg-type]
-    usual = Drawn(None, "T", "A timeline.", left_out)  # type: ignore[arg-type]
+    own = RenderedFigure(None, "T", "A timeline.", left_out, own_title="run <1>\n")  # type: ignore[arg-type]
+    usual = RenderedFigure(None, "T", "A timeline.", left_out)  # type: ignore[arg-type]
 
     assert own.caption == "run <1>\\n. A timeline. Two lanes are not drawn."
     assert usual.caption == "A timeline. Two lanes are not drawn."

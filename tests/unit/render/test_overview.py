@@ -10,7 +10,7 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.selection import Selection
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
-from ggscope.render.batch import DisplayList, ImageBatch, RectBatch, Still
+from ggscope.render.batch import DisplayList, ImageBatch, RectBatch, StaticLayer
 from ggscope.render.colors import phase_color
 from ggscope.render.theme import theme
 from ggscope.render.timeline.overview import compose_overview
@@ -139,7 +139,7 @@ def test_another_range_makes_only_the_frame_anew() -> None:
     moved = compose_overview(replace(scene, visible=TimeRange(0, 1_000)))
     lower = compose_overview(replace(scene, height=40))
 
-    assert first.still == moved.still == Still(0, len(first.batches) - 1)
+    assert first.still == moved.still == StaticLayer(0, len(first.batches) - 1)
     assert len(first.batches) > 1
     for old, new in zip(first.batches, moved.batches[:-1], strict=False):
         assert old is new

@@ -19,7 +19,7 @@ from ggscope.render.batch import (
     RectBatch,
 )
 from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.painter import StillPart, color_of, paint
+from ggscope.render.painter import StaticLayerCache, color_of, paint
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
@@ -201,7 +201,7 @@ def test_timeline_on_its_kept_headers_is_the_same_to_the_pixel(scale: float) -> 
 
 def assert_same_on_kept(composed: list[DisplayList]) -> None:
     """Compare pictures on what is kept of the last one with pictures drawn whole."""
-    kept = StillPart()
+    kept = StaticLayerCache()
     for picture in composed:
         scale = picture.scale
         images = []

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from builders import nested_trace, spans_trace
+from ggscope.descriptions.statistics import MEASURES
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import Quality, SpanFlag, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
 from ggscope.render.batch import RectBatch
 from ggscope.render.export import Figure, ensure_gui_application
-from ggscope.render.look import PRESETS, Length
+from ggscope.render.figure_style import PRESETS, Length
 from ggscope.render.statistics import statistics_figure
-from ggscope.words.statistics import MEASURES
+from ggscope.session_loading import open_bundle
 from scenes import texts_of
 from sentences import assert_sides
 from silent_ops import joined

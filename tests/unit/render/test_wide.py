@@ -15,11 +15,11 @@ from ggscope.model.tables import Array
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import ColumnBatch, ImageBatch
 from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.gl.store import COARSE, RowPeaks
+from ggscope.render.gl.gpu_buffers import COARSE, RowPeaks
 from ggscope.render.timeline import runs as timeline_runs
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.runs import (
-    HeldRow,
+    GpuRow,
     empty_runs,
     filled_runs,
     gap_runs,
@@ -159,7 +159,7 @@ def test_wide_spans_and_gaps_are_the_runs_of_the_columns(
     time = TimeScale(view, 0, px, 1.0)
     columns = RowColumns(row)
     low, high = np.searchsorted(row.start, time.edges[[0, -1]]).tolist()
-    held = HeldRow(columns, low, high, peaks_of(row))
+    held = GpuRow(columns, low, high, peaks_of(row))
     found = columns.query(time.edges)
     number = np.array([7])
 

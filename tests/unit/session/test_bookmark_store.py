@@ -7,16 +7,16 @@ import pytest
 
 from ggscope.errors import WriteError
 from ggscope.model.units import TimeRange
-from ggscope.readers import survey as readers_survey
+from ggscope.readers import discovery as readers_survey
 from ggscope.session.bookmarks.bookmarks import Bookmark
 from ggscope.session.bookmarks.files import (
     BookmarkSet,
+    BookmarkStorage,
     Entry,
     FindRequest,
     Found,
     KeepRequest,
-    Kept,
-    Shelf,
+    SaveResult,
     read_bookmarks,
     side_car,
 )
@@ -31,8 +31,8 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def shelf(trace: Path, *, is_beside: bool = False, **others: object) -> Shelf:
-    return Shelf(trace, "ns", trace.parents[1] / "data", is_beside, **others)  # type: ignore[arg-type]  # only for tests
+def shelf(trace: Path, *, is_beside: bool = False, **others: object) -> BookmarkStorage:
+    return BookmarkStorage(trace, "ns", trace.parents[1] / "data", is_beside, **others)  # type: ignore[arg-type]  # only for tests
 
 
 def kept_of(*names: str, changed: int = 5) -> BookmarkSet:
@@ -45,7 +45,7 @@ def kept_of(*names: str, changed: int = 5) -> BookmarkSet:
     )  # fmt: skip
 
 
-def names(result: Found | Kept) -> list[str]:
+def names(result: Found | SaveResult) -> list[str]:
     return [e.bookmark.name for e in result.kept.entries]
 
 
@@ -61,7 +61,7 @@ def test_moved_and_renamed_trace_finds_its_bookmarks(trace: Path) -> None:
     other = trace.parents[1] / "other name.bin"
     trace.rename(other)
 
-    found = FindRequest(Shelf(other, "ns", trace.parents[1] / "data"))()
+    found = FindRequest(BookmarkStorage(other, "ns", trace.parents[1] / "data"))()
 
     assert names(found) == ["a"]
 
@@ -93,7 +93,7 @@ def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
     assert kept.place == side_car(trace)
     assert sorted(names(kept)) == ["a", "b"]
     assert list((trace.parents[1] / "data").iterdir()) == []
-    alone = FindRequest(Shelf(trace, "ns", None))()
+    alone = FindRequest(BookmarkStorage(trace, "ns", None))()
     assert sorted(names(alone)) == ["a", "b"]
 
 
@@ -172,7 +172,7 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
     KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
 
-    found = FindRequest(Shelf(trace, "cycle", None))()
+    found = FindRequest(BookmarkStorage(trace, "cycle", None))()
 
     assert names(found) == []
     assert found.foreign is not None

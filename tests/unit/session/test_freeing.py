@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 from builders import llama_like_trace, spans_trace
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.model.trace import Trace
-from ggscope.session import freeing
-from ggscope.session.freeing import free_in_steps, large_arrays
+from ggscope.session import deferred_release
+from ggscope.session.deferred_release import free_in_steps, large_arrays
 from ggscope.session.session import Session
 
 N = 300_000
@@ -22,7 +22,7 @@ N = 300_000
 
 @pytest.fixture(autouse=True)
 def _all_count_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freeing, "LARGE_SPANS", 1)
+    monkeypatch.setattr(deferred_release, "LARGE_SPANS", 1)
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reselect import reselected
+from ggscope.analysis.selection_mapping import reselected
+from ggscope.descriptions.completeness import CODE
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
 from ggscope.session.session import Session, TraceChange
-from ggscope.words.completeness import CODE
 from graph_traces import add_graph
 from link_traces import random_links_trace
 from panes import titles_of

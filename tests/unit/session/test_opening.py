@@ -9,7 +9,11 @@ import pytest
 from ggscope.errors import Cancelled, QueryError, ReadError, TooLargeError
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Trace
-from ggscope.opening import (
+from ggscope.readers import registry
+from ggscope.readers.api import Estimate, ReadContext
+from ggscope.readers.discovery import survey
+from ggscope.readers.memory import Fit, too_large
+from ggscope.session_loading import (
     alone,
     can_be_without,
     named_shifts,
@@ -18,10 +22,6 @@ from ggscope.opening import (
     with_more,
     without,
 )
-from ggscope.readers import registry
-from ggscope.readers.api import Estimate, ReadContext
-from ggscope.readers.memory import Fit, too_large
-from ggscope.readers.survey import survey
 from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map
 from support import ROOT, need_corpus

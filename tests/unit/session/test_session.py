@@ -13,7 +13,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
-from ggscope.session.view import MIN_TICKS
+from ggscope.session.viewport import MIN_TICKS
 from sentences import assert_sides
 
 

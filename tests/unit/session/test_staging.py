@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
-from ggscope.analysis.reselect import reselected
 from ggscope.analysis.rows.lanes import LaneState
+from ggscope.analysis.selection_mapping import reselected
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange

@@ -16,7 +16,7 @@ from ggscope.analysis.experts.slices import (
     stated_experts,
 )
 from ggscope.analysis.experts.token_order import TokenOrder, token_order
-from ggscope.analysis.reads.account import Account, account, loose_bytes
+from ggscope.analysis.reads.op_io import AccessTable, account, loose_bytes
 from ggscope.analysis.workers import add_by_group, chunks
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import I64, Array, ranges, ranked, taken
@@ -103,7 +103,7 @@ def _experts_of(
     )
 
 
-def _repeats(trace: Trace, found: Account, entries: I64) -> tuple[I64, I64, I64]:
+def _repeats(trace: Trace, found: AccessTable, entries: I64) -> tuple[I64, I64, I64]:
     """Return (entry, token, number of ops) of ops that do these entries."""
     spans = trace.spans
     wanted = np.zeros(len(found) + 1, np.bool_)

@@ -5,7 +5,7 @@ closed ones stand for all their nodes, open ones are frames. The inside of a fra
 laid out alone and kept, because the layers of a network are alike but for two or three
 kinds; so opening one layer, or all of them, costs little. In order: which transformer
 layer each node belongs to and what layers share (`GraphLayers`), what is drawn of it
-(`Drawn`), the insides of open layers, and the level of everything around them.
+(`ShownGraph`), the insides of open layers, and the level of everything around them.
 """
 
 from collections.abc import Callable
@@ -148,7 +148,7 @@ def opening_choice(graph: Graph) -> GraphChoice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class ShownGraph:
     """The nodes and edges that a choice shows.
 
     Attributes
@@ -171,7 +171,7 @@ class Drawn:
     root: I64
 
 
-def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> Drawn:
+def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> ShownGraph:
     """Return the nodes and edges that `choice` shows, in the order of the program."""
     edge = np.flatnonzero(graph.source != graph.target)
     source = graph.source[edge].astype(np.int64)
@@ -199,7 +199,7 @@ def drawn_part(graph: Graph, layers: GraphLayers, choice: GraphChoice) -> Drawn:
         kept &= inside | (used & layers.is_shared[row])
     number = np.cumsum(kept) - 1
     both = kept[source] & kept[target]
-    return Drawn(
+    return ShownGraph(
         row[kept],
         layer[kept],
         layers.is_input[row[kept]],
@@ -249,7 +249,7 @@ class Items:
     members: list[I64]
 
 
-def items_of(drawn: Drawn, choice: GraphChoice) -> Items:
+def items_of(drawn: ShownGraph, choice: GraphChoice) -> Items:
     """Return the items, ordered by the first computed node of each."""
     n = len(drawn.row)
     at = np.arange(n)
@@ -342,7 +342,7 @@ def node_sizes(
 
 
 def frame_of(
-    drawn: Drawn,
+    drawn: ShownGraph,
     items: Items,
     item: int,
     cache: Cache,
@@ -391,7 +391,7 @@ def frame_of(
 
 
 def outer_level(
-    drawn: Drawn, items: Items, frames: dict[int, Frame], *, across: bool = False
+    drawn: ShownGraph, items: Items, frames: dict[int, Frame], *, across: bool = False
 ) -> tuple[Level, I64, I64]:
     """Return the level of all items.
 
@@ -636,7 +636,7 @@ _Boxes = tuple[I64, F64]
 
 
 def _boxes(
-    drawn: Drawn, items: Items, frames: dict[int, Frame], outer: Placed, sizes: F64
+    drawn: ShownGraph, items: Items, frames: dict[int, Frame], outer: Placed, sizes: F64
 ) -> _Boxes:
     """Return all boxes by their top; `sizes` is float64[k, 2] of the items."""
     kind = np.where(items.layer < 0, BoxKind.NODE, BoxKind.LAYER).astype(np.int64)
@@ -676,7 +676,7 @@ def _assembled(
     graph: Graph,
     layers: GraphLayers,
     choice: GraphChoice,
-    drawn: Drawn,
+    drawn: ShownGraph,
     parts: _Parts,
     outer: Placed,
     found: _Boxes,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.graph.layered import F64, adjacency, leads_back, sorted_by_edges
-from ggscope.analysis.reads.account import account, loose_bytes
+from ggscope.analysis.reads.op_io import account, loose_bytes
 from ggscope.analysis.sessions.correlate import Correlation, Rule
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import Graph, first_node

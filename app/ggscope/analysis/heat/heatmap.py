@@ -16,21 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import trace_coverage
-from ggscope.analysis.heat.file_map import FileMap, file_map
-from ggscope.analysis.heat.rows import HeatRows, RowFinder, RowKind
-from ggscope.analysis.heat.touches import (
+from ggscope.analysis.heat.byte_ranges import (
+    ByteRanges,
     Counts,
     Entries,
     Mask,
     SpanCounter,
-    Touches,
     Track,
     joined_touches,
     loose_touches,
     maybe_units,
     span_variants,
 )
-from ggscope.analysis.reads.account import counts_once
+from ggscope.analysis.heat.file_map import FileMap, file_map
+from ggscope.analysis.heat.rows import HeatRows, RowFinder, RowKind
+from ggscope.analysis.reads.op_io import counts_once
 from ggscope.analysis.reads.record_limits import cut_sources
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.workers import Watcher, add_by_group
@@ -121,7 +121,7 @@ class HeatBase:
     files: FileMap
     rows: HeatRows
     edges: I64
-    touches: Touches
+    touches: ByteRanges
     counts: Counts
     totals: TrackTotals
     buffers: BufferTrack
@@ -501,14 +501,14 @@ def heat_base(
     )  # fmt: skip
 
 
-def _file_touches(touches: Touches) -> tuple[I64, I64]:
+def _file_touches(touches: ByteRanges) -> tuple[I64, I64]:
     """Return the touches of the file, and which of them belong to each variant."""
     on_file = touches.track == Track.FILE
     before = np.concatenate([[0], np.cumsum(on_file)]).astype(np.int64)
     return np.flatnonzero(on_file), before[touches.first]
 
 
-def _loose(trace: Trace, files: FileMap, finder: RowFinder) -> tuple[Touches, I64]:
+def _loose(trace: Trace, files: FileMap, finder: RowFinder) -> tuple[ByteRanges, I64]:
     """Return the accesses that belong to no span, and the row of each."""
     row = finder.of_loose()
     inside = np.flatnonzero(row >= 0)
@@ -517,8 +517,8 @@ def _loose(trace: Trace, files: FileMap, finder: RowFinder) -> tuple[Touches, I6
 
 
 def _with_loose(
-    touches: Touches, counts: Counts, more: Touches, row: I64
-) -> tuple[Touches, Counts]:
+    touches: ByteRanges, counts: Counts, more: ByteRanges, row: I64
+) -> tuple[ByteRanges, Counts]:
     """Add accesses of the file that belong to no span, each as a touch of its own."""
     chosen = np.flatnonzero(more.track == Track.FILE)
     if not len(chosen):
@@ -558,7 +558,7 @@ def _without_rest(rows: HeatRows, counts: Counts) -> tuple[HeatRows, Counts]:
     return replace(rows, has_rest=False), fewer
 
 
-def _pieces(files: FileMap, touches: Touches) -> tuple[I64, Touches, int]:
+def _pieces(files: FileMap, touches: ByteRanges) -> tuple[I64, ByteRanges, int]:
     """Return where the pieces begin, touches that fit them, and how many moved."""
     units = np.concatenate([files.offset, files.offset + files.size])
     on_file = touches.track == Track.FILE
@@ -581,7 +581,7 @@ def _pieces(files: FileMap, touches: Touches) -> tuple[I64, Touches, int]:
     return edges, fitted, int(np.count_nonzero(moved))
 
 
-def _sums(touches: Touches, n: I64, counts: I64) -> I64:
+def _sums(touches: ByteRanges, n: I64, counts: I64) -> I64:
     """Return int64[5, n_tracks]: accesses, bytes, those not chosen, unknown ones, rows.
 
     `counts` is 1 for the touch that stands for an access, see `Account`.
@@ -613,7 +613,7 @@ def _totals(sums: I64, n_moved: int, *, is_once: bool) -> TrackTotals:
     )
 
 
-def _on_buffer(touches: Touches, n: I64) -> I64:
+def _on_buffer(touches: ByteRanges, n: I64) -> I64:
     """Return int64[5, k]: tensor, layer, number, size and unknown size of each."""
     rows = np.flatnonzero((touches.track == Track.BUFFER) & (n > 0))
     tensor, layer = touches.tensor[rows], touches.layer[rows]

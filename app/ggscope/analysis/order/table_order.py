@@ -52,7 +52,7 @@ _KEPT_BLOCKS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coder:
+class OrderEncoder:
     """Turns values into codes that ascend with them.
 
     Attributes
@@ -70,7 +70,7 @@ def partition(
     n: int,
     ids: Array | None,
     values: Callable[[slice | Array], I64],
-    coder: Coder,
+    coder: OrderEncoder,
     watcher: Watcher | None = None,
     *,
     codes: Callable[[slice | Array], U16] | None = None,
@@ -102,7 +102,7 @@ def partition(
     return placed, edges
 
 
-def linear_coder(low: int, high: int) -> Coder:
+def linear_coder(low: int, high: int) -> OrderEncoder:
     """Return a coder for values of low..high: equal steps, exact below 2^16."""
     shift = 0
     while (high - low) >> shift > N_CODES - 2:
@@ -113,10 +113,10 @@ def linear_coder(low: int, high: int) -> Coder:
         codes[values == _MISSING] = N_CODES - 1
         return codes
 
-    return Coder(encode, is_exact=shift == 0)
+    return OrderEncoder(encode, is_exact=shift == 0)
 
 
-def proportional_coder(is_descending: bool = False) -> Coder:
+def proportional_coder(is_descending: bool = False) -> OrderEncoder:
     """Return a coder for any values >= 0: steps of a thousandth.
 
     Descending: for values <= 0, which are negated ones.
@@ -135,7 +135,7 @@ def proportional_coder(is_descending: bool = False) -> Coder:
         codes[missing] = N_CODES - 1
         return codes
 
-    return Coder(encode, is_exact=False)
+    return OrderEncoder(encode, is_exact=False)
 
 
 def _encoded(
@@ -268,7 +268,7 @@ class OrderKey:
         """Return the sort value of one span."""
         return int(self.values(slice(span, span + 1))[0])
 
-    def coder(self) -> Coder:
+    def coder(self) -> OrderEncoder:
         """Return what turns values into codes of 16 bits that ascend with them."""
         is_descending = self.sorting.descending
         if self.sorting.column in ("duration", "wait"):
@@ -276,7 +276,7 @@ class OrderKey:
         most = self._most()
         return linear_coder(-most, 0) if is_descending else linear_coder(0, most)
 
-    def codes(self, coder: Coder) -> Callable[[Array | slice], U16] | None:
+    def codes(self, coder: OrderEncoder) -> Callable[[Array | slice], U16] | None:
         """Return a function from ids to codes, where a table tells them."""
         column = self._looked_up()
         if column is None:
@@ -340,7 +340,7 @@ class Arrangement(Protocol):
         ...
 
 
-class Backwards:
+class ReversedOrder:
     """Another arrangement from its end."""
 
     def __init__(self, forwards: Arrangement) -> None:
@@ -535,12 +535,12 @@ class OrderRequest:
             in_time: Arrangement = TimeMerge(trace.spans.start, [grown])
             n_rows = int(self.index.lane_counts()[lanes].sum())
             if self.sorting.descending:
-                in_time = Backwards(in_time)
+                in_time = ReversedOrder(in_time)
             return RowOrder(in_time, key, lanes, n_rows)
         mask, n_rows = self._mask(), _n_rows(trace, lanes)
         if self.sorting.column == "time":
             rows: Arrangement = self._by_time(runs, lanes, mask, context)
-            rows = Backwards(rows) if self.sorting.descending else rows
+            rows = ReversedOrder(rows) if self.sorting.descending else rows
             return RowOrder(rows, key, lanes, n_rows)
         ids = _listed(trace, mask, lanes, context)
         merge: Callable[[Array], TimeMerge] = runs.merge

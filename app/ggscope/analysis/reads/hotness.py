@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import TraceCoverage
+from ggscope.analysis.heat.byte_ranges import ByteRanges, maybe_units, span_variants
 from ggscope.analysis.heat.file_map import FileMap, file_map
-from ggscope.analysis.heat.touches import Touches, maybe_units, span_variants
-from ggscope.analysis.reads.account import Account, Direction, account, counts_once
+from ggscope.analysis.reads.file_blocks import ReadSequence, unit_reads
+from ggscope.analysis.reads.op_io import AccessTable, Direction, account, counts_once
 from ggscope.analysis.reads.record_limits import cut_sources
-from ggscope.analysis.reads.units import ReadSequence, unit_reads
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.model.names import parse
 from ggscope.model.tables import I64, Array, Space, distinct, ranges, ranked
@@ -153,7 +153,7 @@ def heat(
 class _Tensors:
     """Spreads values per pattern row over the tensors that the rows name."""
 
-    def __init__(self, n: int, found: Account, times: I64) -> None:
+    def __init__(self, n: int, found: AccessTable, times: I64) -> None:
         tensor = found.what.tensor
         self.n = n
         self.rows = np.flatnonzero((tensor >= 0) & (times > 0) & found.is_access)
@@ -174,7 +174,7 @@ class _Tensors:
         return np.where(found == np.iinfo(np.int64).max, -1, found)
 
 
-def _units(places: FileMap, touches: Touches, times: I64) -> tuple[I64, I64, int]:
+def _units(places: FileMap, touches: ByteRanges, times: I64) -> tuple[I64, I64, int]:
     """Return accesses and bytes of each unit, and the accesses without a place."""
     reads = unit_reads(places, touches)
     weight = np.repeat(times, np.diff(reads.first))
@@ -192,7 +192,7 @@ def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
 
 
 def _tokens_touched(
-    trace: Trace, found: Account, entry: Array, token: Array | None
+    trace: Trace, found: AccessTable, entry: Array, token: Array | None
 ) -> tuple[I64, int]:
     """Return in how many tokens each tensor is accessed, and how many there are.
 
@@ -261,7 +261,7 @@ def _tokens_of_pairs(pairs: I64, rows: I64, table: "_Tensors", n_patterns: int) 
 
 
 @dataclass(frozen=True, slots=True)
-class Cold:
+class UntouchedBytes:
     """How much of the model file is never touched.
 
     Attributes
@@ -309,7 +309,7 @@ class Cold:
         return self.unknown_size / self.size if self.size else 0.0
 
 
-def cold(found: Heat, coverage: TraceCoverage | None = None) -> Cold:
+def cold(found: Heat, coverage: TraceCoverage | None = None) -> UntouchedBytes:
     """Return how much of the model file is never touched.
 
     Parameters
@@ -322,7 +322,7 @@ def cold(found: Heat, coverage: TraceCoverage | None = None) -> Cold:
     unknown = never & ~unrecorded & (found.unit_maybe > 0)
     cut = never & ~unrecorded & ~unknown & found.unit_cut
     never &= ~unknown & ~unrecorded & ~cut
-    return Cold(
+    return UntouchedBytes(
         n_units=len(places),
         n_cold=int(np.count_nonzero(never)),
         size=int(places.size.sum()),
@@ -615,7 +615,7 @@ def _starts_in(trace: Trace, time: TimeRange | None) -> npt.NDArray[np.bool_] | 
     return np.asarray((start >= time.start) & (start < time.end))
 
 
-def is_cache(trace: Trace, found: Account) -> npt.NDArray[np.bool_]:
+def is_cache(trace: Trace, found: AccessTable) -> npt.NDArray[np.bool_]:
     """Tell which rows of an account are accesses to the KV cache, bool[n]."""
     tensor = found.what.tensor
     marks = np.zeros(len(trace.tensors) + 1, np.bool_)
@@ -792,7 +792,7 @@ def row_reads(trace: Trace, tensor: int, time: TimeRange | None = None) -> RowRe
 def _by_ids(
     trace: Trace,
     reads: RowReads,
-    found: Account,
+    found: AccessTable,
     rows: npt.NDArray[np.bool_],
     time: TimeRange | None,
 ) -> RowReads:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.once import once
-from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
 from ggscope.model.trace import Trace

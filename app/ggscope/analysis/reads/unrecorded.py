@@ -16,7 +16,7 @@ from ggscope.analysis.sessions.mapping import wholes_of
 from ggscope.model.ggml.rules import MOST_SOURCES
 from ggscope.model.graph import Graph, NodeFlag, first_node
 from ggscope.model.tables import I64, SpanFlag
-from ggscope.model.trace import Join, ReadWarning, Severity, Trace
+from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
 CODE = "nodes_not_recorded"
@@ -38,7 +38,9 @@ def computed_nodes(trace: Trace, graph: int) -> npt.NDArray[np.bool_]:
     return np.asarray(((found.flags & passive) == 0) & ~np.isin(found.op, idle))
 
 
-def with_nodes(trace: Trace, join: Join, correlation: Correlation) -> Join:
+def with_nodes(
+    trace: Trace, join: MatchReport, correlation: Correlation
+) -> MatchReport:
     """Return a graph's join that tells which of its nodes no record tells of.
 
     Nodes whose op some span has that was found nowhere are left out: it may be theirs.
@@ -143,7 +145,7 @@ def unrecorded_ops(trace: Trace) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def silent_words(join: Join) -> str:
+def silent_words(join: MatchReport) -> str:
     """Return "134 of 425 ops of the graph have no record: MUL_MAT 134"; "" for none."""
     n = len(join.silent_nodes)
     if not n:
@@ -168,7 +170,7 @@ def time_words(trace: Trace) -> str:
     )
 
 
-def silent_warning(trace: Trace, join: Join) -> ReadWarning:
+def silent_warning(trace: Trace, join: MatchReport) -> ReadWarning:
     """Return the problem of a join with nodes that no record tells of."""
     time = ""
     if _has_derived_times(trace):

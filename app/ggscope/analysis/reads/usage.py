@@ -13,7 +13,7 @@ from ggscope.analysis.links import (
     routed_keys,
     tensor_touch,
 )
-from ggscope.analysis.reads.account import Account, Direction, account, loose_bytes
+from ggscope.analysis.reads.op_io import AccessTable, Direction, account, loose_bytes
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher, chunks, count_values
 from ggscope.model.graph import locate_node
@@ -126,7 +126,7 @@ def _of_accesses(
     return seen.usage(sums)
 
 
-def _sums(found: Account, times: I64, rows: Bools | slice) -> dict[str, int]:
+def _sums(found: AccessTable, times: I64, rows: Bools | slice) -> dict[str, int]:
     """Return the bytes that some accesses move, by the names of `Usage`."""
 
     def total(direction: Direction, values: I64) -> int:

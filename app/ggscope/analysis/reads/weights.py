@@ -27,7 +27,7 @@ RULE = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BookedOn:
+class AttributedTensor:
     """The tensor that each span is booked on: a row of ``Trace.tensors``.
 
     Attributes
@@ -46,7 +46,7 @@ class BookedOn:
     computed: Array | None
 
 
-def booked_on(trace: Trace) -> BookedOn:
+def booked_on(trace: Trace) -> AttributedTensor:
     """Return the tensor that each span's time is booked on; see `RULE`."""
     accesses = trace.accesses
     n = len(accesses.first) - 1
@@ -58,7 +58,9 @@ def booked_on(trace: Trace) -> BookedOn:
     rows = np.flatnonzero(loose.span >= 0)
     named, _, owner = ranked(loose.span[rows])
     tensor = _heaviest(trace, loose.what.take(rows), owner, len(named))
-    return BookedOn(per_pattern, named.astype(np.int64), tensor, trace.spans.tensor)
+    return AttributedTensor(
+        per_pattern, named.astype(np.int64), tensor, trace.spans.tensor
+    )
 
 
 def is_weight(trace: Trace, what: AccessColumns) -> npt.NDArray[np.bool_]:

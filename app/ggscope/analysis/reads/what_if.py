@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import TraceCoverage, shown_coverage
 from ggscope.analysis.heat.file_map import FileMap, file_map
-from ggscope.analysis.reads.units import ReadSequence, read_sequence
+from ggscope.analysis.reads.file_blocks import ReadSequence, read_sequence
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.sessions.join import refused_models
 from ggscope.analysis.workers import Watcher, chunks, share_out

@@ -7,7 +7,7 @@ from itertools import compress
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads.account import account, choosing
+from ggscope.analysis.reads.op_io import account, choosing
 from ggscope.analysis.workers import chunks, count_codes, count_values, share_out
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.routing import UNKNOWN_MORE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.pyramid import (
+from ggscope.analysis.rows.dominant_category import (
     MAX_EXACT,
     Dominant,
     Elements,

@@ -21,8 +21,7 @@ import numpy as np
 
 from ggscope.analysis.rows.categories import Categories, categorize
 from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns, make_waits
-from ggscope.analysis.rows.lanes import work_rows
-from ggscope.analysis.rows.pyramid import (
+from ggscope.analysis.rows.dominant_category import (
     LEAST_SUMMED,
     MAX_EXACT,
     Dominant,
@@ -31,6 +30,7 @@ from ggscope.analysis.rows.pyramid import (
     made_sums,
     steps_of,
 )
+from ggscope.analysis.rows.lanes import work_rows
 from ggscope.analysis.rows.rows import (
     COARSE_STEP,
     MAX_ROWS,

@@ -695,7 +695,7 @@ def _work_test(trace: Trace) -> Callable[[slice], npt.NDArray[np.bool_]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Part:
+class _LaneColumns:
     """Lanes of one source as columns, see `TimelineLanes`.
 
     Attributes
@@ -742,7 +742,7 @@ def _stall_target(trace: Trace, lane: int) -> int:
 
 def _span_lanes(
     trace: Trace, per_lane: I64, overlay: Mapping[int, Sequence[int]]
-) -> _Part:
+) -> _LaneColumns:
     """Return the lanes that hold spans, or over which stalls lie."""
     lanes = trace.lanes
     is_shown = per_lane > 0
@@ -768,7 +768,7 @@ def _span_lanes(
     keys = [fronts[k] + title for k, title in zip(kind.tolist(), titles, strict=True)]
     for i in np.flatnonzero(np.isin(kind, alone)).tolist():
         keys[i] = _KINDS[LaneKind(int(kind[i]))][2]
-    return _Part(
+    return _LaneColumns(
         keys=keys,
         titles=titles,
         groups=tuple(groups),
@@ -788,14 +788,14 @@ def _group_of(kind: LaneKind, group: tuple[str, ...]) -> str:
     return group[0] if group and rank > 1 and kind != LaneKind.STALL else title
 
 
-def _counter_lanes(trace: Trace) -> _Part:
+def _counter_lanes(trace: Trace) -> _LaneColumns:
     """Return one lane per counter series, in the group of its lane."""
     rank, title, prefix = _KINDS[LaneKind.COUNTER]
     lanes = [trace.lanes[series.lane] for series in trace.counters]
     titles = [lane.group[0] if lane.group else title for lane in lanes]
     groups = {group: i for i, group in enumerate(dict.fromkeys(titles))}
     n, ids = len(lanes), np.array([series.id for series in trace.counters], np.int64)
-    return _Part(
+    return _LaneColumns(
         keys=[f"{prefix}:{series.name}" for series in trace.counters],
         titles=[series.name for series in trace.counters],
         groups=tuple(groups),
@@ -809,14 +809,14 @@ def _counter_lanes(trace: Trace) -> _Part:
     )
 
 
-def _layer_lanes(per_layer: I64) -> _Part:
+def _layer_lanes(per_layer: I64) -> _LaneColumns:
     layers = np.flatnonzero(per_layer)
     names = [f"layer {i}" for i in layers.tolist()]
     keys = [f"layer:{i}" for i in layers.tolist()]
     return _thin(keys, names, LAYERS, _LAYER_RANK, layers, per_layer)
 
 
-def _op_lanes(trace: Trace, per_op: I64) -> _Part:
+def _op_lanes(trace: Trace, per_op: I64) -> _LaneColumns:
     """Return one lane per op, the commonest first."""
     ops = np.argsort(-per_op, kind="stable")
     ops = ops[: np.count_nonzero(per_op)]
@@ -831,9 +831,9 @@ def _thin(
     rank: int,
     value: I64,
     n_spans: I64,
-) -> _Part:
+) -> _LaneColumns:
     n = len(value)
-    return _Part(
+    return _LaneColumns(
         keys=keys,
         titles=titles,
         groups=(group,) if n else (),
@@ -846,7 +846,7 @@ def _thin(
     )
 
 
-def _places(*parts: _Part) -> I64:
+def _places(*parts: _LaneColumns) -> I64:
     """Return the place of each lane when all are sorted by their order, then number."""
     keys = [key for part in parts for key in part.order]
     number = np.concatenate([part.value for part in parts])

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ggscope.analysis.sessions import renumber
-from ggscope.analysis.sessions.renumber import Move
+from ggscope.analysis.sessions import remap_ids
+from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.errors import QueryError
 from ggscope.model.run import RecordCount
 from ggscope.model.tables import (
@@ -24,8 +24,8 @@ from ggscope.model.tensors import Tensors
 from ggscope.model.trace import (
     GRAPH_RECORDS,
     LIST_RECORDS,
-    Claims,
-    Part,
+    JoinedFile,
+    RawFileValues,
     ReadWarning,
     Severity,
     Trace,
@@ -140,7 +140,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     whole = _folded(prepared)
     joined = replace(
         whole,
-        warnings=renumber.sorted_warnings(whole.warnings),
+        warnings=remap_ids.sorted_warnings(whole.warnings),
         generation=max(trace.generation for trace in traces) + 1,
     )
     joined.freeze()
@@ -166,10 +166,10 @@ def _prepared(trace: Trace, *, is_first: bool) -> Trace:
     """Return a trace that knows which file it is, with strings of its own to add to."""
     warnings = trace.warnings
     if not is_first:
-        warnings = renumber.placed_warnings(warnings, trace.info.name)
+        warnings = remap_ids.placed_warnings(warnings, trace.info.name)
     return replace(
         trace,
-        parts=trace.parts or (Part(trace.info, "trace"),),
+        parts=trace.parts or (JoinedFile(trace.info, "trace"),),
         strings=StringTable(trace.strings.texts()),
         warnings=warnings,
     )
@@ -224,22 +224,22 @@ def _appended(whole: Trace, other: Trace) -> Trace:
 
 
 def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
-    strings = renumber.string_map(other.strings, whole.strings)
-    lanes, lane_of = renumber.appended_lanes(
+    strings = remap_ids.string_map(other.strings, whole.strings)
+    lanes, lane_of = remap_ids.appended_lanes(
         whole.lanes, other.lanes, label=label, merges=not label
     )
-    ops, op_of = renumber.joined_ops(whole.ops, other.ops, other.spans.op)
+    ops, op_of = remap_ids.joined_ops(whole.ops, other.ops, other.spans.op)
     tensors, tensor_of = _joined_tensors(whole.tensors, other.tensors, strings)
     places = {"strings": strings, "lanes": lane_of, "ops": op_of, "tensors": tensor_of}
     n, n_records = len(whole.spans), _n_records(whole)
     move = Move(places=places, ticks=by, first_span=n, first_record=n_records)
-    buffers, buffer_of = renumber.joined_buffers(whole.buffers, move.of(other.buffers))
+    buffers, buffer_of = remap_ids.joined_buffers(whole.buffers, move.of(other.buffers))
     move = replace(move, places=places | {"buffers": buffer_of})
     ops_of_graphs = np.concatenate([[-1], *(graph.op for graph in other.graphs)])
-    ops, op_of = renumber.joined_ops(ops, other.ops, ops_of_graphs)
+    ops, op_of = remap_ids.joined_ops(ops, other.ops, ops_of_graphs)
     move_graph = replace(move, places=places | {"ops": op_of})
     first_pattern = len(whole.accesses.first) - 1
-    records = np.asarray(renumber.record_numbers(whole.spans), np.int64)
+    records = np.asarray(remap_ids.record_numbers(whole.spans), np.int64)
     spans = replace(whole.spans, record=np.where(records < 0, -1, records))
     return replace(
         whole,
@@ -248,18 +248,18 @@ def _merged(whole: Trace, other: Trace, by: int, *, label: str) -> Trace:
         lanes=lanes,
         ops=ops,
         spans=stacked(spans, move.of(other.spans)),
-        markers=renumber.joined_markers(whole.markers, move.of(other.markers)),
+        markers=remap_ids.joined_markers(whole.markers, move.of(other.markers)),
         accesses=_joined_accesses(whole.accesses, other.accesses, move),
         counters=(
             *whole.counters,
-            *renumber.moved_counters(other.counters, lane_of, by, len(whole.counters)),
+            *remap_ids.moved_counters(other.counters, lane_of, by, len(whole.counters)),
         ),
         flows=stacked(whole.flows, move.of(other.flows)),
         tensors=tensors,
         buffers=buffers,
         graphs=(*whole.graphs, *map(move_graph.of, other.graphs)),
         models=(*whole.models, *other.models),
-        routing=renumber.joined_routing(whole.routing, move.of(other.routing)),
+        routing=remap_ids.joined_routing(whole.routing, move.of(other.routing)),
         batch_tokens=stacked(whole.batch_tokens, other.batch_tokens),
         token_sequences=stacked(
             whole.token_sequences,
@@ -318,15 +318,15 @@ def _n_records(trace: Trace) -> int:
 
 def _joined_records(
     whole: Trace, other: Trace, first: int
-) -> renumber.JoinedRecords | None:
+) -> remap_ids.JoinedRecords | None:
     before = whole.records
-    if isinstance(before, renumber.JoinedRecords):
-        return renumber.JoinedRecords(
+    if isinstance(before, remap_ids.JoinedRecords):
+        return remap_ids.JoinedRecords(
             (*before.first, first), (*before.parts, other.records)
         )
     if before is None and other.records is None:
         return None
-    return renumber.JoinedRecords((0, first), (before, other.records))
+    return remap_ids.JoinedRecords((0, first), (before, other.records))
 
 
 def _widened(whole: Trace, other: Trace, by: int) -> TimeRange:
@@ -389,8 +389,8 @@ def _joined_tensors(a: Tensors, b: Tensors, strings: Array) -> tuple[Tensors, Ar
 
     Rows of the same name are one where their places do not contradict each other.
     """
-    b = renumber.full_tensors(replace(b, name=renumber.looked_up(strings, b.name)))
-    a = renumber.full_tensors(a)
+    b = remap_ids.full_tensors(replace(b, name=remap_ids.looked_up(strings, b.name)))
+    a = remap_ids.full_tensors(a)
     row_of = {name: row for row, name in reversed(list(enumerate(a.name.tolist())))}
     place = np.array([row_of.get(name, -1) for name in b.name.tolist()], np.int64)
     known = np.flatnonzero(place >= 0)
@@ -435,7 +435,7 @@ def _joined_results(a: Accesses, b: Accesses) -> I64 | None:
 
 def _joined_claims(
     whole: Trace, other: Trace, move: Move, first_pattern: int
-) -> Claims | None:
+) -> RawFileValues | None:
     """Return the files' own words, where both keep them and mean the same by them."""
     a, b = whole.claims, other.claims
     if a is None or b is None or a.has_results != b.has_results:

@@ -18,7 +18,7 @@ from ggscope.analysis.workers import Watcher, chunks, share_out
 from ggscope.model.graph import Graph, NodeFlag, first_node, locate_node
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, Array, distinct, empty
-from ggscope.model.trace import Join, Trace
+from ggscope.model.trace import MatchReport, Trace
 
 _NOT_LOOKED = -2
 
@@ -487,7 +487,7 @@ def _graphs_of_runs(trace: Trace, runs: Runs) -> tuple[I64, npt.NDArray[np.bool_
 
 def graph_join(
     trace: Trace, correlation: Correlation | None = None, part: str = ""
-) -> Join | None:
+) -> MatchReport | None:
     """Return how many ops of the trace were found in its graphs; None without any.
 
     Parameters
@@ -501,7 +501,7 @@ def graph_join(
     if not part:
         files = [p.info.paths[0].name for p in trace.parts if p.role == "graph"]
         part = ", ".join(files) or trace.graphs[0].title
-    return Join("graph", part, known.n_found, known.n_all, known.rules)
+    return MatchReport("graph", part, known.n_found, known.n_all, known.rules)
 
 
 def node_words(trace: Trace, node: int) -> str:

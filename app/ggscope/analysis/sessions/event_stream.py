@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ggscope.analysis.sessions import renumber
-from ggscope.analysis.sessions.renumber import Move
+from ggscope.analysis.sessions import remap_ids
+from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.analysis.sessions.sidecar import from_sidecar
 from ggscope.model.run import THREADS_OF_SLOT, Run
 from ggscope.model.tables import I64, Array, SpanFlag, stacked
@@ -47,9 +47,9 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
     run = side.run
     assert run is not None
     by = side.clock.origin - trace.clock.origin
-    strings = renumber.string_map(side.strings, trace.strings)
+    strings = remap_ids.string_map(side.strings, trace.strings)
     kept = [lane for lane in side.lanes if lane.kind not in _LEFT_OUT]
-    lanes, places = renumber.appended_lanes(trace.lanes, kept)
+    lanes, places = remap_ids.appended_lanes(trace.lanes, kept)
     lane_of = np.full(len(side.lanes), -1, np.int64)
     lane_of[[lane.id for lane in kept]] = places
     move = Move(places={"strings": strings, "lanes": lane_of}, ticks=by)
@@ -60,7 +60,7 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
     graph = _graph_of(trace, run, by)
     token = np.append(run.token, np.int32(-1))[graph]
     phase = np.append(run.phase, np.int8(-1))[graph]
-    record = renumber.record_numbers(trace.spans)
+    record = remap_ids.record_numbers(trace.spans)
     spans = replace(trace.spans, token=token, phase=phase, record=record)
     is_op = trace.spans.op >= 0
     n_matched = int(np.count_nonzero(is_op & (graph >= 0)))
@@ -74,10 +74,10 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
                 trace.accesses.pattern, np.full(len(others), -1, np.int32)
             ),
         ),
-        warnings=renumber.sorted_warnings(
+        warnings=remap_ids.sorted_warnings(
             (
                 *trace.warnings,
-                *renumber.placed_warnings(side.warnings, side.info.name),
+                *remap_ids.placed_warnings(side.warnings, side.info.name),
             )
         ),
         generation=trace.generation + 1,

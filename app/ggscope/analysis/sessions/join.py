@@ -16,7 +16,7 @@ import numpy as np
 
 from ggscope.analysis.reads.unrecorded import CODE as SILENT
 from ggscope.analysis.reads.unrecorded import silent_warning, with_nodes
-from ggscope.analysis.sessions import renumber
+from ggscope.analysis.sessions import remap_ids
 from ggscope.analysis.sessions.concatenate import (
     has_times,
     shift_between,
@@ -33,15 +33,15 @@ from ggscope.analysis.sessions.mapping import (
     lay_out,
 )
 from ggscope.analysis.sessions.metadata import with_metadata
-from ggscope.analysis.sessions.renumber import Move, full_tensors
+from ggscope.analysis.sessions.remap_ids import Move, full_tensors
 from ggscope.model.graph import Graph
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, AccessColumns, Array, Space, stacked
 from ggscope.model.tensors import Place, SizeSource, Tensors
 from ggscope.model.trace import (
     ROLES_OF_TENSORS,
-    Join,
-    Part,
+    JoinedFile,
+    MatchReport,
     ReadWarning,
     Severity,
     Trace,
@@ -291,7 +291,7 @@ class SideFile:
 
     Attributes
     ----------
-    role : as in `Part`.
+    role : as in `JoinedFile`.
     """
 
     trace: Trace
@@ -343,7 +343,7 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
             ORDER.index(s.role) if s.role in ORDER else len(ORDER),
         ),
     )
-    trace = replace(main, parts=main.parts or (Part(main.info, "trace"),))
+    trace = replace(main, parts=main.parts or (JoinedFile(main.info, "trace"),))
     for side in ordered:
         trace = _joined(trace, side)
     trace = _with_graph_join(trace, [s.name for s in ordered if s.trace.graphs])
@@ -351,7 +351,7 @@ def join(main: Trace, sides: Sequence[SideFile]) -> Trace:
     whole = replace(
         trace,
         info=replace(trace.info, paths=tuple(dict.fromkeys(paths))),
-        warnings=renumber.sorted_warnings(_without_doubt(trace)),
+        warnings=remap_ids.sorted_warnings(_without_doubt(trace)),
         extent=_extent(trace),
         generation=main.generation + 1,
     )
@@ -380,16 +380,16 @@ def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
 
 def _joined(trace: Trace, side: SideFile) -> Trace:
     """Return the trace with one side in it."""
-    strings = renumber.string_map(side.trace.strings, trace.strings)
+    strings = remap_ids.string_map(side.trace.strings, trace.strings)
     if not has_times(trace) and has_times(side.trace):
         trace = replace(trace, clock=side.trace.clock)
     unlike = unlike_clocks(trace, side.trace)
     shift, notice = (0, (unlike,)) if unlike else shift_between(trace, side.trace)
-    own = renumber.placed_warnings(side.trace.warnings, side.name)
+    own = remap_ids.placed_warnings(side.trace.warnings, side.name)
     trace = replace(
         trace,
         warnings=(*trace.warnings, *own, *notice),
-        parts=(*trace.parts, Part(side.trace.info, side.role, shift)),
+        parts=(*trace.parts, JoinedFile(side.trace.info, side.role, shift)),
     )
     if side.role == "metadata":
         return with_metadata(trace, side.trace.info)
@@ -414,13 +414,13 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
     """Return the trace with a model's or map's tensors under its accesses."""
     if not len(side.trace.tensors):
         return trace  # a registry with a header only: its own warning says so
-    source = renumber.full_tensors(side.trace.tensors)
+    source = remap_ids.full_tensors(side.trace.tensors)
     file = source.file
     has_model = side.role != "model" and any(m.data_offset >= 0 for m in trace.models)
     first_file = len(trace.models)
     source = replace(
         source,
-        name=renumber.looked_up(strings, source.name),
+        name=remap_ids.looked_up(strings, source.name),
         file=np.where(np.array(file) < 0, -1, np.array(file) + first_file).astype(
             np.int16
         ),
@@ -444,7 +444,7 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
     notes = _notes(trace, side, layout, mapping, has_model)
     notes += _notes_of_names(side, mapped.names)
     n_cut = mapped.names.n_completed
-    names = Join("names", side.name, n_cut - mapped.names.n_guessed, n_cut)
+    names = MatchReport("names", side.name, n_cut - mapped.names.n_guessed, n_cut)
     return replace(
         trace,
         tensors=mapped.tensors,
@@ -455,7 +455,7 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
     )
 
 
-def _join_of(mapping: Mapping, side: SideFile) -> Join:
+def _join_of(mapping: Mapping, side: SideFile) -> MatchReport:
     """Return the counts of a mapping, in accesses."""
     uses, fits = mapping.uses, mapping.fit.belongs
     found = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
@@ -465,7 +465,7 @@ def _join_of(mapping: Mapping, side: SideFile) -> Join:
         for rule in Rule
         if rule is not Rule.NONE
     }
-    return Join(
+    return MatchReport(
         kind="registry" if side.role == "registry" else "map",
         part=side.name,
         n_found=int(uses.count[found].sum()),
@@ -593,17 +593,17 @@ def _with_buffers(trace: Trace, side: SideFile, strings: Array, by: int) -> Trac
     other = side.trace
     if not (len(other.buffers) or len(other.markers) or other.counters):
         return trace
-    lanes, place = renumber.appended_lanes(trace.lanes, other.lanes)
+    lanes, place = remap_ids.appended_lanes(trace.lanes, other.lanes)
     move = Move(places={"strings": strings, "lanes": place}, ticks=by)
-    buffers, _ = renumber.joined_buffers(trace.buffers, move.of(other.buffers))
+    buffers, _ = remap_ids.joined_buffers(trace.buffers, move.of(other.buffers))
     return replace(
         trace,
         lanes=lanes,
         buffers=buffers if len(other.buffers) else trace.buffers,
-        markers=renumber.joined_markers(trace.markers, move.of(other.markers)),
+        markers=remap_ids.joined_markers(trace.markers, move.of(other.markers)),
         counters=(
             *trace.counters,
-            *renumber.moved_counters(other.counters, place, by, len(trace.counters)),
+            *remap_ids.moved_counters(other.counters, place, by, len(trace.counters)),
         ),
     )
 
@@ -629,7 +629,7 @@ def _extent(trace: Trace) -> TimeRange:
 def _with_graphs(trace: Trace, side: SideFile, strings: Array, rows: Array) -> Trace:
     """Return the trace with a side's graphs, whose nodes name its tensors and ops."""
     used = np.concatenate([graph.op for graph in side.trace.graphs])
-    ops, op_map = renumber.joined_ops(trace.ops, side.trace.ops, used)
+    ops, op_map = remap_ids.joined_ops(trace.ops, side.trace.ops, used)
     move = Move(places={"strings": strings, "ops": op_map, "tensors": rows})
     # The first tensor row of each name; those with accesses come first.
     names = reversed(list(enumerate(trace.tensors.name.tolist())))

@@ -18,7 +18,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.sessions.renumber import full_tensors
+from ggscope.analysis.sessions.remap_ids import full_tensors
 from ggscope.analysis.workers import count_values
 from ggscope.model.names import normalise
 from ggscope.model.tables import I64, Array, Space, StringTable, stacked

@@ -4,7 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ggscope.model.trace import LaneKind, Part, Stated, Trace, TraceInfo, stated_figure
+from ggscope.model.trace import (
+    DeclaredMetric,
+    JoinedFile,
+    LaneKind,
+    Trace,
+    TraceInfo,
+    stated_figure,
+)
 
 _RECORDS = {"total_entries", "num_entries", "n_entries", "entry_count", "entries",
             "total_records", "num_records", "n_records", "record_count"}  # fmt: skip
@@ -28,14 +35,14 @@ def with_metadata(trace: Trace, side: TraceInfo) -> Trace:
     return replace(
         trace,
         info=replace(trace.info, producer={**trace.info.producer, **producer}),
-        parts=(*parts, Part(told, last.role, last.shift)),
+        parts=(*parts, JoinedFile(told, last.role, last.shift)),
     )
 
 
-def _figures(trace: Trace, facts: Mapping[str, str]) -> tuple[Stated, ...]:
+def _figures(trace: Trace, facts: Mapping[str, str]) -> tuple[DeclaredMetric, ...]:
     layout = _BYTES.match(trace.info.format_version)
     n_threads = int(trace.lanes.of_kind(LaneKind.THREAD).sum())
-    found: list[Stated | None] = []
+    found: list[DeclaredMetric | None] = []
     for key, text in facts.items():
         word = key.rpartition(".")[2].lower()
         if not text.isascii() or not text.isdecimal():

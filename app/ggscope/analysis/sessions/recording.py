@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ggscope.analysis.sessions import renumber
-from ggscope.analysis.sessions.renumber import Move
+from ggscope.analysis.sessions import remap_ids
+from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.analysis.sessions.sidecar import from_sidecar
 from ggscope.model.names import normalise
 from ggscope.model.routing import Routing
@@ -119,10 +119,10 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
     run = side.run
     assert run is not None
     rows = _rows_of(trace, run, spare)
-    strings = renumber.string_map(side.strings, trace.strings)
+    strings = remap_ids.string_map(side.strings, trace.strings)
     by = side.clock.origin - trace.clock.origin
     lanes, lane_of_thread, lane_of = _lanes(trace, side, run, rows)
-    name = renumber.looked_up(strings, run.name)[rows.node]
+    name = remap_ids.looked_up(strings, run.name)[rows.node]
     is_missing = (rows.node == 0) & (trace.spans.name[rows.at] >= 0)
     takes_nodes = not is_missing.any()
     move = Move(places={"strings": strings, "lanes": lane_of}, ticks=by)
@@ -137,7 +137,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
     pattern = trace.accesses.pattern[rows.at]
     if takes_nodes:
         tensors = replace(
-            side.tensors, name=renumber.looked_up(strings, side.tensors.name)
+            side.tensors, name=remap_ids.looked_up(strings, side.tensors.name)
         )
         spans = replace(
             spans,
@@ -149,7 +149,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         pattern = run.pattern[rows.node]
         changed = {"tensors": tensors, "buffers": move.of(side.buffers), "claims": None}
     elif len(side.buffers):
-        buffers, _ = renumber.joined_buffers(trace.buffers, move.of(side.buffers))
+        buffers, _ = remap_ids.joined_buffers(trace.buffers, move.of(side.buffers))
         changed = {"buffers": buffers}
     accesses = trace.accesses
     settled = _BY_NAME if takes_nodes else {"low_confidence"}
@@ -170,10 +170,10 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         ),
         models=side.models,
         routing=_routing(trace, spans, rows),
-        warnings=renumber.sorted_warnings(
+        warnings=remap_ids.sorted_warnings(
             (
                 *(w for w in trace.warnings if w.code not in settled),
-                *renumber.placed_warnings(side.warnings, side.info.name),
+                *remap_ids.placed_warnings(side.warnings, side.info.name),
                 *_fewer(trace, side, run, spare),
             )
         ),
@@ -197,7 +197,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
 
 
 def _rows_of(trace: Trace, run: Run, spare: Array) -> _Rows:
-    record = np.asarray(renumber.record_numbers(trace.spans), np.int64)
+    record = np.asarray(remap_ids.record_numbers(trace.spans), np.int64)
     at = np.flatnonzero((record >= 0) & (record < len(spare)))
     told = spare[record[at]]
     numbers = told[:, _GRAPH].astype(np.int64)
@@ -260,7 +260,7 @@ def _spans(trace: Trace, run: Run, rows: _Rows, lane_of: Array) -> Spans:
         numa=numa,
         flags=kept.flags | fused_of(rows.extra),
         wait=wait if (wait != NO_WAIT).any() else None,
-        record=renumber.record_numbers(trace.spans)[rows.at],
+        record=remap_ids.record_numbers(trace.spans)[rows.at],
     )
 
 

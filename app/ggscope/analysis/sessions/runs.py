@@ -2,7 +2,8 @@
 
 An inference run computes the same graph once per pass, so the same names and ops come
 again thousands of times. Whatever is found for one run holds for all that are alike.
-The spans of the lanes that make runs are one `Stretch`, in time order without a list.
+The spans of the lanes that make runs are one `TimeOrderedSpans`, in time order without
+a list.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ _REPEATED = 0.75
 """Lanes with so much of a pass's distinct ops each are taken to compute all of it."""
 
 
-class Stretch:
+class TimeOrderedSpans:
     """Spans by (start, id), found by their place and the other way round.
 
     Parameters
@@ -116,7 +117,7 @@ class Runs:
 
     first: I64
     number: I64
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[TimeOrderedSpans, ...]
     base: I64
     of_lane: I64
 
@@ -291,7 +292,7 @@ def _pass_starts(trace: Trace) -> I64:
     return np.zeros(0, np.int64)
 
 
-def _token_cuts(trace: Trace, stretch: Stretch) -> tuple[I64, I64]:
+def _token_cuts(trace: Trace, stretch: TimeOrderedSpans) -> tuple[I64, I64]:
     """Return the places at which the claimed token changes, and 0; and the tokens."""
     token = trace.spans.token
     if token is None or not len(stretch):
@@ -336,7 +337,7 @@ def _lanes_with_ops(trace: Trace) -> _Lanes:
     return lanes
 
 
-def _stretch(trace: Trace, group: Sequence[int], lanes: _Lanes) -> Stretch:
+def _stretch(trace: Trace, group: Sequence[int], lanes: _Lanes) -> TimeOrderedSpans:
     """Return the spans of some lanes in time order."""
     start = trace.spans.start
     slices: list[slice] = []
@@ -348,12 +349,14 @@ def _stretch(trace: Trace, group: Sequence[int], lanes: _Lanes) -> Stretch:
         else:
             loose.append(found)
     if not loose:
-        return Stretch(start, sorted(slices, key=lambda piece: int(piece.start)))
+        return TimeOrderedSpans(
+            start, sorted(slices, key=lambda piece: int(piece.start))
+        )
     ids = np.sort(np.concatenate(loose))
-    return Stretch(start, ids=ids[np.argsort(start[ids], kind="stable")])
+    return TimeOrderedSpans(start, ids=ids[np.argsort(start[ids], kind="stable")])
 
 
-def _is_repeated(trace: Trace, whole: Stretch, starts: I64) -> bool:
+def _is_repeated(trace: Trace, whole: TimeOrderedSpans, starts: I64) -> bool:
     """Tell whether every thread computes every op, by a few passes.
 
     Then ops come once per thread, and their order counts within a thread only.
@@ -371,7 +374,9 @@ def _is_repeated(trace: Trace, whole: Stretch, starts: I64) -> bool:
     return bool(votes) and sum(votes) * 2 > len(votes)
 
 
-def _looks_repeated(trace: Trace, whole: Stretch, low: int, high: int) -> bool | None:
+def _looks_repeated(
+    trace: Trace, whole: TimeOrderedSpans, low: int, high: int
+) -> bool | None:
     """Tell it of one pass; None where only one thread took part."""
     spans = trace.spans
     ids = whole.ids(low, min(high, low + _SAMPLE_ROWS))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ggscope.model.run import RecordCount
-from ggscope.model.trace import Join, Part, Trace
+from ggscope.model.trace import JoinedFile, MatchReport, Trace
 
 
 def from_sidecar(
@@ -28,10 +28,10 @@ def from_sidecar(
             paths=(*trace.info.paths, *side.info.paths),
             producer={**trace.info.producer, **side.info.producer},
         ),
-        "parts": (Part(trace.info, "trace"), Part(side.info, "recording")),
+        "parts": (JoinedFile(trace.info, "trace"), JoinedFile(side.info, "recording")),
         "joins": (
             *trace.joins,
-            Join("recording", side.info.name, n_matched, n_records),
+            MatchReport("recording", side.info.name, n_matched, n_records),
         ),
     }
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads.account import (
-    Account,
+from ggscope.analysis.reads.file_blocks import scaled
+from ggscope.analysis.reads.op_io import (
+    AccessTable,
     Choosing,
     Knowledge,
     account,
@@ -15,7 +16,6 @@ from ggscope.analysis.reads.account import (
     is_repeated,
     loose_bytes,
 )
-from ggscope.analysis.reads.units import scaled
 from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.tables import (
@@ -400,7 +400,7 @@ class _UnsizedChoices:
 
     choices: Choosing
     names_experts: npt.NDArray[np.bool_]
-    account: Account
+    account: AccessTable
     open_group: int
 
     def of(self, ids: Array) -> _Chosen:
@@ -445,14 +445,14 @@ class _AccessRows:
     group : int64[m], distinct for an entry; known, unknown : int64[m], their bytes.
     """
 
-    account: Account
+    account: AccessTable
     first: I64
     group: I64
     known: I64
     unknown: I64
 
     @staticmethod
-    def of_account(found: Account, group: Array) -> "_AccessRows":
+    def of_account(found: AccessTable, group: Array) -> "_AccessRows":
         """Return the distinct groups of each entry; -1 leaves a row out."""
         rows = np.flatnonzero(group >= 0)
         owner, group = found.owner[rows], group[rows].astype(np.int64)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeRuns
-from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.statistics.grouping import Grouping, Lookup
 from ggscope.analysis.workers import Watcher, chunks, n_workers, share_out

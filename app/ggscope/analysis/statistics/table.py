@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.reads import weights
-from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.reads.unrecorded import unrecorded_ops
 from ggscope.analysis.statistics import scan

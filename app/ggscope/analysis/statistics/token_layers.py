@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.heat.rows import RowFinder
-from ggscope.analysis.reads.account import account, is_repeated
+from ggscope.analysis.reads.op_io import account, is_repeated
 from ggscope.analysis.workers import Watcher, add_by_group, chunks
 from ggscope.model.tables import I64, Quality, quality_of
 from ggscope.model.tokens import Tokens, tokens_of

@@ -25,6 +25,7 @@ from ggscope.cli.info.times import (
 )
 from ggscope.cli.output import GOOD, USAGE, styled, table
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.completeness import completeness_words, with_completeness
 from ggscope.model.batches import token_counts
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.tables import I64, AccessColumns, Array, Phase, Space, distinct
@@ -40,8 +41,7 @@ from ggscope.model.units import (
     format_offset,
     format_share,
 )
-from ggscope.text import one_line
-from ggscope.words.completeness import completeness_words, with_completeness
+from ggscope.sanitize import one_line
 
 _MAX_LANES = 40
 _MAX_CORES = 8
@@ -461,7 +461,7 @@ def coverage_facts(trace: Trace) -> dict[str, object]:
     """Return what a trace leaves out, as ``--json`` prints it."""
     # Imported where it is asked for: it looks at all that records may lack.
     from ggscope.analysis.completeness.coverage import trace_coverage
-    from ggscope.words.coverage import coverage_json
+    from ggscope.descriptions.coverage import coverage_json
 
     return coverage_json(trace_coverage(trace))
 
@@ -471,7 +471,7 @@ def _left_out(trace: Trace) -> str:
     if not trace.stories:
         return ""
     from ggscope.analysis.completeness.coverage import trace_coverage
-    from ggscope.words.coverage import left_out_words
+    from ggscope.descriptions.coverage import left_out_words
 
     return left_out_words(trace_coverage(trace))
 
@@ -666,7 +666,7 @@ def parts_text(trace: Trace) -> str:
     """Return the files and how they fit, for people; "" for a file alone."""
     if not trace.parts:
         return ""
-    from ggscope.words.files import join_words
+    from ggscope.descriptions.files import join_words
 
     rows = [
         (
@@ -694,7 +694,7 @@ def accesses_by_space(trace: Trace) -> dict[str, int]:
     """
     total = np.zeros(len(Space), np.int64)
     if len(trace.accesses.patterns):
-        from ggscope.analysis.reads.account import account
+        from ggscope.analysis.reads.op_io import account
 
         found = account(trace)
         np.add.at(total, found.what.space, found.row_times() * found.counts)
@@ -946,7 +946,7 @@ def experts_json(trace: Trace) -> dict[str, object] | None:
     may_have = is_expert.any() or len(trace.routing) or len(trace.accesses.patterns)
     if not (may_have or len(trace.accesses.loose)):
         return None
-    from ggscope.analysis.reads.account import account
+    from ggscope.analysis.reads.op_io import account
 
     found = account(trace)
     patterns, loose = found.what, trace.accesses.loose.what

@@ -18,7 +18,7 @@ from ggscope.model.units import (
     format_offset,
     format_share,
 )
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 _MAX_ROWS = 16
 _FACTS = (

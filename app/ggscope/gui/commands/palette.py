@@ -48,15 +48,15 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.gui.commands.table import COMMANDS, MENUS, PASSIVE_KEYS, Actions
+from ggscope.gui.commands.registry import COMMANDS, MENUS, PASSIVE_KEYS, Actions
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import label
 from ggscope.model.tokens import token_noun, token_text
 from ggscope.model.units import format_duration
+from ggscope.sanitize import one_line
 from ggscope.session.tasks import TaskContext
-from ggscope.session.view import NO_TOKENS, TokenTimes, token_times
-from ggscope.text import one_line
-from ggscope.views.base.plain import set_title
+from ggscope.session.viewport import NO_TOKENS, TokenTimes, token_times
+from ggscope.views.base.safe_text import set_title
 from ggscope.views.base.view import guarded
 
 MAX_SHOWN = 200

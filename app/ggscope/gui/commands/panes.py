@@ -12,7 +12,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCheckBox, QComboBox, QMenu, QToolButton, QWidget
 
 from ggscope.gui.commands.palette import Entry
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 from ggscope.views.base.view import View
 
 MAX_ITEMS = 60

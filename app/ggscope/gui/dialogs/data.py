@@ -19,20 +19,20 @@ from PySide6.QtWidgets import (
 
 from ggscope import assets
 from ggscope.analysis.filters.text import format_filter
+from ggscope.atomic_write import write_file
 from ggscope.errors import ExportError
+from ggscope.exporters import forms
+from ggscope.exporters.events import Events
+from ggscope.exporters.forms import FORMS
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
+from ggscope.sanitize import one_line
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.text import one_line
 from ggscope.views.base.cells import CopyForm, TableFile
-from ggscope.views.base.plain import set_tip, set_title
-from ggscope.writers import forms
-from ggscope.writers.events import Events
-from ggscope.writers.forms import FORMS
-from ggscope.writing import write_file
+from ggscope.views.base.safe_text import set_tip, set_title
 
 _WIDTH = 520
 _POLL_S = 0.1

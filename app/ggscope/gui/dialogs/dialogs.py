@@ -44,10 +44,10 @@ from ggscope.gui.dialogs.fitted import Dialog, scrolled
 from ggscope.gui.messages import LogEntry
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label
 from ggscope.model.trace import Trace
+from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE
 from ggscope.session.settings import FONT_SCALES, MAX_LIMIT_MIB, Settings
-from ggscope.text import one_line
-from ggscope.views.base.plain import set_tip, set_title
+from ggscope.views.base.safe_text import set_tip, set_title
 from ggscope.views.base.view import guarded
 
 _TITLE_PX = 420
@@ -561,6 +561,6 @@ def guide_text() -> str:
             return assets.path(name).read_text("utf-8")
         except OSError:
             continue
-    from ggscope.gui.commands.table import keys_markdown
+    from ggscope.gui.commands.registry import keys_markdown
 
     return "# ggscope\n\n## " + "Keys" + "\n\n" + keys_markdown()

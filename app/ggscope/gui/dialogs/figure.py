@@ -34,7 +34,7 @@ from ggscope.render.export import (
     ensure_gui_application,
     render_image,
 )
-from ggscope.render.look import (
+from ggscope.render.figure_style import (
     MAX_DPI,
     MAX_FONT,
     MIN_DPI,
@@ -42,13 +42,13 @@ from ggscope.render.look import (
     PRESET_WORDS,
     PRESETS,
     UNITS,
+    FigureStyle,
     Length,
-    Look,
 )
+from ggscope.sanitize import plain
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
-from ggscope.text import plain
-from ggscope.views.base.plain import copy_image, copy_text, set_tip, set_title
+from ggscope.views.base.safe_text import copy_image, copy_text, set_tip, set_title
 from ggscope.views.base.view import guarded
 
 Source = Callable[[], Figure | None]
@@ -81,7 +81,7 @@ class PreviewRequest:
     """Draw a figure as it will be, on a worker."""
 
     figure: Figure
-    look: Look
+    look: FigureStyle
 
     def __call__(self, context: TaskContext) -> Preview:
         """Return the preview; raises ExportError."""
@@ -187,7 +187,7 @@ class FigureDialog(Dialog):
         self._sources, self._settings = sources, settings
         self._figure: Figure | None = None
         self._tasks = Tasks(self)
-        self._drawn_of: tuple[Figure, Look] | None = None
+        self._drawn_of: tuple[Figure, FigureStyle] | None = None
         self.preview: Preview | None = None
         set_title(self, "Export figure")
         self.setAccessibleName(self.windowTitle())
@@ -403,12 +403,12 @@ class FigureDialog(Dialog):
 
     # -- the look --------------------------------------------------------------------
 
-    def look(self) -> Look:
+    def look(self) -> FigureStyle:
         """Return how the figure is to look, as it stands."""
         unit = self._unit
         height = Length(self.height_box.value(), unit)
         title = self.title.text() or None
-        return Look(
+        return FigureStyle(
             preset=self.preset.currentData(),
             width=Length(self.width_box.value(), unit),
             height=None if self.fits.isChecked() else height,
@@ -423,7 +423,7 @@ class FigureDialog(Dialog):
             notes=self.notes.isChecked(),
         )
 
-    def set_look(self, look: Look) -> None:
+    def set_look(self, look: FigureStyle) -> None:
         """Show a look in the fields."""
         blockers = [QSignalBlocker(field) for field in self._fields()]
         width = look.width or Length(180, "mm")

@@ -38,10 +38,10 @@ from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tables import Phase, Space
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import format_bytes, format_offset
+from ggscope.sanitize import one_line
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
-from ggscope.text import one_line
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import mono_font
 

@@ -23,9 +23,9 @@ from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
 from ggscope.live.options import OPTIONS
 from ggscope.live.running import ProgramList, RunningProgram, Tracing
+from ggscope.sanitize import one_line
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
-from ggscope.text import one_line
-from ggscope.views.base.plain import ElidedLabel, copy_text, set_tip, set_title
+from ggscope.views.base.safe_text import ElidedLabel, copy_text, set_tip, set_title
 from ggscope.views.base.view import guarded
 
 REFRESH_MS = 1500
@@ -138,8 +138,8 @@ class FollowDialog(Dialog):
 
     Signals
     -------
-    wanted(target) : a program is to be followed; see `live.follow.wanted_path`. "" =
-        whatever is traced next.
+    wanted(target) : a program is to be followed; see
+        `live.open_source.wanted_path`. "" = whatever is traced next.
     record_requested : a program is to be started under the tracer.
     """
 

@@ -19,14 +19,14 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.sessions.concatenate import SHIFT_OPTION, parsed_shift
+from ggscope.descriptions.files import fit_words, joins_of
 from ggscope.errors import QueryError
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import button, label
-from ggscope.model.trace import Part, Trace
+from ggscope.model.trace import JoinedFile, Trace
 from ggscope.model.units import Unit, format_bytes, format_exact_bytes
-from ggscope.text import one_line
-from ggscope.views.base.plain import Label, set_tip, set_title
-from ggscope.words.files import fit_words, joins_of
+from ggscope.sanitize import one_line
+from ggscope.views.base.safe_text import Label, set_tip, set_title
 
 if TYPE_CHECKING:
     from ggscope.gui.document import Document
@@ -164,7 +164,7 @@ class PartsDialog(Dialog):
     def _make_table(self) -> QTableWidget:
         table = QTableWidget(0, 5, self)
         table.setHorizontalHeaderLabels(
-            ["File", "Part", "Size", "Shift", "How it fits"]
+            ["File", "JoinedFile", "Size", "Shift", "How it fits"]
         )
         table.setAccessibleName("Files of this session")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -182,15 +182,15 @@ class PartsDialog(Dialog):
 
     def _refresh(self, _: object = None) -> None:
         trace = self._document.session.trace
-        rows: tuple[Part, ...] = ()
+        rows: tuple[JoinedFile, ...] = ()
         if trace is not None:  # of a file that was read alone: the file itself
-            rows = trace.parts or (Part(trace.info, "trace"),)
+            rows = trace.parts or (JoinedFile(trace.info, "trace"),)
         self.table.setRowCount(len(rows))
         for number, part in enumerate(rows):
             self._fill(number, part, trace)
         self._refresh_buttons()
 
-    def _fill(self, number: int, part: Part, trace: Trace | None) -> None:
+    def _fill(self, number: int, part: JoinedFile, trace: Trace | None) -> None:
         path = part.info.paths[0] if part.info.paths else Path()
         fits = [] if trace is None else joins_of(trace.joins, part.info.name)
         words = "; ".join(fit_words(j) for j in fits if j.kind != "names")
@@ -243,7 +243,7 @@ class PartsDialog(Dialog):
         trace = self._document.session.trace
         return "ns" if trace is None else trace.clock.unit
 
-    def _moveable(self) -> Part | None:
+    def _moveable(self) -> JoinedFile | None:
         """Return the one selected file, if its times can be moved."""
         trace, chosen = self._document.session.trace, self._selected()
         if trace is None or len(chosen) != 1:

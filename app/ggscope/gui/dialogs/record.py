@@ -23,12 +23,12 @@ from PySide6.QtWidgets import (
 from ggscope.errors import TraceError
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import CHANGES_NOTHING, button, label, set_property
-from ggscope.live import launch
-from ggscope.live.launch import Check, MachineCheck, Target, Wish
+from ggscope.live import launcher
+from ggscope.live.launcher import LaunchSpec, MachineCheck, Target, TraceabilityCheck
+from ggscope.sanitize import file_name, one_line
 from ggscope.session.settings import MAX_THREADS, MAX_TOKENS, Settings
 from ggscope.session.tasks import TaskContext, TaskFailure, Tasks
-from ggscope.text import file_name, one_line
-from ggscope.views.base.plain import ElidedLabel, Label, copy_text, set_title
+from ggscope.views.base.safe_text import ElidedLabel, Label, copy_text, set_title
 
 MAX_KEPT = 12
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
@@ -44,7 +44,7 @@ class TargetsRequest:
 
     def __call__(self, context: TaskContext) -> tuple[Target, ...]:
         """Return what is there; raises LiveError."""
-        return launch.targets(context.check_cancelled)
+        return launcher.targets(context.check_cancelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class CheckRequest:
     program: str
     output: str
 
-    def __call__(self, context: TaskContext) -> Check:
+    def __call__(self, context: TaskContext) -> TraceabilityCheck:
         """Return whether it can be traced; raises LiveError."""
-        return launch.check(self.program, self.output, context.check_cancelled)
+        return launcher.check(self.program, self.output, context.check_cancelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class ModelRequest:
     def __call__(self, context: TaskContext) -> str:
         """Return what it is; raises ReadError."""
         context.check_cancelled()
-        return launch.model_words(self.path)
+        return launcher.model_words(self.path)
 
 
 class CheckLines(QWidget):
@@ -110,17 +110,17 @@ class RecordDialog(Dialog):
 
     Signals
     -------
-    wanted(Wish, Check or None) : Start was pressed.
+    wanted(LaunchSpec, TraceabilityCheck or None) : Start was pressed.
     """
 
     wanted = Signal(object, object)
 
     def __init__(
-        self, settings: Settings, parent: QWidget, again: Wish | None = None
+        self, settings: Settings, parent: QWidget, again: LaunchSpec | None = None
     ) -> None:
         super().__init__(parent)
         self._settings = settings
-        self._check: Check | None = None
+        self._check: TraceabilityCheck | None = None
         self._checked = ""
         self._checked_output = ""
         self._good_model = ""
@@ -169,13 +169,13 @@ class RecordDialog(Dialog):
         )
         self._look_at_both()
 
-    def wish(self) -> Wish:
+    def wish(self) -> LaunchSpec:
         """Return what is to be run, as it stands."""
         typed = self.program.currentText().strip()
         target = Target(typed)
         if self._check is not None and self._checked == typed:
             target = self._check.target
-        return Wish(
+        return LaunchSpec(
             target=target,
             output=self.output.text().strip(),
             model=_path(self.model.currentText()),
@@ -308,7 +308,7 @@ class RecordDialog(Dialog):
     def _on_no_targets(self, failure: TaskFailure) -> None:
         self._say(self.program_words, _sentence(failure.message), "error")
 
-    def _on_check(self, check: Check) -> None:
+    def _on_check(self, check: TraceabilityCheck) -> None:
         self._check = check
         why = "; ".join(check.why)
         self.checks.show_checks(check.machine)

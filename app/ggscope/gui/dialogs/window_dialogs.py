@@ -15,27 +15,27 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 from ggscope.analysis.rows.lanes import TimelineLanes, group_key
 from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.panes import pane_entries
-from ggscope.gui.commands.table import COMMANDS, Command
+from ggscope.gui.commands.registry import COMMANDS, Command
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
 from ggscope.model.selection import Selection
 from ggscope.model.units import format_count
 from ggscope.render.export import SUFFIXES, Figure
-from ggscope.render.look import Look, css_px
+from ggscope.render.figure_style import FigureStyle, css_px
+from ggscope.sanitize import file_name
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskContext, TaskFailure
-from ggscope.text import file_name
 from ggscope.views.base.cells import TableFile
-from ggscope.views.base.plain import ask_choice, ask_yes, copy_image, copy_text
+from ggscope.views.base.safe_text import ask_choice, ask_yes, copy_image, copy_text
 from ggscope.views.registry import BUILTIN, ViewEntry, entry
 
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.data import DataDialog
     from ggscope.gui.dialogs.figure import FigureDialog
     from ggscope.gui.main_window import MainWindow
-    from ggscope.live.launch import Wish
+    from ggscope.live.launcher import LaunchSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class ExportRequest:
 
     figure: Figure
     path: Path
-    look: Look | None = None
+    look: FigureStyle | None = None
 
     def __call__(self, context: TaskContext) -> str:
         """Return the path written; raises ExportError."""
@@ -133,7 +133,7 @@ def write_figure(
     path: Path,
     on_done: Callable[[str], None],
     on_failed: Callable[[str], None],
-    look: Look | None = None,
+    look: FigureStyle | None = None,
 ) -> None:
     """Write a figure on a worker; `look` : None = as it stands where it comes from."""
 
@@ -181,7 +181,7 @@ class WindowDialogs(QObject):
     def __init__(self, window: "MainWindow") -> None:
         super().__init__(window)
         self._window = window
-        self._last_export: tuple[Path, str, Look] | None = None
+        self._last_export: tuple[Path, str, FigureStyle] | None = None
 
     def export(self, what: object) -> None:
         """Ask for a name and write a figure or rows; None = the view used last."""
@@ -237,7 +237,11 @@ class WindowDialogs(QObject):
         )
 
     def _on_export_wanted(
-        self, document: Document, dialog: "FigureDialog", figure: Figure, look: Look
+        self,
+        document: Document,
+        dialog: "FigureDialog",
+        figure: Figure,
+        look: FigureStyle,
     ) -> None:
         path = ask_path(figure, document, self._window.settings, dialog)
         if path is None:
@@ -278,8 +282,8 @@ class WindowDialogs(QObject):
     def _on_data_wanted(
         self, document: Document, dialog: "DataDialog", name: str, *_: object
     ) -> None:
+        from ggscope.exporters.forms import FORMS
         from ggscope.gui.dialogs.data import DataRequest
-        from ggscope.writers.forms import FORMS
 
         session, form = document.session, FORMS[name]
         if session.trace is None:
@@ -425,7 +429,7 @@ class WindowDialogs(QObject):
             return view.figure()
         from ggscope.views.timeline.view import session_figure
 
-        look = Look(
+        look = FigureStyle(
             width=css_px(1600),
             height=css_px(900),
             theme=self._window.themes.current.name,
@@ -562,7 +566,7 @@ class WindowDialogs(QObject):
         if chosen is not None:
             session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
 
-    def show_record(self, wish: "Wish | None" = None) -> None:
+    def show_record(self, wish: "LaunchSpec | None" = None) -> None:
         """Ask which program is to be run under the capture tool; `wish` = as before."""
         from ggscope.gui.dialogs.record import RecordDialog
 

@@ -23,7 +23,7 @@ from ggscope.gui.widgets import (
 )
 from ggscope.session.loader import read_error
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.plain import ElidedLabel, add_action, copy_text
+from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_text
 from ggscope.views.base.view import guarded
 
 ReaderChoice = tuple[str, str]  # id, title

@@ -24,9 +24,9 @@ from ggscope import assets
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.live.options import OPTIONS
 from ggscope.model.units import format_bytes
+from ggscope.sanitize import caption
 from ggscope.session.settings import RECENT_SEPARATOR, Settings
-from ggscope.text import caption
-from ggscope.views.base.plain import ElidedLabel, Label, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, Label, set_tip
 from ggscope.views.base.view import guarded
 
 

@@ -20,7 +20,7 @@ from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.units import format_bytes, format_count
 from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, parse_range
 from ggscope.readers.memory import Fit
-from ggscope.views.base.plain import set_tip
+from ggscope.views.base.safe_text import set_tip
 
 _CARD_WIDTH = 660
 _NAMES = (("all", "of all records"), ("sampled", "of a sample"), ("none", "none"))

@@ -7,7 +7,7 @@ from PySide6.QtGui import QCloseEvent, QGuiApplication, QMoveEvent, QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ggscope.gui.panes.host import ViewHost
-from ggscope.views.base.plain import set_title
+from ggscope.views.base.safe_text import set_title
 from ggscope.views.base.view import guarded
 from ggscope.views.registry import BUILTIN
 

@@ -36,7 +36,7 @@ from ggscope.gui.imports import REST_MS, import_one, next_part
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.plain import Label, copy_text, set_tip
+from ggscope.views.base.safe_text import Label, copy_text, set_tip
 from ggscope.views.base.view import View, guarded, later
 from ggscope.views.base.widgets import keeps_key
 from ggscope.views.registry import ViewEntry, cell_views

@@ -9,7 +9,7 @@ What ggml ops do with their sources: which they read, which they write, how much
 Traces list the sources of an op as if all were read. By the op's definition some are
 not: ``ggml_set_rows`` keeps its destination as source 2, ``ggml_cpy`` as source 1, and
 a view touches nothing. These rules are here and nowhere else;
-``analysis.reads.account`` applies them.
+``analysis.reads.op_io`` applies them.
 """
 
 import re

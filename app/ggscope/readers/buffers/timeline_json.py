@@ -8,7 +8,13 @@ from decimal import Decimal
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Stated, Trace, stated_figure, without_verdict
+from ggscope.model.trace import (
+    DeclaredMetric,
+    Severity,
+    Trace,
+    stated_figure,
+    without_verdict,
+)
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import TIMELINE_INFO
 from ggscope.readers.buffers.intake import EventList, ListedBuffers, allowance_of
@@ -198,11 +204,11 @@ def _stated(
     facts: dict[str, int | Decimal],
     timeline: _Timeline,
     registry: ListedBuffers,
-) -> tuple[Stated, ...]:
+) -> tuple[DeclaredMetric, ...]:
     """Return what the file says of itself beside what its lists hold."""
     peak, by = timeline.peak, "its events"
     in_mib = None if peak is None else peak / _MIB
-    figures: list[Stated | None] = [
+    figures: list[DeclaredMetric | None] = [
         stated_figure(
             name,
             facts.get(key),

@@ -20,7 +20,7 @@ from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
-    ColumnPieces,
+    ChunkedTable,
     Estimate,
     Head,
     ReadContext,
@@ -241,11 +241,11 @@ class _RoutingIntake:
     n_bad_scores: int = 0
     first_bad_score: int = -1
     has_open_end: bool = False
-    _columns: ColumnPieces = field(init=False)
+    _columns: ChunkedTable = field(init=False)
 
     def __post_init__(self) -> None:
         dtypes = {name: _DTYPES[name] for name in self.layout.position}
-        self._columns = ColumnPieces(**dtypes)
+        self._columns = ChunkedTable(**dtypes)
 
     def take(self, rows: CsvRows) -> None:
         """Take the rows of a block; lines that are none are counted."""

@@ -22,9 +22,9 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import (
+    DeclaredMetric,
     OpTable,
     Severity,
-    Stated,
     Trace,
     TraceInfo,
     stated_figure,
@@ -38,8 +38,8 @@ from ggscope.readers.api import (
     RANGE_OPTION,
     Estimate,
     Head,
-    Pace,
     ReadContext,
+    SnapshotScheduler,
     Sniff,
     asked_range,
 )
@@ -532,7 +532,7 @@ class Reading:
             self._walk, self._intake, HEADER_BYTES, stop_row=wanted.stop
         )
         self._shown_until = -1
-        self._pace = Pace(
+        self._pace = SnapshotScheduler(
             FIRST_S, is_wanted=context.wants_stages, largest_share=1 / MOST
         )
 
@@ -603,7 +603,7 @@ class Reading:
         info = self._info(builder.ops, n, summary)
         return builder.snapshot(replace(info, stated=stated))
 
-    def _stated(self, events: Events, n_ops: int) -> tuple[Stated, ...]:
+    def _stated(self, events: Events, n_ops: int) -> tuple[DeclaredMetric, ...]:
         """Return how many nodes graphs say they have, beside the ops that began.
 
         A full buffer drops ops, and some writers log none: fewer contradict nothing.

@@ -23,7 +23,13 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.types import file_type_name, fills_blocks, find_type
 from ggscope.model.tables import I64
 from ggscope.model.tensors import ModelFile, Place, SizeSource, Tensors
-from ggscope.model.trace import Severity, Stated, Trace, TraceInfo, stated_figure
+from ggscope.model.trace import (
+    DeclaredMetric,
+    Severity,
+    Trace,
+    TraceInfo,
+    stated_figure,
+)
 from ggscope.model.units import format_bytes, format_offset
 from ggscope.readers import plugins
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
@@ -722,7 +728,7 @@ class _Build:
         )
 
 
-def _stated(header: GgufHeader, tensors: Tensors) -> tuple[Stated, ...]:
+def _stated(header: GgufHeader, tensors: Tensors) -> tuple[DeclaredMetric, ...]:
     """Return the counts of the metadata beside those of the tensors.
 
     A model may have more layers than tensors tell of: parts can be missing.

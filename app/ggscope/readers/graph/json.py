@@ -11,7 +11,13 @@ from collections import Counter
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import NodeCategory, NodeFlag
-from ggscope.model.trace import Severity, Stated, Trace, stated_figure, without_verdict
+from ggscope.model.trace import (
+    DeclaredMetric,
+    Severity,
+    Trace,
+    stated_figure,
+    without_verdict,
+)
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
@@ -342,7 +348,7 @@ def _stated(facts: dict[str, object]) -> dict[str, int]:
     return {k: v for k, v in numbers if v is not None and abs(v) < _MAX_COUNT}
 
 
-def _figure(key: str, stated: int | None, found: int) -> Stated | None:
+def _figure(key: str, stated: int | None, found: int) -> DeclaredMetric | None:
     basis = "the names of its nodes" if key == "layers" else f"its list of {key}"
     place = f"metadata.{'layers' if key == 'layers' else 'total_' + key}"
     return stated_figure(key, stated, found, basis=basis, place=place)

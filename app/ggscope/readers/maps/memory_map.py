@@ -15,7 +15,13 @@ import numpy as np
 from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import ModelFile, Place
-from ggscope.model.trace import Severity, Stated, Trace, stated_figure, without_verdict
+from ggscope.model.trace import (
+    DeclaredMetric,
+    Severity,
+    Trace,
+    stated_figure,
+    without_verdict,
+)
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
 from ggscope.readers.common.json_cursor import (
     Block,
@@ -38,7 +44,7 @@ from ggscope.readers.maps.checks import (
     totals,
 )
 from ggscope.readers.source import Source, trace_info
-from ggscope.text import one_line
+from ggscope.sanitize import one_line
 
 NO_LAYER = 65535
 """What the tracer's structures say for "no layer"."""
@@ -238,7 +244,7 @@ def side_trace(
     version: str = "",
     producer: Mapping[str, str] | None = None,
     summary: Mapping[str, object] | None = None,
-    stated: tuple[Stated | None, ...] = (),
+    stated: tuple[DeclaredMetric | None, ...] = (),
 ) -> Trace:
     """Return the trace of a file that lists tensors and nothing else.
 
@@ -346,7 +352,7 @@ def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
 
 def _stated(
     builder: TraceBuilder, intake: MapIntake, layout: RepairedPlaces
-) -> tuple[Stated | None, ...]:
+) -> tuple[DeclaredMetric | None, ...]:
     """Return the totals of the file beside those of its rows.
 
     Where sizes are wrong, a total that was made of them is wrong as well. It may be

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, StringTable
-from ggscope.readers.api import ColumnPieces
+from ggscope.readers.api import ChunkedTable
 from ggscope.readers.npu.scan import (
     ACCESS,
     COMMAND,
@@ -95,12 +95,12 @@ class EventKind:
     columns: tuple[EventColumn, ...]
     strings: tuple[str, ...] = ()
 
-    def table(self) -> ColumnPieces:
+    def table(self) -> ChunkedTable:
         """Return a table for such events without any."""
         dtypes = {column.name: column.dtype for column in self.columns}
         if self.type is Token:
             dtypes["name"] = _I32  # told by its index
-        return ColumnPieces(record=_I64, **dtypes)
+        return ChunkedTable(record=_I64, **dtypes)
 
 
 _INTERVAL = (
@@ -257,8 +257,8 @@ class EventColumns:
         self.n_bad_colors = 0
         self.memos = Memos(strings, self.ops, self.names)
         self._numbered = {} if texts is None else _numbered(texts, self.memos)
-        self.deps = ColumnPieces(record=_I64, dep=_I64)
-        self.samples = ColumnPieces(**{c.name: c.dtype for c in _SAMPLE_COLUMNS})
+        self.deps = ChunkedTable(record=_I64, dep=_I64)
+        self.samples = ChunkedTable(**{c.name: c.dtype for c in _SAMPLE_COLUMNS})
         self.tables = (*(kind.table() for kind in KINDS), self.deps)
         self.engines, self.accesses, self.tokens, *others, _ = self.tables
         self.stalls, self.commands, self.instants = others

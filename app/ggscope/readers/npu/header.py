@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ggscope.errors import UnsupportedVersionError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Severity, Stated, is_equal, stated_figure
+from ggscope.model.trace import DeclaredMetric, Severity, is_equal, stated_figure
 from ggscope.readers.npu.intervals import EngineFigures
 from ggscope.readers.npu.schema import clean, text_of
 
@@ -90,7 +90,7 @@ class Header:
         """Return a copy of summary_metrics."""
         return dict(self._object("summary_metrics"))
 
-    def stated(self, computed: Mapping[str, object]) -> tuple[Stated, ...]:
+    def stated(self, computed: Mapping[str, object]) -> tuple[DeclaredMetric, ...]:
         """Return what the summary and the configuration state, beside the events.
 
         Parameters
@@ -178,7 +178,7 @@ class _Comparison:
         engines = computed.get("engines")
         self._engines = engines if isinstance(engines, Mapping) else {}
 
-    def totals(self) -> Iterator[Stated | None]:
+    def totals(self) -> Iterator[DeclaredMetric | None]:
         """Compare cycles and bytes."""
         summary = self._summary
         yield stated_figure(
@@ -199,7 +199,7 @@ class _Comparison:
             if known:
                 yield self._sampled("kv_bytes", sum(known), "summary_metrics.kv_cache")
 
-    def engines(self) -> Iterator[Stated | None]:
+    def engines(self) -> Iterator[DeclaredMetric | None]:
         """Compare what is said of each engine, and of the engines of a kind."""
         for key in ("dma", "te", "ve"):
             part, place = self._summary.get(key), f"summary_metrics.{key}"
@@ -231,7 +231,7 @@ class _Comparison:
         part: Mapping[str, object],
         own: list[dict[str, float]],
         place: str,
-    ) -> Iterator[Stated | None]:
+    ) -> Iterator[DeclaredMetric | None]:
         """Compare busy cycles and share of one engine, or the mean of several.
 
         An engine without a single span is busy for no cycle, unless no engine of its
@@ -269,7 +269,7 @@ class _Comparison:
             place=f"{place}.active_cycles",
         )
 
-    def latencies(self) -> Iterator[Stated | None]:
+    def latencies(self) -> Iterator[DeclaredMetric | None]:
         """Compare what tokens take; of several prefills it may be the sum."""
         tokens = self._summary.get("tokens")
         if not isinstance(tokens, dict):
@@ -293,7 +293,7 @@ class _Comparison:
                 place=f"summary_metrics.tokens.{key}",
             )
 
-    def configured(self, npu: Mapping[str, object]) -> Iterator[Stated | None]:
+    def configured(self, npu: Mapping[str, object]) -> Iterator[DeclaredMetric | None]:
         """Compare how many engines there are with how many did anything."""
         for key in ("num_dma", "num_te", "num_ve"):
             kind = key.removeprefix("num_").upper()
@@ -313,7 +313,7 @@ class _Comparison:
                 at_least=True,
             )
 
-    def counted(self, tokens: Mapping[str, object]) -> Iterator[Stated | None]:
+    def counted(self, tokens: Mapping[str, object]) -> Iterator[DeclaredMetric | None]:
         """Compare how many tokens are generated."""
         yield stated_figure(
             "decode tokens",
@@ -324,7 +324,7 @@ class _Comparison:
             at_least=True,
         )
 
-    def _sampled(self, key: str, stated: object, place: str) -> Stated | None:
+    def _sampled(self, key: str, stated: object, place: str) -> DeclaredMetric | None:
         """Compare bytes with the sum over samples, which may not cover the run."""
         figure = stated_figure(
             {"kv_bytes": "KV cache bytes"}.get(key, key.replace("_", " ")),

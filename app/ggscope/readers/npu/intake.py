@@ -10,9 +10,15 @@ import numpy as np
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64
-from ggscope.model.trace import Severity, Stated, Trace, TraceInfo, without_verdict
+from ggscope.model.trace import (
+    DeclaredMetric,
+    Severity,
+    Trace,
+    TraceInfo,
+    without_verdict,
+)
 from ggscope.model.units import Clock, TimeRange
-from ggscope.readers.api import Pace, ReadContext
+from ggscope.readers.api import ReadContext, SnapshotScheduler
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
@@ -85,7 +91,7 @@ class NpuIntake:
         options: NpuOptions,
         *,
         lines: bool,
-        pace: Pace,
+        pace: SnapshotScheduler,
     ) -> None:
         self.builder = TraceBuilder()
         self.n_records = self.generation = 0
@@ -224,7 +230,7 @@ class NpuIntake:
         stated = self._stated(assembly.computed)
         return self._snapshot(builder, assembly, stated=stated)
 
-    def _stated(self, computed: Mapping[str, object]) -> tuple[Stated, ...]:
+    def _stated(self, computed: Mapping[str, object]) -> tuple[DeclaredMetric, ...]:
         """Return what the file says of itself; note what its events contradict.
 
         Nothing contradicts it where only some events were asked for; where some were
@@ -254,7 +260,7 @@ class NpuIntake:
         pending: frozenset[str] = frozenset(),
         read_until: int | None = None,
         extent: TimeRange | None = None,
-        stated: tuple[Stated, ...] = (),
+        stated: tuple[DeclaredMetric, ...] = (),
     ) -> Trace:
         source, options = self._source, self._options
         builder.clock = Clock("cycle", assembly.origin, options.hz)

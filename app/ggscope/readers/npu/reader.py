@@ -11,8 +11,8 @@ from ggscope.readers.api import (
     HEAD_BYTES,
     Estimate,
     Head,
-    Pace,
     ReadContext,
+    SnapshotScheduler,
     Sniff,
 )
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
@@ -136,7 +136,7 @@ class NpuJsonReader:
         head = buffer[: text.read_into(0, buffer)].tobytes()
         lines = is_lines(head.removeprefix(BOM))
         # What was published before a comment turned up is not published again.
-        pace = Pace(
+        pace = SnapshotScheduler(
             self._first_seconds,
             is_wanted=context.wants_stages and not pasted,
             short_s=1.5 * self._first_seconds,

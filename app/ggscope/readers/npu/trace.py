@@ -24,7 +24,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.trace import LaneKind, OpTable, Severity
 from ggscope.model.units import TimeRange, format_share
-from ggscope.readers.api import ColumnPieces
+from ggscope.readers.api import ChunkedTable
 from ggscope.readers.common.bracket import neighbours
 from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.intervals import (
@@ -355,10 +355,10 @@ class TraceAssembly:
         begin = self._begin
         return TimeRange(begin, max(cycle + self._extra - self.origin, begin))
 
-    def _ticks(self, table: ColumnPieces, name: str) -> I64:
+    def _ticks(self, table: ChunkedTable, name: str) -> I64:
         return table.column(name) - self.origin
 
-    def _ends(self, table: ColumnPieces) -> I64:
+    def _ends(self, table: ChunkedTable) -> I64:
         return table.column("end") - (self.origin - self._extra)
 
     def _tokens_in_order(self) -> _Tokens:
@@ -650,7 +650,7 @@ class TraceAssembly:
                 self.computed[f"{name}_cycles"] = int(length.sum())
                 self.computed[f"{name}_events"] = int(np.count_nonzero(chosen))
 
-    def _keys(self, table: ColumnPieces) -> I64:
+    def _keys(self, table: ChunkedTable) -> I64:
         """Return a number for the engine (or master) and its id, int64[n]."""
         code = table.column("engine").astype(np.int64)
         return code * self._n_units + table.column("engine_id")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable
 from ggscope.native.library import library
-from ggscope.readers.api import SAMPLED_SHARE, Pieces, ReadContext
+from ggscope.readers.api import SAMPLED_SHARE, ChunkedOps, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import RecordLayout
 
@@ -402,7 +402,7 @@ def word_blocks(
 
 
 def lane_order(
-    pieces: Pieces, thread: npt.NDArray[np.uint16], ids: list[int]
+    pieces: ChunkedOps, thread: npt.NDArray[np.uint16], ids: list[int]
 ) -> tuple[I64, Array | None]:
     """Return the first row of each lane, and positions by lane.
 

@@ -21,8 +21,8 @@ from ggscope.model.tables import (
     narrow,
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
-from ggscope.model.trace import Claims, OpTable
-from ggscope.readers.api import ColumnPieces, Pieces
+from ggscope.model.trace import OpTable, RawFileValues
+from ggscope.readers.api import ChunkedOps, ChunkedTable
 from ggscope.readers.tensor.layouts import NO_EXPERT, NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)
@@ -101,8 +101,8 @@ class PatternDecoder:
         self._tensor_name: list[int] = []
         self._tensor_layer: list[int] = []
         self._tensor_expert: list[int] = []
-        self._patterns = ColumnPieces(**_PATTERN_DTYPES)
-        self._sources = ColumnPieces(**_SOURCE_DTYPES)
+        self._patterns = ChunkedTable(**_PATTERN_DTYPES)
+        self._sources = ChunkedTable(**_SOURCE_DTYPES)
 
     def add(self, records: Array) -> None:
         """Decode `records`, a structured array of the layout, one per pattern."""
@@ -177,10 +177,10 @@ class PatternDecoder:
             is_set = (listed > 0) | columns["is_choice"]
         columns["expert"] = np.where(is_set, listed, columns["expert"])
 
-    def claims(self) -> Claims:
+    def claims(self) -> RawFileValues:
         """Return what the records say word for word."""
         patterns, sources = self._patterns.column, self._sources.column
-        return Claims(
+        return RawFileValues(
             name=patterns("raw_name"),
             layer=patterns("raw_layer"),
             n_sources=patterns("n_sources"),
@@ -437,7 +437,7 @@ class Patterns:
     is_cut: npt.NDArray[np.bool_]
     tensors: Tensors
     buffers: Buffers
-    claims: Claims
+    claims: RawFileValues
 
     @property
     def n_without_place(self) -> int:
@@ -448,7 +448,7 @@ class Patterns:
 
 
 def decode_patterns(
-    exemplars: Array, decoder: PatternDecoder, pieces: Pieces
+    exemplars: Array, decoder: PatternDecoder, pieces: ChunkedOps
 ) -> Patterns:
     """Return what `decoder` makes of the first record of each pattern.
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
-from ggscope.readers.api import Pieces
+from ggscope.readers.api import ChunkedOps
 from ggscope.readers.tensor.columns import (
     ROOM_SHARE,
     Headers,
@@ -84,7 +84,7 @@ def arrange(
     columns: Headers,
     threads: list[int],
     marks: npt.NDArray[np.bool_] | None,
-    pieces: Pieces,
+    pieces: ChunkedOps,
     *,
     origin: int,
     may_consume: bool = False,
@@ -139,7 +139,7 @@ def _starts(
     columns: Headers,
     order: Array | None,
     origin: int,
-    pieces: Pieces,
+    pieces: ChunkedOps,
     may_consume: bool,
 ) -> tuple[I64, I64 | None]:
     """Return the start of every row with room behind it, and memory for the ends."""
@@ -162,7 +162,11 @@ def _starts(
 
 
 def _by_time(
-    start: I64, lane_first: I64, order: Array | None, n_backwards: int, pieces: Pieces
+    start: I64,
+    lane_first: I64,
+    order: Array | None,
+    n_backwards: int,
+    pieces: ChunkedOps,
 ) -> tuple[Array | None, I64]:
     """Put every lane into time order, in place; return the order and the late rows.
 
@@ -198,7 +202,7 @@ def _keys(
     order: Array | None,
     marks: npt.NDArray[np.bool_] | None,
     lane_first: I64,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> I64:
     """Return the rows that may begin a pass, ascending."""
     n = len(columns.token)
@@ -225,7 +229,7 @@ class _Runs:
     n_passes: int
 
 
-def _runs(start: I64, keys: I64, lane_first: I64, pieces: Pieces) -> _Runs:
+def _runs(start: I64, keys: I64, lane_first: I64, pieces: ChunkedOps) -> _Runs:
     """Return where the records of one thread in one pass begin, and whose they are."""
     n, n_lanes = len(start), len(lane_first) - 1
     if not n:
@@ -256,7 +260,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, pieces: Pieces) -> _Runs:
     return _Runs(first, pass_of.astype(np.int64), int(pass_of.max()) + 1)
 
 
-def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: Pieces) -> I64:
+def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: ChunkedOps) -> I64:
     """Return the times at which passes begin, ascending.
 
     A writer that logs every thread writes the first op of a pass once per thread,
@@ -286,7 +290,7 @@ def _ends(
     last: I64,
     duration: I64 | None,
     order: Array | None,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> tuple[I64, npt.NDArray[np.uint8]]:
     """Return the end and the flags of every row, with room behind them.
 
@@ -310,7 +314,7 @@ def _ends(
 
 
 def _cut_pauses(
-    start: I64, end: I64, flags: npt.NDArray[np.uint8], pieces: Pieces
+    start: I64, end: I64, flags: npt.NDArray[np.uint8], pieces: ChunkedOps
 ) -> tuple[int, int]:
     """Take derived durations away that are out of all proportion: pauses.
 
@@ -339,7 +343,7 @@ def _measure(
     flags: npt.NDArray[np.uint8],
     duration: I64,
     order: Array | None,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> None:
     """Put measured ends in place of derived ones, where the durations are some.
 
@@ -436,7 +440,9 @@ def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:
     return Bands(start, end, token[at], phase[at], count)
 
 
-def phase_bands(rows: Records, phase: Array, passes: Bands, pieces: Pieces) -> Bands:
+def phase_bands(
+    rows: Records, phase: Array, passes: Bands, pieces: ChunkedOps
+) -> Bands:
     """Return the stretches of time in which the claimed phase is the same.
 
     Parameters

@@ -21,11 +21,11 @@ from ggscope.readers.api import (
     NAMES_OPTION,
     NOT_MINE,
     RANGE_OPTION,
+    ChunkedOps,
     Estimate,
     Head,
-    Pace,
-    Pieces,
     ReadContext,
+    SnapshotScheduler,
     Sniff,
     asked_range,
     narrowest,
@@ -165,7 +165,7 @@ def _strings(builder: TraceBuilder, raw: Sequence[bytes]) -> Array:
     return np.array([ids[name] for name in raw], np.int32)
 
 
-class Outlook:
+class TimestampSample:
     """Time stamps of some records of the whole file.
 
     Attributes
@@ -205,7 +205,7 @@ class _Lateness:
         self.most = 0
         self._n = 0
 
-    def add(self, stamps: I64, pieces: Pieces) -> None:
+    def add(self, stamps: I64, pieces: ChunkedOps) -> None:
         """Take the stamps of all rows so far, of which some are known already."""
         for piece in pieces.of(len(stamps), self._n):
             part = stamps[piece]
@@ -222,16 +222,16 @@ class EarlyTraces:
         self,
         file: TensorFile,
         ranges: Ranges,
-        pieces: Pieces,
+        pieces: ChunkedOps,
         publish: Callable[[Trace], None],
     ) -> None:
         self._file = file
         self._pieces = pieces
         self._publish = publish
         self._ranges = ranges
-        self._outlook: Outlook | None = None
+        self._outlook: TimestampSample | None = None
         self._lateness = _Lateness()
-        self.pace = Pace(
+        self.pace = SnapshotScheduler(
             FIRST_S,
             short_s=SHORT_S,
             most=MOST,
@@ -251,7 +251,7 @@ class EarlyTraces:
         columns, pieces = scan.columns(), self._pieces
         if self._outlook is None:
             size = self._file.options.layout.size
-            self._outlook = Outlook(self._file.source, size, self._ranges)
+            self._outlook = TimestampSample(self._file.source, size, self._ranges)
         outlook = self._outlook
         self._lateness.add(columns.time, pieces)
         earliest = int(np.argmin(columns.time))
@@ -363,7 +363,7 @@ class _Reading:
         self._file = file
         self._ranges = ranges
         self._context = context
-        self._pieces = Pieces(context.check_cancelled)
+        self._pieces = ChunkedOps(context.check_cancelled)
         self._generation = 0
         self._strings = StringTable()
         size = file.options.layout.size

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from ggscope.model.ggml.rules import ARITY
 from ggscope.model.tables import I64, Array, distinct, ranked
-from ggscope.model.trace import Claims, OpTable
-from ggscope.readers.api import Pieces
+from ggscope.model.trace import OpTable, RawFileValues
+from ggscope.readers.api import ChunkedOps
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import Records, room_for
 
@@ -47,7 +47,7 @@ _LOOKS_A_PAIR = 2048
 there is. What two threads cost whatever their rows counts as some more."""
 
 
-def op_starts(rows: Records, op: Array, ops: OpTable, pieces: Pieces) -> Bools:
+def op_starts(rows: Records, op: Array, ops: OpTable, pieces: ChunkedOps) -> Bools:
     """Return which rows begin an op, bool[n]; the others are further sources of it.
 
     Parameters
@@ -209,20 +209,20 @@ def joined(patterns: Patterns, joins: Joins) -> Patterns:
     )
 
 
-def _joined_claims(claims: Claims, joins: Joins, head: I64) -> Claims:
+def _joined_claims(claims: RawFileValues, joins: Joins, head: I64) -> RawFileValues:
     columns = {
         f.name: getattr(claims, f.name)[
             joins.part if f.name.startswith("source_") else head
         ]
-        for f in fields(Claims)
+        for f in fields(RawFileValues)
         if f.name != "has_results"
     }
     columns["n_sources"] = np.diff(joins.first).astype(np.int16)
-    return Claims(**columns, has_results=claims.has_results)
+    return RawFileValues(**columns, has_results=claims.has_results)
 
 
 def repeated_rows(
-    rows: Records, of_row: Array, pieces: Pieces
+    rows: Records, of_row: Array, pieces: ChunkedOps
 ) -> tuple[list[I64], int]:
     """Return the rows, lane by lane, whose op a row of an earlier lane tells of.
 
@@ -278,7 +278,7 @@ def _merged(
 
 
 def _shared(
-    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: Pieces
+    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: ChunkedOps
 ) -> Bools | None:
     """Return which own records are of ops among the others; None for (nearly) none."""
     n = len(own_start)
@@ -298,7 +298,7 @@ def _shared(
 
 
 def _is_in_step(
-    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: Pieces
+    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: ChunkedOps
 ) -> bool:
     """Tell whether both did the same ops, each between the neighbours of the other."""
     for p in pieces.of(len(start)):

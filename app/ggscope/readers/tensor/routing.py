@@ -19,7 +19,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE, Routing
 from ggscope.model.tables import I64, Array, distinct, ranked, stacked
 from ggscope.model.trace import Severity
-from ggscope.readers.api import Pieces
+from ggscope.readers.api import ChunkedOps
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
@@ -81,7 +81,7 @@ class _Groups:
     of_first: I64
 
 
-def lists_in_file(source: Source, records: Array, pieces: Pieces) -> Reading:
+def lists_in_file(source: Source, records: Array, pieces: ChunkedOps) -> Reading:
     """Return a function that reads expert lists from 1024-byte records.
 
     Parameters
@@ -108,7 +108,7 @@ def add_choices(
     patterns: Patterns,
     of_row: Array,
     read: Reading | None,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> None:
     """Add the choices that records list, or that sizes imply, per pass and layer.
 
@@ -157,7 +157,7 @@ def add_choices(
         builder.routing = replace(found, n_experts=sizes.n_experts)
 
 
-def _choosing_rows(draft: Draft, pieces: Pieces) -> I64:
+def _choosing_rows(draft: Draft, pieces: ChunkedOps) -> I64:
     """Return the rows of ops that compute chosen experts of a stack."""
     n, ops = len(draft.rows), draft.file.ops
     if not draft.file.options.layout.has_ggml_ops:
@@ -228,7 +228,7 @@ def _joined(a: Routing, b: Routing) -> Routing:
 
 
 def add_single(
-    builder: TraceBuilder, draft: Draft, exemplars: Array, pieces: Pieces
+    builder: TraceBuilder, draft: Draft, exemplars: Array, pieces: ChunkedOps
 ) -> None:
     """Add the choices of 64- and 128-byte records, one expert each.
 
@@ -262,7 +262,7 @@ def add_single(
     builder.routing = _from_single(draft, rows, expert, rank, score)
 
 
-def add_extensions(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
+def add_extensions(builder: TraceBuilder, draft: Draft, pieces: ChunkedOps) -> None:
     """Add the choices and scores that extension records of our own tracer hold.
 
     Notes
@@ -401,7 +401,7 @@ def _each_once(found: Array) -> Array:
     return found[np.sort(np.unique(_choice_keys(found)[0], return_index=True)[1])]
 
 
-def _extension_records(draft: Draft, pieces: Pieces) -> tuple[Array, Array]:
+def _extension_records(draft: Draft, pieces: ChunkedOps) -> tuple[Array, Array]:
     """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
     source, size = draft.file.source, _EXTENSION.itemsize
     kinds: tuple[list[Array], list[Array]] = ([], [])
@@ -617,7 +617,11 @@ def _from_single(
 
 
 def _expert_fields(
-    source: Source, layout: RecordLayout, records: Array, draft: Draft, pieces: Pieces
+    source: Source,
+    layout: RecordLayout,
+    records: Array,
+    draft: Draft,
+    pieces: ChunkedOps,
 ) -> tuple[Array, Array, Array]:
     """Return expert, rank and score of every row, from the file."""
     n = len(draft.rows)
@@ -663,7 +667,7 @@ class _Sizes:
         draft: Draft,
         patterns: Patterns,
         of_row: Array,
-        pieces: Pieces,
+        pieces: ChunkedOps,
     ) -> None:
         self._draft = draft
         self._of_row = of_row

@@ -29,7 +29,7 @@ from ggscope.native.declared import (
     RecordTally,
 )
 from ggscope.native.library import library
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Limits, Pieces
+from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ChunkedOps, Limits
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import (
     N_THREADS,
@@ -385,7 +385,7 @@ class RecordScan:
         options: TensorOptions,
         ranges: Ranges,
         limits: Limits,
-        pieces: Pieces,
+        pieces: ChunkedOps,
         *,
         n_readers: int | None = None,
     ) -> None:

@@ -40,7 +40,7 @@ from ggscope.model.trace import (
     TraceInfo,
 )
 from ggscope.model.units import Clock, TimeRange
-from ggscope.readers.api import Pieces
+from ggscope.readers.api import ChunkedOps
 from ggscope.readers.source import Change, Source
 from ggscope.readers.tensor import INFO
 from ggscope.readers.tensor.columns import (
@@ -95,7 +95,7 @@ def make_draft(
     columns: Headers,
     rows: Records,
     strings: StringTable,
-    pieces: Pieces,
+    pieces: ChunkedOps,
     *,
     ended_at: int = -1,
     may_consume: bool = False,
@@ -171,7 +171,7 @@ def assemble_part(
     )
 
 
-def assemble_nameless(draft: Draft, strings: StringTable, pieces: Pieces) -> Trace:
+def assemble_nameless(draft: Draft, strings: StringTable, pieces: ChunkedOps) -> Trace:
     """Return the trace of all spans, whose names and accesses are still to come."""
     builder = _builder(draft, strings)
     _add_nameless(builder, draft)
@@ -185,7 +185,7 @@ def assemble(
     patterns: Patterns,
     of_row: Array,
     exemplars: Words,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> Trace:
     """Return the whole trace.
 
@@ -217,7 +217,7 @@ def add_spans(
     draft: Draft,
     patterns: Patterns,
     of_row: Array,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> None:
     """Add all spans with their names and accesses, the tensors and the buffers.
 
@@ -285,7 +285,7 @@ def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
     return lane
 
 
-def _wait_column(rows: Records, columns: Headers, pieces: Pieces, n: int) -> Array:
+def _wait_column(rows: Records, columns: Headers, pieces: ChunkedOps, n: int) -> Array:
     """Return the wait of each span; the `n` bands behind the records have none."""
     assert columns.wait is not None
     wait = np.empty(len(rows) + n, np.uint32)
@@ -294,7 +294,7 @@ def _wait_column(rows: Records, columns: Headers, pieces: Pieces, n: int) -> Arr
 
 
 def _record_column(
-    rows: Records, columns: Headers, pieces: Pieces, none: Array
+    rows: Records, columns: Headers, pieces: ChunkedOps, none: Array
 ) -> Array:
     """Return the record of each span; the memory of the order serves for it."""
     n = len(rows)
@@ -390,7 +390,7 @@ def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
     )
 
 
-def _looked_up(table: Array, of_row: Array, room: Array, pieces: Pieces) -> Array:
+def _looked_up(table: Array, of_row: Array, room: Array, pieces: ChunkedOps) -> Array:
     """Return ``table[of_row]`` with room for as many more rows as `room` has."""
     found = np.empty(len(of_row) + len(room), table.dtype)
     for piece in pieces.of(len(of_row)):
@@ -398,7 +398,9 @@ def _looked_up(table: Array, of_row: Array, room: Array, pieces: Pieces) -> Arra
     return found
 
 
-def _layers(draft: Draft, patterns: Patterns, of_row: Array, pieces: Pieces) -> Array:
+def _layers(
+    draft: Draft, patterns: Patterns, of_row: Array, pieces: ChunkedOps
+) -> Array:
     """Return the layer of every span; without a pattern it is what the record says."""
     claimed, n = draft.spans["layer"], len(of_row)
     if draft.file.options.sample_every == 1:
@@ -413,7 +415,7 @@ def _layers(draft: Draft, patterns: Patterns, of_row: Array, pieces: Pieces) -> 
 
 
 def _flags_of_cut_names(
-    draft: Draft, patterns: Patterns, of_row: Array, pieces: Pieces
+    draft: Draft, patterns: Patterns, of_row: Array, pieces: ChunkedOps
 ) -> tuple[Array, int]:
     """Return the flags with names marked that may go on, and how many these are."""
     flags, count = draft.spans["flags"].copy(), 0
@@ -569,7 +571,7 @@ _COUNTED = {
 """What is said by how often it occurs."""
 
 
-def add_problems(builder: TraceBuilder, draft: Draft, pieces: Pieces) -> None:
+def add_problems(builder: TraceBuilder, draft: Draft, pieces: ChunkedOps) -> None:
     """Add everything about the file that needs no names."""
     file, rows, tally = draft.file, draft.rows, draft.tally
     layout, source = file.options.layout, file.source
@@ -794,7 +796,11 @@ def note_buffer_full(builder: TraceBuilder, rows: Records) -> None:
 
 
 def note_duplicates(
-    builder: TraceBuilder, rows: Records, pattern: Array, token: Array, pieces: Pieces
+    builder: TraceBuilder,
+    rows: Records,
+    pattern: Array,
+    token: Array,
+    pieces: ChunkedOps,
 ) -> None:
     """Note records that equal their predecessor in everything."""
 

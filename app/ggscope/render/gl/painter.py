@@ -32,8 +32,8 @@ from ggscope.render.gl.base import (
     gl_module,
     gl_string,
 )
+from ggscope.render.gl.gpu_buffers import BUDGET_BYTES, RowStore
 from ggscope.render.gl.search import GpuSearch
-from ggscope.render.gl.store import BUDGET_BYTES, RowStore
 from ggscope.render.painter import (
     DASH_PX,
     DOT_SHADE,

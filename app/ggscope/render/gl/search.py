@@ -19,7 +19,7 @@ from ggscope.analysis.rows.rows import make_row
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import U32, ColumnBatch, ColumnRow
 from ggscope.render.gl.base import GlError, Program, first_error
-from ggscope.render.gl.store import (
+from ggscope.render.gl.gpu_buffers import (
     BUDGET_BYTES,
     NAMES,
     PAGE_UNITS,

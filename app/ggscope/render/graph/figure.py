@@ -14,6 +14,7 @@ from ggscope.analysis.graph.layout import (
 from ggscope.analysis.graph.measures import NodeMeasures, node_measures
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.errors import ExportError
+from ggscope.exporters.dot import graph_as_dot
 from ggscope.model.graph import count_words
 from ggscope.model.trace import Trace
 from ggscope.render.batch import DisplayList, Pattern
@@ -21,19 +22,18 @@ from ggscope.render.colors import Entry
 from ggscope.render.export import (
     MAX_PIXELS,
     NOT_MARKED,
-    Drawn,
+    ExportCommand,
     Figure,
-    Recipe,
+    RenderedFigure,
     trace_name,
 )
+from ggscope.render.figure_style import CSS_DPI, FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy, box_look
 from ggscope.render.graph.marks import heat_bar
 from ggscope.render.graph.scene import SHORT_ZOOM, GraphScene
-from ggscope.render.look import CSS_DPI, Look
 from ggscope.render.theme import theme as theme_named
-from ggscope.writers.dot import graph_as_dot
 
 _PAD = 24.0
 _MIN_SIZE = (520.0, 240.0)
@@ -87,7 +87,7 @@ def graph_figure(
 
     by = _color_by(boxes_by)
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         choice = opening_choice(table) if collapsed else GraphChoice(None)
         hidden = view_ops(table, trace.op_name) if hides_views else frozenset[int]()
         choice = replace(
@@ -112,7 +112,7 @@ def graph_figure(
     options |= {name: True for name, is_on in zip(_FLAGS, flags, strict=True) if is_on}
     words = ["--graph", str(graph)] if graph else []
     words += [] if collapsed else ["--expanded"]
-    recipe = Recipe("graph", trace.info.opened, options, tuple(words))
+    recipe = ExportCommand("graph", trace.info.opened, options, tuple(words))
     texts = {".dot": partial(graph_as_dot, trace, table)}
     return Figure("graph", draw, texts=texts, recipe=recipe)
 
@@ -122,7 +122,7 @@ def graph_scene_figure(
 ) -> Figure:
     """Return the figure of what a view shows, or of all of it (`whole`)."""
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         chosen = replace(scene, hover=-1, band=None, show_minimap=False)
         if not look.seen:
             chosen = replace(
@@ -137,12 +137,12 @@ def graph_scene_figure(
         return _draw_whole(chosen, look) if whole else _draw_part(chosen, look)
 
     dot = partial(graph_as_dot, scene.trace, scene.table)
-    look = Look(theme=scene.theme.name, seen=True)
+    look = FigureStyle(theme=scene.theme.name, seen=True)
     recipe = _recipe_of(scene, is_whole=whole)
     return Figure("graph", draw, look, {".dot": dot}, recipe)
 
 
-def _recipe_of(scene: GraphScene, *, is_whole: bool) -> Recipe:
+def _recipe_of(scene: GraphScene, *, is_whole: bool) -> ExportCommand:
     """Return how the command line makes the figure of a graph in a window."""
     table, choice = scene.table, scene.layout.choice
     options: dict[str, object] = {"boxes_by": scene.look.by.value}
@@ -165,7 +165,7 @@ def _recipe_of(scene: GraphScene, *, is_whole: bool) -> Recipe:
     marks = (scene.selected, scene.linked, scene.hits, scene.lit)
     if any(mark is not None and mark.any() for mark in marks):
         lacks.append(NOT_MARKED)
-    return Recipe(
+    return ExportCommand(
         "graph", scene.trace.info.opened, options, tuple(words), {}, tuple(lacks)
     )
 
@@ -184,7 +184,7 @@ def whole_scene(
     return GraphScene(trace, graph, layout, look, 1.0, 1.0, colors, show_minimap=False)
 
 
-def _draw_whole(scene: GraphScene, look: Look) -> Drawn:
+def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
     """Return the figure of all of a graph; without a size, one to be read."""
     layout, most = scene.layout, _most(look)
     if look.width is None:
@@ -208,7 +208,7 @@ def _draw_whole(scene: GraphScene, look: Look) -> Drawn:
     return _framed(scene, look, width, wanted, compose, left_out)
 
 
-def _draw_part(scene: GraphScene, look: Look) -> Drawn:
+def _draw_part(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
     """Return the figure of what a view shows of a graph."""
     width = look.width_or(scene.width)
     grown = width / scene.width
@@ -222,12 +222,12 @@ def _draw_part(scene: GraphScene, look: Look) -> Drawn:
 
 def _framed(
     scene: GraphScene,
-    look: Look,
+    look: FigureStyle,
     width: float,
     wanted: float,
     compose: Callable[[float], DisplayList],
     left_out: Sequence[str],
-) -> Drawn:
+) -> RenderedFigure:
     title, theme = graph_title(scene.trace, scene.graph), scene.theme
     entries = [Entry(word, color) for word, color in scene.look.legend]
     bars = []
@@ -269,7 +269,7 @@ def _color_by(value: GraphColorBy | str) -> GraphColorBy:
         raise ExportError(f"A graph can be coloured by {known}, not {value}.") from None
 
 
-def _most(look: Look) -> float:
+def _most(look: FigureStyle) -> float:
     if look.suffix == ".png":
         return MAX_PIXELS / max(look.scale, 1.0) - _AROUND
     return float(_MOST_PDF_PX if look.suffix == ".pdf" else 1 << 20)

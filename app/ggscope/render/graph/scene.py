@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
 from ggscope.analysis.graph.search import graph_leaf_words, input_words, op_words
+from ggscope.descriptions.selected import shape_text
 from ggscope.model.graph import Graph
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -17,7 +18,6 @@ from ggscope.render.batch import Align, Clip, Face, Pattern, Text
 from ggscope.render.colors import label_color
 from ggscope.render.graph.look import BoxLook, GraphColorBy
 from ggscope.render.theme import Theme, mix
-from ggscope.words.selected import shape_text
 
 Flags = npt.NDArray[np.bool_]
 MIN_ZOOM, MAX_ZOOM = 0.002, 4.0

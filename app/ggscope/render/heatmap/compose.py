@@ -6,8 +6,8 @@ Around the heat stand offsets, rows, layers, names, badges and the colour bar.
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.heat.byte_ranges import counted_words
 from ggscope.analysis.heat.rows import UNIT_WIDTH
-from ggscope.analysis.heat.touches import counted_words
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.units import (
     format_bytes,
@@ -22,11 +22,11 @@ from ggscope.render.batch import (
     Batch,
     DisplayList,
     Face,
+    HitRegions,
     ImageBatch,
     LineList,
     Pattern,
     RectList,
-    Spots,
     Text,
     TextList,
 )
@@ -466,7 +466,7 @@ def compose_heatmap(scene: HeatScene) -> DisplayList:
     )  # fmt: skip
 
 
-def _spots(place: HeatGeometry) -> Spots:
+def _spots(place: HeatGeometry) -> HitRegions:
     """Return the tensors and slices of experts that are wide enough to point at."""
     scene, base = place.scene, place.scene.base
     begin, stop = scene.axis.unit_positions()
@@ -491,7 +491,7 @@ def _spots(place: HeatGeometry) -> Spots:
         return f"{name}: {said}; {size:,} B at {offset:,} of the file"
 
     high = np.full(len(ids), bottom - top)
-    return Spots(
+    return HitRegions(
         "tensors", ids, x0[ids], np.full(len(ids), top), x1[ids] - x0[ids], high, words
     )
 

@@ -6,15 +6,17 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.heat.byte_ranges import counted_words
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
-from ggscope.analysis.heat.touches import counted_words
+from ggscope.descriptions.reads import unnamed_words
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_both_bytes, format_bytes, format_count
 from ggscope.render.colors import DEFAULT, NAMES, ScaleKind
-from ggscope.render.export import Drawn, Figure, Recipe, trace_name
+from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import Frame, framed
 from ggscope.render.heatmap.compose import (
     cell_words,
@@ -23,10 +25,8 @@ from ggscope.render.heatmap.compose import (
     rest_words,
 )
 from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, HeatView
-from ggscope.render.look import Look
 from ggscope.render.options import time_option
 from ggscope.render.theme import theme as theme_named
-from ggscope.words.reads import unnamed_words
 
 
 def heatmap_figure(
@@ -62,7 +62,7 @@ def heatmap_figure(
         if value not in known:
             raise ExportError(f"{name} can be {', '.join(known)}, not {value!r}.")
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         counted = mask
         if visible is not None:
             start = trace.spans.start
@@ -100,7 +100,7 @@ def heatmap_figure(
     return Figure("heatmap", draw, recipe=recipe)
 
 
-def draw_heatmap(scene: HeatScene, look: Look, name: str) -> Drawn:
+def draw_heatmap(scene: HeatScene, look: FigureStyle, name: str) -> RenderedFigure:
     """Return the figure of a scene, as `look` says."""
     width = look.width_or(scene.width)
     scene = replace(
@@ -141,7 +141,7 @@ def heatmap_recipe(
     visible: TimeRange | None = None,
     absolute: bool = False,
     lacks: tuple[str, ...] = (),
-) -> Recipe:
+) -> ExportCommand:
     """Return how the command line makes this figure."""
     said = (
         ("axis", axis, "offset"), ("metric", metric, "bytes"),
@@ -157,7 +157,7 @@ def heatmap_recipe(
     if visible is not None:
         options["visible"] = time_option(visible)
     words = () if rows is None else ("--rows", rows)
-    return Recipe("heatmap", trace.info.opened, options, words, lacks=lacks)
+    return ExportCommand("heatmap", trace.info.opened, options, words, lacks=lacks)
 
 
 def heat_scene(

@@ -33,7 +33,7 @@ from ggscope.render.batch import (
     Pattern,
     RectBatch,
     RectList,
-    Still,
+    StaticLayer,
     Text,
     TextBatch,
     TextList,
@@ -642,7 +642,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         and geometry.bottom > top
     ):
         area = Clip(0, top, geometry.time.x0, geometry.bottom - top)
-        still = Still(len(under), len(under) + len(heads), area)
+        still = StaticLayer(len(under), len(under) + len(heads), area)
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
     spots = (pinned.spots(), body.spots()) if scene.is_figure else ()

@@ -23,14 +23,14 @@ from ggscope.model.tables import Array
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_counted, shown_form
 from ggscope.render.export import (
-    Drawn,
+    ExportCommand,
     Figure,
-    Recipe,
+    RenderedFigure,
     ensure_gui_application,
     trace_name,
 )
+from ggscope.render.figure_style import CSS_DPI, FigureStyle
 from ggscope.render.frame import Frame
-from ggscope.render.look import CSS_DPI, Look
 from ggscope.render.options import (
     Notes,
     marked_option,
@@ -73,7 +73,7 @@ def timeline_figure(
     stalls: bool = True,
     waits: bool = True,
     absolute: bool = False,
-    look: Look = Look(),  # noqa: B008 - frozen
+    look: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
 ) -> Figure:
     """Return the figure of a timeline; its title is the trace's name.
 
@@ -97,7 +97,7 @@ def timeline_figure(
     A lane that does not exist is an ExportError of the drawing.
     """
 
-    def draw(look: Look) -> Drawn:
+    def draw(look: FigureStyle) -> RenderedFigure:
         ensure_gui_application()
         index = source if isinstance(source, TraceIndex) else TraceIndex(source)
         trace = index.trace
@@ -142,7 +142,7 @@ def timeline_figure(
                     f"Not drawn for lack of room: {format_counted(n_missing, 'lane')}.",
                 )
             picture = compose_timeline(scene)
-        return Drawn(
+        return RenderedFigure(
             frame.around(picture),
             title or name,
             _description(trace, scene),
@@ -180,14 +180,14 @@ def timeline_figure(
         seen["marked"] = marked_option(marked)
     if notes:
         seen["notes"] = [[name, time_option(time)] for name, time in notes]
-    recipe = Recipe(
+    recipe = ExportCommand(
         "timeline", trace.info.opened, options, tuple(words), seen, tuple(lacks)
     )
     return Figure("timeline", draw, look, recipe=recipe)
 
 
 def _fitted(
-    scene: TimelineScene, frame: Frame, look: Look
+    scene: TimelineScene, frame: Frame, look: FigureStyle
 ) -> tuple[TimelineScene, int]:
     """Return the scene with lanes as high as fits, and how many have no room.
 

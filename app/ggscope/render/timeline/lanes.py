@@ -19,10 +19,10 @@ from ggscope.render.batch import (
     Batch,
     Clip,
     Face,
+    HitRegions,
     LineList,
     Pattern,
     RectList,
-    Spots,
     Text,
     TextList,
 )
@@ -207,15 +207,15 @@ class LanesDraft:
             *self._texts.batch(),
         ]
 
-    def spots(self) -> Spots:
+    def spots(self) -> HitRegions:
         """Return the wide spans of the rows, once they are drawn."""
         wide = self._rows.wide
         if wide is None:
             none = np.zeros(0)
-            return Spots("spans", none.astype(np.int64), none, none, none, none)
+            return HitRegions("spans", none.astype(np.int64), none, none, none, none)
         width, height = wide.x1 - wide.x0, wide.y1 - wide.y0
         ids = wide.ids.astype(np.int64)
-        return Spots("spans", ids, wide.x0, wide.y0, width, height)
+        return HitRegions("spans", ids, wide.x0, wide.y0, width, height)
 
     def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
         """Return top and bottom of a row's spans, one or two pixels inside."""

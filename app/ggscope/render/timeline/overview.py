@@ -21,7 +21,7 @@ from ggscope.render.batch import (
     ImageBatch,
     LineList,
     RectList,
-    Still,
+    StaticLayer,
     Text,
     TextList,
 )
@@ -89,7 +89,7 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
         scene.scale,
         scene.theme.pane,
         batches,
-        Still(0, len(still)),
+        StaticLayer(0, len(still)),
     )
 
 

@@ -47,7 +47,7 @@ from ggscope.render.texels import column_pixels, foot_pixels, footed, row_texels
 from ggscope.render.theme import Theme, contrast, mix, with_alpha
 from ggscope.render.timeline.runs import (
     NO_RUNS,
-    HeldRow,
+    GpuRow,
     Numbered,
     Runs,
     empty_runs,
@@ -97,7 +97,7 @@ _TEXT_CONTRAST = 4.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wide:
+class WideSpans:
     """The wide spans of all rows: equally long arrays, row by row.
 
     `at_left` and `at_right` tell whether a span reaches that edge of the view,
@@ -114,9 +114,9 @@ class Wide:
     y1: npt.NDArray[np.float64]
     quality: Array
 
-    def take(self, chosen: Array) -> "Wide":
+    def take(self, chosen: Array) -> "WideSpans":
         """Return the chosen ones (indices or bool)."""
-        return Wide(*(getattr(self, name)[chosen] for name in self.__slots__))
+        return WideSpans(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 class RowStyle(Enum):
@@ -137,7 +137,7 @@ class RowPicture:
     ----------
     y0, y1 : where it goes.
     shown : its columns; `ghost` those before filtering, None without a filter.
-        A `HeldRow` stands for columns that are found while the row is drawn.
+        A `GpuRow` stands for columns that are found while the row is drawn.
     idle_around : whether spans lie before and after the view; gaps between
         spans are hatched then. None hatches nothing.
     """
@@ -145,8 +145,8 @@ class RowPicture:
     y0: float
     y1: float
     style: RowStyle
-    shown: Columns | HeldRow
-    ghost: Columns | HeldRow | None = None
+    shown: Columns | GpuRow
+    ghost: Columns | GpuRow | None = None
     idle_around: tuple[bool, bool] | None = None
 
 
@@ -167,7 +167,7 @@ class RowsDraft:
         self._spans = scene.index.trace.spans
         self._rows: list[RowPicture] = []
         self._neutral = neutral_color(theme)
-        self.wide: Wide | None = None
+        self.wide: WideSpans | None = None
         categories = scene.index.categories(scene.color_by)
         # One entry more than categories, for what has none: index -1 reads it.
         none = category_color("none", theme)
@@ -183,7 +183,7 @@ class RowsDraft:
 
     def held(
         self, columns: RowColumns, style: RowStyle, *, ghost: bool = False
-    ) -> HeldRow | None:
+    ) -> GpuRow | None:
         """Return a row that need not be asked for its columns, else None.
 
         `ghost` rows show what the filter left out, in one hue.
@@ -236,7 +236,7 @@ class RowsDraft:
         return np.array([row.style is style for row in self._rows])
 
     def _image(
-        self, y0: Array, y1: Array, plain: Wide, fill: U32, tokens: Wide
+        self, y0: Array, y1: Array, plain: WideSpans, fill: U32, tokens: WideSpans
     ) -> list[Batch]:
         """Return the rows as they are shown, with what is known of wide spans.
 
@@ -278,7 +278,9 @@ class RowsDraft:
         foot = np.maximum(np.rint(height * _FOOT_SHARE), round(_LEAST_FOOT_PX * scale))
         return y1 - np.minimum(foot, height) / scale
 
-    def _whole_columns(self, wide: Wide, values: Array) -> tuple[Array, Array, Array]:
+    def _whole_columns(
+        self, wide: WideSpans, values: Array
+    ) -> tuple[Array, Array, Array]:
         """Return (row, column, value) of every column that wide spans fill."""
         scale, x0 = self._time.scale, self._time.x0
         first = np.rint((wide.x0 - x0) * scale).astype(np.int64)
@@ -287,7 +289,7 @@ class RowsDraft:
         column = np.arange(len(which)) - np.repeat(np.cumsum(n) - n, n) + first[which]
         return wide.row[which], column, values[which]
 
-    def _under_tokens(self, tokens: Wide) -> tuple[Array, Array]:
+    def _under_tokens(self, tokens: WideSpans) -> tuple[Array, Array]:
         """Return (row, column) of the columns whose tokens are drawn as boxes.
 
         That of a mere part of a token beside its box is one of them, unless it holds
@@ -362,7 +364,7 @@ class RowsDraft:
 
     def _pictures(
         self,
-        rows: Sequence[Columns | HeldRow],
+        rows: Sequence[Columns | GpuRow],
         hues: Sequence[int],
         numbers: Array,
         y0: Array,
@@ -389,12 +391,12 @@ class RowsDraft:
                 x0, x1, top, bottom, clip = place
                 middle = foot[numbers[known]].astype(np.float32)
                 batches.append(footed(texels, x0, x1, top, middle, bottom, clip))
-        held = [i for i, row in enumerate(rows) if isinstance(row, HeldRow)]
+        held = [i for i, row in enumerate(rows) if isinstance(row, GpuRow)]
         if held:
             to_find = tuple(
                 self._column_row(row, hue, strength, has_feet=foot is not None)
                 for row, hue in zip(rows, hues, strict=True)
-                if isinstance(row, HeldRow)
+                if isinstance(row, GpuRow)
             )
             place = self._place(numbers[held], y0, y1)
             begin = None if foot is None else foot[numbers[held]].astype(np.float32)
@@ -408,7 +410,7 @@ class RowsDraft:
         return self._time.x0, self._time.x1, top, bottom, self._clip
 
     def _column_row(
-        self, row: HeldRow, hue: int, strength: float, *, has_feet: bool
+        self, row: GpuRow, hue: int, strength: float, *, has_feet: bool
     ) -> ColumnRow:
         if not hue:
             colors, feet = self._lut, self._foot_lut
@@ -454,7 +456,7 @@ class RowsDraft:
                 texels[step * i + 1] = foot_pixels(found.count, feet_of)
         return texels
 
-    def _wide(self, y0: Array, y1: Array) -> Wide:
+    def _wide(self, y0: Array, y1: Array) -> WideSpans:
         """Return the spans that are at least WIDE_PX wide.
 
         A wide span is a run of columns that it fills alone: a span of three
@@ -465,7 +467,7 @@ class RowsDraft:
         """
         n, least = self._time.n_columns, WIDE_PX * self._time.scale - 1
         runs = self._runs(filled_runs, wide_runs, max(ceil(least), 1))
-        return Wide(
+        return WideSpans(
             runs.owner,
             runs.row,
             runs.first == 0,
@@ -492,12 +494,12 @@ class RowsDraft:
         if known:
             at = np.array([i for i, _ in known])
             parts.append(of_columns([row for _, row in known], at, least))
-        held = [(i, row) for i, row in shown if isinstance(row, HeldRow)]
+        held = [(i, row) for i, row in shown if isinstance(row, GpuRow)]
         if held:
             parts.append(of_held(held, self._time, least))
         return parts[0] if len(parts) == 1 else joined(parts)
 
-    def _fills(self, wide: Wide) -> U32:
+    def _fills(self, wide: WideSpans) -> U32:
         """Return the colour of each span, uint32[n]."""
         fill: U32 = self._lut[self._by_id[wide.ids]]
         neutral = self._rows_of(RowStyle.NEUTRAL)[wide.row]
@@ -514,7 +516,7 @@ class RowsDraft:
             return np.full(len(ids), -1, np.int8)
         return np.where(ids < 0, -1, self._spans.phase[ids])
 
-    def _boxes(self, wide: Wide, fill: U32) -> list[Batch]:
+    def _boxes(self, wide: WideSpans, fill: U32) -> list[Batch]:
         """Return boxes, and a dark right edge that keeps neighbours apart.
 
         A frame all round would leave nothing of the narrow ones. Plain boxes look
@@ -561,7 +563,7 @@ class RowsDraft:
             *edges.batch(clip=self._clip),
         ]
 
-    def _is_in_picture(self, wide: Wide) -> npt.NDArray[np.bool_]:
+    def _is_in_picture(self, wide: WideSpans) -> npt.NDArray[np.bool_]:
         """Tell which spans have their right edge in the picture of their row.
 
         That is where a pixel of the design is a whole number of columns, the row's
@@ -577,7 +579,7 @@ class RowsDraft:
         chosen &= wide.quality != Quality.ESTIMATED
         return chosen
 
-    def _edge_columns(self, wide: Wide, fill: U32) -> tuple[Array, Array, U32]:
+    def _edge_columns(self, wide: WideSpans, fill: U32) -> tuple[Array, Array, U32]:
         """Return (row, column, colour) of the right edges that are in the picture."""
         chosen = _has_edge(wide) & self._is_in_picture(wide)
         ends, fill = wide.take(chosen), fill[chosen]
@@ -586,7 +588,7 @@ class RowsDraft:
         column = (stop[:, None] - 1 - np.arange(n)).ravel()
         return np.repeat(ends.row, n), column, np.repeat(darker(fill), n)
 
-    def _doubts(self, wide: Wide) -> list[Batch]:
+    def _doubts(self, wide: WideSpans) -> list[Batch]:
         """Mark what is not measured: derived, estimated and unfinished ends."""
         quality = wide.quality
         if not quality.any():
@@ -623,7 +625,7 @@ class RowsDraft:
     def _held_tones(self, gaps: Runs, y0: Array, y1: Array) -> list[Batch]:
         """Tone the idle time of held rows; that of others is in their picture."""
         tone = RectList()
-        is_held = np.array([isinstance(row.shown, HeldRow) for row in self._rows])
+        is_held = np.array([isinstance(row.shown, GpuRow) for row in self._rows])
         held = gaps.take(is_held[gaps.row])
         tone.add(
             self._time.column_x(held.first),
@@ -654,7 +656,7 @@ class RowsDraft:
         Of held rows all of it, of others what is wide enough for a hatch.
         """
         chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
-        held = [i for i in chosen if isinstance(self._rows[i].shown, HeldRow)]
+        held = [i for i in chosen if isinstance(self._rows[i].shown, GpuRow)]
         known = [i for i in chosen if isinstance(self._rows[i].shown, Columns)]
         least = max(ceil(HATCH_PX * self._time.scale), 1)
         parts = [
@@ -670,7 +672,7 @@ class RowsDraft:
         keep &= (runs.stop < self._time.n_columns) | around[runs.row, 1]
         return runs.take(keep)
 
-    def _labels(self, wide: Wide, fill: U32) -> list[tuple[float, Text]]:
+    def _labels(self, wide: WideSpans, fill: U32) -> list[tuple[float, Text]]:
         width = wide.x1 - wide.x0
         roomy = np.flatnonzero((width >= LABEL_PX) & (wide.y1 - wide.y0 >= 9.5))
         if len(roomy) > MAX_LABELS:
@@ -708,7 +710,7 @@ class RowsDraft:
         ]
 
 
-def _has_edge(wide: Wide) -> npt.NDArray[np.bool_]:
+def _has_edge(wide: WideSpans) -> npt.NDArray[np.bool_]:
     """Tell which spans end in view and are wide enough for a dark right edge."""
     return ~wide.at_right & (wide.x1 - wide.x0 >= EDGE_PX)
 
@@ -739,7 +741,7 @@ def darker(fill: U32) -> U32:
     return halved
 
 
-def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batch]:
+def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: WideSpans) -> list[Batch]:
     """Return tokens as flat boxes, a pixel apart, with round corners if wide enough."""
     scene, spans = geometry.scene, geometry.scene.index.trace.spans
     theme, visible = scene.theme, geometry.time.visible
@@ -765,7 +767,7 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: Wide) -> list[Batc
 
 
 def token_labels(
-    geometry: TimelineGeometry, clip: Clip, wide: Wide
+    geometry: TimelineGeometry, clip: Clip, wide: WideSpans
 ) -> list[tuple[float, Text]]:
     """Return (width, text) of the tokens with room for one.
 

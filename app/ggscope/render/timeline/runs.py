@@ -14,15 +14,15 @@ import numpy.typing as npt
 from ggscope.analysis.rows.columns import Columns, RowColumns, table_of
 from ggscope.model.tables import I64, Array
 from ggscope.native.library import library
-from ggscope.render.gl.store import RowPeaks
-from ggscope.render.timeline.scene import RowHolder, TimeScale
+from ggscope.render.gl.gpu_buffers import RowPeaks
+from ggscope.render.timeline.scene import GpuRowSource, TimeScale
 
 LEAST_IN_VIEW = 8
 """With fewer spans in view a row is not worth its place on the card."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldRow:
+class GpuRow:
     """A row that its holder draws.
 
     Attributes
@@ -57,19 +57,19 @@ class Runs:
         return Runs(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
-Numbered = Sequence[tuple[int, HeldRow]]
+Numbered = Sequence[tuple[int, GpuRow]]
 """Rows with their numbers in the picture, ascending."""
 
 NO_RUNS = Runs(*np.zeros((4, 0), np.int64))
 
 
 def held_row(
-    holder: RowHolder | None,
+    holder: GpuRowSource | None,
     columns: RowColumns,
     time: TimeScale,
     by_id: Array | None,
     n_categories: int,
-) -> HeldRow | None:
+) -> GpuRow | None:
     """Return a row for its holder to draw, or None if the processor has to.
 
     Parameters
@@ -88,7 +88,7 @@ def held_row(
     if high - low < LEAST_IN_VIEW:
         return None
     peaks = holder.hold(columns, by_id, n_categories)
-    return None if peaks is None else HeldRow(columns, low, high, peaks)
+    return None if peaks is None else GpuRow(columns, low, high, peaks)
 
 
 def wide_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:

@@ -14,7 +14,7 @@ from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64, Array, Spans
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Clip
-from ggscope.render.gl.store import RowPeaks
+from ggscope.render.gl.gpu_buffers import RowPeaks
 from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
@@ -60,7 +60,7 @@ def spans_on(spans: Spans, lane: TimelineLane, ids: I64) -> I64:
     return ids[:0] if column is None else ids[column[ids] == lane.value]
 
 
-class RowHolder(Protocol):
+class GpuRowSource(Protocol):
     """Something that draws rows without asking the processor for their columns."""
 
     def hold(
@@ -121,7 +121,7 @@ class TimelineScene:
     flash_lane: str = ""
     is_figure: bool = False
     lit: LitSpans | None = None
-    holder: RowHolder | None = None
+    holder: GpuRowSource | None = None
     waiting: frozenset[str] = frozenset()
 
 

@@ -29,12 +29,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+from ggscope.atomic_write import locked, make_folder, write_file
 from ggscope.errors import TraceError, WriteError
 from ggscope.model.units import TimeRange, Unit
+from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark, clean_line
 from ggscope.session.tasks import TaskContext
-from ggscope.text import one_line
-from ggscope.writing import locked, make_folder, write_file
 
 VERSION = 1
 SUFFIX = ".ggscope.json"
@@ -393,7 +393,7 @@ def side_car(path: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class BookmarkStorage:
     """Where the bookmarks of one trace are looked for and kept.
 
     Attributes
@@ -443,7 +443,7 @@ class Found:
 class FindRequest:
     """Looks for the bookmarks of a trace; runs on a worker, raises nothing."""
 
-    shelf: Shelf
+    shelf: BookmarkStorage
 
     def __call__(self, context: TaskContext | None = None) -> Found:
         """Return what was found."""
@@ -467,7 +467,7 @@ class FindRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SaveResult:
     """How keeping went.
 
     Attributes
@@ -495,10 +495,10 @@ class KeepRequest:
     written.
     """
 
-    shelf: Shelf
+    shelf: BookmarkStorage
     ours: BookmarkSet
 
-    def __call__(self, context: TaskContext | None = None) -> Kept:
+    def __call__(self, context: TaskContext | None = None) -> SaveResult:
         """Return what is kept where."""
         shelf = self.shelf
         try:
@@ -520,12 +520,12 @@ class KeepRequest:
                     raise
         has_folder = shelf.folder is not None and os.path.exists(shelf.folder)
         if shelf.folder is None or not (has_folder or self.ours):
-            return Kept(self.ours, of, None, None, shelf.is_beside, is_taken)
+            return SaveResult(self.ours, of, None, None, shelf.is_beside, is_taken)
         make_folder(shelf.folder)
         kept = self._write(shelf.folder / _own_name(of), of)
         return replace(kept, is_elsewhere=shelf.is_beside, is_taken=is_taken)
 
-    def _write(self, target: Path, of: Fingerprint) -> Kept:
+    def _write(self, target: Path, of: Fingerprint) -> SaveResult:
         shelf = self.shelf
         with locked(target.parent):
             beside, _, _ = _beside(shelf)
@@ -540,7 +540,7 @@ class KeepRequest:
         for path, _ in own:  # what it held before it grew, or before it lay beside
             if path != target:
                 path.unlink(missing_ok=True)
-        return Kept(kept, of, target, stamp_of(target))
+        return SaveResult(kept, of, target, stamp_of(target))
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
@@ -566,7 +566,7 @@ def _own_name(of: Fingerprint) -> str:
 
 
 def _beside(
-    shelf: Shelf,
+    shelf: BookmarkStorage,
 ) -> tuple[list[tuple[Path, BookmarkFile]], BookmarkFile | None, str]:
     """Return the file beside a trace if it is about it, one that is not, a problem."""
     path = side_car(shelf.path)
@@ -584,7 +584,9 @@ def _beside(
     return [], found, ""
 
 
-def _own(shelf: Shelf, of: Fingerprint) -> Iterator[tuple[Path, BookmarkFile]]:
+def _own(
+    shelf: BookmarkStorage, of: Fingerprint
+) -> Iterator[tuple[Path, BookmarkFile]]:
     """Yield the files of the person's folder about this trace: the same content first.
 
     A trace that has grown is found by its beginning.
@@ -609,7 +611,7 @@ def _own(shelf: Shelf, of: Fingerprint) -> Iterator[tuple[Path, BookmarkFile]]:
             continue
 
 
-def _is_ours_beside(shelf: Shelf) -> bool:
+def _is_ours_beside(shelf: BookmarkStorage) -> bool:
     """Tell whether the file beside the trace is ours to write: none, or about it."""
     beside, _, _ = _beside(shelf)
     return bool(beside) or not os.path.lexists(side_car(shelf.path))

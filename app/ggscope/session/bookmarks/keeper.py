@@ -16,12 +16,12 @@ from ggscope.session.bookmarks.bookmarks import Bookmark, Bookmarks
 from ggscope.session.bookmarks.files import (
     BookmarkFile,
     BookmarkSet,
+    BookmarkStorage,
     Entry,
     FindRequest,
     Found,
     KeepRequest,
-    Kept,
-    Shelf,
+    SaveResult,
     can_lie_beside,
     merged,
     now_ms,
@@ -108,12 +108,12 @@ class BookmarkKeeper(QObject):
             self._path = paths[0] if paths else None
         return self._path
 
-    def _shelf(self) -> Shelf | None:
+    def _shelf(self) -> BookmarkStorage | None:
         trace, path = self._session.trace, self.trace_path
         if trace is None or path is None:
             return None
         data = self._settings.data_folder
-        return Shelf(
+        return BookmarkStorage(
             path,
             trace.clock.unit,
             None if data is None else data / "bookmarks",
@@ -317,7 +317,7 @@ class BookmarkKeeper(QObject):
             even_if_held=True,
         )
 
-    def _on_kept(self, kept: Kept) -> None:
+    def _on_kept(self, kept: SaveResult) -> None:
         self._is_keeping = False
         self._accepted |= {kept.of.digest}
         self._place, self._stamp = kept.place, kept.stamp

@@ -12,6 +12,19 @@ import numpy.typing as npt
 from ggscope.analysis.once import once
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.spans import (
+    PENDING,
+    access_facts,
+    access_line,
+    column_text,
+    column_time_form,
+    duration_of,
+    exact_time_text,
+    known_duration,
+    quality_word,
+    quality_words,
+    wait_of,
+)
 from ggscope.model.tables import Array, Spans, schema_of
 from ggscope.model.tables import Column as SchemaColumn
 from ggscope.model.tokens import numbers_per_phase, token_text
@@ -25,20 +38,7 @@ from ggscope.model.units import (
     format_exact,
     format_exact_bytes,
 )
-from ggscope.text import Value, csv_text, json_text, markdown_row, tsv_text
-from ggscope.words.spans import (
-    PENDING,
-    access_facts,
-    access_line,
-    column_text,
-    column_time_form,
-    duration_of,
-    exact_time_text,
-    known_duration,
-    quality_word,
-    quality_words,
-    wait_of,
-)
+from ggscope.sanitize import Value, csv_text, json_text, markdown_row, tsv_text
 
 NONE = "–"
 """Stands where a thing has no such property (an add has no layer of its own)."""

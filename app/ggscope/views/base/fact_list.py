@@ -4,13 +4,13 @@ from PySide6.QtCore import QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from ggscope.descriptions.spans import Fact
 from ggscope.model.units import NOT_AVAILABLE
 from ggscope.render.theme import Theme
-from ggscope.text import html, one_line, plain
-from ggscope.views.base.plain import set_tip
+from ggscope.sanitize import html, one_line, plain
+from ggscope.views.base.safe_text import set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import mono_font, qcolor, scaled, words_font
-from ggscope.words.spans import Fact
 
 
 @guarded

@@ -36,7 +36,7 @@ class Pointed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WheelDelta:
     """How far a wheel was turned, or two fingers moved.
 
     Attributes
@@ -115,7 +115,7 @@ class CanvasGestures:
             return self._double_click(event, at)
         return False
 
-    def _turn(self, event: QWheelEvent) -> Turn:
+    def _turn(self, event: QWheelEvent) -> WheelDelta:
         """Read a wheel event."""
         pixels, angle, mods = event.pixelDelta(), event.angleDelta(), event.modifiers()
         is_precise = not pixels.isNull()
@@ -132,7 +132,7 @@ class CanvasGestures:
             x = 0.0
         else:
             y = 0.0
-        return Turn(x, y, zooms, has_shift, is_precise)
+        return WheelDelta(x, y, zooms, has_shift, is_precise)
 
     def _locked(self, event: QWheelEvent, x: float, y: float) -> Qt.Orientation:
         """Return the axis that the first motion of this gesture chose."""
@@ -174,7 +174,7 @@ class CanvasGestures:
         """Open what lies there."""
         return False
 
-    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         """Scroll, pan or zoom."""
         return False
 

@@ -43,9 +43,9 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.workers import Watcher
 from ggscope.render.theme import Theme, css, mix, theme
-from ggscope.text import Value, one_line, tooltip
+from ggscope.sanitize import Value, one_line, tooltip
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
-from ggscope.views.base.plain import copy_text, show_tip
+from ggscope.views.base.safe_text import copy_text, show_tip
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, words_font
 

@@ -123,7 +123,7 @@ def _nothing() -> None:
 
 
 @runtime_checkable
-class Copies(Protocol):
+class Copyable(Protocol):
     """What can put what is selected in it on the clipboard."""
 
     def copy_tsv(self) -> None:
@@ -139,12 +139,12 @@ class Copies(Protocol):
         ...
 
 
-def copying(focus: QWidget | None, others: Iterable[QWidget]) -> list[Copies]:
+def copying(focus: QWidget | None, others: Iterable[QWidget]) -> list[Copyable]:
     """Return what has rows to copy: what holds the focus, else which of `others`."""
-    while focus is not None and not isinstance(focus, Copies):
+    while focus is not None and not isinstance(focus, Copyable):
         focus = focus.parentWidget()
     sources = others if focus is None else (focus,)
-    return [source for source in sources if isinstance(source, Copies)]
+    return [source for source in sources if isinstance(source, Copyable)]
 
 
 def calm_ms(session: "Session") -> int:
@@ -153,7 +153,7 @@ def calm_ms(session: "Session") -> int:
     return min(max(CALM_MS, n // _SPANS_PER_MS), _MOST_CALM_MS)
 
 
-class Calm(QObject):
+class ThrottledSlot(QObject):
     """One signal that a view hears seldom while a program runs; see `View.hear`."""
 
     def __init__(self, view: "View", slot: Callable[..., object]) -> None:
@@ -207,7 +207,7 @@ class View(QWidget):
         self.session = session
         self.theme = theme
         self._heard: list[Connection] = []
-        self._calm: list[Calm] = []
+        self._calm: list[ThrottledSlot] = []
         self._calm_timer: QTimer | None = None
         self.is_released = False
 
@@ -222,7 +222,7 @@ class View(QWidget):
         """
         for signal, slot in pairs:
             if is_calm and not self.keeps_up:
-                calm = Calm(self, slot)
+                calm = ThrottledSlot(self, slot)
                 self._calm.append(calm)
                 slot = calm.hear
             signal.connect(slot)

@@ -47,9 +47,9 @@ from ggscope.model.tables import Space
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.colors import category_color, label_color
 from ggscope.render.theme import Theme, css
+from ggscope.sanitize import caption
 from ggscope.session.session import Session
-from ggscope.text import caption
-from ggscope.views.base.plain import ElidedLabel, Label, add_action, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, Label, add_action, set_tip
 from ggscope.views.base.view import guarded
 
 _Box = TypeVar("_Box", bound=QBoxLayout)

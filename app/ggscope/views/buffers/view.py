@@ -31,6 +31,7 @@ from ggscope.analysis.buffers import (
     lives,
     occupancy,
 )
+from ggscope.descriptions.spans import column_time_form, exact_time_text
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -50,13 +51,13 @@ from ggscope.render.buffers import (
     draw_buffers,
     usage_name,
 )
-from ggscope.render.export import NOT_MARKED, Recipe
+from ggscope.render.export import NOT_MARKED, ExportCommand
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.gestures import CanvasGestures, Turn
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import ElidedLabel, add_action, copy_text, set_tip
+from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
+from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
@@ -67,7 +68,6 @@ from ggscope.views.base.widgets import (
     words_font,
 )
 from ggscope.views.buffers import words as buffers_words
-from ggscope.words.spans import column_time_form, exact_time_text
 
 MAX_ROWS = 2000
 """The largest ones are listed; that there are more is said."""
@@ -290,7 +290,7 @@ class BuffersGestures(CanvasGestures):
             self._view.session.fit()
         return True
 
-    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         session = self._view.session
         if turn.zooms and turn.y:
             session.zoom(ZOOM_STEP**-turn.notches, self._place.tick_at(at.x()))
@@ -558,7 +558,7 @@ class BuffersView(PaintedView):
             absolute=session.absolute_time,
         )
 
-    def recipe(self, scene: BuffersScene) -> Recipe:
+    def recipe(self, scene: BuffersScene) -> ExportCommand:
         """Return how the command line makes the figure of a scene."""
         is_marked = bool(scene.selected or scene.accessed) or scene.alive is not None
         return buffers_recipe(

@@ -1,6 +1,8 @@
 """What the view of buffers says: the line of figures, tooltips and what is lacking."""
 
 from ggscope.analysis.buffers import BufferUse, Gap, Occupancy, gaps, never_freed
+from ggscope.descriptions.spans import PENDING
+from ggscope.descriptions.spans import time_text as told
 from ggscope.model.tensors import BufferUsage
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -12,8 +14,6 @@ from ggscope.model.units import (
     format_offset,
 )
 from ggscope.render.buffers import buffer_name, usage_name
-from ggscope.words.spans import PENDING
-from ggscope.words.spans import time_text as told
 
 _MOST_NAMED = 6
 

@@ -21,12 +21,23 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.graph.search import leaf_words
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reads.account import is_repeated
+from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.usage import Usage, usage_of
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.statistics.members import filter_of_group, spans_of_group
 from ggscope.analysis.statistics.table import histogram
+from ggscope.descriptions.groupings import GROUPINGS
+from ggscope.descriptions.nodes import neighbours, node_facts
+from ggscope.descriptions.selected import (
+    COUNTING,
+    SelectedFacts,
+    buffer_facts,
+    expert_facts,
+    tensor_facts,
+    tensor_name,
+)
+from ggscope.descriptions.spans import AccessFact, Fact, exact_time_text
 from ggscope.model.graph import first_node, locate_node
 from ggscope.model.names import normalise
 from ggscope.model.routing import of_expert_key
@@ -42,9 +53,9 @@ from ggscope.model.units import (
 )
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme, theme
+from ggscope.sanitize import one_line
 from ggscope.session.tasks import TaskContext
-from ggscope.text import one_line
-from ggscope.views.base.plain import Label, set_tip, show_tip
+from ggscope.views.base.safe_text import Label, set_tip, show_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     LinkButton,
@@ -59,17 +70,6 @@ from ggscope.views.base.widgets import (
     space_color,
     words_font,
 )
-from ggscope.words.groupings import GROUPINGS
-from ggscope.words.nodes import neighbours, node_facts
-from ggscope.words.selected import (
-    COUNTING,
-    SelectedFacts,
-    buffer_facts,
-    expert_facts,
-    tensor_facts,
-    tensor_name,
-)
-from ggscope.words.spans import AccessFact, Fact, exact_time_text
 
 MAX_RELATED = 12
 """Links shown per list; the rest is counted."""
@@ -720,7 +720,7 @@ class OpHistogram(Themed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThingNews:
+class EntityStats:
     """What takes a look at all spans.
 
     Attributes
@@ -737,13 +737,13 @@ def thing_news(
     selection: Selection,
     correlation: Correlation | None,
     context: TaskContext | None = None,
-) -> ThingNews:
+) -> EntityStats:
     """Return the news of a thing. Raises Cancelled from the context."""
     figures = usage_of(trace, selection, correlation, context)
     row = selection.active if selection.table == "tensors" else None
     if row is None or not tensor_name(trace, row).startswith(_LEAF):
-        return ThingNews(figures)
-    return ThingNews(figures, leaf_words(trace).get(row, ""))
+        return EntityStats(figures)
+    return EntityStats(figures, leaf_words(trace).get(row, ""))
 
 
 def group_facts(trace: Trace, group: SpanGroup, times: OpTimes | None) -> SelectedFacts:
@@ -801,7 +801,7 @@ def exists(trace: Trace, selection: Selection) -> bool:
 def facts_of(
     trace: Trace,
     selection: Selection,
-    news: ThingNews | None,
+    news: EntityStats | None,
     correlation: Correlation | None,
     *,
     absolute: bool,

@@ -22,6 +22,21 @@ from ggscope.analysis.links import Linked
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.files import stated_facts
+from ggscope.descriptions.live import live_facts
+from ggscope.descriptions.selected import card_words, place_word
+from ggscope.descriptions.spans import (
+    AccessFact,
+    Fact,
+    access_facts,
+    access_line,
+    destination_of,
+    known_duration,
+    known_facts,
+    marker_facts,
+    record_fact,
+    span_facts,
+)
 from ggscope.model.selection import Selection, SpanGroup
 from ggscope.model.tables import Space
 from ggscope.model.trace import RecordView, Trace
@@ -37,7 +52,7 @@ from ggscope.views.base.cells import (
     to_tsv,
 )
 from ggscope.views.base.fact_list import FactList
-from ggscope.views.base.plain import Label, copy_text
+from ggscope.views.base.safe_text import Label, copy_text
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import (
     Disclosure,
@@ -54,6 +69,7 @@ from ggscope.views.base.widgets import (
 )
 from ggscope.views.details.parts import (
     AccessCards,
+    EntityStats,
     Group,
     OpHistogram,
     OpTimes,
@@ -63,7 +79,6 @@ from ggscope.views.details.parts import (
     SwatchLine,
     TargetCard,
     Themed,
-    ThingNews,
     alike,
     exists,
     facts_of,
@@ -75,24 +90,9 @@ from ggscope.views.details.parts import (
     placed_tensors,
     thing_news,
 )
-from ggscope.words.files import stated_facts
-from ggscope.words.live import live_facts
-from ggscope.words.selected import card_words, place_word
-from ggscope.words.spans import (
-    AccessFact,
-    Fact,
-    access_facts,
-    access_line,
-    destination_of,
-    known_duration,
-    known_facts,
-    marker_facts,
-    record_fact,
-    span_facts,
-)
 
 if TYPE_CHECKING:
-    from ggscope.session.live import Follower
+    from ggscope.session.live import LiveSession
 
 _PRINTABLE = range(0x20, 0x7F)
 RECORD_TASK = "details-record"
@@ -315,7 +315,7 @@ class DetailsView(View):
         super().__init__(session, theme, parent)
         self._times_of: tuple[int, int] | None = None
         self._known_times: dict[tuple[int, int], OpTimes] = {}
-        self._known_news: dict[Selection, ThingNews] = {}
+        self._known_news: dict[Selection, EntityStats] = {}
         self._known_groups: dict[SpanGroup, OpTimes] = {}
         self.setAccessibleName("Details")
         self._make_parts()
@@ -504,7 +504,9 @@ class DetailsView(View):
         if not self.session.selection and self.isVisible():
             self._show()
 
-    def _show_live(self, session: Session, trace: Trace, follower: "Follower") -> None:
+    def _show_live(
+        self, session: Session, trace: Trace, follower: "LiveSession"
+    ) -> None:
         """Show the figures of a followed program, while nothing is selected."""
         meters = follower.meters
         is_on = follower.is_on
@@ -643,7 +645,7 @@ class DetailsView(View):
             session.tasks.cancel(_THING)
             return
 
-        def on_news(found: ThingNews) -> None:
+        def on_news(found: EntityStats) -> None:
             if len(self._known_news) >= MAX_KNOWN:
                 self._known_news.clear()
             self._known_news[one] = found

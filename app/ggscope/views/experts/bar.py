@@ -28,7 +28,7 @@ from ggscope.model.units import (
 from ggscope.render.colors import ScaleKind
 from ggscope.render.experts import Measure
 from ggscope.render.theme import Theme
-from ggscope.views.base.plain import ElidedLabel, Label, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, Label, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (

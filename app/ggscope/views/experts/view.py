@@ -27,12 +27,12 @@ from ggscope.render.experts import (
     draw_experts,
     experts_recipe,
 )
-from ggscope.render.export import NOT_MARKED, Recipe
+from ggscope.render.export import NOT_MARKED, ExportCommand
 from ggscope.render.grid import Cell
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import add_action, copy_text
+from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.safe_text import add_action, copy_text
 from ggscope.views.base.widgets import keeps_key, pop_up
 from ggscope.views.experts import words as experts_words
 from ggscope.views.experts.bar import CoverPanel, ExpertsBar
@@ -197,7 +197,7 @@ class ExpertsView(PaintedView):
             lit=self._cells(self.session.linked.experts.tolist()),
         )
 
-    def recipe(self, scene: ExpertsScene) -> Recipe | None:
+    def recipe(self, scene: ExpertsScene) -> ExportCommand | None:
         """Return how the command line makes the figure of a scene."""
         trace, result = self.session.trace, scene.result
         if trace is None:

@@ -38,7 +38,7 @@ from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.scene import Flags
 from ggscope.render.theme import Theme, css
-from ggscope.views.base.plain import ElidedLabel, Label, copy_text, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, Label, copy_text, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     combo_box,

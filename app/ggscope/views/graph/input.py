@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from ggscope.model.tables import I64
 from ggscope.model.units import format_count
-from ggscope.views.base.gestures import CanvasGestures, Turn
-from ggscope.views.base.plain import add_action, add_menu, copy_name
-from ggscope.views.graph.sight import GraphHit, nodes_of
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
+from ggscope.views.base.safe_text import add_action, add_menu, copy_name
+from ggscope.views.graph.viewport import GraphHit, nodes_of
 
 if TYPE_CHECKING:
     from ggscope.views.graph.view import GraphView
@@ -136,7 +136,7 @@ class Gestures(CanvasGestures):
         self.cancel()
         return True
 
-    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         # There are no rows to scroll: the wheel zooms with Ctrl and without.
         if turn.y:
             self._view.zoom_by(ZOOM_STEP**turn.notches, at.x(), at.y())

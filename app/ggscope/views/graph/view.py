@@ -29,12 +29,12 @@ from ggscope.render.graph.marks import minimap_place
 from ggscope.render.graph.scene import Flags, GraphScene
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
-from ggscope.views.base.painted import PaintedView
+from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.widgets import keeps_key
 from ggscope.views.graph.head import GraphHead, Hits, PathBar, Paths
 from ggscope.views.graph.input import Gestures, command_of, connect_menus, menu_of
 from ggscope.views.graph.legend import LegendStrip
-from ggscope.views.graph.sight import (
+from ggscope.views.graph.viewport import (
     READABLE_ZOOM,
     Anchor,
     Camera,

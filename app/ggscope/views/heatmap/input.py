@@ -12,8 +12,8 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QApplication, QComboBox, QMenu
 
 from ggscope.model.units import format_offset
-from ggscope.views.base.gestures import CanvasGestures, Turn
-from ggscope.views.base.plain import add_action, copy_name, copy_text
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
+from ggscope.views.base.safe_text import add_action, copy_name, copy_text
 
 if TYPE_CHECKING:
     from ggscope.views.heatmap.view import HeatmapView
@@ -130,7 +130,7 @@ class HeatmapGestures(CanvasGestures):
         self._view.set_canvas_cursor(Qt.CursorShape.ArrowCursor)
         return mode is not _Mode.IDLE
 
-    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         view = self._view
         if turn.has_shift and turn.zooms:
             view.zoom_rows(ZOOM_STEP**-turn.notches, at.y())

@@ -5,12 +5,13 @@ from functools import partial
 
 import numpy as np
 
+from ggscope.analysis.heat.byte_ranges import Mask
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
-from ggscope.analysis.heat.touches import Mask
 from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.residency import held_words
 from ggscope.model.selection import Filter
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
@@ -22,9 +23,8 @@ from ggscope.model.units import (
 )
 from ggscope.render.colors import DEFAULT, ScaleKind
 from ggscope.render.heatmap.scene import HeatGeometry, HeatMark, HeatScene
-from ggscope.text import Html, html
-from ggscope.views.base.plain import tip_table
-from ggscope.words.residency import held_words
+from ggscope.sanitize import Html, html
+from ggscope.views.base.safe_text import tip_table
 
 _MOST_NUMBERS = 100_000
 """More tokens than this are not listed one by one: all rows are meant then."""

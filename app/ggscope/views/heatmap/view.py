@@ -12,11 +12,12 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QPushButton, QWidge
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase
 from ggscope.analysis.heat.rows import HeatAxis, RowKind, natural_rows
+from ggscope.descriptions.reads import unnamed_words
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
 from ggscope.render.colors import NAMES, ScaleKind
-from ggscope.render.export import NOT_MARKED, Recipe
+from ggscope.render.export import NOT_MARKED, ExportCommand
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import (
     draw_heatmap,
@@ -32,8 +33,8 @@ from ggscope.render.heatmap.scene import (
 )
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session, TraceChange
-from ggscope.views.base.painted import PaintedView
-from ggscope.views.base.plain import Label, set_tip
+from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.safe_text import Label, set_tip
 from ggscope.views.base.view import guarded, later
 from ggscope.views.base.widgets import (
     combo_box,
@@ -50,7 +51,6 @@ from ggscope.views.heatmap.request import (
     tabled_base,
     tooltip_words,
 )
-from ggscope.words.reads import unnamed_words
 
 _GAP_PX = 6
 _KEY = "heatmap"
@@ -375,7 +375,7 @@ class HeatmapView(PaintedView):
             cache=self._cache, held=held_shares(trace),
         )  # fmt: skip
 
-    def recipe(self, scene: HeatScene) -> Recipe | None:
+    def recipe(self, scene: HeatScene) -> ExportCommand | None:
         """Return how the command line makes the figure of a scene."""
         trace, view, axis = self.session.trace, scene.view, scene.axis
         if trace is None:

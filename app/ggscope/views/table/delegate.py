@@ -25,12 +25,13 @@ from PySide6.QtGui import QFontInfo, QFontMetrics, QFontMetricsF, QPainter, QPen
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import RowOrder, Sorting
 from ggscope.analysis.sessions.correlate import Correlation
+from ggscope.descriptions.spans import PENDING, AccessFact, access_facts, access_line
 from ggscope.model.tables import I64, Space, empty
 from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_both_bytes
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme, mix, with_alpha
-from ggscope.text import one_line, tooltip
+from ggscope.sanitize import one_line, tooltip
 from ggscope.views.base.cells import NONE, CellTexts, Column, columns_of
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
@@ -44,7 +45,6 @@ from ggscope.views.base.widgets import (
     swatch_key,
     words_font,
 )
-from ggscope.words.spans import PENDING, AccessFact, access_facts, access_line
 
 Index = QModelIndex | QPersistentModelIndex
 

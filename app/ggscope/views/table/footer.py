@@ -13,7 +13,7 @@ from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.units import format_count, format_share
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
-from ggscope.views.base.plain import ElidedLabel, set_tip
+from ggscope.views.base.safe_text import ElidedLabel, set_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import (
     RangeSwitch,

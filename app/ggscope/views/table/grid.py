@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.order.table_order import Sorting
 from ggscope.render.theme import Theme, css
 from ggscope.views.base.cells import Column
-from ggscope.views.base.plain import show_tip
+from ggscope.views.base.safe_text import show_tip
 from ggscope.views.base.view import guarded
 from ggscope.views.base.widgets import keeps_key, qcolor, scaled, words_font
 from ggscope.views.table.delegate import Cell, RowPainter, RowState, TraceTableModel

@@ -20,6 +20,7 @@ from ggscope.analysis.order.table_order import OrderRequest, RowOrder, Sorting
 from ggscope.analysis.order.time_merge import TimeRuns
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher, chunks
+from ggscope.descriptions.spans import access_facts
 from ggscope.errors import QueryError
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tokens import numbers_per_phase, token_text
@@ -35,7 +36,7 @@ from ggscope.views.base.cells import (
     CopyRequest,
     TableFile,
 )
-from ggscope.views.base.plain import add_action, copy_text
+from ggscope.views.base.safe_text import add_action, copy_text
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,
@@ -45,7 +46,6 @@ from ggscope.views.base.widgets import (
 from ggscope.views.table.delegate import RowPainter, TraceTableModel
 from ggscope.views.table.footer import TableFooter
 from ggscope.views.table.grid import VirtualTable
-from ggscope.words.spans import access_facts
 
 _AHEAD = 1 << 16
 """Spans looked through at once for one that is listed."""

@@ -17,6 +17,16 @@ from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneState, TimelineLane, group_key
 from ggscope.analysis.rows.waits import Gap
 from ggscope.analysis.series import value_at
+from ggscope.descriptions.spans import (
+    Fact,
+    absolute_words,
+    gap_text,
+    span_facts,
+    time_text,
+    tooltip_text,
+    wait_of,
+    wait_text,
+)
 from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.tables import CounterShape
 from ggscope.model.tokens import numbers_per_phase, token_text
@@ -31,20 +41,10 @@ from ggscope.model.units import (
 )
 from ggscope.render.timeline.compose import tells_use, unknown_range
 from ggscope.render.timeline.lanes import BYTE_UNITS, WORK_KINDS, format_value
+from ggscope.sanitize import Html, html, join_html, markdown_row, tsv_text
 from ggscope.session.session import Session
-from ggscope.text import Html, html, join_html, markdown_row, tsv_text
-from ggscope.views.base.gestures import CanvasGestures, Turn
-from ggscope.views.base.plain import add_action, add_menu, copy_name, copy_text
-from ggscope.words.spans import (
-    Fact,
-    absolute_words,
-    gap_text,
-    span_facts,
-    time_text,
-    tooltip_text,
-    wait_of,
-    wait_text,
-)
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
+from ggscope.views.base.safe_text import add_action, add_menu, copy_name, copy_text
 
 if TYPE_CHECKING:
     from ggscope.views.timeline.view import Prepared, TimelineView
@@ -683,7 +683,7 @@ class Gestures(CanvasGestures):
             shape = Qt.CursorShape.SizeHorCursor
         view.set_canvas_cursor(shape)
 
-    def _wheel(self, turn: Turn, at: QPointF) -> bool:
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
         view, session = self._view, self._view.session
         if turn.zooms and turn.y:
             session.zoom(ZOOM_STEP**-turn.notches, view.tick_at(at.x()))

@@ -39,10 +39,10 @@ from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.waits import wait_color
+from ggscope.sanitize import caption, one_line
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
-from ggscope.text import caption, one_line
-from ggscope.views.base.plain import set_column_tip, set_tip
+from ggscope.views.base.safe_text import set_column_tip, set_tip
 from ggscope.views.base.view import calm_ms, guarded
 
 SYNC_SPANS = 50_000

@@ -31,7 +31,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList
 from ggscope.render.colors import lut
 from ggscope.render.export import Figure
-from ggscope.render.look import Look, css_px
+from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.marks import bookmark_labels
@@ -45,12 +45,12 @@ from ggscope.render.timeline.scene import (
 )
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskContext
-from ggscope.views.base.painted import PaintedView, RasterCanvas
-from ggscope.views.base.plain import bookmark_tip, show_tip
+from ggscope.views.base.canvas import PaintedView, RasterCanvas
+from ggscope.views.base.safe_text import bookmark_tip, show_tip
 from ggscope.views.base.view import later
 from ggscope.views.timeline.gestures import Gestures, Hit, Mode, hit_in_lane, row_at
-from ggscope.views.timeline.glide import Glide
 from ggscope.views.timeline.legend import Legend
+from ggscope.views.timeline.smooth_scroll import Glide
 
 FEW_SPANS = 4096
 """A lane of so many spans is prepared when it comes into view, within a frame."""
@@ -506,7 +506,7 @@ class TimelineView(PaintedView):
     def figure(self) -> Figure | None:
         """Return the lanes as they are open, moved and filtered, and all of them."""
         width, height = css_px(max(self.width(), 640)), css_px(max(self.height(), 360))
-        look = Look(width=width, height=height, theme=self.theme.name, seen=True)
+        look = FigureStyle(width=width, height=height, theme=self.theme.name, seen=True)
         return session_figure(self.session, look)
 
     def _on_first_painted(self) -> None:
@@ -783,7 +783,7 @@ class TimelineView(PaintedView):
         return self._prepared
 
 
-def session_figure(session: Session, look: Look) -> Figure | None:
+def session_figure(session: Session, look: FigureStyle) -> Figure | None:
     """Return the timeline of a session as a figure; None without a trace."""
     if session.index is None:
         return None

@@ -37,7 +37,7 @@ from ggscope.errors import ExportError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
 from ggscope.render.experts import experts_figure
-from ggscope.render.look import Look
+from ggscope.render.figure_style import FigureStyle
 from ggscope.views.experts import words
 from sentences import assert_sides
 
@@ -298,7 +298,7 @@ def stacks(expert: int) -> Trace:
 
 def refused(trace: Trace) -> str:
     try:
-        experts_figure(trace).draw(Look())
+        experts_figure(trace).draw(FigureStyle())
     except ExportError as error:
         return str(error)
     return ""

@@ -15,13 +15,13 @@ from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.rows import HeatAxis
 from ggscope.analysis.reads.hotness import ranking
 from ggscope.analysis.reads.what_if import what_if
+from ggscope.descriptions.reads import hot_cold, hot_facts, rests_on
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
 from ggscope.views.experts.words import about_tip, about_words, cell_words
-from ggscope.words.reads import hot_cold, hot_facts, rests_on
 from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
 

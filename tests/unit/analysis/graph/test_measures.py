@@ -8,11 +8,11 @@ import graph_traces
 from ggscope.analysis.graph.layout import graph_layers
 from ggscope.analysis.graph.measures import NodeMeasures, node_measures
 from ggscope.analysis.sessions.correlate import Rule, correlate
+from ggscope.descriptions.nodes import drawn_node_facts
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
-from ggscope.words.nodes import drawn_node_facts
 
 TOKENS, LAYERS = 3, 4
 

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ggscope.analysis.heat.byte_ranges import Counts, Entries
 from ggscope.analysis.heat.heatmap import HeatGrid, scaled
-from ggscope.analysis.heat.touches import Counts, Entries
 
 
 def grid(seed: int, n_rows: int, n_pieces: int, dtype: type = np.int64) -> HeatGrid:

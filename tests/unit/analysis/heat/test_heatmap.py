@@ -313,7 +313,7 @@ def test_sorted_counts_equal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = moe_trace(tokens=9, layers=3)
     edges = [0, 100_000, 700_000, 4_000_000]
     table = cells_of(heat_base(trace, "token"), edges)
-    monkeypatch.setattr("ggscope.analysis.heat.touches._DENSE_KEYS", 0)
+    monkeypatch.setattr("ggscope.analysis.heat.byte_ranges._DENSE_KEYS", 0)
 
     assert (
         cells_of(heat_base(trace, "token"), [0, 100_000, 700_000, 4_000_000]) == table

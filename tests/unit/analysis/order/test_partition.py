@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ggscope.analysis.order import table_order as module
 from ggscope.analysis.order.table_order import (
-    Coder,
+    OrderEncoder,
     linear_coder,
     partition,
     proportional_coder,
@@ -28,7 +28,9 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-def check(values: np.ndarray, coder: Coder, ids: np.ndarray | None = None) -> None:
+def check(
+    values: np.ndarray, coder: OrderEncoder, ids: np.ndarray | None = None
+) -> None:
     n = len(values) if ids is None else len(ids)
     placed, edges = partition(n, ids, lambda rows: values[rows], coder)
 

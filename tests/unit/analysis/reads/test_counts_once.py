@@ -6,13 +6,13 @@ import pytest
 
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.heatmap import heat_base
-from ggscope.analysis.reads.account import counts_once
+from ggscope.analysis.reads.file_blocks import read_sequence
 from ggscope.analysis.reads.hotness import space_totals
-from ggscope.analysis.reads.units import read_sequence
+from ggscope.analysis.reads.op_io import counts_once
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.statistics import columns_of, stat_facts, stat_notes
 from ggscope.model.trace import ReadWarning, Severity, Trace
-from ggscope.words.reads import hot_cold, hot_facts
-from ggscope.words.statistics import columns_of, stat_facts, stat_notes
 from reads_builder import Op, Read, TensorRow, reads_trace
 from sentences import assert_sides
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.reads.from_disk import Evidence, Origin, evidence
+from ggscope.descriptions.residency import held_words
+from ggscope.descriptions.spans import access_facts
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.residency import Residency
 from ggscope.model.tables import AccessColumns, Space
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
-from ggscope.words.residency import held_words
-from ggscope.words.spans import access_facts
 from sentences import assert_sides
 
 SIZE = 1000

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
-from ggscope.analysis.reads.hotness import Cold, cold, heat
+from ggscope.analysis.reads.hotness import UntouchedBytes, cold, heat
 from ggscope.analysis.reads.record_limits import uncomputed_results
 from ggscope.analysis.reads.what_if import what_if
+from ggscope.descriptions.reads import hot_cold
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.opening import open_parts
-from ggscope.readers.survey import survey
-from ggscope.words.reads import hot_cold
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_parts
 from tensor_files import Rec, Src, encode, one_source_each, weight
 
 RMS_NORM, MUL, MUL_MAT, ROPE, ADD, FATTN = 25, 7, 29, 48, 2, 73
@@ -54,7 +54,7 @@ def read(
     return open_parts(survey([folder / "trace.bin", folder / "map.csv"])).trace
 
 
-def cold_of(trace: Trace) -> Cold:
+def cold_of(trace: Trace) -> UntouchedBytes:
     return cold(heat(trace), trace_coverage(trace))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.reads.file_blocks import read_sequence
 from ggscope.analysis.reads.hotness import disk_order, row_reads, seeks
-from ggscope.analysis.reads.units import read_sequence
 from ggscope.model.batches import BatchTokens
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange

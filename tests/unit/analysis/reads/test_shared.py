@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.reads.shared import has_shared_ops, spans_of_op
+from ggscope.descriptions.spans import span_facts, tooltip_text
+from ggscope.descriptions.times import fused_ops, time_notes
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.views.details.parts import op_times
-from ggscope.words.spans import span_facts, tooltip_text
-from ggscope.words.times import fused_ops, time_notes
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 WEIGHT = TensorRow("blk.0.attn_q.weight", 0, 8000)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ggscope.analysis.heat.byte_ranges import span_variants
 from ggscope.analysis.heat.file_map import file_map
-from ggscope.analysis.heat.touches import span_variants
-from ggscope.analysis.reads.units import UnitReads, read_sequence, unit_reads
+from ggscope.analysis.reads.file_blocks import UnitReads, read_sequence, unit_reads
 from ggscope.errors import Cancelled
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace

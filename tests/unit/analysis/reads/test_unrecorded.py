@@ -12,8 +12,8 @@ from ggscope.analysis.reads.unrecorded import (
     unrecorded_tensors,
 )
 from ggscope.analysis.sessions.join import SideFile, join
+from ggscope.descriptions.reads import hot_cold, hot_facts
 from ggscope.model.trace import Trace
-from ggscope.words.reads import hot_cold, hot_facts
 from sentences import assert_sides
 from session_files import model_trace
 from silent_ops import MODEL, NODES, graph_side, joined, traced

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.reads.what_if import answer, best_possible, what_if
+from ggscope.descriptions.reads import answer_words, rests_on
 from ggscope.errors import Cancelled
 from ggscope.model.units import TimeRange
-from ggscope.words.reads import answer_words, rests_on
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from watchers import CancelAfter
 

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 import builders
-from ggscope.analysis.rows import columns, pyramid
+from ggscope.analysis.rows import columns, dominant_category
 from ggscope.analysis.rows.columns import (
     Columns,
     RowColumns,
     column_edges,
     query_many,
 )
-from ggscope.analysis.rows.pyramid import heaviest, ragged
+from ggscope.analysis.rows.dominant_category import heaviest, ragged
 from ggscope.analysis.rows.rows import Row, SpanIds, make_row
 from ggscope.model.units import TimeRange
 from oracles.picture_columns import columns_slow
@@ -252,8 +252,10 @@ def test_query_many_categories_up_to_64_elements_is_exact():
 
     found = RowColumns(row, category, 300).query(edges)
 
-    assert int(found.count.max()) > pyramid.RAW_ELEMENTS > int(found.count.min())
-    few = found.count <= pyramid.RAW_ELEMENTS
+    assert (
+        int(found.count.max()) > dominant_category.RAW_ELEMENTS > int(found.count.min())
+    )
+    few = found.count <= dominant_category.RAW_ELEMENTS
     expected = columns_slow(row, edges, category)
     assert np.array_equal(found.category[few], expected.category[few])
 
@@ -337,7 +339,7 @@ def test_heaviest_of_a_wide_table_equals_the_dense_one(monkeypatch):
     weight = rng.integers(0, 4, 500)
     dense = heaviest(owner, category, weight, 20, 30)
 
-    monkeypatch.setattr(pyramid, "_DENSE_CELLS", 1)
+    monkeypatch.setattr(dominant_category, "_DENSE_CELLS", 1)
 
     assert np.array_equal(heaviest(owner, category, weight, 20, 30), dense)
 
@@ -350,7 +352,12 @@ def test_ragged_skips_empty_and_turned_ranges():
 
 
 def test_bucket_size_grows_with_the_categories():
-    assert [pyramid._bucket_size(c) for c in (2, 16, 17, 64)] == [32, 32, 64, 128]
+    assert [dominant_category._bucket_size(c) for c in (2, 16, 17, 64)] == [
+        32,
+        32,
+        64,
+        128,
+    ]
 
 
 @pytest.mark.parametrize("n_rows", [2, 6])

@@ -10,6 +10,7 @@ from ggscope.analysis.rows import index as index_module
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES, LaneState, lay_out
 from ggscope.analysis.rows.rows import MAX_ROWS, depths, stack
+from ggscope.exporters.ascii import ascii_timeline
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.theme import theme
@@ -17,7 +18,6 @@ from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import skyline
 from ggscope.render.timeline.scene import OverviewScene, TimelineScene, TimeScale
 from ggscope.views.timeline.view import PrepareRequest
-from ggscope.writers.ascii import ascii_timeline
 
 MANY = 3 * FEW_LANES
 

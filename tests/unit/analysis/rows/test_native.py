@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import builders
 from ggscope.analysis.rows import rows
 from ggscope.analysis.rows.columns import RowColumns, column_edges
+from ggscope.analysis.rows.dominant_category import RunningSums, merge
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.pyramid import RunningSums, merge
 from ggscope.analysis.rows.rows import SpanIds, make_row
 from ggscope.model.units import TimeRange
 from oracles.picture_columns import columns_by_numpy, columns_slow

@@ -7,7 +7,7 @@ import pytest
 
 from builders import llama_like_trace, npu_like_trace, spans_trace
 from ggscope.analysis.sessions.concatenate import concatenate, is_same_run
-from ggscope.analysis.sessions.renumber import JoinedRecords
+from ggscope.analysis.sessions.remap_ids import JoinedRecords
 from ggscope.errors import ReadError
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.trace import OpTable, RecordView, Trace

@@ -18,9 +18,9 @@ from ggscope.analysis.sessions.correlate import (
 from ggscope.analysis.sessions.runs import run_hashes, runs_of
 from ggscope.errors import Cancelled
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import Claims, LaneKind, Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.model.trace import LaneKind, RawFileValues, Trace
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from graph_traces import add_graph
 from sentences import assert_sides
 from support import need_corpus
@@ -163,7 +163,7 @@ def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
     add_graph(builder, names, edges, ops=ops, leaves=[0])
     graphs = finished(builder).graphs
     none = np.zeros(0, np.int32)
-    said = Claims(
+    said = RawFileValues(
         name=none, layer=none, n_sources=none.astype(np.int16),
         lists_experts=none.astype(np.bool_), source_name=none, source_layer=none,
         source_index=none.astype(np.int64), source_is_zero=none.astype(np.bool_),

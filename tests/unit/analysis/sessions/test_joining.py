@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ggscope.analysis.sessions.join import SideFile, join, role_of
 from ggscope.analysis.sessions.mapping import slice_rows, wholes_of
+from ggscope.descriptions.files import join_words
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
-from ggscope.model.trace import Join, ReadWarning, Severity, Trace
-from ggscope.words.files import join_words
+from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
 from sentences import assert_sides
 from session_files import (
     buffers_trace,
@@ -57,7 +57,7 @@ def test_map_of_relative_offsets_is_calibrated_by_the_trace():
     trace = mapped(shifted(4096), model_trace(MAP), repeats=3)
 
     assert trace.joins == (
-        Join("map", "memory-map.json", 9, 9, {"name": 9}, delta=4096, n_agree=9),
+        MatchReport("map", "memory-map.json", 9, 9, {"name": 9}, delta=4096, n_agree=9),
     )
     assert place_of(trace, LONG) == (4608, 256, Place.CALIBRATED)
     assert "offsets_moved" in codes(trace)
@@ -113,7 +113,7 @@ def test_cut_name_is_completed_where_one_name_begins_like_it():
     assert trace.joins[0].rules == {"name": 1, "unique prefix": 1}
     assert rows_by_name(trace)[LONG] == 1
     assert cut not in rows_by_name(trace)
-    assert trace.joins[1] == Join("names", "memory-map.json", 1, 1)
+    assert trace.joins[1] == MatchReport("names", "memory-map.json", 1, 1)
 
 
 def test_cut_name_without_an_offset_is_marked_as_a_guess():
@@ -121,7 +121,7 @@ def test_cut_name_without_an_offset_is_marked_as_a_guess():
     trace = mapped(reads, model_trace(MAP))
 
     assert rows_by_name(trace)[LONG + "~"] == 1
-    assert trace.joins[1] == Join("names", "memory-map.json", 0, 1)
+    assert trace.joins[1] == MatchReport("names", "memory-map.json", 0, 1)
 
 
 def test_short_name_is_not_taken_for_a_cut_one():
@@ -263,7 +263,7 @@ def test_trace_that_tells_neither_names_nor_places_shows_the_model_unmapped():
     trace = mapped(reads, model_trace(UNEVEN), space=Space.UNKNOWN)
 
     assert codes(trace) == {"nothing_to_map"}
-    assert trace.joins == (Join("map", "memory-map.json", 0, 0),)
+    assert trace.joins == (MatchReport("map", "memory-map.json", 0, 0),)
     assert len(trace.tensors) == 2 * len(UNEVEN)
     assert (trace.accesses.patterns.offset == -1).all()
 
@@ -436,7 +436,7 @@ def test_graph_nodes_find_their_tensors_and_ops():
 
     assert trace.graphs[0].tensor.tolist()[0] == rows_by_name(trace)[LONG]
     assert trace.op_name(int(trace.graphs[0].op[1])) == "MUL_MAT"
-    assert trace.joins[0] == Join(
+    assert trace.joins[0] == MatchReport(
         "graph", "graph.json", 1, 3, {"name, op and order": 1}, n_nodes=2,
         silent={"ADD": 1}, silent_nodes=(2,),
     )  # fmt: skip
@@ -467,7 +467,7 @@ def test_role_of_a_file_is_what_it_holds(trace, role):
 
 
 def test_words_name_counts_rules_and_delta():
-    join_ = Join(
+    join_ = MatchReport(
         "map", "m.json", 134, 134, {"name": 120, "unique prefix": 14}, 1709440, 134
     )
 

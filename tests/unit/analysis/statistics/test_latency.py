@@ -12,8 +12,8 @@ from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from recordings import recording, requests
 
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from ggscope.analysis.reads import shared
-from ggscope.analysis.reads.account import account_of
+from ggscope.analysis.reads.op_io import account_of
 from ggscope.analysis.reads.shared import op_times, spans_of_op
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.table import StatRow, stat_table
+from ggscope.descriptions.spans import span_facts
 from ggscope.model.selection import By
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.registry import open_trace
-from ggscope.words.spans import span_facts
 from reads_builder import Op, Read, TensorRow, reads_trace
 from support import ROOT
 

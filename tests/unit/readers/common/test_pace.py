@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from ggscope.readers.api import Pace
+from ggscope.readers.api import SnapshotScheduler
 
 
 class Clock:
@@ -19,7 +19,7 @@ def nothing() -> None:
 
 def test_snapshots_come_when_three_times_as_much_is_read() -> None:
     clock = Clock()
-    pace = Pace(0.1, short_s=0.15, most=4, growth=3, clock=clock)
+    pace = SnapshotScheduler(0.1, short_s=0.15, most=4, growth=3, clock=clock)
 
     due = []
     for done in range(1, 100):
@@ -33,7 +33,7 @@ def test_snapshots_come_when_three_times_as_much_is_read() -> None:
 
 
 def test_nobody_who_does_not_listen_gets_a_snapshot() -> None:
-    pace = Pace(0, is_wanted=False)
+    pace = SnapshotScheduler(0, is_wanted=False)
 
     assert not pace.is_due(50, 100)
     assert not pace.is_slow
@@ -41,7 +41,7 @@ def test_nobody_who_does_not_listen_gets_a_snapshot() -> None:
 
 def test_last_snapshot_is_left_out_where_the_rest_is_read_in_no_time() -> None:
     clock = Clock()
-    pace = Pace(0.1, clock=clock)
+    pace = SnapshotScheduler(0.1, clock=clock)
     clock.now = 0.11
 
     assert not pace.is_due(60, 100)
@@ -49,7 +49,7 @@ def test_last_snapshot_is_left_out_where_the_rest_is_read_in_no_time() -> None:
 
 
 def test_no_snapshot_shows_more_than_a_share() -> None:
-    pace = Pace(0.0, largest_share=0.25)
+    pace = SnapshotScheduler(0.0, largest_share=0.25)
 
     shown = []
     for done in (0, 100, 150, 250, 499, 600, 1000, 3000, 4000):
@@ -86,7 +86,7 @@ def snapshots(seconds: float, price: float, steps: int = 400) -> list[float]:
     price : of a snapshot of all of it, in the same seconds.
     """
     clock = Clock()
-    pace = Pace(
+    pace = SnapshotScheduler(
         0.04, short_s=0.15, most=8, largest_share=0.4, cost_share=0.2, clock=clock
     )
     found = []

@@ -7,10 +7,10 @@ import pytest
 
 from ggscope.errors import CorruptError, LimitExceededError, UnknownFormatError
 from ggscope.model.trace import Trace
-from ggscope.opening import open_parts
+from ggscope.readers.discovery import survey
 from ggscope.readers.maps import names
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import survey
+from ggscope.session_loading import open_parts
 from tensor_files import NO_LAYER, Rec, Src, encode_one
 
 NAMES = ("token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_up.weight")

@@ -13,16 +13,16 @@ from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.statistics.latency import phase_latencies
 from ggscope.cli import main
+from ggscope.descriptions.files import join_words
+from ggscope.descriptions.spans import destination_of, exact_time_text
+from ggscope.descriptions.times import fused_ops
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, Severity, Trace
-from ggscope.opening import open_bundle, open_parts, without
 from ggscope.readers.api import ReadContext
+from ggscope.readers.discovery import beside, sidecar_of, survey
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import beside, sidecar_of, survey
-from ggscope.words.files import join_words
-from ggscope.words.spans import destination_of, exact_time_text
-from ggscope.words.times import fused_ops
+from ggscope.session_loading import open_bundle, open_parts, without
 from recordings import N_GRAPHS, N_THREADS, NODES, recording
 from sentences import assert_sides
 from tensor_files import encode, llama_pass

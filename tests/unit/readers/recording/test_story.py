@@ -16,10 +16,10 @@ from ggscope.analysis.completeness.coverage import (
 )
 from ggscope.analysis.completeness.expected import COUNTED, completeness
 from ggscope.analysis.reads.hotness import cold, heat
+from ggscope.descriptions.completeness import with_completeness
 from ggscope.model.trace import LaneKind, Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
-from ggscope.words.completeness import with_completeness
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from ggscope_capture.record import TRACE
 
 N = recordings.N_GRAPHS * recordings.N_THREADS * len(recordings.NODES)

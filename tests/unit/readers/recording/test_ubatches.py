@@ -14,8 +14,8 @@ from ggscope.analysis.statistics.table import stat_table
 from ggscope.cli.info.info import describe
 from ggscope.live.program import ProgramSource
 from ggscope.model.trace import LaneKind, Trace
-from ggscope.opening import open_bundle
-from ggscope.readers.survey import survey
+from ggscope.readers.discovery import survey
+from ggscope.session_loading import open_bundle
 from ggscope_capture.ring import Frame
 from recordings import N_THREADS, NODES, recording, requests, sidecar, ubatch_event
 from ring_writer import Writer

@@ -7,13 +7,13 @@ import pytest
 
 from builders import statistics
 from ggscope.analysis.reads.hotness import space_totals
+from ggscope.exporters import tensor_access
+from ggscope.exporters.events import Events
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
-from ggscope.opening import open_parts
+from ggscope.readers.discovery import survey
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import survey
-from ggscope.writers import tensor_access
-from ggscope.writers.events import Events
+from ggscope.session_loading import open_parts
 from tensor_files import NO_LAYER, Rec, Src, encode, encode_one
 
 NO_PLACE = (1 << 64) - 1

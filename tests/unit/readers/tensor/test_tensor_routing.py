@@ -9,15 +9,15 @@ import pytest
 
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.completeness.expected import completeness
-from ggscope.analysis.reads.account import account
+from ggscope.analysis.reads.op_io import account
 from ggscope.analysis.sessions.concatenate import concatenate
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.descriptions.completeness import completeness_words
 from ggscope.model.routing import Routing
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.reader import TensorAccessReader
-from ggscope.words.completeness import completeness_words
 from tensor_files import Rec, Src, encode, encode_one, weight
 from token_files import document, read_object
 

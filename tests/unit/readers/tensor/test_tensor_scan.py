@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import oracles
 from ggscope.errors import LimitExceededError
-from ggscope.readers.api import NAMES_CHOICES, Limits, Pieces, narrowest
+from ggscope.readers.api import NAMES_CHOICES, ChunkedOps, Limits, narrowest
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.columns import (
@@ -65,7 +65,7 @@ def scanned(
         whole = [(0, source.size // SIZES[layout])]
         options = TensorOptions(PRODUCT_LAYOUTS[layout], names)
         with RecordScan(
-            source, options, ranges or whole, Limits(), Pieces(lambda: None),
+            source, options, ranges or whole, Limits(), ChunkedOps(lambda: None),
             n_readers=n_readers,
         ) as scan:  # fmt: skip
             while not scan.is_done:
@@ -221,7 +221,7 @@ def test_file_cut_while_read_ends_the_scan(
         ranges = [(0, len(records))]
         options = TensorOptions(PRODUCT_LAYOUTS["256"])
         with RecordScan(
-            source, options, ranges, Limits(), Pieces(lambda: None)
+            source, options, ranges, Limits(), ChunkedOps(lambda: None)
         ) as scan:
             rewrite(path, path.read_bytes()[: n_left * 256 + 100])
             while not scan.is_done:
@@ -238,7 +238,9 @@ def test_scan_tells_of_a_closed_file(tmp_path: Path) -> None:
     source = Source(path)
     options = TensorOptions(PRODUCT_LAYOUTS["256"])
 
-    with RecordScan(source, options, [(0, 9)], Limits(), Pieces(lambda: None)) as scan:
+    with RecordScan(
+        source, options, [(0, 9)], Limits(), ChunkedOps(lambda: None)
+    ) as scan:
         source.close()
         with pytest.raises(Exception, match="reading failed"):
             scan.step()
@@ -256,7 +258,7 @@ def test_too_many_records_are_refused_with_the_way_out(
             TensorOptions(PRODUCT_LAYOUTS["256"]),
             [(0, 9)],
             limits,
-            Pieces(list),
+            ChunkedOps(list),
         )
 
     assert "range=" in caught.value.hint
@@ -272,7 +274,7 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
             TensorOptions(PRODUCT_LAYOUTS["256"]),
             [(0, 9)],
             Limits(),
-            Pieces(list),
+            ChunkedOps(list),
         ) as scan,
     ):
         before = scan.stretch
@@ -285,7 +287,7 @@ def test_stretches_grow_while_they_are_quick(tmp_path: Path) -> None:
     assert (grown, kept, scan.stretch) == (2 * before, 2 * before, before)
 
 
-def orders(work: Pieces, thread: Sequence[int], ids: list[int]) -> list[list[int]]:
+def orders(work: ChunkedOps, thread: Sequence[int], ids: list[int]) -> list[list[int]]:
     lane_first, order = lane_order(work, np.array(thread, np.uint16), ids)
     return [
         lane_first.tolist(),
@@ -302,7 +304,7 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ggscope.readers.api._PIECE_ROWS", 7)
 
-        found = orders(Pieces(lambda: None), thread, ids)
+        found = orders(ChunkedOps(lambda: None), thread, ids)
 
     assert found[1] == expected
     assert found[0][0] == 0
@@ -319,7 +321,7 @@ def test_taken_columns_are_narrow_and_equal(
         dtype = np.dtype(f"u{dtype.itemsize}")
     rng = np.random.default_rng(1)
     order = rng.permutation(500).astype(np.int32)
-    work = Pieces(lambda: None)
+    work = ChunkedOps(lambda: None)
 
     for bits in range(1, 8 * dtype.itemsize - 1):
         column = rng.integers(0, 1 << bits, 500).astype(dtype)

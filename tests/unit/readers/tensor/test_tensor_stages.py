@@ -21,7 +21,7 @@ from ggscope.readers.tensor import columns as tensor_columns
 from ggscope.readers.tensor import reader
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.layouts import LAYOUT_256
-from ggscope.readers.tensor.reader import Outlook, TensorAccessReader
+from ggscope.readers.tensor.reader import TensorAccessReader, TimestampSample
 from ggscope.readers.tensor.trace import ALL_PENDING, NAMES_PENDING
 from support import corpus_path, need_corpus, rewrite
 from tensor_files import (
@@ -293,8 +293,8 @@ def test_outlook_sees_the_ends_of_the_file(tmp_path: Path) -> None:
     records = llama_trace(50)
     path = written(tmp_path / "t", records)
     with Source(path) as source:
-        outlook = Outlook(source, LAYOUT_256.size, [(0, len(records))])
-        nothing = Outlook(source, LAYOUT_256.size, [])
+        outlook = TimestampSample(source, LAYOUT_256.size, [(0, len(records))])
+        nothing = TimestampSample(source, LAYOUT_256.size, [])
 
     assert (outlook.low, outlook.high) == (records[0].time, records[-1].time)
     assert outlook.earliest_from(len(records) - 1) == records[-1].time

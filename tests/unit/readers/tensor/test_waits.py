@@ -10,9 +10,9 @@ import recordings
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
 from ggscope.model.trace import Trace
-from ggscope.opening import open_bundle
+from ggscope.readers.discovery import survey
 from ggscope.readers.registry import open_trace
-from ggscope.readers.survey import survey
+from ggscope.session_loading import open_bundle
 from recordings import N_GRAPHS, N_THREADS, NODES, T0
 from tensor_files import Rec, Src, encode, llama_pass
 

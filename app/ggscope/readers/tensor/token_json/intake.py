@@ -7,7 +7,7 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
-from ggscope.readers.api import ColumnPieces, ReadContext
+from ggscope.readers.api import ChunkedTable, ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import (
     Repeats,
@@ -55,7 +55,7 @@ class TokenIntake:
         self.builder = TraceBuilder()
         self.facts: dict[str, object] = {}
         self.book = PatternBook(allowance_of(source.size))
-        self.columns = ColumnPieces(
+        self.columns = ChunkedTable(
             time=np.int64,
             token=np.int32,
             thread=np.int32,

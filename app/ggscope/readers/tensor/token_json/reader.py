@@ -17,9 +17,9 @@ from ggscope.errors import CorruptError, ReadError, TruncatedError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array, StringTable, narrow
 from ggscope.model.trace import (
-    Claims,
+    DeclaredMetric,
+    RawFileValues,
     Severity,
-    Stated,
     Trace,
     TraceInfo,
     stated_figure,
@@ -29,9 +29,9 @@ from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
+    ChunkedOps,
     Estimate,
     Head,
-    Pieces,
     ReadContext,
     Sniff,
     narrowest,
@@ -102,7 +102,7 @@ _FIXED_BYTES = 32 << 20
 
 def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     """Return the trace of all entries that were taken. ReadError for bad options."""
-    pieces = Pieces(context.check_cancelled)
+    pieces = ChunkedOps(context.check_cancelled)
     patterns = intake.book.patterns
     schema = schema_of(patterns, str(intake.facts.get("format_version") or ""))
     of_entry = intake.columns.pop("pattern")
@@ -151,7 +151,7 @@ def _draft(
     of_entry: Array,
     ops: PrintedOps,
     strings: StringTable,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> tuple[Draft, Array, Joins | None]:
     """Return all spans but for their names; and their patterns, if entries are joined.
 
@@ -231,7 +231,7 @@ def _token_of_file(intake: TokenIntake, path: Path) -> int:
     return int(found[1]) if found else NONE
 
 
-def _claims(claims: Claims, patterns: list[Pattern]) -> Claims:
+def _claims(claims: RawFileValues, patterns: list[Pattern]) -> RawFileValues:
     """Return the claims with the number of sources that entries tell."""
     told = [min(p.n_sources, _MOST_SOURCES) for p in patterns]
     return replace(claims, n_sources=np.array(told, np.int16))
@@ -259,7 +259,7 @@ def _note_all(
     draft: Draft,
     ops: PrintedOps,
     intake: TokenIntake,
-    pieces: Pieces,
+    pieces: ChunkedOps,
 ) -> None:
     """Add everything that is wrong with the file."""
     rows = draft.rows
@@ -290,7 +290,9 @@ def _note_all(
         )
 
 
-def _stated(intake: TokenIntake, of_entry: Array, draft: Draft) -> tuple[Stated, ...]:
+def _stated(
+    intake: TokenIntake, of_entry: Array, draft: Draft
+) -> tuple[DeclaredMetric, ...]:
     """Return what the file says of itself beside what its entries hold.
 
     The duration is without the last op, of which no end is recorded.

@@ -1,0 +1,659 @@
+"""Facts: what is known of one span, marker or access, as texts for people.
+
+Tooltips, the Details pane and the copy commands all say the same words because
+they all take them from here. What is not known reads "N/A"; sentinels of the
+formats (65535, 0xFFFFFFFF, NaN) never reach a text.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ggscope.analysis.reads.op_io import (
+    AccessTable,
+    Direction,
+    Knowledge,
+    account_of,
+    directions_of,
+)
+from ggscope.analysis.reads.shared import spans_of_op
+from ggscope.descriptions.residency import origin_words
+from ggscope.model.tables import (
+    NO_WAIT,
+    AccessColumns,
+    Phase,
+    Quality,
+    Space,
+    SpanFlag,
+    Spans,
+    quality_of,
+    schema_of,
+)
+from ggscope.model.tensors import BufferUsage
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import (
+    NOT_AVAILABLE,
+    Clock,
+    TimeForm,
+    TimeRange,
+    Unit,
+    column_form,
+    format_absolute,
+    format_byte_rate,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_exact,
+    format_exact_bytes,
+    format_exact_time,
+    format_offset,
+    format_share,
+    listed_form,
+)
+from ggscope.sanitize import one_line
+
+PENDING = "still being read"
+_MOVED = {"bytes read": "read", "bytes written": "written"}
+"""Facts of bytes -> what a tooltip calls them."""
+BADGES = {space: space.word for space in Space} | {
+    Space.BUFFER: "BUF",
+    Space.UNKNOWN: "?",
+}
+_ODDITIES = (
+    (SpanFlag.OVERLAPS_PARENT, "overlaps the span around it"),
+    (SpanFlag.OUT_OF_ORDER, "out of order in the file"),
+    (SpanFlag.TRUNCATED_NAME, "the file cut the name short"),
+    (SpanFlag.REPEATED, "another thread tells of the same op; it is counted there"),
+    (SpanFlag.FUSED, "the node behind it ran within it: its time is part of this one"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of a list of facts.
+
+    Attributes
+    ----------
+    label : what it is, lower case.
+    value : as people read it, abbreviated.
+    exact : every digit; "" where `value` says it all.
+    caution : whether the value is less than measured and should stand out.
+    qualifier : trailing words of `value` that say how far to trust it.
+    """
+
+    label: str
+    value: str
+    exact: str = ""
+    caution: bool = False
+    qualifier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFact:
+    """One access of a span: a source or a destination.
+
+    Attributes
+    ----------
+    badge : letters of the memory it lies in: DISK, BUF, DRAM, SPM or "?".
+    space : `Space`, for the badge's colour.
+    is_write : whether it is a destination.
+    name : tensor, "N/A" where the file does not say.
+    size, exact_size : "24.8 MiB" and "26,004,480 bytes", or "N/A".
+    place : "offset 0x0C4A_8800", "compute buffer 2", "address 0x…",
+        "offset N/A", "buffer N/A" or "N/A".
+    layer, expert, address : texts; "N/A" where there is none.
+    bytes : size as a number, -1 unknown.
+    tensor : row of ``Trace.tensors``, -1 unknown.
+    origin, origin_words : whether it came from disk, shortly and with what that rests
+        on; "" where nobody looked at the page cache.
+    """
+
+    badge: str
+    space: Space
+    is_write: bool
+    name: str
+    size: str
+    exact_size: str
+    place: str
+    layer: str
+    expert: str
+    address: str
+    bytes: int
+    tensor: int = -1
+    origin: str = ""
+    origin_words: str = ""
+
+
+def time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
+    """Return the form in which the times of `trace` are listed and told."""
+    return listed_form(trace.extent, trace.clock, absolute=absolute)
+
+
+def column_time_form(trace: Trace, *, absolute: bool = False) -> TimeForm:
+    """Return the form of the times of `trace` in the columns of tables."""
+    return column_form(trace.extent, trace.clock, absolute=absolute)
+
+
+def time_text(trace: Trace, tick: int, *, absolute: bool = False) -> str:
+    """Return a time from the start of the trace, or as the file's clock has it."""
+    return time_form(trace, absolute=absolute).text(tick)
+
+
+def exact_time_text(trace: Trace, tick: int) -> str:
+    """Return every digit of a time, from the start and as the file's clock has it.
+
+    And the time of day, where it is known.
+    """
+    clock = trace.clock
+    text = f"{format_exact_time(tick, clock.unit)} from the start"
+    if clock.origin and clock.epoch != 0:
+        raw = format_exact(tick + clock.origin, clock.unit)
+        text += f"; {raw} in the file's clock"
+    if clock.wall(tick) is not None:
+        text += f"; {format_absolute(tick, clock)}"
+    return text
+
+
+def absolute_words(clock: Clock | None) -> str:
+    """Return what times are that do not count from the start of a trace."""
+    if clock is None:
+        return "absolute time"
+    if clock.unit == "cycle":
+        return "absolute cycles"
+    return "file's clock" if clock.wall(0) is None else "time of day (UTC)"
+
+
+def quality_word(trace: Trace, span: int) -> str:
+    """Return "measured", "derived", "estimated" or "unfinished"."""
+    return _quality(trace, span).word
+
+
+def quality_words(trace: Trace, span: int) -> str:
+    """Return the quality of a span's times with its reason, in words."""
+    flags = SpanFlag(int(trace.spans.flags[span]))
+    quality = _quality(trace, span)
+    if quality is Quality.UNFINISHED:
+        return "unfinished: no end was recorded"
+    if quality is Quality.ESTIMATED:
+        return "estimated: a share of a measured whole"
+    if quality is Quality.DERIVED:
+        if flags & SpanFlag.INFERRED_END:
+            # Tokens and phases end with what belongs to them, not where a record comes.
+            is_thread = trace.lanes[int(trace.spans.lane[span])].kind is LaneKind.THREAD
+            return (
+                "derived: until the next record of this thread"
+                if is_thread
+                else "derived: the end was not recorded"
+            )
+        return "derived: the start was not recorded"
+    return "measured"
+
+
+def phase_word(trace: Trace, phase: int) -> str:
+    """Return the phase as the trace's own people call it; "N/A" where unknown."""
+    if phase < 0:
+        return NOT_AVAILABLE
+    if phase == Phase.MIXED:
+        return "mixed"
+    npu = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
+    words = ("prefill", "decode") if npu else ("prompt", "generate")
+    return words[Phase(phase)]
+
+
+def duration_of(trace: Trace, span: int) -> int:
+    """Return the ticks between a span's start and end."""
+    return int(trace.spans.end[span]) - int(trace.spans.start[span])
+
+
+def known_duration(trace: Trace, span: int) -> int | None:
+    """Return the ticks between a span's start and end; None: no end was recorded."""
+    if _quality(trace, span) is Quality.UNFINISHED:
+        return None
+    return duration_of(trace, span)
+
+
+def access_facts(trace: Trace, span: int) -> tuple[AccessFact, ...]:
+    """Return what a span accesses, in the order of the file."""
+    what = trace.accesses.of_span(span)
+    directions = directions_of(trace, span, what)
+    found = tuple(
+        _access(trace, what, row, direction) for row, direction in enumerate(directions)
+    )
+    if trace.residency is None:
+        return found
+    origins = (origin_words(trace, span, row) for row in range(len(found)))
+    return tuple(
+        replace(fact, origin=short, origin_words=words)
+        for fact, (short, words) in zip(found, origins, strict=True)
+    )
+
+
+def destination_of(trace: Trace, span: int) -> Fact | None:
+    """Return name and size of the tensor an op writes; None where it is no op."""
+    if int(trace.spans.op[span]) < 0:
+        return None
+    name = trace.strings[int(trace.spans.name[span])] or NOT_AVAILABLE
+    size, tensor = -1, trace.spans.tensor
+    result = trace.accesses.result_bytes(span)
+    if result is not None:  # of a tensor of that name others may be larger
+        size = result
+    elif tensor is not None and int(tensor[span]) >= 0:
+        size = int(trace.tensors.size[int(tensor[span])])
+    if size < 0:
+        return Fact(name, NOT_AVAILABLE)
+    return Fact(name, format_bytes(size), format_exact_bytes(size))
+
+
+def span_facts(
+    trace: Trace, span: int, *, absolute: bool = False, record_offset: int | None = None
+) -> tuple[Fact, ...]:
+    """Return everything known of span `span` but its accesses, in reading order.
+
+    Parameters
+    ----------
+    absolute : give the start as the file's own clock has it.
+    record_offset : byte offset of the span's record, where it was looked up.
+
+    Raises
+    ------
+    IndexError
+        If the span does not exist.
+    """
+    spans = trace.spans
+    start, end = int(spans.start[span]), int(spans.end[span])
+    op = int(spans.op[span])
+    facts = [Fact("name", trace.span_name(span))]
+    if op >= 0:
+        facts.append(Fact("op", trace.op_name(op), _op_source(trace, op)))
+    facts += [
+        _lane_fact(trace, int(spans.lane[span])),
+        Fact(
+            "start",
+            time_text(trace, start, absolute=absolute),
+            exact_time_text(trace, start),
+        ),
+        _duration_fact(trace, span),
+        *_wait_facts(trace, span),
+        Fact(
+            "end", time_text(trace, end, absolute=absolute), exact_time_text(trace, end)
+        ),
+        *(
+            Fact(column.label, column_text(trace, name, span))
+            for name, column in schema_of(Spans).items()
+            if column.label
+            and name != "wait"  # beside the duration
+            and not (column.is_rare and getattr(spans, name) is None)
+        ),
+        *_byte_facts(trace, span),
+        record_fact(trace.record_of(span), record_offset),
+    ]
+    odd = [text for bit, text in _ODDITIES if int(spans.flags[span]) & bit]
+    if odd:
+        facts.append(Fact("note", "; ".join(odd), caution=True))
+    return tuple(facts)
+
+
+def marker_facts(
+    trace: Trace,
+    marker: int,
+    *,
+    absolute: bool = False,
+    record_offset: int | None = None,
+) -> tuple[Fact, ...]:
+    """Return everything known of an instant. Raises IndexError as `span_facts`."""
+    markers = trace.markers
+    tick = int(markers.time[marker])
+    record = -1 if markers.record is None else int(markers.record[marker])
+    facts = [
+        Fact("name", trace.strings[int(markers.name[marker])] or NOT_AVAILABLE),
+        _lane_fact(trace, int(markers.lane[marker])),
+        Fact(
+            "time",
+            time_text(trace, tick, absolute=absolute),
+            exact_time_text(trace, tick),
+        ),
+        record_fact(record, record_offset),
+    ]
+    detail = trace.strings[int(markers.detail[marker])]
+    if detail:
+        facts.insert(3, Fact("detail", detail))
+    return tuple(facts)
+
+
+def record_fact(record: int, offset: int | None = None) -> Fact:
+    """Return the fact "record": its number and, where known, its byte offset."""
+    if record < 0:
+        return Fact("record", NOT_AVAILABLE)
+    value = format_count(record)
+    if offset is None:
+        return Fact("record", value)
+    exact = f"record {value} at byte {format_count(offset)}"
+    return Fact("record", f"{value} at {format_offset(offset)}", exact)
+
+
+def tooltip_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
+    """Return what matters of a span in at most five lines of plain text.
+
+    The name; op and lane; when and how long; layer, token, phase and bytes; all digits
+    of a duration and of bytes that these round. What is not known is left out;
+    Details says it.
+    """
+    known = [
+        fact
+        for fact in span_facts(trace, span, absolute=absolute)
+        if fact.value not in (NOT_AVAILABLE, PENDING)
+    ]
+    facts = {fact.label: fact.value for fact in known}
+    length, quality = _length(trace, span), _quality(trace, span).word
+    when = f"at {facts['start']} · {length} {quality}".replace(" – ", " ")
+    if wait_of(trace, span) > 0:
+        when += f" · waited {column_text(trace, 'wait', span)}"
+    if "note" in facts:
+        when += f" · {facts['note']}"
+    rest = [f"{label} {facts[label]}" for label in ("layer", "token") if label in facts]
+    rest += [facts["phase"]] if "phase" in facts else []
+    for label, word in _MOVED.items():
+        rest += [f"{facts[label]} {word}"] if label in facts else []
+    rest += [facts[label] for label in ("rate", "op of") if label in facts]
+    what = [facts[label] for label in ("op", "lane") if label in facts]
+    lines = [one_line(facts["name"]), " · ".join(map(one_line, what)), when]
+    lines += [" · ".join(rest)] if rest else []
+    full = _rounded(trace, span, known)
+    return "\n".join([*lines, f"in full {full}"] if full else lines)
+
+
+def _rounded(trace: Trace, span: int, known: list[Fact]) -> str:
+    """Return all digits of duration and bytes, where they are shown with fewer."""
+    parts, ticks = [], duration_of(trace, span)
+    if trace.clock.unit == "ns" and ticks >= 10_000:  # below, four digits are all
+        parts.append(f"{format_count(ticks)} ns")
+    parts += [
+        f"{fact.exact} {_MOVED[fact.label]}"
+        for fact in known
+        if fact.label in _MOVED and not fact.exact.startswith(fact.value.split()[0])
+    ]
+    return " · ".join(parts)
+
+
+def op_words(trace: Trace, span: int) -> str:
+    """Return op and name of a span, "MUL_MAT ffn_up-3"; what it lacks is left out."""
+    op = trace.op_name(int(trace.spans.op[span]))
+    name = trace.strings[int(trace.spans.name[span])]
+    return one_line(" ".join(dict.fromkeys(word for word in (op, name) if word)) or "–")
+
+
+def wait_text(trace: Trace, span: int, *, absolute: bool = False) -> str:
+    """Return the wait behind an op in three lines of plain text."""
+    ticks, unit = wait_of(trace, span), trace.clock.unit
+    end = int(trace.spans.end[span])
+    share = wait_share(trace, span)
+    lane = one_line(trace.lanes[int(trace.spans.lane[span])].name)
+    about = [format_exact(ticks, unit)]
+    about += [] if share is None else [f"{format_share(share)} of op and wait"]
+    return "\n".join(
+        (
+            f"Waited {column_text(trace, 'wait', span)} at the barrier after "
+            f"{op_words(trace, span)} ({lane})",
+            " · ".join(about),
+            f"from {time_text(trace, end, absolute=absolute)} "
+            f"to {time_text(trace, end + ticks, absolute=absolute)}",
+        )
+    )
+
+
+def gap_text(
+    trace: Trace, time: TimeRange, before: int, after: int, *, absolute: bool = False
+) -> str:
+    """Return idle time between two spans in four lines of plain text."""
+    unit = trace.clock.unit
+    return "\n".join(
+        (
+            f"Idle for {format_duration(time.duration, unit)}",
+            f"{format_exact(time.duration, unit)} from "
+            f"{time_text(trace, time.start, absolute=absolute)}",
+            f"after {op_words(trace, before)}",
+            f"before {op_words(trace, after)}",
+        )
+    )
+
+
+def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """Return the facts that are known, and in one line which ones are not."""
+    unknown = [fact.label for fact in facts if fact.value == NOT_AVAILABLE]
+    if len(unknown) < 2:
+        return facts
+    known = tuple(fact for fact in facts if fact.value != NOT_AVAILABLE)
+    return (*known, Fact("not known", ", ".join(unknown)))
+
+
+def access_line(access: AccessFact) -> str:
+    """Return an access in one line: ``DISK blk.4.ffn_down.weight · 24.8 MiB · …``."""
+    parts = [f"{access.badge} {'→ ' if access.is_write else ''}{access.name}"]
+    parts += [p for p in (access.size, access.place) if not p.endswith(NOT_AVAILABLE)]
+    parts += [access.origin_words] if access.origin_words else []
+    return " · ".join(parts)
+
+
+def _quality(trace: Trace, span: int) -> Quality:
+    return Quality(int(quality_of(trace.spans.flags[span : span + 1])[0]))
+
+
+def column_text(trace: Trace, name: str, span: int) -> str:
+    """Return what a column says of a span, by its schema; "N/A" where nothing."""
+    column, values = schema_of(Spans)[name], getattr(trace.spans, name)
+    value = None if values is None else values[span].item()
+    if value is None or value == column.null or value != value:  # NaN
+        return NOT_AVAILABLE
+    if column.code is Phase:
+        return phase_word(trace, value)
+    if column.code is not None:
+        return (column.code(value).name or "").lower().replace("_", " ")
+    if column.of == "strings":
+        return trace.strings[value] or NOT_AVAILABLE
+    if column.unit == "ticks":
+        at_least = "at least " if value == column.most else ""
+        return at_least + format_duration(value, trace.clock.unit)
+    if column.unit == "bytes":
+        return format_bytes(value)
+    return column.mark + (f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
+
+
+def _lane_fact(trace: Trace, lane: int) -> Fact:
+    found = trace.lanes[lane]
+    raw = found.attributes.get("raw")
+    return Fact(
+        "lane", found.name, f"{found.name}, id {raw} in the file" if raw else ""
+    )
+
+
+def _op_source(trace: Trace, op: int) -> str:
+    if trace.ops is None:
+        return f"op number {op}"
+    if trace.ops.source == "spelled":
+        return "named in the file itself"
+    return f"op number {op} in table {trace.ops.id} ({trace.ops.source})"
+
+
+def _length(trace: Trace, span: int) -> str:
+    """Return how long a span took; "at least" so long, or a dash, without an end."""
+    ticks = duration_of(trace, span)
+    text = format_duration(ticks, trace.clock.unit)
+    if _quality(trace, span) is not Quality.UNFINISHED:
+        return text
+    return f"at least {text}" if ticks else "–"
+
+
+def _duration_fact(trace: Trace, span: int) -> Fact:
+    ticks = duration_of(trace, span)
+    quality = _quality(trace, span)
+    words = quality_words(trace, span)
+    exact = format_exact(ticks, trace.clock.unit)
+    if quality is Quality.UNFINISHED:
+        exact = f"at least {exact}" if ticks else words
+    return Fact(
+        "duration",
+        f"{_length(trace, span)} {words}",
+        exact,
+        caution=quality is not Quality.MEASURED,
+        qualifier=words,
+    )
+
+
+def wait_of(trace: Trace, span: int) -> int:
+    """Return the ticks that a span's thread waited behind it; -1 = not recorded."""
+    wait = trace.spans.wait
+    return -1 if wait is None or wait[span] == NO_WAIT else int(wait[span])
+
+
+def summed_wait_text(ticks: float, n_longest: int, unit: Unit) -> str:
+    """Return a sum or mean of waits; "≥" where one was longer than is recorded."""
+    return ("≥ " if n_longest else "") + format_duration(ticks, unit)
+
+
+def wait_share(trace: Trace, span: int) -> float | None:
+    """Return the share of a span and the wait behind it that is the wait."""
+    wait = wait_of(trace, span)
+    whole = duration_of(trace, span) + wait
+    return wait / whole if wait >= 0 and whole > 0 else None
+
+
+def _wait_facts(trace: Trace, span: int) -> list[Fact]:
+    """Return the wait behind an op, where the trace records waits."""
+    if trace.spans.wait is None or int(trace.spans.op[span]) < 0:
+        return []
+    ticks, share = wait_of(trace, span), wait_share(trace, span)
+    if ticks < 0:
+        return [Fact("wait", NOT_AVAILABLE)]
+    exact, words = format_exact(ticks, trace.clock.unit), ""
+    if share is not None:
+        words = f"{format_share(share)} of op and wait"
+        exact += f", {words}"
+    text = column_text(trace, "wait", span)
+    return [Fact("wait", f"{text} {words}".strip(), exact, qualifier=words)]
+
+
+def _byte_facts(trace: Trace, span: int) -> list[Fact]:
+    found = account_of(trace, span)
+    if not len(found.known):
+        missing = PENDING if "accesses" in trace.pending else NOT_AVAILABLE
+        return [Fact("bytes", missing)]
+    facts: list[Fact] = []
+    for direction, label in (
+        (Direction.READ, "bytes read"),
+        (Direction.WRITE, "bytes written"),
+    ):
+        facts += _moved_facts(found, direction, label)
+    is_known = bool((found.knowledge == Knowledge.KNOWN)[found.is_access].any())
+    # What is known of an op that moves more is no measure of its rate.
+    is_known &= not found.unknown[found.is_access].any()
+    n_bytes = int(found.known.sum()) if is_known else None
+    events = _event_facts(trace, span)
+    # They may be a part of what the op moves.
+    return [*facts, *events, *_rate_facts(trace, span, None if events else n_bytes)]
+
+
+def _event_facts(trace: Trace, span: int) -> list[Fact]:
+    """Return how many accesses the file tells of by themselves, with their span."""
+    loose = trace.accesses.loose
+    counts = np.bincount(loose.what.space[loose.span == span], minlength=len(Space))
+    parts = [
+        f"{format_count(n)} in {Space(space).word}"
+        for space, n in enumerate(counts.tolist())
+        if n
+    ]
+    return [Fact("memory events", ", ".join(parts))] if parts else []
+
+
+def _moved_facts(found: AccessTable, direction: Direction, label: str) -> list[Fact]:
+    """Return what a span reads or writes: as far as it is known, and what is open."""
+    chosen = found.direction == direction
+    if not chosen.any():
+        return []
+    open_ = int(found.unknown[chosen].sum())
+    facts = []
+    if (found.knowledge[chosen] == Knowledge.KNOWN).any():
+        n = int(found.known[chosen].sum())
+        facts.append(Fact(label, format_bytes(n), format_exact_bytes(n)))
+    elif not open_:
+        facts.append(Fact(label, NOT_AVAILABLE))
+    if open_:
+        words = "besides, not known" if facts else f"{label}, not known"
+        exact = f"{format_exact_bytes(open_)} are recorded; the op moves part of them"
+        facts.append(Fact(words, f"at most {format_bytes(open_)}", exact))
+    return facts
+
+
+def _rate_facts(trace: Trace, span: int, n_bytes: int | None) -> list[Fact]:
+    """Return bytes per time of the op, and how many threads compute it if several."""
+    ids = spans_of_op(trace, span)
+    if ids is None:
+        all_of_it = "perhaps several threads: the bytes are those of the whole op"
+        return [Fact("rate", NOT_AVAILABLE), Fact("op of", all_of_it)]
+    ticks = int(trace.spans.end[ids].max() - trace.spans.start[ids].min())
+    qualities = set(quality_of(trace.spans.flags[ids]).tolist())
+    is_timed = qualities <= {Quality.MEASURED, Quality.DERIVED}
+    rate = _rate_fact(trace, ticks if is_timed else 0, n_bytes)
+    if len(ids) == 1:
+        return [rate]
+    words = f"{len(ids)} threads, {format_duration(ticks, trace.clock.unit)} in all"
+    return [rate, Fact("op of", words, "bytes and rate are those of the whole op")]
+
+
+def _rate_fact(trace: Trace, ticks: int, n_bytes: int | None) -> Fact:
+    """Return bytes per time; N/A where either is not known, or no time passes."""
+    if n_bytes is None or ticks <= 0:
+        return Fact("rate", NOT_AVAILABLE)
+    exact = f"{format_count(n_bytes)} bytes in {format_exact(ticks, trace.clock.unit)}"
+    clock = trace.clock
+    return Fact("rate", format_byte_rate(n_bytes / ticks, clock.unit, clock.hz), exact)
+
+
+def _access(
+    trace: Trace, accesses: AccessColumns, row: int, direction: Direction
+) -> AccessFact:
+    tensor, size = int(accesses.tensor[row]), int(accesses.size[row])
+    name = trace.strings[int(trace.tensors.name[tensor])] if tensor >= 0 else ""
+    space = Space(int(accesses.space[row]))
+    layer, expert = int(accesses.layer[row]), int(accesses.expert[row])
+    address = int(accesses.address[row])
+    return AccessFact(
+        badge=BADGES[space],
+        space=space,
+        is_write=direction == Direction.WRITE,
+        name=name or NOT_AVAILABLE,
+        size=format_bytes(size) if size >= 0 else NOT_AVAILABLE,
+        exact_size=format_exact_bytes(size) if size >= 0 else NOT_AVAILABLE,
+        place=_place(trace, accesses, row, space),
+        layer=format_count(layer) if layer >= 0 else NOT_AVAILABLE,
+        expert=format_count(expert) if expert >= 0 else NOT_AVAILABLE,
+        address=format_offset(address) if address else NOT_AVAILABLE,
+        bytes=size,
+        tensor=tensor,
+    )
+
+
+def _place(trace: Trace, accesses: AccessColumns, row: int, space: Space) -> str:
+    offset, buffer = int(accesses.offset[row]), int(accesses.buffer[row])
+    parts: list[str] = []
+    if buffer >= 0:
+        parts.append(_buffer_text(trace, buffer))
+    if offset >= 0:
+        word = "address" if space in (Space.DRAM, Space.SPM) else "offset"
+        parts.append(f"{word} {format_offset(offset)}")
+    if parts:
+        return " · ".join(parts)
+    what = {Space.FILE: "offset ", Space.BUFFER: "buffer "}.get(space, "")
+    return what + NOT_AVAILABLE
+
+
+def _buffer_text(trace: Trace, buffer: int) -> str:
+    buffers = trace.buffers
+    name = trace.strings[int(buffers.name[buffer])]
+    usage = int(buffers.usage[buffer])
+    known = usage in (BufferUsage.WEIGHTS, BufferUsage.COMPUTE)
+    kind = f"{BufferUsage(usage).name.lower()} buffer" if known else "buffer"
+    address = int(buffers.address[buffer])
+    text = name or f"{kind} {buffer}"
+    if not address or f"{address:x}" in text.lower():
+        return text
+    return f"{text} ({format_offset(address)})"

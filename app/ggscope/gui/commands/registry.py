@@ -1,0 +1,826 @@
+"""The one table of commands: it feeds menus, palette, keys sheet and README.
+
+First what a command is, and when it makes sense; last the actions and menus that a
+window makes of it, with the person's own keys.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Flag, auto
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMenu, QMenuBar
+
+from ggscope.gui.pages.start import recent_exists, recent_title, samples
+from ggscope.model.selection import ColorBy, Filter
+from ggscope.sanitize import caption
+from ggscope.session.settings import LayoutName, Settings
+from ggscope.views.base.safe_text import add_action, set_tip
+from ggscope.views.registry import BUILTIN, ViewEntry
+
+if TYPE_CHECKING:
+    from ggscope.gui.document import Document
+    from ggscope.gui.main_window import MainWindow
+    from ggscope.gui.panes.workspace import Workspace
+    from ggscope.session.live import LiveSession
+    from ggscope.session.session import Session
+
+
+Run = Callable[["MainWindow"], object]
+
+
+class Needs(Flag):
+    """What must be there for a command to make sense."""
+
+    NOTHING = 0
+    DOCUMENT = auto()
+    TRACE = auto()
+    SELECTION = auto()
+    TARGET = auto()
+    """Something selected or a marked range."""
+    HITS = auto()
+    FILTER = auto()
+    BACK = auto()
+    FORWARD = auto()
+    BOOKMARK = auto()
+    BOOKMARK_UNDO = auto()
+    BOOKMARK_REDO = auto()
+    LIVE = auto()
+    """A program that is followed and may go on."""
+    FOLLOWED = auto()
+    """A program that is followed, or can be followed again."""
+    RUN = auto()
+    """A program that the tab has started, also when it has ended."""
+    RECORDING = auto()
+    """Something was recorded here that can be saved."""
+    FILE = auto()
+    """The tab shows a file that is there."""
+    HIDDEN = auto()
+    """A lane is hidden."""
+    CLOSED = auto()
+    """A tab was closed that can be opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that the program can be told to do.
+
+    Attributes
+    ----------
+    id : stable name, used by ``keys.json``.
+    text : what menus and the palette say.
+    shortcuts : in Qt's portable form, with blanks between them; the first is shown.
+    needs : when it is enabled.
+    run : what it does.
+    is_on : for commands with a tick: whether it is set now.
+    title : what menus and the palette say instead of `text` now; "" = there is nothing
+        of the kind, and it is left out.
+    separated : whether a line stands above it in the menu.
+    menu : path of the menu, parts joined by "/".
+    """
+
+    id: str
+    text: str
+    shortcuts: str
+    needs: Needs
+    run: Run
+    is_on: Callable[["MainWindow"], bool] | None = None
+    title: Callable[["MainWindow"], str] | None = None
+    separated: bool = False
+    menu: str = ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The shortcuts, one by one."""
+        return tuple(self.shortcuts.split())
+
+
+def conditions(window: "MainWindow") -> Needs:
+    """Return everything that is there now."""
+    session = window.session
+    now = Needs.CLOSED if window.can_reopen else Needs.NOTHING
+    if session is None:
+        return now
+    now |= Needs.DOCUMENT
+    if window.document is not None and window.document.saved_files:
+        now |= Needs.FILE
+    if session.run is not None:
+        now |= Needs.RUN
+    live = None if window.document is None else window.document.live
+    if live is not None and live.is_on:
+        now |= Needs.LIVE | Needs.FOLLOWED
+    if live is not None and live.can_follow_again:
+        now |= Needs.FOLLOWED
+    if window.document is not None and window.document.has_recording:
+        now |= Needs.RECORDING
+    if session.trace is None:
+        return now
+    now |= Needs.TRACE
+    for condition, holds in (
+        (Needs.SELECTION, bool(session.selection)),
+        (Needs.TARGET, bool(session.selection) or session.marked_range is not None),
+        (Needs.HITS, session.n_hits > 0),
+        (Needs.FILTER, bool(session.filter)),
+        (Needs.BACK, session.history.can_go_back),
+        (Needs.FORWARD, session.history.can_go_forward),
+        (Needs.HIDDEN, bool(session.lane_state.hidden)),
+        (Needs.BOOKMARK, bool(session.bookmarks)),
+        (Needs.BOOKMARK_UNDO, bool(session.bookmark_undo)),
+        (Needs.BOOKMARK_REDO, bool(session.bookmark_redo)),
+    ):
+        if holds:
+            now |= condition
+    return now
+
+
+def of_document(work: Callable[["Document"], object]) -> Run:
+    """Return what works on the tab in front, if there is one."""
+
+    def run(window: "MainWindow") -> None:
+        if window.document is not None:
+            work(window.document)
+
+    return run
+
+
+def of_workspace(work: Callable[["Workspace"], object]) -> Run:
+    """Return what works on the panes of the tab in front."""
+    return of_document(lambda document: work(document.workspace))
+
+
+def of_session(work: Callable[["Session"], object]) -> Run:
+    """Return what works on the session in front."""
+    return of_document(lambda document: work(document.session))
+
+
+NOTHING, DOCUMENT, TRACE = Needs.NOTHING, Needs.DOCUMENT, Needs.TRACE
+SELECTION, TARGET, HITS = Needs.SELECTION, Needs.TARGET, Needs.HITS
+FILTER, BACK, FORWARD = Needs.FILTER, Needs.BACK, Needs.FORWARD
+BOOKMARK_UNDO, BOOKMARK_REDO = Needs.BOOKMARK_UNDO, Needs.BOOKMARK_REDO
+LIVE = Needs.LIVE
+RECORDING, FILE, CLOSED = Needs.RECORDING, Needs.FILE, Needs.CLOSED
+HIDDEN = Needs.HIDDEN
+_LINE = "line"
+"""Stands between two commands with a line between them."""
+_ZOOM = 1.5
+
+
+def _shows(menu: str) -> Iterator[Command]:
+    """Yield what shows the views of a menu: by their keys, those without one last."""
+    views = [view for view in BUILTIN if view.menu == menu]
+    for view in sorted(views, key=lambda view: view.keys or "~"):
+        run = of_workspace(partial(_show, view.id))
+        needs = Needs.RUN if view.of_run else DOCUMENT
+        yield Command(f"show.{view.id}", view.title, view.keys, needs, run)
+
+
+def _show(view_id: str, workspace: "Workspace") -> None:
+    workspace.show_view(view_id)
+
+
+def _float(view: ViewEntry) -> Command:
+    return Command(
+        f"float.{view.id}",
+        view.title,
+        "",
+        Needs.RUN if view.of_run else DOCUMENT,
+        of_workspace(lambda w: w.toggle_float(view.id)),
+        is_on=lambda w: view.id in w.settings.layout.floating,
+    )
+
+
+def _layout(name: LayoutName, text: str, key: str = "") -> Command:
+    run = of_workspace(lambda w: w.set_layout_name(name))
+    if name == "grid":
+        run = of_workspace(lambda w: w.toggle_grid())
+    return Command(
+        f"layout.{name}",
+        text,
+        key,
+        DOCUMENT,
+        run,
+        is_on=lambda w: w.settings.layout.name == name,
+    )
+
+
+def _color(by: ColorBy, text: str) -> Command:
+    return Command(
+        f"color.{by}",
+        text,
+        "",
+        DOCUMENT,
+        of_session(lambda s: s.set_color_by(by)),
+        is_on=lambda w: w.session is not None and w.session.color_by == by,
+        title=lambda w: text if w.session is None or by in w.session.colorings else "",
+    )
+
+
+def _time(name: str, text: str, *, is_absolute: bool) -> Command:
+    return Command(
+        f"time.{name}",
+        text,
+        "",
+        DOCUMENT,
+        of_session(lambda s: s.set_absolute_time(is_absolute)),
+        is_on=lambda w: (
+            w.session is not None and w.session.absolute_time is is_absolute
+        ),
+    )
+
+
+def _setting(id_: str, text: str, topic: str, field: str) -> Command:
+    """Return a command that sets a field to the last part of its id."""
+    value = id_.rpartition(".")[2]
+    return Command(
+        id_,
+        text,
+        "",
+        NOTHING,
+        lambda w: w.settings.change(topic, **{field: value}),
+        is_on=lambda w: getattr(getattr(w.settings, topic), field) == value,
+    )
+
+
+def _switch(id_: str, text: str, key: str, topic: str, field: str) -> Command:
+    """Return a command that turns a setting on and off."""
+
+    def is_on(window: "MainWindow") -> bool:
+        return bool(getattr(getattr(window.settings, topic), field))
+
+    return Command(
+        id_,
+        text,
+        key,
+        DOCUMENT,
+        lambda w: w.settings.change(topic, **{field: not is_on(w)}),
+        is_on=is_on,
+    )
+
+
+def _pan(name: str, text: str, keys: str, share: float) -> Command:
+    return Command(f"go.{name}", text, keys, TRACE, of_session(lambda s: s.pan(share)))
+
+
+def _bookmark(number: int) -> Command:
+    def title(window: "MainWindow") -> str:
+        marks = () if window.session is None else window.session.bookmarks
+        return marks[number - 1].name if number <= len(marks) else ""
+
+    return Command(
+        f"go.bookmark_{number}",
+        f"Bookmark {number}",
+        f"Alt+{number}",
+        Needs.BOOKMARK,
+        of_session(lambda s: s.go_to_bookmark(number - 1)),
+        title=title,
+    )
+
+
+def _session(
+    id_: str,
+    text: str,
+    keys: str,
+    needs: Needs,
+    work: Callable[["Session"], object],
+) -> Command:
+    """Return a command that works on the session in front."""
+    return Command(id_, text, keys, needs, of_session(work))
+
+
+def _mark_for_now(session: "Session") -> None:
+    from ggscope.session.bookmarks.bookmarks import TEMPORARY
+
+    session.add_bookmark(TEMPORARY, permanent=False)
+
+
+def _close_groups(session: "Session") -> None:
+    if session.index is not None:
+        closed = frozenset(session.index.lanes.groups)
+        session.set_lane_state(replace(session.lane_state, collapsed=closed))
+
+
+def _reset_lanes(session: "Session") -> None:
+    from ggscope.analysis.rows.lanes import LaneState
+
+    session.set_lane_state(LaneState(names=session.lane_state.names))
+
+
+def _shows_details(window: "MainWindow") -> bool:
+    return window.document is not None and window.document.workspace.shows_details
+
+
+def _shows_drawer(window: "MainWindow") -> bool:
+    return window.document is not None and window.document.workspace.drawer.is_open
+
+
+def _live(
+    id_: str,
+    text: str,
+    keys: str,
+    work: Callable[["LiveSession"], object],
+    is_on: Callable[["LiveSession"], bool] | None = None,
+) -> Command:
+    """Return a command that works on what follows a program in the tab in front."""
+
+    def run(window: "MainWindow") -> None:
+        live = None if window.document is None else window.document.live
+        if live is not None:
+            work(live)
+
+    def holds(window: "MainWindow") -> bool:
+        live = None if window.document is None else window.document.live
+        return live is not None and is_on is not None and is_on(live)
+
+    return Command(id_, text, keys, LIVE, run, is_on=holds if is_on else None)
+
+
+def _end_title(window: "MainWindow") -> str:
+    live = None if window.document is None else window.document.live
+    is_on = live is not None and live.is_on
+    return "Jump to live" if is_on else "End of the trace"
+
+
+def _detach(window: "MainWindow") -> None:
+    live = None if window.document is None else window.document.live
+    if live is not None and live.is_on:
+        live.finish()
+    elif live is not None and live.can_follow_again:
+        live.follow_again()
+
+
+def _detach_title(window: "MainWindow") -> str:
+    live = None if window.document is None else window.document.live
+    again = live is not None and live.can_follow_again
+    return "Follow the program again" if again else "Detach from the program"
+
+
+def _menu(path: str, *commands: Command | str) -> tuple[Command, ...]:
+    """Return commands that stand in a menu, one after the other."""
+    return tuple(
+        replace(command, menu=path, separated=before == _LINE)
+        for before, command in zip(("", *commands), commands, strict=False)
+        if isinstance(command, Command)
+    )
+
+
+# fmt: off
+_FILE = _menu(
+    "File",
+    Command("file.open", "Open…", "Ctrl+O", NOTHING, lambda w: w.open_dialog()),
+    Command("file.open_folder", "Open folder…", "Ctrl+Shift+O", NOTHING, lambda w: w.open_folder_dialog()),
+    Command("file.record", "Record a program…", "", NOTHING, lambda w: w.dialogs.show_record()),
+    Command("file.live", "Follow a running program…", "", NOTHING, lambda w: w.dialogs.show_follow()),
+    Command("file.save_recording", "Save recording…", "Ctrl+S", RECORDING, of_document(lambda d: d.save_recording())),
+    Command("file.add", "Add to session…", "", DOCUMENT, lambda w: w.add_dialog()),
+    Command("file.parts", "Files of this session…", "", DOCUMENT, lambda w: w.dialogs.show_parts()),
+    Command("file.open_with", "Open with another reader…", "", DOCUMENT, lambda w: w.open_with_dialog()),
+    _session("file.reload", "Reload", "F5 Ctrl+R", DOCUMENT, lambda s: s.reload()),
+    Command("file.close", "Close tab", "Ctrl+W", DOCUMENT, lambda w: w.close_current()),
+    Command("file.reopen", "Reopen closed tab", "Ctrl+Shift+T", CLOSED, lambda w: w.reopen_tab()),
+    _LINE,
+    Command("file.export", "Export figure…", "Ctrl+E", TRACE, lambda w: w.dialogs.export_figure()),
+    Command("file.export_data", "Export data…", "Ctrl+Alt+E", TRACE, lambda w: w.dialogs.export_data()),
+    Command("file.save_table", "Save table as…", "", TRACE, lambda w: w.dialogs.save_table()),
+    Command("file.report", "Save report…", "", TRACE, lambda w: w.dialogs.save_report()),
+    Command("file.export_again", "Repeat last export", "Ctrl+Shift+E", TRACE, lambda w: w.dialogs.repeat_export()),
+    _LINE,
+    Command("file.quit", "Quit", "Ctrl+Q", NOTHING, lambda w: w.quit()),
+)
+_TAB = _menu(
+    "File/Tab",
+    Command("tab.close_others", "Close other tabs", "", DOCUMENT, lambda w: w.close_others()),
+    Command("tab.close_right", "Close tabs to the right", "", DOCUMENT, lambda w: w.close_right()),
+    _LINE,
+    Command("tab.copy_path", "Copy path", "", FILE, lambda w: w.copy_path()),
+    Command("tab.show_file", "Show in folder", "", FILE, lambda w: w.show_file()),
+)
+_EDIT = _menu(
+    "Edit",
+    Command("edit.copy", "Copy", "Ctrl+C", TRACE, lambda w: w.copy("tsv")),
+    Command("edit.copy_markdown", "Copy as Markdown", "Ctrl+Shift+C", TRACE, lambda w: w.copy("markdown")),
+    Command("edit.copy_picture", "Copy picture", "Ctrl+Alt+C", TRACE, lambda w: w.dialogs.copy_picture()),
+    _LINE,
+    Command("edit.find", "Find", "Ctrl+F /", DOCUMENT, of_document(lambda d: d.toolbar.search.start())),
+    _session("edit.next_hit", "Next hit", "Return F3 Enter", HITS, lambda s: s.step_hit(1)),
+    _session("edit.previous_hit", "Previous hit", "Shift+Return Shift+F3 Shift+Enter", HITS, lambda s: s.step_hit(-1)),
+    _LINE,
+    Command("edit.add_filter", "Add to filter…", "Ctrl+Shift+F", TRACE, of_document(lambda d: d.show_filter_popup())),
+    _session("edit.clear_filter", "Clear filter", "", FILTER, lambda s: s.set_filter(Filter())),
+    _session("edit.clear_selection", "Clear selection", "", TARGET, lambda s: s.clear_selection()),
+    Command("edit.escape", "Back out", "Esc", NOTHING, lambda w: w.escape()),
+    _LINE,
+    Command("edit.settings", "Settings…", "Ctrl+,", NOTHING, lambda w: w.dialogs.show_settings()),
+)
+_PANES = (
+    *_menu("View/Show", *_shows("View/Show")),
+    *_menu("Analyse", *_shows("Analyse")),
+    *_menu("Go", *_shows("Go")),
+    *_menu(
+        "View/Layout",
+        _layout("dual", "Dual view"),
+        _layout("grid", "2×2 grid", "G"),
+        _layout("single", "Single view"),
+        _LINE,
+        Command("layout.reset", "Reset layout", "", DOCUMENT, of_workspace(lambda w: w.reset_layout())),
+    ),
+    *_menu("View/Float", *(_float(view) for view in BUILTIN if not view.uses_gl)),
+)
+_VIEW = (
+    *_menu(
+        "View",
+        Command("view.full", "Full-screen view", "F11", DOCUMENT, lambda w: w.toggle_full_screen()),
+        Command("view.details", "Details", "Q", DOCUMENT, of_workspace(lambda w: w.toggle_details()), is_on=_shows_details),
+        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(lambda w: w.toggle_drawer()), is_on=_shows_drawer),
+        Command("view.detailed", "Detailed rows", "T", TRACE, lambda w: w.toggle_detailed()),
+        _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
+        _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
+        _switch("view.waits", "Show waits", "Shift+W", "drawing", "shows_waits"),
+    ),
+    *_menu(
+        "View/Lanes",
+        Command("lanes.rename", "Rename lane or group…", "F2", TRACE, lambda w: w.dialogs.rename_lane()),
+        _session("lanes.show_hidden", "Show hidden lanes", "", HIDDEN, lambda s: s.set_lane_state(replace(s.lane_state, hidden=frozenset()))),
+        _LINE,
+        _session("lanes.open", "Open all groups", "", TRACE, lambda s: s.set_lane_state(replace(s.lane_state, collapsed=frozenset()))),
+        _session("lanes.close", "Close all groups", "", TRACE, _close_groups),
+        _session("lanes.reset", "Reset lanes", "", TRACE, _reset_lanes),
+    ),
+    *_menu(
+        "View/Zoom",
+        _session("zoom.in", "Zoom in", "W + =", TRACE, lambda s: s.zoom(1 / _ZOOM)),
+        _session("zoom.out", "Zoom out", "S -", TRACE, lambda s: s.zoom(_ZOOM)),
+        _session("zoom.fit", "Fit all", "0 Home", TRACE, lambda s: s.fit()),
+        _session("zoom.selection", "Centre selection, then fit it", "F", TARGET, lambda s: s.focus_selection()),
+    ),
+    *_menu(
+        "View/Colour by",
+        _color("family", "Op family"),
+        _color("op", "Op"),
+        _color("layer", "Layer"),
+        _color("token", "Token"),
+        _color("thread", "Thread"),
+        _color("phase", "Phase"),
+        _color("source", "Memory source"),
+        _color("quality", "Quality"),
+        _color("backend", "Backend"),
+        _color("expert", "Expert"),
+        _color("core", "Processor core"),
+    ),
+    *_menu(
+        "View/Time format",
+        _time("start", "From start", is_absolute=False),
+        _time("absolute", "Absolute", is_absolute=True),
+    ),
+    *_menu(
+        "View/Theme",
+        _setting("theme.system", "Like the system", "appearance", "theme"),
+        _setting("theme.dark", "Dark", "appearance", "theme"),
+        _setting("theme.light", "Light", "appearance", "theme"),
+    ),
+    *_menu(
+        "View/Renderer",
+        _setting("renderer.auto", "Whichever is faster", "drawing", "renderer"),
+        _setting("renderer.raster", "Raster", "drawing", "renderer"),
+        _setting("renderer.opengl", "OpenGL", "drawing", "renderer"),
+    ),
+    *_menu(
+        "View",
+        _LINE,
+        Command("view.next_tab", "Next tab", "Ctrl+Tab Ctrl+PgDown", DOCUMENT, lambda w: w.step_tab(1)),
+        Command("view.previous_tab", "Previous tab", "Ctrl+Shift+Tab Ctrl+PgUp", DOCUMENT, lambda w: w.step_tab(-1)),
+    ),
+)
+_GO = (
+    *_menu(
+        "Go",
+        _session("go.back", "Back", "Alt+Left Ctrl+Z", BACK, lambda s: s.back()),
+        _session("go.forward", "Forward", "Alt+Right Ctrl+Shift+Z", FORWARD, lambda s: s.forward()),
+        _LINE,
+        Command("go.lane", "Go to lane, tensor or token…", "Ctrl+P", TRACE, lambda w: w.dialogs.show_go_to()),
+        Command("go.palette", "Command palette…", "Ctrl+Shift+P", NOTHING, lambda w: w.dialogs.show_palette()),
+        _LINE,
+        _session("go.next_span", "Next span on the lane", ".", SELECTION, lambda s: s.step_span(1)),
+        _session("go.previous_span", "Previous span on the lane", ",", SELECTION, lambda s: s.step_span(-1)),
+        _session("go.next_token", "Next token", "]", TRACE, lambda s: s.step_token(1)),
+        _session("go.previous_token", "Previous token", "[", TRACE, lambda s: s.step_token(-1)),
+    ),
+    *_menu(
+        "Go/Pan",
+        _pan("left", "Pan left", "A Left", -0.25),
+        _pan("right", "Pan right", "D Right", 0.25),
+        _pan("left_little", "Pan left a little", "Shift+A Shift+Left", -0.05),
+        _pan("right_little", "Pan right a little", "Shift+D Shift+Right", 0.05),
+        _pan("left_page", "Pan left by a page", "Ctrl+Left", -1.0),
+        _pan("right_page", "Pan right by a page", "Ctrl+Right", 1.0),
+        Command("go.end", "End of the trace", "End", TRACE, of_document(lambda d: d.go_to_end()), title=_end_title),
+    ),
+    *_menu(
+        "Go/Live",
+        _live("live.follow", "Follow the running program", "L", lambda f: f.set_follows(not f.follows), lambda f: f.follows),
+        _live("live.pause", "Pause the picture", "Shift+L", lambda f: f.set_paused(not f.is_paused), lambda f: f.is_paused),
+        Command("live.stop", "Detach from the program", "", Needs.FOLLOWED, _detach, title=_detach_title),
+    ),
+    *_menu(
+        "Go/Marks",
+        _session("mark.range", "Turn selection into a range", "R", SELECTION, lambda s: s.mark_selection()),
+        _session("mark.temporary", "Mark for now", "M", TRACE, _mark_for_now),
+        Command("mark.named", "Mark with a name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
+        _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.add_bookmark()),
+        _LINE,
+        _session("mark.undo", "Undo change of bookmarks", "", BOOKMARK_UNDO, lambda s: s.undo_bookmarks()),
+        _session("mark.redo", "Redo change of bookmarks", "", BOOKMARK_REDO, lambda s: s.redo_bookmarks()),
+        _LINE,
+        _LINE,
+        *(_bookmark(number) for number in range(1, 10)),
+    ),
+)
+_ANALYSE = _menu(
+    "Analyse",
+    _LINE,
+    Command("analyse.save_filter", "Save filter…", "", FILTER, lambda w: w.dialogs.save_filter()),
+    _LINE,
+    Command("analyse.ops", "Op table…", "", TRACE, lambda w: w.dialogs.show_op_tables()),
+)
+_HELP = _menu(
+    "Help",
+    Command("help.guide", "User guide", "", NOTHING, lambda w: w.dialogs.show_guide()),
+    Command("help.demo", "Live demo…", "", NOTHING, lambda w: w.dialogs.start_demo()),
+    Command("help.keys", "Keys", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
+    Command("help.readers", "Readers", "", NOTHING, lambda w: w.dialogs.show_readers()),
+    Command("help.messages", "Messages…", "", NOTHING, lambda w: w.dialogs.show_messages()),
+    Command("help.report", "Copy system report", "", NOTHING, lambda w: w.dialogs.copy_system_report()),
+    _LINE,
+    Command("help.about", "About ggscope", "", NOTHING, lambda w: w.dialogs.show_about()),
+)
+# fmt: on
+
+COMMANDS = (*_FILE, *_TAB, *_EDIT, *_PANES, *_VIEW, *_GO, *_ANALYSE, *_HELP)
+"""All commands, in the order in which menus and the palette list them."""
+
+PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
+    ("Up / Down, PgUp / PgDown", "Scroll lanes or rows"),
+    ("Ctrl+G in the table", "Go to a row, record or time"),
+    ("Wheel", "Scroll lanes"),
+    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
+    ("Shift+wheel", "Pan time"),
+    ("Left drag", "Mark a range"),
+    ("Middle drag, Shift+left drag", "Pan"),
+    ("Ctrl+left drag", "Zoom to a region"),
+    ("Click, Ctrl+click", "Select, add to the selection"),
+    ("Double click", "Fit that span"),
+    ("Right click", "Menu of what is there"),
+)
+"""Keys and gestures that the views handle themselves."""
+
+MENUS = ("File", "Edit", "View", "Go", "Analyse", "Help")
+
+
+def keys_markdown() -> str:
+    """Return the table of keys for README and manual."""
+    lines = ["| Key | Action |", "| --- | --- |"]
+    for command in COMMANDS:
+        if command.keys and not command.id.startswith("go.bookmark_"):
+            keys = " ".join(f"`{key}`" for key in command.keys)
+            lines.append(f"| {keys} | {command.text.removesuffix('…')} |")
+    lines.append("| `Alt+1` … `Alt+9` | Go to bookmark 1 … 9 |")
+    lines += [f"| {keys} | {text} |" for keys, text in PASSIVE_KEYS]
+    return "\n".join(lines) + "\n"
+
+
+if TYPE_CHECKING:
+    from ggscope.gui.main_window import MainWindow
+
+MAX_FILE_BYTES = 1 << 20
+
+
+def keys_of(
+    command: Command, overrides: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[str, ...]:
+    """Return the shortcuts of a command after the person's own choice."""
+    return (overrides or {}).get(command.id, command.keys)
+
+
+def load_overrides(path: Path) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Read ``keys.json``: ``{"zoom.in": ["Z"], "view.details": []}``.
+
+    Returns
+    -------
+    The good entries, and a sentence per entry that is ignored. A missing file is
+    no problem; one that is not JSON is ignored as a whole.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            return {}, [f"{path.name} is too large to be a key map; it is ignored."]
+        data: Any = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, [f"{path.name} cannot be read ({error}); it is ignored."]
+    if not isinstance(data, dict):
+        return {}, [f"{path.name} is no JSON object; it is ignored."]
+    known = {command.id for command in COMMANDS}
+    good: dict[str, tuple[str, ...]] = {}
+    problems: list[str] = []
+    for name, keys in data.items():
+        listed = [keys] if isinstance(keys, str) else keys
+        if name not in known:
+            problems.append(f"{path.name}: there is no command {name[:60]!r}.")
+        elif not _are_keys(listed):
+            problems.append(f"{path.name}: {name} has keys that are not understood.")
+        else:
+            good[name] = tuple(listed)
+    return good, problems
+
+
+def _are_keys(keys: object) -> bool:
+    if not isinstance(keys, list):
+        return False
+    return all(isinstance(key, str) and _is_key(key) for key in keys)
+
+
+def _is_key(text: str) -> bool:
+    sequence = QKeySequence(text)
+    if not 0 < len(text) < 60 or sequence.isEmpty():
+        return False
+    # The stubs do not know that a sequence can be indexed.
+    steps: Any = sequence
+    return all(
+        steps[i].key() not in (Qt.Key.Key_unknown, Qt.Key(0))
+        for i in range(sequence.count())
+    )
+
+
+class Actions(QObject):
+    """The commands as QActions of one window."""
+
+    triggered = Signal(str)  # id of the command, after it ran
+
+    def __init__(
+        self,
+        window: "MainWindow",
+        parent: QObject,
+        overrides: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._window = window
+        self._overrides = dict(overrides or {})
+        self._actions: dict[str, QAction] = {}
+        self._now: Needs | None = None
+        for command in COMMANDS:
+            self._actions[command.id] = self._make(command, parent)
+        self.refresh()
+
+    def __getitem__(self, command_id: str) -> QAction:
+        return self._actions[command_id]
+
+    def all(self) -> Iterable[QAction]:
+        """Return all actions in the order of the table."""
+        return self._actions.values()
+
+    def run(self, command: Command) -> None:
+        """Run a command if it makes sense now."""
+        if command.needs & ~conditions(self._window):
+            return
+        command.run(self._window)
+        self.refresh()
+        self.triggered.emit(command.id)
+
+    def keys_text(self, command: Command) -> str:
+        """Return the first shortcut as this system writes it."""
+        keys = keys_of(command, self._overrides)
+        if not keys:
+            return ""
+        return QKeySequence(keys[0]).toString(QKeySequence.SequenceFormat.NativeText)
+
+    def all_keys_text(self, command: Command) -> str:
+        """Return all shortcuts as this system writes them."""
+        native = QKeySequence.SequenceFormat.NativeText
+        return "  ".join(
+            QKeySequence(key).toString(native)
+            for key in keys_of(command, self._overrides)
+            if key not in ("Enter", "Shift+Enter")
+        )
+
+    def enable(self) -> None:
+        """Enable what makes sense now; selecting and moving change no more."""
+        now = conditions(self._window)
+        if now != self._now:
+            self._now = now
+            for command in COMMANDS:
+                self._actions[command.id].setEnabled(not command.needs & ~now)
+
+    def refresh(self) -> None:
+        """Enable, tick and name what fits the present state."""
+        self.enable()
+        for command in COMMANDS:
+            action = self._actions[command.id]
+            if command.is_on is not None:
+                action.setChecked(command.is_on(self._window))
+            if command.title is not None:
+                title = command.title(self._window)
+                action.setVisible(bool(title))
+                action.setText(caption(title or command.text))
+
+    def _make(self, command: Command, parent: QObject) -> QAction:
+        action = QAction(command.text, parent)
+        action.setObjectName(command.id)
+        keys = keys_of(command, self._overrides)
+        action.setShortcuts([QKeySequence(key) for key in keys])
+        hint = self.keys_text(command)
+        text = command.text.removesuffix("…")
+        set_tip(action, f"{text} ({hint})" if hint else text)
+        action.setCheckable(command.is_on is not None)
+        action.setData(command)
+        action.triggered.connect(self._on_triggered)
+        return action
+
+    def _on_triggered(self) -> None:
+        action = self.sender()
+        if isinstance(action, QAction):
+            command = action.data()
+            if isinstance(command, Command):
+                self.run(command)
+
+
+class Menus(QObject):
+    """Fills a menu bar, and keeps the lists of files in it fresh."""
+
+    file_chosen = Signal(str)
+    filter_chosen = Signal(str)  # name of a saved filter
+
+    def __init__(self, bar: QMenuBar, actions: Actions, settings: Settings) -> None:
+        super().__init__(bar)
+        self._settings = settings
+        self._menus: dict[str, QMenu] = {}
+        bar.setAccessibleName("Menu")
+        for name in MENUS:
+            self._menus[name] = bar.addMenu(name)
+        self.recent = QMenu("Open recent", bar)
+        self.recent.setToolTipsVisible(True)
+        self.samples = QMenu("Samples", bar)
+        self.filters = QMenu("Saved filters", bar)
+        self.filters.setToolTipsVisible(True)
+        for command in COMMANDS:
+            menu = self._menu(command.menu)
+            if command.separated:
+                menu.addSeparator()
+            menu.addAction(actions[command.id])
+            if command.id == "file.open_folder":
+                menu.addMenu(self.recent)
+            if command.id == "analyse.save_filter":
+                menu.addMenu(self.filters)
+            if command.id in ("file.open_folder", "help.keys"):
+                menu.addMenu(self.samples)
+        self.recent.aboutToShow.connect(self._fill_recent)
+        self.recent.triggered.connect(self._on_triggered)
+        self.samples.aboutToShow.connect(self._fill_samples)
+        self.samples.triggered.connect(self._on_triggered)
+        self.filters.aboutToShow.connect(self._fill_filters)
+        self.filters.triggered.connect(self._on_filter)
+
+    def _menu(self, path: str) -> QMenu:
+        if path not in self._menus:
+            above, _, name = path.rpartition("/")
+            self._menus[path] = self._menu(above).addMenu(name)
+        return self._menus[path]
+
+    def _fill_recent(self) -> None:
+        self.recent.clear()
+        for text in self._settings.files.recent:
+            action = add_action(self.recent, recent_title(text), tip=text)
+            action.setData(text)
+            action.setEnabled(recent_exists(text))
+        self.recent.addSeparator()
+        clear = self.recent.addAction("Clear this list")
+        clear.setData("")
+        clear.setEnabled(bool(self._settings.files.recent))
+
+    def _fill_samples(self) -> None:
+        self.samples.clear()
+        for path in samples():
+            add_action(self.samples, path.name).setData(str(path))
+        if self.samples.isEmpty():
+            self.samples.addAction("none installed").setEnabled(False)
+
+    def _fill_filters(self) -> None:
+        self.filters.clear()
+        for name, expression in self._settings.saved_filters():
+            action = add_action(self.filters, name, tip=expression)
+            action.setData(name)
+        if self.filters.isEmpty():
+            self.filters.addAction("none yet").setEnabled(False)
+
+    def _on_filter(self, action: QAction) -> None:
+        if isinstance(action.data(), str):
+            self.filter_chosen.emit(action.data())
+
+    def _on_triggered(self, action: QAction) -> None:
+        if action.data() == "":
+            self._settings.forget_recent()
+        elif isinstance(action.data(), str):
+            self.file_chosen.emit(action.data())

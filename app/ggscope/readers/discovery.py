@@ -1,0 +1,439 @@
+"""Which files belong together: folders, mixed drops, and what lies beside a trace.
+
+Nothing is read here but the first bytes of each file: what a file is, its content
+says (see `readers.registry`), not its name. Experiment folders come in two forms: all
+files in one folder, or ``memory-map.json`` and ``buffer-timeline.json`` beside the
+folders ``traces`` and ``graphs``, often deep in a web page's ``public/data``.
+"""
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from ggscope.errors import ReadError
+from ggscope.readers.api import HEAD_BYTES, RECORDING, ROLES, TRACE
+from ggscope.readers.format_hints import likeness
+from ggscope.readers.registry import may_be, role_of, sniff_all
+from ggscope.readers.source import Source
+
+MAX_ENTRIES = 50_000
+"""Names of a folder and its subfolders that are looked at."""
+MAX_FILES = 2_000
+"""Files whose content is looked at."""
+MAX_BESIDE = 64
+"""The same for the files beside a trace that was opened alone."""
+MAX_DEPTH = 8
+
+_INNER = ("traces", "graphs")
+"""Folders that hold parts of the experiment that the folder above them is."""
+_PASSED_OVER = {"node_modules", "__pycache__", "venv", "site-packages"}
+_BESIDE_SUFFIXES = {".json", ".jsonl", ".csv", ".gguf", ".dot", ".txt", ".log"}
+_TRACE_SUFFIXES = {".bin", ".json"}
+_RECORDS, _TOKENS = "tensor-access", "trace-json"
+"""Readers of traces that tell which bytes of a model are read: a run, a token each."""
+_SPLIT_MODEL = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+_OUR_SUFFIX = ".ggscope.json"
+"""Ends the names of bookmark files."""
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """A file that takes part in a session.
+
+    Attributes
+    ----------
+    role : as in `model.trace.JoinedFile`.
+    reader_id : who recognised it.
+    size : bytes.
+    """
+
+    path: Path
+    role: str
+    reader_id: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that takes no part, and why, in a sentence for people.
+
+    `is_fault` : it could not be opened, though somebody may have named it.
+    """
+
+    path: Path
+    reason: str
+    is_fault: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """Files that belong together.
+
+    Attributes
+    ----------
+    mains : traces, in natural order of their names.
+    sides : what is told beside them, likewise.
+    skipped : files that no reader takes, or that belong to something else.
+    n_left : files that were not even looked at, because there are too many.
+    folder : the folder where that alone was asked for, and all of its files take part;
+        None = files were named.
+    """
+
+    mains: tuple[SessionFile, ...] = ()
+    sides: tuple[SessionFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    n_left: int = 0
+    folder: Path | None = None
+
+    @property
+    def members(self) -> tuple[SessionFile, ...]:
+        """All files that take part, traces first."""
+        return self.mains + self.sides
+
+    def without(self, paths: Collection[Path]) -> "FileSet":
+        """Return the bundle without some of its files."""
+        mains = tuple(m for m in self.mains if m.path not in paths)
+        sides = tuple(m for m in self.sides if m.path not in paths)
+        if len(mains) + len(sides) == len(self.members):
+            return self
+        return replace(self, mains=mains, sides=sides, folder=None)
+
+
+@dataclass(slots=True)
+class _Listing:
+    """Files of a folder; `n_left` = how many more there are."""
+
+    paths: list[Path] = field(default_factory=list)
+    n_left: int = 0
+
+
+def natural_key(path: Path) -> tuple[tuple[int, int, str], ...]:
+    """Return a key that sorts ``token-2`` before ``token-10``."""
+    return tuple(
+        (0, int(part), part) if part.isdecimal() else (1, 0, part.casefold())
+        for part in _DIGITS.split(str(path))
+    )
+
+
+def survey(
+    paths: Sequence[Path], check: Callable[[], object] = lambda: None
+) -> FileSet:
+    """Return what `paths` hold together; folders are searched.
+
+    Parameters
+    ----------
+    check : called between files; raises where the answer is no longer wanted.
+
+    Notes
+    -----
+    Files that are named themselves all take part. Of the files of one folder only
+    those of one experiment do: where several of its subfolders hold traces, that is
+    the folder itself, else the first of them, and the others are named as skipped.
+    """
+    members: list[SessionFile] = []
+    skipped: list[Skipped] = []
+    n_left = 0
+    for path in paths:
+        if not os.path.isdir(path):
+            _sort_in([path], members, skipped, check)
+            continue
+        found = _files_below(path, check)
+        inside: list[SessionFile] = []
+        _sort_in(found.paths, inside, skipped, check)
+        kept, others = _one_experiment(path, inside)
+        members += kept
+        skipped += others
+        n_left += found.n_left
+    members = list(dict.fromkeys(members))
+    known = {m.path for m in members}
+    # A recording of graphs alone has no records.
+    empty = [s.path for s in skipped if s.is_fault and _is_empty(s.path)]
+    for path in [*(m.path for m in members if m.role == TRACE), *empty]:
+        if (sidecar := sidecar_of(path)) is not None and sidecar.path not in known:
+            members.append(sidecar)
+    return FileSet(
+        tuple(m for m in members if m.role == TRACE),
+        tuple(m for m in members if m.role != TRACE),
+        tuple(skipped),
+        n_left,
+        paths[0] if len(paths) == 1 and os.path.isdir(paths[0]) else None,
+    )
+
+
+def is_left_out(bundle: FileSet, path: Path) -> bool:
+    """Tell whether a file that was named takes no part, nor what belongs to it.
+
+    A later part of a split model is read with the first one, and records that are
+    empty by their sidecar.
+    """
+    if path not in {skipped.path for skipped in bundle.skipped}:
+        return False
+    sidecar = sidecar_path(path)
+    if any(member.path == sidecar for member in bundle.sides):
+        return False
+    return not isinstance(recognise(path), SessionFile)
+
+
+def with_main(bundle: FileSet, path: Path, reader_id: str) -> FileSet:
+    """Return a bundle in which a file that no reader claims is read by one."""
+    member = SessionFile(path, role_of(reader_id), reader_id, os.path.getsize(path))
+    mains, sides = bundle.mains, bundle.sides
+    if member.role == TRACE:
+        mains = (member, *mains)
+    else:
+        sides = (member, *sides)
+    skipped = tuple(s for s in bundle.skipped if s.path != path)
+    return replace(bundle, mains=mains, sides=sides, skipped=skipped)
+
+
+def beside(
+    path: Path,
+    check: Callable[[], object] = lambda: None,
+    roles: Collection[str] = ROLES,
+) -> FileSet:
+    """Return side files and further tokens that lie in the experiment of a trace.
+
+    Looks into the trace's folder, or the one above ``traces``, and into ``graphs`` and
+    ``traces`` there; at no more than `MAX_BESIDE` files. Files that can have none of
+    `roles` are passed over: no reader needs to be imported for them. Never raises
+    ReadError.
+    """
+    root = _experiment(path)
+    wanted: list[Path] = []
+    for folder in (root, *(root / name for name in _INNER)):
+        check()
+        is_home = folder == path.parent
+        near = [
+            Path(entry.path)
+            for entry in islice(_entries(folder), MAX_ENTRIES)
+            if entry.name != path.name or not is_home
+            if (is_home and _is_next_of(entry.name, path.name))
+            or (
+                folder.name != "traces"
+                and os.path.splitext(entry.name)[1].lower() in _BESIDE_SUFFIXES
+            )
+        ]
+        wanted += sorted(near, key=natural_key)
+    members: list[SessionFile] = []
+    skipped: list[Skipped] = []
+    _sort_in(wanted[:MAX_BESIDE], members, skipped, check, roles)
+    return FileSet(
+        tuple(
+            m
+            for m in members
+            if m.role == TRACE and _is_next_of(m.path.name, path.name)
+        ),
+        # Other sidecars are of other runs, and its own one was taken with it.
+        tuple(m for m in members if m.role not in (TRACE, RECORDING)),
+        (),
+        max(len(wanted) - MAX_BESIDE, 0),
+    )
+
+
+def traces_beside(model: Path, check: Callable[[], object] = lambda: None) -> FileSet:
+    """Return the newest trace of accesses that lies beside a model file.
+
+    With the further tokens of its run; looks at no more than `MAX_BESIDE` files. What
+    it reads is known only once it is read itself. Never raises ReadError.
+    """
+    near = [
+        Path(entry.path)
+        for entry in islice(_entries(model.parent), MAX_ENTRIES)
+        if os.path.splitext(entry.name)[1].lower() in _TRACE_SUFFIXES
+    ]
+    near.sort(key=_newest_first)
+    members: list[SessionFile] = []
+    _sort_in(near[:MAX_BESIDE], members, [], check, {TRACE})
+    found = [m for m in members if m.reader_id in (_RECORDS, _TOKENS)]
+    if not found:
+        return FileSet()
+    newest, run = found[0], found[:1]
+    if newest.reader_id == _TOKENS:
+        run += [m for m in found if _is_next_of(m.path.name, newest.path.name)]
+    return FileSet(tuple(sorted(run, key=lambda m: natural_key(m.path))))
+
+
+def _newest_first(path: Path) -> float:
+    try:
+        return -path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def sidecar_path(path: Path) -> Path:
+    """Return where the sidecar of a recording lies."""
+    return path.with_suffix(".json")
+
+
+def sidecar_of(path: Path) -> SessionFile | None:
+    """Return the sidecar that lies beside records of our own tool, if there is one.
+
+    Unlike other files that lie beside a trace it is taken unasked: it was written
+    with it. Whether it still belongs is known once both are read.
+    """
+    place = sidecar_path(path)
+    # Not of `Path`, which raises where a name is too long or a folder is closed.
+    if place == path or not os.path.isfile(place):
+        return None
+    found = recognise(place, {RECORDING})
+    return found if isinstance(found, SessionFile) and found.role == RECORDING else None
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return False
+
+
+def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipped:
+    """Return what part a file can take, by its first bytes."""
+    try:
+        with Source(path) as source:
+            if roles != ROLES and not may_be(source, roles):
+                return Skipped(path, f"It is no {' or '.join(roles)}.")
+            judged = [c for c in sniff_all(source) if c.sniff.confidence > 0]
+            head = b"" if judged else source.head(HEAD_BYTES)
+            size = source.size
+    except ReadError as error:
+        sentence = error.message[:1].upper() + error.message[1:]
+        return Skipped(path, sentence, is_fault=True)
+    if not judged:
+        return Skipped(path, f"No reader takes it. {likeness(head).sentence}")
+    best = [c for c in judged if c.sniff.confidence == judged[0].sniff.confidence]
+    named = [c for c in best if path.suffix.lower() in c.info.suffixes]
+    if len(best) > 1 and len(named) != 1:
+        ids = ", ".join(c.info.id for c in best)
+        return Skipped(path, f"Several readers claim it equally: {ids}.")
+    info = (best[0] if len(best) == 1 else named[0]).info
+    return SessionFile(path, info.role, info.id, size)
+
+
+def _sort_in(
+    paths: Iterable[Path],
+    members: list[SessionFile],
+    skipped: list[Skipped],
+    check: Callable[[], object],
+    roles: Collection[str] = ROLES,
+) -> None:
+    """Add each file to those that take part or to those that do not."""
+    for path in paths:
+        check()
+        split = _SPLIT_MODEL.search(path.name)
+        if (
+            split is not None
+            and int(split[1]) > 1
+            and os.path.exists(_first_part(path))
+        ):
+            skipped.append(Skipped(path, f"It is read with {_first_part(path).name}."))
+            continue
+        found = recognise(path, roles)
+        if isinstance(found, SessionFile):
+            members.append(found)
+        else:
+            skipped.append(found)
+
+
+def _first_part(path: Path) -> Path:
+    """Return the first file of a split model."""
+    name = _SPLIT_MODEL.sub(lambda m: f"-00001-of-{m[2]}.gguf", path.name)
+    return path.with_name(name)
+
+
+def _files_below(folder: Path, check: Callable[[], object]) -> _Listing:
+    """Return the files of a folder, then of its subfolders, in natural order."""
+    found = _Listing()
+    waiting = deque([(folder, 0)])
+    n_entries = 0
+    while waiting:
+        here, depth = waiting.popleft()
+        check()
+        files, folders, n = _listed(here, MAX_ENTRIES - n_entries)
+        n_entries += n
+        room = MAX_FILES - len(found.paths)
+        found.paths += files[:room]
+        found.n_left += max(len(files) - room, 0)
+        if n_entries >= MAX_ENTRIES:
+            found.n_left += max(n_entries - MAX_ENTRIES, 1)
+            break
+        if depth < MAX_DEPTH:
+            waiting.extend((f, depth + 1) for f in folders)
+    return found
+
+
+def _listed(folder: Path, room: int) -> tuple[list[Path], list[Path], int]:
+    """Return the files and folders of a folder, sorted, and how many names it has."""
+    files: list[Path] = []
+    folders: list[Path] = []
+    n = 0
+    for entry in _entries(folder):
+        n += 1
+        if n > room or entry.name.startswith("."):
+            continue  # still counted: people want to know how many were left
+        try:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            is_file = not is_folder and entry.is_file()
+        except OSError:
+            continue
+        if is_folder and entry.name not in _PASSED_OVER:
+            folders.append(Path(entry.path))
+        elif is_file:
+            files.append(Path(entry.path))
+    return sorted(files, key=natural_key), sorted(folders, key=natural_key), n
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what a folder holds, less the program's own files.
+
+    Nothing where it may not be looked into.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            yield from (e for e in entries if not e.name.endswith(_OUR_SUFFIX))
+    except OSError:
+        return
+
+
+def _experiment(path: Path) -> Path:
+    """Return the folder of the experiment that a file is part of."""
+    folder = path.parent
+    return folder.parent if folder.name in _INNER else folder
+
+
+def _one_experiment(
+    root: Path, members: list[SessionFile]
+) -> tuple[list[SessionFile], list[Skipped]]:
+    """Return the members of one experiment in `root`, and those of the others."""
+    of_traces = {_experiment(m.path): None for m in members if m.role == TRACE}
+    homes = list(of_traces)
+    if len(homes) < 2:
+        return members, []
+    chosen = root if root in of_traces else homes[0]
+    kept: list[SessionFile] = []
+    others: list[Skipped] = []
+    for member in members:
+        home = _home(_experiment(member.path), homes)
+        if home is None or home == chosen:
+            kept.append(member)
+        else:
+            reason = f"It belongs to another experiment; open {home.name} by itself."
+            others.append(Skipped(member.path, reason))
+    return kept, others
+
+
+def _home(folder: Path, homes: Sequence[Path]) -> Path | None:
+    """Return the experiment whose folder `folder` lies in; None = it is above all."""
+    inside = [home for home in homes if folder == home or home in folder.parents]
+    return max(inside, key=lambda home: len(home.parts), default=None)
+
+
+def _is_next_of(name: str, of: str) -> bool:
+    """Tell whether two names differ in their numbers only: further tokens of a run."""
+    if name == of or not _DIGITS.search(name):
+        return False
+    return _DIGITS.sub("#", name) == _DIGITS.sub("#", of)

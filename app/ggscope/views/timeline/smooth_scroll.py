@@ -1,0 +1,220 @@
+"""Moves the picture of a program that runs on between two snapshots of it.
+
+A snapshot comes some thirty times a second at best. Its picture is drawn a little
+beyond the right edge of the view and kept; sixty times a second it is put on the screen
+again, by whole pixels further to the left. So each column shows what it showed, at its
+time, and beyond the newest snapshot there is nothing, as before.
+"""
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import QImage, QPainter
+
+from ggscope.model.units import TimeRange
+from ggscope.render.batch import Batch, DisplayList, Text, TextBatch
+from ggscope.render.painter import HATCH_PERIOD, StaticLayerCache, paint, paint_texts
+from ggscope.render.timeline.scene import TimelineScene, time_scale
+
+FRAME_MS = 16
+AHEAD_S = 0.15
+"""So much is drawn beyond the right edge; a snapshot that is later finds the picture
+standing."""
+_BEFORE_S = 0.02
+"""The picture runs ahead of its snapshots by so much, which come unevenly."""
+_CALM_S = 0.4
+"""In so long two thirds of an unevenness are made up for."""
+_MOST_SHARE = 4
+"""One part in so many of the view may be drawn beyond the edge."""
+
+
+class Composer(Protocol):
+    """What a picture that moves needs of its view."""
+
+    def scene(self, width: float, height: float, scale: float) -> TimelineScene | None:
+        """Return what a picture of this size is composed from."""
+        ...
+
+    def compose_scene(self, scene: TimelineScene) -> DisplayList:
+        """Return the picture of a scene."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A picture of which a part is on the screen.
+
+    Attributes
+    ----------
+    place : size, ratio and zoom of the canvas that it was made for.
+    left, ahead : device pixels of the headers, and of what is beyond the right edge.
+    end : tick at which the view ends where nothing has moved.
+    px_per_tick : device pixels.
+    standing : texts that keep to the left edge of the lanes, where their spans are cut.
+    """
+
+    image: QImage
+    place: tuple[QSize, float, float]
+    left: int
+    ahead: int
+    end: int
+    px_per_tick: float
+    standing: tuple[Text, ...]
+
+
+class Glide(QObject):
+    """Draws a canvas whose picture moves on by itself.
+
+    Attributes
+    ----------
+    rate : ticks in a second.
+    timer : runs while there is something to move; see `is_due`.
+    n_frames : how often another part of a picture, or another picture, was drawn.
+    """
+
+    def __init__(self, view: Composer, parent: QObject) -> None:
+        super().__init__(parent)
+        self._view = view
+        self._kept: _Kept | None = None
+        self._still = StaticLayerCache()
+        self._offset = -1
+        # Where the view ends on the screen, in ticks after the end of the kept one, and
+        # when that was; and when that picture was new.
+        self._moved = self._moved_at = self._made_at = 0.0
+        self.rate = 0
+        self.n_frames = 0
+        self.timer = QTimer(self, interval=FRAME_MS)
+        self.timer.setTimerType(Qt.TimerType.PreciseTimer)
+
+    def stop(self) -> None:
+        """Let go of the picture; the next one begins where it lies."""
+        self.timer.stop()
+        self._kept = None
+
+    def is_due(self) -> bool:
+        """Tell whether another part is to be drawn; stop the timer where none is."""
+        kept = self._kept
+        if kept is None or self._offset >= kept.ahead:
+            self.timer.stop()
+            return False
+        return self._next(kept) != self._offset
+
+    def draw(self, painter: QPainter, size: QSize, zoom: float, *, anew: bool) -> bool:
+        """Draw what is to be seen now; False where there is no picture.
+
+        Parameters
+        ----------
+        painter : of a canvas of this size, in its device-independent pixels.
+        zoom : how much larger the picture is drawn than designed.
+        anew : whether something else than time has changed since the last one.
+        """
+        place = (size, painter.device().devicePixelRatioF(), zoom)
+        kept = self._kept
+        if anew or kept is None or kept.place != place:
+            kept = self._make(*place)
+            if kept is None:
+                self.stop()
+                return False
+            self._take(kept)
+        offset = self._next(kept)
+        self.n_frames += offset != self._offset
+        self._offset = offset
+        _draw(painter, kept, offset)
+        if offset < kept.ahead and not self.timer.isActive():
+            self.timer.start()
+        return True
+
+    def _make(self, size: QSize, ratio: float, zoom: float) -> _Kept | None:
+        scale = ratio * zoom
+        width, height = size.width() / zoom, size.height() / zoom
+        scene = self._view.scene(width, height, scale)
+        if scene is None:
+            return None
+        time_ = time_scale(scene.visible, width, scene.header_width, scale)
+        n, duration = time_.n_columns, time_.duration
+        ahead = min(math.ceil(AHEAD_S * self.rate * n / duration), n // _MOST_SHARE)
+        visible = time_.visible
+        wider = replace(
+            scene,
+            width=width + ahead / scale,
+            visible=TimeRange(visible.start, visible.end + duration * ahead // n),
+            # What rests over a picture that moves points at nothing in it.
+            hover_span=-1,
+            cursor_tick=None,
+        )
+        picture, standing = _parted(self._view.compose_scene(wider))
+        left = round(time_.x0 * scale)
+        image = QImage(
+            left + n + ahead, math.ceil(height * scale), QImage.Format.Format_RGB32
+        )
+        image.setDevicePixelRatio(scale)
+        painter = QPainter(image)
+        try:
+            # Hatches move with what they lie on, from one picture to the next as well.
+            period = math.lcm(*(round(p * scale) for p in HATCH_PERIOD.values()))
+            shift = (left - visible.start * n // duration) % period
+            painter.setBrushOrigin(QPointF(shift / scale, 0.0))
+            paint(picture, painter, kept=self._still)
+        finally:
+            painter.end()
+        place = (size, ratio, zoom)
+        return _Kept(image, place, left, ahead, visible.end, n / duration, standing)
+
+    def _take(self, kept: _Kept) -> None:
+        """Go on with another picture where the last one has come to."""
+        before, now, most = self._kept, time.monotonic(), AHEAD_S * self.rate
+        moved = math.inf
+        if before is not None:
+            self._next(before)
+            moved = before.end + self._moved - kept.end
+        self._moved = moved if abs(moved) <= most else _BEFORE_S * self.rate
+        self._moved_at = self._made_at = now
+        self._kept, self._offset = kept, -1
+
+    def _next(self, kept: _Kept) -> int:
+        """Return by how many device pixels the picture is to be moved now."""
+        now = time.monotonic()
+        passed, self._moved_at = now - self._moved_at, now
+        even = (now - self._made_at + _BEFORE_S) * self.rate
+        moved = self._moved + passed * self.rate
+        moved += (even - moved) * -math.expm1(-passed / _CALM_S)
+        self._moved = min(moved, AHEAD_S * self.rate)
+        return max(0, min(round(self._moved * kept.px_per_tick), kept.ahead))
+
+
+def _parted(picture: DisplayList) -> tuple[DisplayList, tuple[Text, ...]]:
+    """Return the picture without the texts that keep to the left edge, and these."""
+    standing: list[Text] = []
+    batches: list[Batch] = []
+    for batch in picture.batches:
+        if isinstance(batch, TextBatch):
+            standing += [text for text in batch.texts if text.keeps_left]
+            batch = TextBatch(tuple(t for t in batch.texts if not t.keeps_left))
+        batches.append(batch)
+    return replace(picture, batches=tuple(batches)), tuple(standing)
+
+
+def _draw(painter: QPainter, kept: _Kept, offset: int) -> None:
+    image, (_, ratio, zoom) = kept.image, kept.place
+    height, width = image.height(), image.width() - kept.left - kept.ahead
+    for x, source, wide in ((0, 0, kept.left), (kept.left, kept.left + offset, width)):
+        painter.drawImage(
+            QRectF(x / ratio, 0, wide / ratio, height / ratio),
+            image,
+            QRectF(source, 0, wide, height),
+        )
+    moved = offset / (ratio * zoom)
+    texts = [
+        replace(text, width=text.width - moved)
+        for text in kept.standing
+        if text.width > moved
+    ]
+    if texts:
+        painter.save()
+        painter.scale(zoom, zoom)
+        batches = (TextBatch(tuple(texts)),)
+        paint_texts(DisplayList(width, height, batches=batches), painter)
+        painter.restore()

@@ -1,0 +1,78 @@
+"""Facts of a program that is followed."""
+
+import time
+
+from ggscope.descriptions.live import format_rate, live_facts
+from ggscope.live.source import SourceStatus, State
+
+
+def facts(
+    heard: SourceStatus, *, is_running: bool = True, extent: int = -1
+) -> dict[str, str]:
+    found = live_facts(
+        heard,
+        is_running=is_running,
+        tokens_per_s=7.25,
+        records_per_s=-1.0,
+        lag_ns=2_000_000,
+        is_least_lag=True,
+        extent_ns=extent,
+    )
+    return {fact.label: fact.value for fact in found}
+
+
+def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():
+    found = facts(SourceStatus(State.RUNNING, 5, lost=-1))
+
+    assert found == {
+        "tokens/s": "7.2",
+        "records/s": "N/A",
+        "delay": "≥ 2.000 ms",
+        "buffer used": "N/A",
+        "tokens": "N/A",
+        "records": "5",
+        "lost": "N/A",
+    }
+
+
+def test_all_that_is_known_of_a_program_is_told():
+    began = 1_800_000_000.0
+    heard = SourceStatus(
+        State.RUNNING, 5_000, lost=3, fill=0.0002, tokens=7,
+        resident_bytes=1 << 20, model_bytes=1 << 22, read_bytes=0, major_faults=12,
+        run={"backends": "CPU: 2 graphs"}, program="/opt/llama-cli", began=began,
+    )  # fmt: skip
+    found = facts(heard, extent=1_500_000_000)
+
+    assert found["buffer used"] == "<0.1 %"
+    assert found["lost"] == "3"
+    assert found["duration"] == "1.500 s"
+    assert found["program"] == "llama-cli"
+    assert found["started"] == time.strftime("%H:%M:%S", time.localtime(began))
+    assert found["model in page cache"] == "25.0 % of 4.0 MiB"
+    assert found["read from disk"] == "0 B"
+    assert found["major page faults"] == "12"
+    assert found["backends"] == "CPU: 2 graphs"
+
+
+def test_run_that_is_over_has_no_rates():
+    found = facts(SourceStatus(State.ENDED, 5, tokens=3), is_running=False)
+
+    assert found == {"tokens": "3", "records": "5", "lost": "0"}
+
+
+def test_rates_have_few_digits():
+    assert [format_rate(r) for r in (-1, 0, 7.25, 99.96, 1234.4)] == [
+        "N/A", "0.0", "7.2", "100.0", "1,234",
+    ]  # fmt: skip
+
+
+def test_what_is_counted_is_named_where_the_source_tells_it():
+    def of(**by_kind: int) -> dict[str, str]:
+        heard = SourceStatus(State.ENDED, 7, by_kind=by_kind)
+        return facts(heard, is_running=False)
+
+    assert of() == {"tokens": "N/A", "records": "7", "lost": "0"}
+    assert of(ops=7, graphs=0) == {"tokens": "N/A", "ops": "7", "lost": "0"}
+    assert of(ops=6, graphs=1)["graphs"] == "1"
+    assert of(ops=0, graphs=7)["ops"] == "0"
