@@ -9,7 +9,7 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo llama test fuzz walk soak bench bench-capture ways lint check samples wheel package clean help
+.PHONY: run demo llama test fuzz walk soak bench bench-capture count-files lint check samples wheel package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -22,7 +22,7 @@ help:
 	@echo "make soak [MINUTES=60]     record a llama-server under load, and watch the memory"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
 	@echo "make bench-capture         ns per record, and tokens per second with and without"
-	@echo "make ways                  count the files passed on the way to an answer"
+	@echo "make count-files           count the files that run on the way to an answer"
 	@echo "make lint                  ruff, mypy and the import contracts"
 	@echo "make samples               write resources/samples again"
 	@echo "make wheel                 wheel and source distribution, in dist/"
@@ -56,8 +56,8 @@ bench: $(STAMP) $(SYSTEM)
 bench-capture: $(STAMP)
 	@$(PY) packaging/bench_capture.py $(ARGS)
 
-ways: $(STAMP) $(SYSTEM)
-	@QT_QPA_PLATFORM=offscreen $(PY) packaging/ways.py $(ARGS)
+count-files: $(STAMP) $(SYSTEM)
+	@QT_QPA_PLATFORM=offscreen $(PY) packaging/count_files.py $(ARGS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
