@@ -9,21 +9,23 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo llama test fuzz walk soak bench bench-capture count-files lint check samples wheel package clean help
+.PHONY: run demo llama test test-fast test-nightly fuzz walk soak bench bench-capture count-files lint check samples wheel package clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run [ARGS='FILE …']   open the viewer (on a sample without ARGS)"
 	@echo "make demo                  trace a real llama.cpp on a made model, and watch it run"
 	@echo "make llama                 build llama.cpp for the tests of capture, once (minutes)"
+	@echo "make test-fast             contract, unit, property and golden tests; two minutes"
 	@echo "make test [ARGS='-k …']    run every test, GUI and GL ones included"
+	@echo "make test-nightly          whole sweeps, benchmarks, mutated files, random walk"
 	@echo "make fuzz [MINUTES=10]     mutate files and read them, ARGS='--reader npu-json'"
 	@echo "make walk [MINUTES=30]     random keys and mouse on the window, SEED=1"
 	@echo "make soak [MINUTES=60]     record a llama-server under load, and watch the memory"
 	@echo "make bench [SIZE=33]       measure opening, frames and memory; SIZE in millions"
 	@echo "make bench-capture         ns per record, and tokens per second with and without"
 	@echo "make count-files           count the files that run on the way to an answer"
-	@echo "make lint                  ruff, mypy and the import contracts"
+	@echo "make lint                  ruff, mypy, import contracts, commit subjects"
 	@echo "make samples               write resources/samples again"
 	@echo "make wheel                 wheel and source distribution, in dist/"
 	@echo "make package               these, .deb, .rpm and .tar.zst; ARGS='--without-sql deb'"
@@ -39,6 +41,15 @@ llama: $(STAMP)
 
 test: $(STAMP) $(SYSTEM)
 	@packaging/run-tests.sh $(ARGS)
+
+test-fast: $(STAMP) $(SYSTEM)
+	@TIER=fast packaging/run-tests.sh
+
+# MINUTES for each of the two campaigns; the same SEED does the same.
+test-nightly: $(STAMP) $(SYSTEM)
+	@TIER=nightly packaging/run-tests.sh
+	@$(MAKE) --no-print-directory fuzz MINUTES=$(or $(MINUTES),10)
+	@$(MAKE) --no-print-directory walk MINUTES=$(or $(MINUTES),10) SEED=$(or $(SEED),1)
 
 fuzz: $(STAMP)
 	@PYTHONPATH=tests $(PY) -m fuzzing.campaign --minutes $(or $(MINUTES),10) $(ARGS)
@@ -64,6 +75,7 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(PY) packaging/commit_subjects.py
 
 check: lint test
 

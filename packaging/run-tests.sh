@@ -1,7 +1,9 @@
 #!/bin/sh
-# Run the whole test suite: everything offscreen first, then under Xvfb what needs
+# Run the test suite: everything offscreen first, then under Xvfb what needs
 # OpenGL (Mesa's software renderer) and what needs real keys and mouse, at 100 and
 # 200 %. Arguments go to pytest. In the environment:
+#   TIER=fast          what needs no program, no window and no waiting alone
+#   TIER=nightly       what takes too long for every change: whole sweeps, benchmarks
 #   PROCESSES=N        so many at once for what needs no display; as many as cores
 #   SEED=N             in random order instead of the files', the same for one number
 #   GGSCOPE_CORPUS=DIR the reference traces; `none` runs without them
@@ -28,8 +30,21 @@ if [ "$#" -gt 0 ]; then
         .venv/bin/pytest $order "$@"
 fi
 
+if [ "${TIER:-}" = fast ]; then
+    QT_QPA_PLATFORM=offscreen tests -n "${PROCESSES:-auto}" --dist worksteal \
+        -m "not slow and not nightly" --ignore=tests/unit/live \
+        tests/contract tests/unit tests/property tests/golden
+    exit "$status"
+elif [ "${TIER:-}" = nightly ]; then
+    GGSCOPE_SWEEP=1 QT_QPA_PLATFORM=offscreen tests -n "${PROCESSES:-auto}" \
+        --dist worksteal --timeout=1200 tests/fuzz tests/unit/live/test_removal.py \
+        tests/unit/readers/recording
+    QT_QPA_PLATFORM=offscreen tests -m nightly --timeout=1200 tests/cli
+    QT_QPA_PLATFORM=offscreen tests tests/bench --timeout=1200 --benchmark-disable-gc
+    exit "$status"
+fi
 QT_QPA_PLATFORM=offscreen tests -n "${PROCESSES:-auto}" --dist worksteal \
-    --ignore=tests/gl --ignore=tests/touch --ignore=tests/bench
+    -m "not nightly" --ignore=tests/gl --ignore=tests/touch --ignore=tests/bench
 if [ "${DISPLAYS:-yes}" = no ]; then
     :
 elif [ "$(uname)" = Darwin ]; then

@@ -13,7 +13,10 @@ SIX = ["first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb"]
 OFFSCREEN = {"QT_QPA_PLATFORM": "offscreen"}
 
 
-@pytest.mark.parametrize("name", ["llama.ggmlviz", "tinyllama-256.bin"])
+@pytest.mark.parametrize(
+    "name",
+    ["llama.ggmlviz", pytest.param("tinyllama-256.bin", marks=pytest.mark.nightly)],
+)
 def test_bench_prints_one_line_with_plausible_figures(shell, name, tmp_path):
     answer = shell(
         "bench", SAMPLES / name, "--seconds", "0.5", "--size", "800x500",
@@ -35,6 +38,7 @@ def test_bench_prints_one_line_with_plausible_figures(shell, name, tmp_path):
     assert not (tmp_path / "config").exists()
 
 
+@pytest.mark.nightly
 def test_bench_of_panes_measures_the_heatmap_and_selecting(shell):
     answer = shell(
         "bench", SAMPLES / "tinyllama-256.bin", "--panes", "--seconds", "0.4",
@@ -61,6 +65,7 @@ def test_bench_of_panes_without_accesses_is_an_error(shell):
     assert "no place in a model file" in answer.err
 
 
+@pytest.mark.nightly
 def test_bench_rounds_are_medians_of_processes(shell):
     answer = shell(
         "bench", SAMPLES / "llama.ggmlviz", "--seconds", "0.2", "--rounds", "2",
