@@ -230,6 +230,7 @@ def checked(python: Path, *, with_sql: bool) -> None:
         run([python, "-c", code], PYTHONPATH=str(HERE))
         code = "import package; package.no_trace_of_the_builder()"
         run([python, "-c", code], PYTHONPATH=str(HERE))
+        display_plugins()
     code = "import package; package.module_needs()"
     run([python, "-c", code], PYTHONPATH=str(HERE))
     size = size_of(BUNDLE)
@@ -313,6 +314,20 @@ def module_needs() -> None:
     there |= {name.removesuffix("/__init__").replace("/", ".") for name in names}
     if missing := sorted(needed - there):
         raise SystemExit(f"package: the bundle lacks modules: {', '.join(missing)}")
+
+
+def display_plugins() -> None:
+    """End the program where the bundle has no plug-in for a kind of display.
+
+    Qt renames them: those of Wayland are called otherwise in 6.8.
+    """
+    folder = BUNDLE / "_internal" / "PySide6" / "Qt" / "plugins" / "platforms"
+    present = {path.stem.removeprefix("lib") for path in folder.glob("*.so")}
+    if missing := {"qxcb", "qwayland", "qoffscreen"} - present:
+        raise SystemExit(
+            f"package: the bundle lacks the plug-ins {', '.join(sorted(missing))} "
+            f"for displays; there are {', '.join(sorted(present))}"
+        )
 
 
 def size_of(folder: Path) -> int:

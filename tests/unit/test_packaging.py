@@ -306,20 +306,92 @@ def test_scripts_are_programs_that_parse() -> None:
         subprocess.run([shell, "-n", str(path)], check=True)
 
 
-def test_release_workflow_calls_what_exists() -> None:
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RUNNERS = {"ubuntu-24.04", "ubuntu-24.04-arm", "macos-15", "macos-15-intel"}
+"""Runners that GitHub has, with a version: `latest` changes under a release."""
+
+
+def jobs_of(path: Path) -> dict[str, Any]:
     import yaml
 
-    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
-    jobs = yaml.safe_load(text)["jobs"]
+    jobs: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    return jobs
 
-    assert {"linux", "linux-package", "macos", "draft"} == set(jobs)
-    assert jobs["draft"]["needs"] == ["linux", "linux-package", "macos"]
-    called = re.findall(r"packaging/[\w/.-]+", text)
-    assert len(called) >= 3
-    assert all((ROOT / name).is_file() for name in called)
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.stem)
+def test_workflow_calls_what_exists(path: Path) -> None:
+    text = path.read_text("utf-8")
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for target in re.findall(r"^ +make (\w+)", text, re.MULTILINE):
+
+    called = re.findall(r"\bpackaging/[\w/.-]+", text)
+    called += re.findall(r"uses: \./(\S+)", text)
+
+    assert [name for name in called if not (ROOT / name).is_file()] == []
+    for target in re.findall(r"^(?:.*run:)? +make ([\w-]+)", text, re.M):
         assert f"\n{target}:" in makefile
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.stem)
+def test_workflow_runs_on_runners_that_are_there_and_after_its_needs(
+    path: Path,
+) -> None:
+    jobs = jobs_of(path)
+
+    for job in jobs.values():
+        matrix = job.get("strategy", {}).get("matrix", {})
+        listed = [*matrix.get("runner", ()), job.get("runs-on", "ubuntu-24.04")]
+        listed += [one["runner"] for one in matrix.get("include", ())]
+        assert {name for name in listed if "${{" not in name} <= RUNNERS
+        needs = job.get("needs", [])
+        assert set([needs] if isinstance(needs, str) else needs) <= set(jobs)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.stem)
+def test_actions_of_a_workflow_are_pinned_by_commit(path: Path) -> None:
+    used = re.findall(r"uses: ([^.\s]\S+)(.*)", path.read_text("utf-8"))
+
+    for action, comment in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment)
+
+
+def test_release_is_drafted_after_tests_and_all_packages() -> None:
+    jobs = jobs_of(ROOT / ".github" / "workflows" / "release.yml")
+
+    others = set(jobs) - {"draft"}
+    assert set(jobs["draft"]["needs"]) == others
+    assert jobs["tests"]["uses"] == "./.github/workflows/ci.yml"
+    assert jobs["draft"]["permissions"]["attestations"] == "write"
+    assert all("tests" in jobs[name]["needs"] for name in ("linux", "macos"))
+
+
+def test_notes_of_a_release_are_its_section_of_the_changelog() -> None:
+    notes = script("release_notes.py")
+    text = "# C\n\n## [Unreleased]\n\n- a\n\n## [0.2.0] - 2026\n\n- b\n\n## [0.1.0]\n"
+
+    assert notes.section(text, "0.2.0") == "- b"
+    assert notes.section(text, "Unreleased") == "- a"
+    for version in ("0.1.0", "0.3.0", "0.2"):
+        with pytest.raises(ValueError, match="no section"):
+            notes.section(text, version)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="plug-ins differ")
+def test_bundle_without_a_display_plugin_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = script("package.py")
+    monkeypatch.setattr(package, "BUNDLE", tmp_path)
+    folder = tmp_path / "_internal" / "PySide6" / "Qt" / "plugins" / "platforms"
+    folder.mkdir(parents=True)
+    for name in ("qxcb", "qoffscreen", "qwayland-egl"):  # those of Qt 6.8
+        (folder / f"lib{name}.so").touch()
+
+    with pytest.raises(SystemExit, match="qwayland"):
+        package.display_plugins()
+
+    (folder / "libqwayland.so").touch()
+    package.display_plugins()
 
 
 def entry(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
