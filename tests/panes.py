@@ -32,7 +32,7 @@ from ggscope.views.experts.view import ExpertsView
 from ggscope.views.graph.view import GraphView
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
-from ggscope.views.timeline.gestures import tooltip_for
+from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
 from support import ROOT
 

@@ -18,7 +18,7 @@ from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.buffers.view import BuffersGestures
 from ggscope.views.graph.input import Gestures as GraphGestures
 from ggscope.views.heatmap.input import HeatmapGestures
-from ggscope.views.timeline.gestures import Gestures as TimelineGestures
+from ggscope.views.timeline.mouse import Gestures as TimelineGestures
 
 PLAIN = Qt.KeyboardModifier.NoModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier

@@ -37,7 +37,7 @@ from ggscope.sanitize import Html, html, tooltip
 from ggscope.session.settings import Settings
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.safe_text import Label, set_tip
-from ggscope.views.timeline.gestures import build_menu
+from ggscope.views.timeline.context_menu import build_menu
 from ggscope.views.timeline.view import TimelineView
 from hostile_names import MARKER, MARKUP, hostile_named
 from panes import PANES, broken, pane, settle

@@ -28,7 +28,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.views.base.cells import CellTexts
 from ggscope.views.table.delegate import RowPainter
-from ggscope.views.timeline.gestures import tooltip_for
+from ggscope.views.timeline.tooltips import tooltip_for
 from messages import said
 from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace

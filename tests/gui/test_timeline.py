@@ -37,7 +37,8 @@ from ggscope.views.base.canvas import (
     has_graphics_card,
 )
 from ggscope.views.timeline import view as timeline_module
-from ggscope.views.timeline.gestures import build_menu, tooltip_for
+from ggscope.views.timeline.context_menu import build_menu
+from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
 from scenes import texts_of
 from sentences import assert_sides
@@ -507,7 +508,7 @@ def test_tooltip_names_the_span_and_says_what_is_derived(
     view: TimelineView, session: Session
 ) -> None:
     from ggscope.model.tables import Quality, quality_of
-    from ggscope.views.timeline.gestures import tooltip_for
+    from ggscope.views.timeline.tooltips import tooltip_for
 
     trace = session.trace
     assert trace is not None
@@ -530,7 +531,7 @@ def test_header_of_a_lane_says_whose_ends_are_derived(
     view: TimelineView, session: Session
 ) -> None:
     from ggscope.model.tables import SpanFlag
-    from ggscope.views.timeline.gestures import tooltip_for
+    from ggscope.views.timeline.tooltips import tooltip_for
 
     ends = int(SpanFlag.INFERRED_END)
     made = builders.spans_trace([0, 5, 0, 5], [5, 9, 5, 9], lane=[0, 0, 1, 1],
@@ -554,7 +555,7 @@ def test_header_of_a_lane_says_whose_ends_are_derived(
 def test_tooltips_of_headers_markers_and_counters(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:
-    from ggscope.views.timeline.gestures import tooltip_for
+    from ggscope.views.timeline.tooltips import tooltip_for
 
     session.set_trace(builders.npu_like_trace())
     prepared = view.prepared()
@@ -631,7 +632,7 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
 def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(
     view: TimelineView, session: Session
 ) -> None:
-    from ggscope.views.timeline.gestures import tooltip_for
+    from ggscope.views.timeline.tooltips import tooltip_for
 
     session.set_trace(builders.spans_trace([0, 500], [100, 1000]))
     prepared = view.prepared()

@@ -18,8 +18,9 @@ from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.statistics import StatisticsView
-from ggscope.views.timeline.gestures import Hit, tooltip_for
+from ggscope.views.timeline.hit_test import Hit
 from ggscope.views.timeline.legend import WAITS, Legend, LegendRequest
+from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
 from wait_traces import with_waits
 

@@ -56,8 +56,8 @@ _PARTS = {
 _SOON = (
     "ggscope.readers.memory",
     "ggscope.session_loading",
-    "ggscope.views.timeline.gestures",
-    "ggscope.views.timeline.gestures",
+    "ggscope.views.timeline.tooltips",
+    "ggscope.views.timeline.context_menu",
 )
 REST_MS = 10
 """Between two turns of work that nobody waits for: the window has its own."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ggscope.render.export import _FAMILY, _css_family
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
-from ggscope.views.timeline.gestures import _counter_value
+from ggscope.views.timeline.tooltips import _counter_value
 
 SANS = "'DejaVu Sans', 'Noto Sans', 'Liberation Sans', 'Helvetica', 'Arial'"
 MONO = "'DejaVu Sans Mono', 'Liberation Mono', 'Menlo', 'Consolas'"

@@ -48,8 +48,9 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base.canvas import PaintedView, RasterCanvas
 from ggscope.views.base.safe_text import bookmark_tip, show_tip
 from ggscope.views.base.view import later
-from ggscope.views.timeline.gestures import Gestures, Hit, Mode, hit_in_lane, row_at
+from ggscope.views.timeline.hit_test import Hit, hit_in_lane, row_at
 from ggscope.views.timeline.legend import Legend
+from ggscope.views.timeline.mouse import Gestures, Mode
 from ggscope.views.timeline.smooth_scroll import Glide
 
 FEW_SPANS = 4096
@@ -750,13 +751,13 @@ class TimelineView(PaintedView):
 
     def menu_at(self, x: float, y: float) -> QMenu:
         """Return the menu of what lies at a position."""
-        # Imported when it is asked for: the first picture does without.
-        from ggscope.views.timeline.gestures import build_menu
+        # Imported on demand: the first picture does without.
+        from ggscope.views.timeline.context_menu import build_menu
 
         return build_menu(self, x, y)
 
     def _show_tooltip(self, event: QHelpEvent) -> None:
-        from ggscope.views.timeline.gestures import tooltip_for  # as above
+        from ggscope.views.timeline.tooltips import tooltip_for  # as above
 
         prepared, session = self._prepared, self.session
         if prepared is None:

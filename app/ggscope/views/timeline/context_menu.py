@@ -1,0 +1,254 @@
+"""The context menu of the timeline."""
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QMenu
+
+from ggscope.analysis.rows.lanes import LaneBox, LaneState, group_key
+from ggscope.descriptions.spans import Fact, absolute_words, span_facts, time_text
+from ggscope.model.selection import MarkedRange
+from ggscope.model.tokens import numbers_per_phase, token_text
+from ggscope.model.units import TimeRange, format_absolute, format_exact
+from ggscope.sanitize import markdown_row, tsv_text
+from ggscope.session.session import Session
+from ggscope.views.base.safe_text import add_action, add_menu, copy_name, copy_text
+from ggscope.views.timeline.hit_test import Hit
+
+if TYPE_CHECKING:
+    from ggscope.views.timeline.view import TimelineView
+
+_MAX_PINNED = 24
+"""Larger groups cannot be pinned: they would fill the view."""
+_MAX_LISTED = 50
+"""Hidden lanes listed one by one; "All" shows the others too."""
+
+
+def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
+    """Return the menu for a position of the picture."""
+    menu = QMenu(view)
+    menu.setObjectName("timeline-menu")
+    session = view.session
+    hit = view.hit(x, y)
+    if hit.span >= 0:
+        _span_entries(view, menu, session, hit)
+        menu.addSeparator()
+    if not hit.in_header and session.trace is not None:
+        _time_entries(view, menu, session, hit)
+        menu.addSeparator()
+    if hit.box is not None:
+        _lane_entries(view, menu, session, hit)
+        menu.addSeparator()
+    _general_entries(view, menu, session)
+    return menu
+
+
+def _time_entries(
+    view: "TimelineView", menu: QMenu, session: Session, hit: Hit
+) -> None:
+    """Add what can be done with a point in time; on the axis also its format."""
+    trace = session.trace
+    if trace is None:
+        return
+    here = TimeRange(hit.tick, hit.tick)
+    absolute = session.absolute_time
+    text = time_text(trace, hit.tick, absolute=absolute)
+    exact = format_exact(hit.tick, trace.clock.unit)
+    if absolute:
+        exact = format_absolute(hit.tick, trace.clock)
+    add_action(menu, "Bookmark here", lambda: session.add_bookmark("", here))
+    add_action(menu, f"Copy time ({text})", lambda: copy_text(exact))
+    if not hit.on_axis:
+        return
+    forms = add_menu(menu, "Time format")
+    other = absolute_words(trace.clock)
+    other = other[:1].upper() + other[1:]
+    for words, is_absolute in (("From start", False), (other, True)):
+        action = add_action(
+            forms, words, partial(session.set_absolute_time, is_absolute)
+        )
+        action.setCheckable(True)
+        action.setChecked(session.absolute_time is is_absolute)
+
+
+def _span_entries(
+    view: "TimelineView", menu: QMenu, session: Session, hit: Hit
+) -> None:
+    add = partial(add_action, menu)
+    trace = session.trace
+    if trace is None:
+        return
+    span = hit.span
+    spans = trace.spans
+    time = TimeRange(int(spans.start[span]), int(spans.end[span]))
+    name = trace.span_name(span)
+    op = trace.op_name(int(spans.op[span]))
+    facts = span_facts(trace, span, absolute=session.absolute_time)
+
+    def zoom() -> None:
+        session.select_span(span, reveal=False)
+        session.fit_selection()
+
+    add(f"Select “{name}”", lambda: session.select_span(span))
+    add("Zoom to it", zoom)
+    add("Mark its time", lambda: session.set_marked(MarkedRange(time)))
+    menu.addSeparator()
+    if op:
+        add(
+            f"Show only {op}",
+            lambda: session.set_filter(replace(session.filter, ops=frozenset({op}))),
+        )
+    if spans.layer is not None and (layer := int(spans.layer[span])) >= 0:
+        add(
+            f"Show only layer {layer}",
+            lambda: session.set_filter(
+                replace(session.filter, layers=frozenset({layer}))
+            ),
+        )
+    if spans.token is not None and (token := int(spans.token[span])) >= 0:
+        phases = session.filter.phases
+        if spans.phase is not None and numbers_per_phase(trace):
+            phases = frozenset({int(spans.phase[span])})
+        add(
+            f"Show only token {token_text(trace, span)}",
+            lambda: session.set_filter(
+                replace(session.filter, tokens=frozenset({token}), phases=phases)
+            ),
+        )
+    add(f"Find “{name}”", lambda: session.search(name))
+    menu.addSeparator()
+    add("Copy name", lambda: copy_name(name))
+    add("Copy details", lambda: copy_text(_tsv(facts)))
+    add("Copy details as Markdown", lambda: copy_text(_markdown(facts)))
+
+
+def _lane_entries(
+    view: "TimelineView", menu: QMenu, session: Session, hit: Hit
+) -> None:
+    add = partial(add_action, menu)
+    box, state = hit.box, session.lane_state
+    if box is None:
+        return
+    if box.lane is None:
+        _group_entries(view, menu, session, box)
+        return
+    key, title = box.lane.key, box.title
+
+    def pin() -> None:
+        pinned = tuple(k for k in state.pinned if k != key)
+        if key not in state.pinned:
+            pinned = (*pinned, key)
+        session.set_lane_state(replace(state, pinned=pinned))
+
+    word = "Unpin" if key in state.pinned else "Pin"
+    add(f"{word} “{title}”", pin)
+    add(
+        f"Hide “{title}”",
+        lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
+    )
+    _rename_entries(view, menu, session, key)
+    for text, factor in (("Taller lane", 1.5), ("Lower lane", 1 / 1.5)):
+        heights = dict(state.heights)
+        heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
+        wanted = replace(state, heights=tuple(sorted(heights.items())))
+        add(text, partial(session.set_lane_state, wanted))
+
+
+def _rename_entries(
+    view: "TimelineView", menu: QMenu, session: Session, key: str
+) -> None:
+    """Add what names a lane or group, and what gives it its own title back."""
+    ask = add_action(menu, "Rename…", partial(session.lane_name_requested.emit, key))
+    ask.setShortcut(QKeySequence(Qt.Key.Key_F2))
+    # Shown only: the command of the window has this key already.
+    ask.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+    if key in dict(session.lane_state.names):
+        add_action(menu, "Its own name", partial(session.rename_lane, key, ""))
+
+
+def _group_entries(
+    view: "TimelineView", menu: QMenu, session: Session, box: LaneBox
+) -> None:
+    """Add what can be done with a group: open, pin, hide, name it."""
+    add, state = partial(add_action, menu), session.lane_state
+    word = "Open" if box.collapsed else "Close"
+    add(f"{word} “{box.title}”", lambda: view.toggle_group(box.group))
+    if box.pinned:
+        add(
+            "Unpin all",
+            lambda: session.set_lane_state(replace(state, pinned=())),
+        )
+        return
+    keys = view.lanes_of_group(box.group)
+    pinned = (*state.pinned, *keys)
+    add(
+        f"Pin “{box.title}”",
+        lambda: session.set_lane_state(replace(state, pinned=pinned)),
+        enabled=0 < len(keys) <= _MAX_PINNED,
+    )
+    hidden = state.hidden | frozenset(keys)
+    add(
+        f"Hide “{box.title}”",
+        lambda: session.set_lane_state(replace(state, hidden=hidden)),
+    )
+    _rename_entries(view, menu, session, group_key(box.group))
+
+
+def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> None:
+    add = partial(add_action, menu)
+    state = session.lane_state
+    if state.hidden:
+        hidden = menu.addMenu("Show hidden lanes")
+        for key in sorted(state.hidden)[:_MAX_LISTED]:
+            add_action(
+                hidden,
+                _title_of(session, key),
+                partial(
+                    session.set_lane_state, replace(state, hidden=state.hidden - {key})
+                ),
+            )
+        hidden.addSeparator()
+        add_action(
+            hidden,
+            "All",
+            lambda: session.set_lane_state(replace(state, hidden=frozenset())),
+        )
+    if session.index is not None:
+        groups = frozenset(session.index.lanes.groups)
+        add(
+            "Open all groups",
+            lambda: session.set_lane_state(replace(state, collapsed=frozenset())),
+        )
+        add(
+            "Close all groups",
+            lambda: session.set_lane_state(replace(state, collapsed=groups)),
+        )
+    plain = LaneState(names=state.names)
+    add("Reset lanes", lambda: session.set_lane_state(plain))
+    menu.addSeparator()
+    add("Fit all", session.fit)
+    if session.marked_range is not None:
+        marked = session.marked_range
+        add("Zoom to marked range", lambda: session.set_visible(marked.time))
+        add("Clear marked range", lambda: session.set_marked(None))
+
+
+def _title_of(session: Session, key: str) -> str:
+    names = dict(session.lane_state.names)
+    if key in names:
+        return names[key]
+    lanes = None if session.index is None else session.index.lanes
+    at = -1 if lanes is None else lanes.position(key)
+    return key if lanes is None or at < 0 else lanes.titles[at]
+
+
+def _tsv(facts: tuple[Fact, ...]) -> str:
+    return tsv_text([(f.label, f.exact or f.value) for f in facts])
+
+
+def _markdown(facts: tuple[Fact, ...]) -> str:
+    rows = [markdown_row((f.label, f.exact or f.value)) for f in facts]
+    return "\n".join(["| field | value |", "| --- | --- |", *rows])

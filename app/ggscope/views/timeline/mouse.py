@@ -1,0 +1,395 @@
+"""Mouse and trackpad gestures of the timeline."""
+
+from dataclasses import replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication
+
+from ggscope.model.selection import MarkedRange, Selection
+from ggscope.model.units import TimeRange
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
+
+if TYPE_CHECKING:
+    from ggscope.views.timeline.view import TimelineView
+
+_ZOOM_STEP = 1.25
+"""Zoom factor of one wheel notch."""
+_LANES_MATTER_PX = 10
+"""A drag that moves less than this in y marks all lanes."""
+_EDGE_PX = 5
+_SNAP_PX = 6
+"""How close to the edge of a span a drag of the marked range snaps to it."""
+_MIN_GAP_PX = 8.0
+"""Narrower gaps are not hatched: a click there counts as one on the background."""
+
+
+class Mode(Enum):
+    """What the pressed button is doing."""
+
+    IDLE = auto()
+    PRESSED = auto()
+    MARK = auto()
+    PAN = auto()
+    ZOOM = auto()
+    SCRUB = auto()
+    MOVE_LANE = auto()
+    RESIZE_LANE = auto()
+    EDGE = auto()
+
+
+class Gestures(CanvasGestures):
+    """Turns mouse events into calls of the session.
+
+    Left drag marks a range, Shift+left or middle drag pans, Ctrl+left drag zooms
+    to a region, a drag on the axis scrubs, a drag of a lane header moves the
+    lane, a drag of its lower edge changes its height.
+    """
+
+    def __init__(self, view: "TimelineView") -> None:
+        super().__init__(view)
+        self._view = view
+        self._mode = Mode.IDLE
+        self._start = QPointF()
+        self._last = QPointF()
+        self._start_tick = 0
+        self._start_range = TimeRange(0, 1)
+        self._fixed_tick = 0
+        self._lane = ""
+        self._start_factor = 1.0
+        self._pending = Mode.MARK
+        self._pointer: QPointF | None = None
+        self._snaps = True
+
+    @property
+    def mode(self) -> Mode:
+        """The gesture under way."""
+        return self._mode
+
+    @property
+    def pointer(self) -> QPointF | None:
+        """Where in the picture the mouse is; None = elsewhere."""
+        return self._pointer
+
+    def _leave(self) -> None:
+        self._pointer = None
+        self._view.set_hover_span(-1)
+        self._view.set_cursor_tick(None)
+
+    def follow(self) -> None:
+        """Look again at what lies under a pointer that rests: the picture has moved."""
+        if self._pointer is not None and self._mode is Mode.IDLE:
+            self._hover(self._pointer)
+
+    # --- buttons -----------------------------------------------------------
+
+    def _press(self, event: QMouseEvent, at: QPointF) -> bool:
+        session = self._view.session
+        if event.button() == Qt.MouseButton.RightButton:
+            return False
+        self._view.setFocus(Qt.FocusReason.MouseFocusReason)
+        mods = event.modifiers()
+        self._start = self._last = at
+        self._start_tick = self._view.tick_at(at.x())
+        self._start_range = session.visible_range
+        hit = self._view.hit(at.x(), at.y())
+        if event.button() == Qt.MouseButton.MiddleButton:
+            self._begin(Mode.PAN)
+            return True
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        if hit.in_header:
+            return self._press_header(at)
+        if mods & Qt.KeyboardModifier.ShiftModifier:
+            self._begin(Mode.PAN)
+        elif (edge := self._edge_at(at.x())) is not None:
+            self._fixed_tick = edge
+            self._begin(Mode.EDGE)
+        elif hit.on_axis:
+            self._begin(Mode.SCRUB)
+            self._scrub(at)
+        else:
+            zoom = mods & Qt.KeyboardModifier.ControlModifier
+            self._pending = Mode.ZOOM if zoom else Mode.MARK
+            self._mode = Mode.PRESSED
+        return True
+
+    def _press_header(self, at: QPointF) -> bool:
+        hit = self._view.hit(at.x(), at.y())
+        if hit.box is None:
+            return True
+        if hit.box.lane is None:
+            self._view.toggle_group(hit.box.group)
+            return True
+        self._lane = hit.box.lane.key
+        if self._on_lower_edge(at):
+            session = self._view.session
+            heights = dict(session.lane_state.heights) if session else {}
+            self._start_factor = heights.get(self._lane, 1.0)
+            self._begin(Mode.RESIZE_LANE)
+        else:
+            self._pending = Mode.MOVE_LANE
+            self._mode = Mode.PRESSED
+        return True
+
+    def _begin(self, mode: Mode) -> None:
+        self._mode = mode
+        shapes = {
+            Mode.PAN: Qt.CursorShape.ClosedHandCursor,
+            Mode.ZOOM: Qt.CursorShape.CrossCursor,
+            Mode.MOVE_LANE: Qt.CursorShape.ClosedHandCursor,
+            Mode.RESIZE_LANE: Qt.CursorShape.SizeVerCursor,
+            Mode.EDGE: Qt.CursorShape.SizeHorCursor,
+        }
+        self._view.set_canvas_cursor(shapes.get(mode, Qt.CursorShape.ArrowCursor))
+
+    def _move(self, event: QMouseEvent, at: QPointF) -> bool:
+        if self._mode is Mode.IDLE:
+            self._hover(at)
+            return True
+        if self._mode is Mode.PRESSED:
+            far = (at - self._start).manhattanLength()
+            if far < QApplication.startDragDistance() / 2:
+                return True
+            self._begin(self._pending)
+        self._snaps = not event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        if self._mode is not Mode.MOVE_LANE:
+            self._view.set_cursor_tick(self._end_tick(at))
+        actions = {
+            Mode.MARK: self._mark,
+            Mode.PAN: self._pan,
+            Mode.ZOOM: self._zoom,
+            Mode.SCRUB: self._scrub,
+            Mode.MOVE_LANE: self._move_lane,
+            Mode.RESIZE_LANE: self._resize_lane,
+            Mode.EDGE: self._drag_edge,
+        }
+        actions[self._mode](at)
+        self._last = at
+        return True
+
+    def _release(self, event: QMouseEvent, at: QPointF) -> bool:
+        mode, self._mode = self._mode, Mode.IDLE
+        if mode is Mode.PRESSED and self._pending is not Mode.MOVE_LANE:
+            self._click(at, event.modifiers())
+        elif mode is Mode.ZOOM:
+            self._view.set_zoom_band(None)
+            band = self._band(at)
+            if band.duration > 0:
+                self._view.session.set_visible(band)
+        self._hover(at)
+        return mode is not Mode.IDLE
+
+    def _click(self, at: QPointF, mods: Qt.KeyboardModifier) -> None:
+        session = self._view.session
+        hit = self._view.hit(at.x(), at.y())
+        span = hit.span
+        add = bool(mods & Qt.KeyboardModifier.ControlModifier)
+        if span >= 0:
+            session.select_span(span, reveal=False, add=add)
+        elif not add:
+            session.select(Selection())
+            marked = session.marked_range
+            gap = None if hit.gap is None else MarkedRange(hit.gap.time)
+            is_wide = hit.gap is not None and (
+                hit.gap.time.duration >= _MIN_GAP_PX * self._view.ticks_per_px()
+            )
+            # What all lanes did meanwhile; a second click takes the mark away.
+            session.set_marked(gap if is_wide and gap != marked else None)
+
+    def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
+        session = self._view.session
+        if event.button() != Qt.MouseButton.LeftButton:
+            return False
+        hit = self._view.hit(at.x(), at.y())
+        if hit.span >= 0:
+            session.select_span(hit.span, reveal=False)
+            session.fit_selection()
+        elif hit.on_axis:
+            session.fit()
+        return True
+
+    # --- what drags do -----------------------------------------------------
+
+    def _end_tick(self, at: QPointF) -> int:
+        """Return where a drag is now; one that measures, at the edge of a near span.
+
+        Shift, once the button is down, lets it end anywhere.
+        """
+        tick = self._view.tick_at(at.x())
+        measures = self._mode in (Mode.MARK, Mode.EDGE)
+        return self._snapped(at) if measures and self._snaps else tick
+
+    def _snapped(self, at: QPointF) -> int:
+        """Return the time of the nearest edge of a span on the row there, or none's."""
+        view, tick = self._view, self._view.tick_at(at.x())
+        hit, prepared = view.hit(at.x(), at.y()), view.prepared()
+        if prepared is None or hit.box is None or hit.box.lane is None or hit.row < 0:
+            return tick
+        lane = hit.box.lane
+        if lane.counter >= 0 or lane.key in prepared.waiting:
+            return tick
+        reach = int(_SNAP_PX * view.ticks_per_px())
+        edge = prepared.index.nearest_edge(lane.key, hit.row, tick, reach)
+        return tick if edge is None else edge
+
+    def _band(self, at: QPointF) -> TimeRange:
+        session = self._view.session
+        start = self._start_tick
+        if self._mode is Mode.MARK and self._snaps:
+            start = self._snapped(self._start)
+        low, high = sorted((start, self._end_tick(at)))
+        if session.trace is not None:
+            extent = session.trace.extent
+            low = min(max(low, extent.start), extent.end)
+            high = min(max(high, extent.start), extent.end)
+        return TimeRange(low, high)
+
+    def _mark(self, at: QPointF) -> None:
+        session = self._view.session
+        lanes = None
+        if abs(at.y() - self._start.y()) > _LANES_MATTER_PX:
+            lanes = self._view.lanes_between(self._start.y(), at.y()) or None
+        session.set_marked(MarkedRange(self._band(at), lanes))
+
+    def _zoom(self, at: QPointF) -> None:
+        self._view.set_zoom_band(self._band(at))
+
+    def _pan(self, at: QPointF) -> None:
+        session = self._view.session
+        ticks = self._start_range.duration / self._view.lane_area_width()
+        shift = round((self._start.x() - at.x()) * ticks)
+        session.set_visible(self._start_range.shifted(shift))
+        self._view.scroll_by(self._last.y() - at.y())
+
+    def _scrub(self, at: QPointF) -> None:
+        """Select the op that runs at the cursor, on the selected lane or the first."""
+        session, prepared = self._view.session, self._view.prepared()
+        if prepared is None:
+            return
+        tick = self._view.tick_at(at.x())
+        self._view.set_cursor_tick(tick)
+        index = prepared.index
+        key = ""
+        if session.selection.table == "spans" and session.selection.active is not None:
+            key = index.lane_of_span(session.selection.active)
+        else:
+            for box in prepared.layout:
+                if box.lane is not None and box.lane.lane_ids and box.group != "Tokens":
+                    key = box.lane.key
+                    break
+        if not key:
+            return
+        rows = index.rows(key)
+        for row in range(len(rows) - 1, -1, -1):
+            span = index.span_at(key, row, tick)
+            if span is not None:
+                session.select_span(int(span), reveal=False)
+                return
+
+    def _edge_at(self, x: float) -> int | None:
+        """Return the far end of the marked range if `x` is on one of its ends."""
+        session = self._view.session
+        if session.marked_range is None:
+            return None
+        time, per_px = session.marked_range.time, self._view.ticks_per_px()
+        tick = self._view.tick_at(x)
+        reach = _EDGE_PX * per_px
+        if time.duration <= 2 * reach:
+            return None
+        if abs(tick - time.start) <= reach:
+            return time.end
+        if abs(tick - time.end) <= reach:
+            return time.start
+        return None
+
+    def _drag_edge(self, at: QPointF) -> None:
+        session = self._view.session
+        if session.marked_range is None:
+            return
+        low, high = sorted((self._fixed_tick, self._end_tick(at)))
+        session.set_marked(replace(session.marked_range, time=TimeRange(low, high)))
+
+    def _on_lower_edge(self, at: QPointF) -> bool:
+        hit = self._view.hit(at.x(), at.y())
+        below = self._view.hit(at.x(), at.y() + _EDGE_PX)
+        return (
+            hit.in_header
+            and hit.box is not None
+            and hit.box.lane is not None
+            and below.box is not hit.box
+        )
+
+    def _resize_lane(self, at: QPointF) -> None:
+        session, prepared = self._view.session, self._view.prepared()
+        if prepared is None:
+            return
+        box = prepared.layout.box_of(self._lane)
+        if box is None:
+            return
+        base = max(12.0, box.height / self._current_factor())
+        factor = self._start_factor + (at.y() - self._start.y()) / base
+        heights = dict(session.lane_state.heights)
+        heights[self._lane] = round(min(6.0, max(0.6, factor)), 2)
+        session.set_lane_state(
+            replace(session.lane_state, heights=tuple(sorted(heights.items())))
+        )
+
+    def _current_factor(self) -> float:
+        heights = dict(self._view.session.lane_state.heights)
+        return heights.get(self._lane, 1.0)
+
+    def _move_lane(self, at: QPointF) -> None:
+        session, prepared = self._view.session, self._view.prepared()
+        hit = self._view.hit(0, at.y())
+        if prepared is None or hit.box is None:
+            return
+        target, own = hit.box.lane, prepared.layout.box_of(self._lane)
+        if target is None or own is None or target.key == self._lane:
+            return
+        if own.pinned != hit.box.pinned or own.group != hit.box.group:
+            return
+        keys = prepared.layout.keys_of_group(own.group, pinned=own.pinned)
+        there = keys.index(target.key)
+        keys.remove(self._lane)
+        keys.insert(there, self._lane)
+        state = session.lane_state
+        if own.pinned:
+            session.set_lane_state(replace(state, pinned=tuple(keys)))
+            return
+        moved = frozenset(keys)
+        others = [k for k in state.order if k not in moved]
+        session.set_lane_state(replace(state, order=(*others, *keys)))
+
+    # --- hovering, wheels, trackpads ---------------------------------------
+
+    def _hover(self, at: QPointF) -> None:
+        view, self._pointer = self._view, at
+        hit = view.hit(at.x(), at.y())
+        view.set_hover_span(hit.span)
+        view.set_cursor_tick(None if hit.in_header else hit.tick)
+        shape = Qt.CursorShape.ArrowCursor
+        if hit.in_header and self._on_lower_edge(at):
+            shape = Qt.CursorShape.SizeVerCursor
+        elif hit.in_header and hit.box is not None:
+            shape = Qt.CursorShape.PointingHandCursor
+        elif not hit.in_header and self._edge_at(at.x()) is not None:
+            shape = Qt.CursorShape.SizeHorCursor
+        view.set_canvas_cursor(shape)
+
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
+        view, session = self._view, self._view.session
+        if turn.zooms and turn.y:
+            session.zoom(_ZOOM_STEP**-turn.notches, view.tick_at(at.x()))
+        elif turn.x:
+            shift = round(-turn.pan_px * view.ticks_per_px())
+            session.set_visible(session.visible_range.shifted(shift))
+        elif turn.y:
+            view.scroll_by(-turn.y)
+        return True
+
+    def _pinch(self, factor: float, at: QPointF) -> bool:
+        self._view.session.zoom(1.0 / factor, self._view.tick_at(at.x()))
+        return True
