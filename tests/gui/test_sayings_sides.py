@@ -168,16 +168,16 @@ def test_counter_has_no_value_before_its_first_sample(shown) -> None:
         return "\n".join(tooltip_for(prepared, view.session, h, 1.0) for h in hits)
 
     before, after = said(trace.extent.start - 10**6), said(trace.extent.end)
-    assert_sides("<b>{}</b><br>no sample yet here", before, after)
+    assert_sides("<b>{}</b><br>no sample yet", before, after)
     assert_sides("<b>{}</b><br>{}<br>sample at {}", after, before)
     stopped = replace(trace, read_until=trace.extent.start + 1)
     running = replace(stopped, pending=frozenset({"spans"}))
     told = [tips(shown("timeline", t), 12) for t in (stopped, running, trace)]
     not_read = (
         "<b>Not read</b><br>Reading was stopped before this time. "
-        "Reload (F5) reads the rest."
+        "Reload (F5) to read the rest."
     )
-    still = "<b>Still reading</b><br>What happened here is not known yet."
+    still = "<b>Still reading</b><br>This range has not been read yet."
     assert_sides(not_read, told[0], told[1] + told[2])
     assert_sides(still, told[1], told[0] + told[2])
 
@@ -187,7 +187,7 @@ def test_pixel_of_several_spans_tells_how_many(shown) -> None:
     many = builders.spans_trace(start, start + 6)
     few = builders.spans_trace([0, 1000], [900, 2000])
 
-    claim = "{} spans in this pixel, busy {}; the longest is:<br>"
+    claim = "{} spans in this pixel, busy {}; longest:<br>"
     assert_sides(
         claim, tips(shown("timeline", many), 12), tips(shown("timeline", few), 12)
     )

@@ -462,8 +462,8 @@ def test_lanes_and_groups_are_called_as_the_person_wants(
     place = QPoint(30, round(AXIS_HEIGHT + box.y + 8))
     hit = view.hit(place.x(), place.y())
     tip = tooltip_for(view.prepared(), session, hit, 1.0)
-    assert f"{lane.title} in the file" in tip
-    take(view, place, "Its own name")
+    assert f"name in the file: {lane.title}" in tip
+    take(view, place, "Reset name")
     assert view.prepared().layout.box_of(lane.key).title == lane.title  # type: ignore[union-attr]
     take(view, QPoint(500, canvas(view).height() - 3), "Reset lanes")
     assert dict(session.lane_state.names) == {"group:Threads": "Cores"}
@@ -547,7 +547,7 @@ def test_header_of_a_lane_says_whose_ends_are_derived(
         if box.lane is not None and box.lane.n_spans
     }
 
-    claim = "derived: not every end was recorded"
+    claim = "some span ends are derived, not recorded"
     first, second = (said[key] for key in sorted(said))
     assert_sides(claim, first, second)
 
@@ -581,8 +581,8 @@ def test_tooltips_of_headers_markers_and_counters(
         )
         for kind in set(kinds)
     }
-    group = "<b>{}</b><br>{} {}, {}.<br>Click to open or close."
-    busy = "busy {} of the trace"
+    group = "<b>{}</b><br>{} {}, {}<br>Click to {}."
+    busy = "trace: busy {}"
     assert_sides(group, of_kind["group"], of_kind["spans"] + of_kind["else"])
     assert_sides(busy, of_kind["spans"], of_kind["group"] + of_kind["else"])
     trace, index = session.trace, prepared.index
@@ -592,9 +592,9 @@ def test_tooltips_of_headers_markers_and_counters(
     ticks = set().union(*(range(int(a), int(b)) for a, b in pairs))
     share = len(ticks) / trace.extent.duration
     (stalled,) = (text for text in texts if "stalled" in text)
-    assert f"stalled {format_share(share)} of the trace" in stalled
+    assert f"trace: stalled {format_share(share)}" in stalled
     others = "\n".join(text for text in texts if text != stalled)
-    assert_sides("stalled {} of the trace", stalled, others)
+    assert_sides("trace: stalled {}", stalled, others)
     assert "DMA0" in stalled
     assert [index.stalled_share(box.lane.key) for box in prepared.layout.boxes
             if box.lane is not None].count(None) > 1  # fmt: skip
@@ -640,20 +640,20 @@ def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(
     box = prepared.layout.box_of("thread:thread 0")
     assert box is not None
 
-    def said() -> list[str]:
+    def busy_lines() -> list[str]:
         hit = view.hit(40.0, AXIS_HEIGHT + box.y + box.height / 2)
         text = unescape(tooltip_for(prepared, session, hit, view.ticks_per_px()))
-        return [line for line in text.split("<br>") if line.startswith("busy")]
+        return [line for line in text.split("<br>") if "busy" in line]
 
-    whole = said()
+    whole = busy_lines()
     session.set_visible(TimeRange(0, 200))
-    zoomed = said()
+    zoomed = busy_lines()
     session.set_marked(MarkedRange(TimeRange(400, 600)))
-    marked = said()
+    marked = busy_lines()
 
-    assert whole == ["busy 60.0 % of the trace"]
-    assert zoomed == ["busy 50.0 % of the visible range", *whole]
-    assert marked == ["busy 50.0 % of the marked range", *whole]
+    assert whole == ["trace: busy 60.0 %"]
+    assert zoomed == ["visible range: busy 50.0 %", *whole]
+    assert marked == ["marked range: busy 50.0 %", *whole]
 
 
 def test_filter_redraws_with_ghosts_and_keeps_lanes(

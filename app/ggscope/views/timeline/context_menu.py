@@ -28,7 +28,7 @@ _MAX_LISTED = 50
 
 
 def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
-    """Return the menu for a position of the picture."""
+    """Return the context menu of a position in the timeline."""
     menu = QMenu(view)
     menu.setObjectName("timeline-menu")
     session = view.session
@@ -49,7 +49,7 @@ def build_menu(view: "TimelineView", x: float, y: float) -> QMenu:
 def _time_entries(
     view: "TimelineView", menu: QMenu, session: Session, hit: Hit
 ) -> None:
-    """Add what can be done with a point in time; on the axis also its format."""
+    """Add the commands of a point in time; on the axis also the time format."""
     trace = session.trace
     if trace is None:
         return
@@ -63,12 +63,12 @@ def _time_entries(
     add_action(menu, f"Copy time ({text})", lambda: copy_text(exact))
     if not hit.on_axis:
         return
-    forms = add_menu(menu, "Time format")
-    other = absolute_words(trace.clock)
-    other = other[:1].upper() + other[1:]
-    for words, is_absolute in (("From start", False), (other, True)):
+    formats = add_menu(menu, "Time format")
+    clock = absolute_words(trace.clock)
+    clock = clock[:1].upper() + clock[1:]
+    for title, is_absolute in (("From start", False), (clock, True)):
         action = add_action(
-            forms, words, partial(session.set_absolute_time, is_absolute)
+            formats, title, partial(session.set_absolute_time, is_absolute)
         )
         action.setCheckable(True)
         action.setChecked(session.absolute_time is is_absolute)
@@ -93,8 +93,8 @@ def _span_entries(
         session.fit_selection()
 
     add(f"Select “{name}”", lambda: session.select_span(span))
-    add("Zoom to it", zoom)
-    add("Mark its time", lambda: session.set_marked(MarkedRange(time)))
+    add("Zoom to span", zoom)
+    add("Mark its time range", lambda: session.set_marked(MarkedRange(time)))
     menu.addSeparator()
     if op:
         add(
@@ -143,39 +143,39 @@ def _lane_entries(
             pinned = (*pinned, key)
         session.set_lane_state(replace(state, pinned=pinned))
 
-    word = "Unpin" if key in state.pinned else "Pin"
-    add(f"{word} “{title}”", pin)
+    verb = "Unpin" if key in state.pinned else "Pin"
+    add(f"{verb} “{title}”", pin)
     add(
         f"Hide “{title}”",
         lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
     )
     _rename_entries(view, menu, session, key)
-    for text, factor in (("Taller lane", 1.5), ("Lower lane", 1 / 1.5)):
+    for text, factor in (("Larger lane", 1.5), ("Smaller lane", 1 / 1.5)):
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
-        wanted = replace(state, heights=tuple(sorted(heights.items())))
-        add(text, partial(session.set_lane_state, wanted))
+        resized = replace(state, heights=tuple(sorted(heights.items())))
+        add(text, partial(session.set_lane_state, resized))
 
 
 def _rename_entries(
     view: "TimelineView", menu: QMenu, session: Session, key: str
 ) -> None:
-    """Add what names a lane or group, and what gives it its own title back."""
-    ask = add_action(menu, "Rename…", partial(session.lane_name_requested.emit, key))
-    ask.setShortcut(QKeySequence(Qt.Key.Key_F2))
-    # Shown only: the command of the window has this key already.
-    ask.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+    """Add the commands that rename a lane or group and reset its name."""
+    rename = add_action(menu, "Rename…", partial(session.lane_name_requested.emit, key))
+    rename.setShortcut(QKeySequence(Qt.Key.Key_F2))
+    # Only displayed: the window's command has this shortcut already.
+    rename.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
     if key in dict(session.lane_state.names):
-        add_action(menu, "Its own name", partial(session.rename_lane, key, ""))
+        add_action(menu, "Reset name", partial(session.rename_lane, key, ""))
 
 
 def _group_entries(
     view: "TimelineView", menu: QMenu, session: Session, box: LaneBox
 ) -> None:
-    """Add what can be done with a group: open, pin, hide, name it."""
+    """Add the commands of a group: expand, pin, hide, rename."""
     add, state = partial(add_action, menu), session.lane_state
-    word = "Open" if box.collapsed else "Close"
-    add(f"{word} “{box.title}”", lambda: view.toggle_group(box.group))
+    verb = "Expand" if box.collapsed else "Collapse"
+    add(f"{verb} “{box.title}”", lambda: view.toggle_group(box.group))
     if box.pinned:
         add(
             "Unpin all",
@@ -219,11 +219,11 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
     if session.index is not None:
         groups = frozenset(session.index.lanes.groups)
         add(
-            "Open all groups",
+            "Expand all groups",
             lambda: session.set_lane_state(replace(state, collapsed=frozenset())),
         )
         add(
-            "Close all groups",
+            "Collapse all groups",
             lambda: session.set_lane_state(replace(state, collapsed=groups)),
         )
     plain = LaneState(names=state.names)

@@ -27,7 +27,7 @@ _MIN_GAP_PX = 8.0
 
 
 class Mode(Enum):
-    """What the pressed button is doing."""
+    """The gesture that the pressed mouse button makes."""
 
     IDLE = auto()
     PRESSED = auto()
@@ -41,7 +41,7 @@ class Mode(Enum):
 
 
 class Gestures(CanvasGestures):
-    """Turns mouse events into calls of the session.
+    """Mouse and trackpad gestures of the timeline, as calls of the session.
 
     Left drag marks a range, Shift+left or middle drag pans, Ctrl+left drag zooms
     to a region, a drag on the axis scrubs, a drag of a lane header moves the
@@ -70,7 +70,7 @@ class Gestures(CanvasGestures):
 
     @property
     def pointer(self) -> QPointF | None:
-        """Where in the picture the mouse is; None = elsewhere."""
+        """Position of the mouse in the picture; None = outside."""
         return self._pointer
 
     def _leave(self) -> None:
@@ -79,7 +79,7 @@ class Gestures(CanvasGestures):
         self._view.set_cursor_tick(None)
 
     def follow(self) -> None:
-        """Look again at what lies under a pointer that rests: the picture has moved."""
+        """Update the hover of a resting pointer after the picture has moved."""
         if self._pointer is not None and self._mode is Mode.IDLE:
             self._hover(self._pointer)
 
@@ -150,8 +150,8 @@ class Gestures(CanvasGestures):
             self._hover(at)
             return True
         if self._mode is Mode.PRESSED:
-            far = (at - self._start).manhattanLength()
-            if far < QApplication.startDragDistance() / 2:
+            distance = (at - self._start).manhattanLength()
+            if distance < QApplication.startDragDistance() / 2:
                 return True
             self._begin(self._pending)
         self._snaps = not event.modifiers() & Qt.KeyboardModifier.ShiftModifier
@@ -196,7 +196,7 @@ class Gestures(CanvasGestures):
             is_wide = hit.gap is not None and (
                 hit.gap.time.duration >= _MIN_GAP_PX * self._view.ticks_per_px()
             )
-            # What all lanes did meanwhile; a second click takes the mark away.
+            # Shows what all lanes did meanwhile; a second click clears the mark.
             session.set_marked(gap if is_wide and gap != marked else None)
 
     def _double_click(self, event: QMouseEvent, at: QPointF) -> bool:
@@ -214,16 +214,16 @@ class Gestures(CanvasGestures):
     # --- what drags do -----------------------------------------------------
 
     def _end_tick(self, at: QPointF) -> int:
-        """Return where a drag is now; one that measures, at the edge of a near span.
+        """Return the time where a drag is; of a marked range, snapped to a span's edge.
 
-        Shift, once the button is down, lets it end anywhere.
+        Shift, once the button is down, turns snapping off.
         """
         tick = self._view.tick_at(at.x())
-        measures = self._mode in (Mode.MARK, Mode.EDGE)
-        return self._snapped(at) if measures and self._snaps else tick
+        marks = self._mode in (Mode.MARK, Mode.EDGE)
+        return self._snapped(at) if marks and self._snaps else tick
 
     def _snapped(self, at: QPointF) -> int:
-        """Return the time of the nearest edge of a span on the row there, or none's."""
+        """Return the time of a span's edge near a point, else the time of the point."""
         view, tick = self._view, self._view.tick_at(at.x())
         hit, prepared = view.hit(at.x(), at.y()), view.prepared()
         if prepared is None or hit.box is None or hit.box.lane is None or hit.row < 0:
@@ -346,17 +346,17 @@ class Gestures(CanvasGestures):
         hit = self._view.hit(0, at.y())
         if prepared is None or hit.box is None:
             return
-        target, own = hit.box.lane, prepared.layout.box_of(self._lane)
-        if target is None or own is None or target.key == self._lane:
+        target, dragged = hit.box.lane, prepared.layout.box_of(self._lane)
+        if target is None or dragged is None or target.key == self._lane:
             return
-        if own.pinned != hit.box.pinned or own.group != hit.box.group:
+        if dragged.pinned != hit.box.pinned or dragged.group != hit.box.group:
             return
-        keys = prepared.layout.keys_of_group(own.group, pinned=own.pinned)
-        there = keys.index(target.key)
+        keys = prepared.layout.keys_of_group(dragged.group, pinned=dragged.pinned)
+        position = keys.index(target.key)
         keys.remove(self._lane)
-        keys.insert(there, self._lane)
+        keys.insert(position, self._lane)
         state = session.lane_state
-        if own.pinned:
+        if dragged.pinned:
             session.set_lane_state(replace(state, pinned=tuple(keys)))
             return
         moved = frozenset(keys)

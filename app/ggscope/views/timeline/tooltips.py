@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def tooltip_for(
     prepared: "Prepared", session: Session, hit: Hit, ticks_per_px: float
 ) -> Html:
-    """Return rich text for what `hit` found; "" where there is nothing to say."""
+    """Return the tooltip of a hit as rich text, "" without one."""
     trace = session.trace
     if trace is None:
         return Html()
@@ -55,19 +55,19 @@ def tooltip_for(
 
 
 def _unknown_text(trace: Trace) -> Html:
-    """Say why nothing is shown here."""
+    """Return why a range shows nothing: it is still being read, or was not read."""
     if trace.is_partial:
-        return html("<b>Still reading</b><br>What happened here is not known yet.")
+        return html("<b>Still reading</b><br>This range has not been read yet.")
     return html(
         "<b>Not read</b><br>Reading was stopped before this time. "
-        "Reload (F5) reads the rest."
+        "Reload (F5) to read the rest."
     )
 
 
 def _folded_text(
     prepared: "Prepared", session: Session, hit: Hit, ticks_per_px: float
 ) -> Html:
-    """Say how many spans share the pixel, where there is more than one."""
+    """Return how many spans share the pixel, "" for fewer than two."""
     if hit.box is None or hit.box.lane is None:
         return Html()
     rows = prepared.index.row_columns(hit.box.lane.key, prepared.color_by)
@@ -79,89 +79,87 @@ def _folded_text(
     count = int(columns.count[0])
     if count <= 1:
         return Html()
-    told = f"busy {format_share(float(columns.busy[0]))}"
+    usage = f"busy {format_share(float(columns.busy[0]))}"
     if columns.waited_ticks is not None and session.shows_waits:
         share = int(columns.waited_ticks[0]) / width
-        told += f", waiting {format_share(share)}"
-    return html(
-        "{} spans in this pixel, {}; the longest is:<br>", format_count(count), told
-    )
+        usage += f", waiting {format_share(share)}"
+    return html("{} spans in this pixel, {}; longest:<br>", format_count(count), usage)
 
 
 def wait_tip(trace: Trace, span: int, *, absolute: bool) -> Html:
-    """Return what is told of the wait behind a span."""
+    """Return the tooltip of the wait after a span."""
     first, *lines = wait_text(trace, span, absolute=absolute).split("\n")
     body = join_html([html("{}", line) for line in lines], html("<br>"))
     return html("<b>{}</b><br>{}", first, body)
 
 
 def gap_tip(trace: Trace, gap: Gap, *, absolute: bool) -> Html:
-    """Return what is told of idle time between two spans."""
+    """Return the tooltip of idle time between two spans."""
     first, *lines = gap_text(
         trace, gap.time, gap.before, gap.after, absolute=absolute
     ).split("\n")
     body = join_html([html("{}", line) for line in lines], html("<br>"))
-    return html("<b>{}</b><br>{}<br>Click to mark it.", first, body)
+    return html("<b>{}</b><br>{}<br>Click to mark this range.", first, body)
 
 
 def _lane_text(prepared: "Prepared", session: Session, hit: Hit) -> Html:
+    """Return the tooltip of the header of a lane or group."""
     box = hit.box
     if box is None:
         return Html()
     if box.lane is None:
-        state = "closed" if box.collapsed else "open"
         return html(
-            "<b>{}</b><br>{} {}, {}.<br>Click to open or close.",
+            "<b>{}</b><br>{} {}, {}<br>Click to {}.",
             box.title,
             format_count(box.count),
             "lane" if box.count == 1 else "lanes",
-            state,
+            "collapsed" if box.collapsed else "expanded",
+            "expand" if box.collapsed else "collapse",
         )
     lane = box.lane
     parts = [html("<b>{}</b>", box.title)]
     if box.title != lane.title:
-        parts.append(html("{} in the file", lane.title))
+        parts.append(html("name in the file: {}", lane.title))
     if lane.n_spans:
-        parts.append(html("{} spans", format_count(lane.n_spans)))
+        unit = "span" if lane.n_spans == 1 else "spans"
+        parts.append(html("{} {}", format_count(lane.n_spans), unit))
         parts += _use_lines(prepared, session, lane)
         if prepared.index.has_derived_ends(lane.key):
-            parts.append(html("derived: not every end was recorded"))
+            parts.append(html("some span ends are derived, not recorded"))
     stalled = prepared.index.stalled_share(lane.key)
     if stalled is not None:
-        parts.append(html("stalled {} of the trace", format_share(stalled)))
+        parts.append(html("trace: stalled {}", format_share(stalled)))
     for lane_id in lane.lane_ids:
         model = prepared.index.trace.lanes[lane_id]
         parts += [
             html("{} {}", k, v) for k, v in model.attributes.items() if k != "over"
         ]
-    parts.append(
-        html("Drag to move, drag the lower edge to resize, right-click for more.")
-    )
+    parts.append(html("Drag to move; drag the lower edge to resize."))
     return join_html(parts, html("<br>"))
 
 
 def _use_lines(
     prepared: "Prepared", session: Session, lane: TimelineLane
 ) -> list[Html]:
-    """Return what a lane does in the marked range, or the one in view, and in all."""
+    """Return the utilisation in the marked range, else the visible one, and in all."""
     index, marked = prepared.index, session.marked_range
     time = session.visible_range if marked is None else marked.time
     whole = LaneUse(index.busy_share(lane.key), index.wait_share(lane.key))
-    lines = [html("{} of the trace", _use_words(whole))]
+    lines = [html("trace: {}", _use_text(whole))]
     if tells_use(lane) and index.trace.extent != time:
         (use,) = index.shares_in((lane.key,), time, prepared.color_by)
-        what = "visible" if marked is None else "marked"
-        lines.insert(0, html("{} of the {} range", _use_words(use), what))
+        title = "visible range" if marked is None else "marked range"
+        lines.insert(0, html("{}: {}", title, _use_text(use)))
     return lines
 
 
-def _use_words(use: LaneUse) -> str:
+def _use_text(use: LaneUse) -> str:
     """Return "busy 45.0 %", with the shares of waiting and idle time if recorded."""
-    words = f"busy {format_share(use.busy)}"
+    text = f"busy {format_share(use.busy)}"
     if use.waiting is None:
-        return words
+        return text
     idle = max(1.0 - use.busy - use.waiting, 0.0)
-    return f"{words}, waiting {format_share(use.waiting)}, idle {format_share(idle)}"
+    return f"{text}, waiting {format_share(use.waiting)}, idle {format_share(idle)}"
 
 
 def _counter_text(session: Session, hit: Hit) -> Html:
@@ -171,7 +169,7 @@ def _counter_text(session: Session, hit: Hit) -> Html:
     series = trace.counters[hit.box.lane.counter]
     at = int(series.time.searchsorted(hit.tick, "right")) - 1
     if at < 0:
-        return html("<b>{}</b><br>no sample yet here", series.name)
+        return html("<b>{}</b><br>no sample yet", series.name)
     value = float(series.value[at])
     if series.shape is not CounterShape.DELTA:
         value = value_at(series, hit.tick)
@@ -196,7 +194,7 @@ def _counter_value(value: float, unit: str) -> str:
 
 
 def _marker_text(session: Session, hit: Hit, ticks_per_px: float) -> Html:
-    """Describe the markers within a few pixels of the cursor."""
+    """Return the tooltip of the markers within a few pixels of the cursor."""
     trace = session.trace
     if trace is None or not len(trace.markers):
         return Html()
