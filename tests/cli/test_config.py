@@ -12,7 +12,7 @@ from ggscope import cli
 from ggscope.cli.arguments import parse
 from ggscope.cli.config import apply, reloader
 from ggscope.cli.window import _follow_where_wanted
-from ggscope.gui.single_instance.client import letter_of
+from ggscope.gui.single_instance.client import make_request
 from ggscope.live import open_source
 from ggscope.live.options import OPTIONS
 from ring_writer import Writer
@@ -237,7 +237,9 @@ def test_command_lines_of_ggml_viz_run(tmp_path):
     assert opened(*words) == ("t.ggmlviz", [])
     assert opened("--live", "t.ggmlviz", "--no-hook", "-v") == ("t.ggmlviz", [])
     assert opened("--verbose", "t.ggmlviz") == (None, ["t.ggmlviz"])
-    assert letter_of([], parse(["--config", "c.json"])) is None  # a window of its own
+    assert (
+        make_request([], parse(["--config", "c.json"])) is None
+    )  # a window of its own
 
 
 def test_named_stream_is_followed_where_no_program_runs(

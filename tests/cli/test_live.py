@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.cli.arguments import parse
-from ggscope.gui.single_instance.client import letter_of
+from ggscope.gui.single_instance.client import make_request
 from ggscope.live.open_source import follow
 from ggscope_capture.ring import Frame
 from ring_writer import Writer, frame
@@ -216,7 +216,7 @@ def test_option_of_the_window_names_what_is_followed(words, wanted):
 
     assert arguments.command == "open"
     assert arguments.live == wanted
-    assert (letter_of([], arguments) is None) == (wanted is not None)
+    assert (make_request([], arguments) is None) == (wanted is not None)
 
 
 def test_first_line_of_a_file_has_no_rate_of_what_was_there(run, tmp_path):

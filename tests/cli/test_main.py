@@ -183,7 +183,7 @@ def test_window_whose_parts_are_not_installed_says_so(run, monkeypatch):
         return run()
 
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    monkeypatch.setattr(client, "address", lambda: None)
+    monkeypatch.setattr(client, "socket_path", lambda: None)
 
     there = ModuleType("ggscope.gui.app")
     there.run = lambda *_: 0

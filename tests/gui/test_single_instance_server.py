@@ -1,4 +1,4 @@
-"""The window takes files of later starts, and nothing else that comes to its door."""
+"""Single-instance server: opens valid requests and refuses everything else."""
 
 import os
 import socket
@@ -18,11 +18,11 @@ from ggscope.gui.single_instance.client import (
     HandoverResult,
     OpenOptions,
     OpenRequest,
+    acquire,
     encode,
-    hold,
-    offer,
+    hand_over,
 )
-from ggscope.gui.single_instance.server import MAX_GUESTS, InstanceServer
+from ggscope.gui.single_instance.server import MAX_CLIENTS, InstanceServer
 from reading import Reading
 
 pytestmark = pytest.mark.skipif(
@@ -31,61 +31,65 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the socket of the window; its name is short whatever the folder's is."""
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a socket path that is short however long the folder's is."""
     monkeypatch.chdir(tmp_path)
     return Path("w.socket")
 
 
 @pytest.fixture
-def desk(place: Path, window: MainWindow, reading: Reading) -> Iterator[InstanceServer]:
-    """Return what listens for `window`."""
-    door = hold(place)
-    assert door is not None
-    made = InstanceServer(door, window)
-    made.came.connect(window.open_letter)
+def instance_server(
+    path: Path, window: MainWindow, reading: Reading
+) -> Iterator[InstanceServer]:
+    """Return the running server of `window`."""
+    lock = acquire(path)
+    assert lock is not None
+    made = InstanceServer(lock, window)
+    made.request_received.connect(window.open_request)
     made.start()
     yield made
     made.stop()
 
 
 @pytest.fixture
-def send(qtbot: QtBot, place: Path) -> Callable[[OpenRequest], HandoverResult]:
-    """Return a function that hands a letter over, as another process does."""
+def send(qtbot: QtBot, path: Path) -> Callable[[OpenRequest], HandoverResult]:
+    """Return a function that sends a request, as another process does."""
 
-    def call(letter: OpenRequest) -> HandoverResult:
-        found: list[HandoverResult] = []
-        other = threading.Thread(target=lambda: found.append(offer(letter, place)))
+    def call(request: OpenRequest) -> HandoverResult:
+        results: list[HandoverResult] = []
+        other = threading.Thread(
+            target=lambda: results.append(hand_over(request, path))
+        )
         other.start()
         qtbot.waitUntil(lambda: not other.is_alive(), timeout=10_000)
-        return found[0]
+        return results[0]
 
     return call
 
 
-def spoken(place: Path, data: bytes, qtbot: QtBot) -> bytes:
-    """Say `data` at the door and return what comes back until it is shut."""
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(str(place))
-        line.setblocking(False)
-        line.sendall(data)
-        heard: list[bytes] = []
+def response_to(path: Path, data: bytes, qtbot: QtBot) -> bytes:
+    """Send `data` and return everything received until the server disconnects."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        connection.setblocking(False)
+        connection.sendall(data)
+        received: list[bytes] = []
 
         def is_over() -> bool:
             try:
-                heard.append(line.recv(4096))
+                received.append(connection.recv(4096))
             except BlockingIOError:
                 return False
             except ConnectionError:
                 return True
-            return heard[-1] == b""
+            return received[-1] == b""
 
         qtbot.waitUntil(is_over, timeout=10_000)
-        return b"".join(heard)
+        return b"".join(received)
 
 
 def test_files_open_in_tabs_with_their_options(
-    desk: InstanceServer,
+    instance_server: InstanceServer,
     send: Callable[[OpenRequest], HandoverResult],
     window: MainWindow,
     file: Path,
@@ -94,18 +98,18 @@ def test_files_open_in_tabs_with_their_options(
     second.write_bytes(b"y")
     options = OpenOptions("some-reader", (("a", "b"),), "1ms:2ms")
 
-    assert send(OpenRequest((file,))).is_taken
-    assert send(OpenRequest((second,), options)).is_taken
+    assert send(OpenRequest((file,))).is_accepted
+    assert send(OpenRequest((second,), options)).is_accepted
 
     assert [document.path for document in window.documents] == [file, second]
     document = window.document
     assert document is not None
     assert document.path == second
     assert document.loader.options == {"a": "b"}
-    assert send(OpenRequest((file,))).is_taken  # is open: its tab comes to the front
+    assert send(OpenRequest((file,))).is_accepted  # already open: its tab is raised
     assert window.n_documents == 2
     assert window.document is window.documents[0]
-    assert send(OpenRequest()).is_taken
+    assert send(OpenRequest()).is_accepted
     assert window.n_documents == 2
 
 
@@ -114,65 +118,69 @@ def test_files_open_in_tabs_with_their_options(
     [b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"\0" * 70_000, b"[" * 60_000 + b"\n",
      encode(OpenRequest((Path("x.bin"),))), encode(OpenRequest((Path("/x"),))) * 2],
 )  # fmt: skip
-def test_what_is_no_letter_opens_nothing(
-    desk: InstanceServer, place: Path, window: MainWindow, qtbot: QtBot, data: bytes
+def test_invalid_request_opens_nothing(
+    instance_server: InstanceServer,
+    path: Path,
+    window: MainWindow,
+    qtbot: QtBot,
+    data: bytes,
 ) -> None:
-    said = spoken(place, data, qtbot)
+    response = response_to(path, data, qtbot)
 
-    assert said == b"" or b'"taken": false' in said
+    assert response == b"" or b'"taken": false' in response
     assert window.n_documents == 0
 
 
-def test_who_says_nothing_is_sent_away(
-    desk: InstanceServer,
-    place: Path,
+def test_client_that_sends_no_request_is_disconnected(
+    instance_server: InstanceServer,
+    path: Path,
     window: MainWindow,
     qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(server, "REPLY_TIMEOUT_S", 0.05)
 
-    assert spoken(place, b'{"ggscope": 1', qtbot) == b""
+    assert response_to(path, b'{"ggscope": 1', qtbot) == b""
     assert window.n_documents == 0
 
 
-def test_who_has_gone_before_the_answer_opens_nothing(
-    desk: InstanceServer,
-    place: Path,
+def test_client_that_left_before_the_reply_opens_nothing(
+    instance_server: InstanceServer,
+    path: Path,
     window: MainWindow,
     file: Path,
     send: Callable[[OpenRequest], HandoverResult],
 ) -> None:
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(str(place))
-        line.sendall(encode(OpenRequest((file,))))
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        connection.sendall(encode(OpenRequest((file,))))
 
-    assert send(OpenRequest()).is_taken  # who came later has been served
+    assert send(OpenRequest()).is_accepted  # the later client has been served
     assert window.n_documents == 0
 
 
-def test_a_crowd_at_the_door_is_bounded_and_goes_again(
-    desk: InstanceServer,
-    place: Path,
+def test_number_of_clients_is_limited(
+    instance_server: InstanceServer,
+    path: Path,
     qtbot: QtBot,
     window: MainWindow,
     file: Path,
     send: Callable[[OpenRequest], HandoverResult],
 ) -> None:
-    lines = [socket.socket(socket.AF_UNIX) for _ in range(MAX_GUESTS + 5)]
-    for line in lines:
-        line.connect(str(place))
-    qtbot.waitUntil(lambda: len(desk._guests) == MAX_GUESTS)
-    for line in lines:
-        line.close()
+    connections = [socket.socket(socket.AF_UNIX) for _ in range(MAX_CLIENTS + 5)]
+    for connection in connections:
+        connection.connect(str(path))
+    qtbot.waitUntil(lambda: instance_server.n_clients == MAX_CLIENTS)
+    for connection in connections:
+        connection.close()
 
-    assert send(OpenRequest((file,))).is_taken
+    assert send(OpenRequest((file,))).is_accepted
     assert window.n_documents == 1
-    qtbot.waitUntil(lambda: not desk._guests)
+    qtbot.waitUntil(lambda: not instance_server.n_clients)
 
 
 def test_files_wait_while_a_dialog_is_open(
-    desk: InstanceServer,
+    instance_server: InstanceServer,
     send: Callable[[OpenRequest], HandoverResult],
     window: MainWindow,
     file: Path,
@@ -183,7 +191,7 @@ def test_files_wait_while_a_dialog_is_open(
     dialog.show()
     qtbot.waitUntil(lambda: QApplication.activeModalWidget() is dialog)
 
-    assert send(OpenRequest((file,))).is_taken
+    assert send(OpenRequest((file,))).is_accepted
     assert window.n_documents == 0
     dialog.close()
 
@@ -191,44 +199,47 @@ def test_files_wait_while_a_dialog_is_open(
     dialog.deleteLater()
 
 
-def test_what_came_before_the_window_was_up_is_opened(
-    place: Path, window: MainWindow, reading: Reading, file: Path, qtbot: QtBot
+def test_request_sent_before_the_window_is_up_is_opened(
+    path: Path, window: MainWindow, reading: Reading, file: Path, qtbot: QtBot
 ) -> None:
-    door = hold(place)
-    assert door is not None
-    found: list[HandoverResult] = []
-    letter = OpenRequest((file,))
-    other = threading.Thread(target=lambda: found.append(offer(letter, place)))
+    lock = acquire(path)
+    assert lock is not None
+    results: list[HandoverResult] = []
+    request = OpenRequest((file,))
+    other = threading.Thread(target=lambda: results.append(hand_over(request, path)))
     other.start()
-    desk = InstanceServer(door, window)
-    desk.came.connect(window.open_letter)
+    instance_server = InstanceServer(lock, window)
+    instance_server.request_received.connect(window.open_request)
     qtbot.wait(50)
     assert window.n_documents == 0
 
-    QTimer.singleShot(0, desk, desk.start)
+    QTimer.singleShot(0, instance_server, instance_server.start)
 
     qtbot.waitUntil(lambda: window.n_documents == 1, timeout=10_000)
     other.join()
-    assert found == [HandoverResult(is_taken=True)]
-    desk.stop()
+    assert results == [HandoverResult(is_accepted=True)]
+    instance_server.stop()
 
 
-def test_nothing_is_left_when_the_window_closes(
-    desk: InstanceServer, place: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+def test_socket_and_connections_are_closed_with_the_window(
+    instance_server: InstanceServer,
+    path: Path,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc") else 0
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(str(place))
-        qtbot.waitUntil(lambda: len(desk._guests) == 1)
-        desk.stop()
-        desk.stop()
-        desk.start()  # comes too late
-        assert line.recv(1) == b""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        qtbot.waitUntil(lambda: instance_server.n_clients == 1)
+        instance_server.stop()
+        instance_server.stop()
+        instance_server.start()  # too late
+        assert connection.recv(1) == b""
 
-    assert not place.exists()
-    assert not desk._guests
+    assert not path.exists()
+    assert not instance_server.n_clients
     assert not before or len(os.listdir("/proc/self/fd")) < before
-    monkeypatch.setattr(client, "PATIENCE_S", 0.1)
-    following = offer(OpenRequest(), place)
-    assert following.door is not None
-    following.door.close()
+    monkeypatch.setattr(client, "REPLY_TIMEOUT_S", 0.1)
+    following = hand_over(OpenRequest(), path)
+    assert following.lock is not None
+    following.lock.release()

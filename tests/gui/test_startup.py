@@ -1,4 +1,4 @@
-"""What a desktop gives a start to come to the front with, and how it is given back."""
+"""Startup notification: tokens from the environment, and the messages on X11."""
 
 import ctypes
 import os

@@ -109,7 +109,7 @@ def test_second_start_lands_in_the_window_and_comes_to_the_front(start: Start) -
 
     assert second.returncode == 0
     assert said[0] == ""
-    assert "handed llama-demo.ggmlviz to the window that is open" in said[1]
+    assert "opened llama-demo.ggmlviz in the running window" in said[1]
     assert "missing.bin: the file does not exist" in said[1]
     wait_for(DEMO.name, first)
     _wait(lambda: active_pid() == first.pid, first)
@@ -169,7 +169,7 @@ def test_window_that_hangs_is_passed_by_and_opens_nothing_later(start: Start) ->
     assert titles(first) == [f"{LLAMA.name} — ggscope"]
     second.terminate()
     said = second.communicate()[1]
-    assert "the window that is open does not answer" in said
+    assert "the open window does not respond" in said
 
 
 def test_double_click_opens_a_window_and_the_next_lands_in_it(

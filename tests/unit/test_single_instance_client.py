@@ -1,4 +1,4 @@
-"""What later starts send to the window: its form, its bounds, and who takes it."""
+"""Single-instance client: format and limits of requests, the lock, the hand-over."""
 
 import json
 import os
@@ -18,18 +18,17 @@ import pytest
 import ggscope
 from ggscope.gui.single_instance import client
 from ggscope.gui.single_instance.client import (
-    LETTER_BYTES,
+    MAX_REQUEST_BYTES,
     OpenOptions,
     OpenRequest,
-    address,
-    answer,
+    acquire,
     decode,
     encode,
-    hold,
-    letter_of,
-    offer,
+    hand_over,
+    make_request,
+    reply,
+    socket_path,
 )
-from sentences import assert_sides
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="this system has no such locks and sockets"
@@ -43,30 +42,30 @@ FULL = OpenRequest(
 HOLD = """
 import sys, time
 from pathlib import Path
-from ggscope.gui.single_instance.client import hold
-door = hold(Path(sys.argv[1]))
-print("held" if door else "taken", flush=True)
+from ggscope.gui.single_instance.client import acquire
+lock = acquire(Path(sys.argv[1]))
+print("held" if lock else "taken", flush=True)
 time.sleep(60)
 """
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the socket of windows of this test."""
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the socket path of instances of this test."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("GGSCOPE_INSTANCE", "test")
-    monkeypatch.setattr(client, "_MAX_ADDRESS", 4096)
+    monkeypatch.setattr(client, "_MAX_PATH_BYTES", 4096)
     monkeypatch.chdir(tmp_path)
-    found = address()
-    assert found is not None
-    return found.relative_to(tmp_path)  # names of sockets are short
+    absolute = socket_path()
+    assert absolute is not None
+    return absolute.relative_to(tmp_path)  # short enough for a socket
 
 
 @pytest.fixture
-def holder(place: Path) -> Iterator[subprocess.Popen[str]]:
-    """Return a process that takes files and never answers."""
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Return an instance that never replies."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(place)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -84,11 +83,11 @@ def with_options(**fields: object) -> bytes:
     return changed(options=options)
 
 
-@pytest.mark.parametrize("letter", [FULL, OpenRequest(), OpenRequest((Path("/x"),))])
-def test_letter_is_read_as_it_was_written(letter: OpenRequest) -> None:
-    data = encode(letter)
+@pytest.mark.parametrize("sent", [FULL, OpenRequest(), OpenRequest((Path("/x"),))])
+def test_request_is_decoded_as_it_was_encoded(sent: OpenRequest) -> None:
+    data = encode(sent)
 
-    assert decode(data) == letter
+    assert decode(data) == sent
     assert data.count(b"\n") == 1
     assert data.isascii()
 
@@ -96,7 +95,7 @@ def test_letter_is_read_as_it_was_written(letter: OpenRequest) -> None:
 @pytest.mark.parametrize(
     "data",
     [b"", b"\n", b"{", b"null", b"[1]", b'"x"', b"\xff\xfe", b"[" * 60_000, b"1" * 9999,
-     b" " * (LETTER_BYTES + 1), changed(ggscope=3), changed(ggscope="1"),
+     b" " * (MAX_REQUEST_BYTES + 1), changed(ggscope=3), changed(ggscope="1"),
      changed(more=1), changed(files=None), changed(files="/a"), changed(files=[1]),
      changed(files=["a.bin"]), changed(files=[""]), changed(files=["../a"]),
      changed(files=["/a\0b"]), changed(files=["/" + "a" * 5000]),
@@ -108,12 +107,12 @@ def test_letter_is_read_as_it_was_written(letter: OpenRequest) -> None:
      with_options(shifts=[["a"]]),
      with_options(shifts={})],
 )  # fmt: skip
-def test_what_is_no_letter_is_refused_with_a_reason(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"^(its?|a) "):
+def test_invalid_request_is_refused_with_a_reason(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^[a-zA-Z ,]+$"):
         decode(data)
 
 
-def test_letter_says_what_the_command_line_asked_for(
+def test_request_holds_the_options_of_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,10 +125,10 @@ def test_letter_says_what_the_command_line_asked_for(
         shift=[("m.gguf", "1ms")],
     )  # fmt: skip
 
-    letter = letter_of([Path("a.bin"), tmp_path], arguments)
+    request = make_request([Path("a.bin"), tmp_path], arguments)
 
     pairs = (("a", "b"), ("range", "0:5"))
-    assert letter == OpenRequest(
+    assert request == OpenRequest(
         (tmp_path / "a.bin", tmp_path),
         OpenOptions(
             "npu-json",
@@ -144,26 +143,26 @@ def test_letter_says_what_the_command_line_asked_for(
 
 
 @pytest.mark.parametrize("name", ["new_window", "theme", "layout", "software_gl"])
-def test_what_is_said_of_a_window_is_not_handed_over(name: str) -> None:
-    assert letter_of([], Namespace(**{name: "dark"})) is None
+def test_option_of_the_window_needs_a_new_window(name: str) -> None:
+    assert make_request([], Namespace(**{name: "dark"})) is None
 
 
-def test_files_of_this_process_alone_are_not_handed_over(tmp_path: Path) -> None:
+def test_process_local_files_need_a_new_window(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    assert letter_of([tmp_path / "pipe"], Namespace()) is None
-    assert letter_of([Path("/dev/stdin")], Namespace()) is None
-    assert letter_of([tmp_path], Namespace(beside=[Path("/dev/stdin")])) is None
+    assert make_request([tmp_path / "pipe"], Namespace()) is None
+    assert make_request([Path("/dev/stdin")], Namespace()) is None
+    assert make_request([tmp_path], Namespace(beside=[Path("/dev/stdin")])) is None
 
 
-def test_windows_of_other_displays_and_settings_are_others(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_display_and_configuration_has_an_instance(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":1")
-    one = address()
+    one = socket_path()
     monkeypatch.setenv("DISPLAY", ":1.0")
-    assert address() == one
-    found = {one}
+    assert socket_path() == one
+    paths = {one}
     for name, value in (
         ("DISPLAY", ":2"),
         ("XDG_CONFIG_HOME", "/elsewhere"),
@@ -171,182 +170,181 @@ def test_windows_of_other_displays_and_settings_are_others(
         ("GGSCOPE_INSTANCE", "other"),
     ):
         monkeypatch.setenv(name, value)
-        found.add(address())
-    assert len(found) == 5
+        paths.add(socket_path())
+    assert len(paths) == 5
     monkeypatch.setattr(ggscope, "__version__", "another")
-    assert address() not in found
+    assert socket_path() not in paths
     monkeypatch.setenv("GGSCOPE_SAFE_MODE", "1")
-    assert address() is None
+    assert socket_path() is None
     monkeypatch.delenv("GGSCOPE_SAFE_MODE")
     monkeypatch.setenv("GGSCOPE_INSTANCE", "off")
-    assert address() is None
+    assert socket_path() is None
 
 
-def test_folder_is_private_or_not_used(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_socket_folder_is_private_or_not_used(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "ggscope"
     assert folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o777)
-    assert address() is not None
+    assert socket_path() is not None
     assert folder.stat().st_mode & 0o777 == 0o700
 
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
-    assert address() is None
+    assert socket_path() is None
     monkeypatch.undo()
     monkeypatch.setenv("GGSCOPE_INSTANCE", "test")
     bad = ["/dev/null", str(tmp_path / ("x" * 200))]
     monkeypatch.setattr(platformdirs, "user_runtime_dir", lambda *_, **__: bad[0])
-    assert address() is None
+    assert socket_path() is None
     bad.reverse()
-    assert address() is None
+    assert socket_path() is None
 
 
-def test_first_start_takes_the_place_until_it_closes(place: Path) -> None:
-    outcome = offer(OpenRequest(), place)
-    door = outcome.door
-    assert door is not None
-    assert not outcome.is_taken
-    assert place.stat().st_mode & 0o777 == 0o600
+def test_first_process_holds_the_lock_until_it_releases_it(path: Path) -> None:
+    result = hand_over(OpenRequest(), path)
+    lock = result.lock
+    assert lock is not None
+    assert not result.is_accepted
+    assert path.stat().st_mode & 0o777 == 0o600
 
-    assert hold(place) is None
-    assert offer(None, place) == client.HandoverResult()
-    door.close()
-    door.close()
+    assert acquire(path) is None
+    assert hand_over(None, path) == client.HandoverResult()
+    lock.release()
+    lock.release()
 
-    assert not place.exists()
-    again = hold(place)
+    assert not path.exists()
+    again = acquire(path)
     assert again is not None
-    again.close()
+    again.release()
 
 
-def test_place_of_a_killed_process_is_taken_over(
-    place: Path, holder: subprocess.Popen[str]
+def test_lock_of_a_killed_process_is_acquired(
+    path: Path, holder: subprocess.Popen[str]
 ) -> None:
-    assert hold(place) is None
+    assert acquire(path) is None
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    assert place.exists()  # its socket, which is dead
+    assert path.exists()  # its socket, which is dead
 
-    outcome = offer(FULL, place)
+    result = hand_over(FULL, path)
 
-    assert outcome.door is not None
-    assert outcome.notice == ""
-    outcome.door.close()
+    assert result.lock is not None
+    assert result.notice == ""
+    result.lock.release()
 
 
-def test_window_that_does_not_answer_is_passed_by_with_a_notice(
-    place: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+def test_instance_that_does_not_reply_leads_to_a_new_window(
+    path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(client, "START_S", 0.3)  # it says that it is starting
+    monkeypatch.setattr(client, "REPLY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(client, "STARTUP_TIMEOUT_S", 0.3)  # the holder is "starting"
 
-    outcome = offer(FULL, place)
+    result = hand_over(FULL, path)
 
-    assert outcome.door is None
-    assert not outcome.is_taken
+    assert result.lock is None
+    assert not result.is_accepted
     holder.kill()
     holder.wait()
-    alone = offer(FULL, place)
-    assert alone.door is not None
-    alone.door.close()
-    claim = (
-        "the window that is open does not answer. A window of its own opens beside it."
-    )
-    assert_sides(claim, outcome.notice, alone.notice)
+    alone = hand_over(FULL, path)
+    assert alone.lock is not None
+    alone.lock.release()
+    assert "does not respond" in result.notice
+    assert alone.notice == ""
 
 
-def test_window_that_is_starting_is_waited_for(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_client_waits_for_an_instance_that_is_starting(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "PATIENCE_S", 0.1)
-    door = hold(place)
-    assert door is not None
-    found: list[client.HandoverResult] = []
-    later = threading.Thread(target=lambda: found.append(offer(FULL, place)))
+    monkeypatch.setattr(client, "REPLY_TIMEOUT_S", 0.1)
+    lock = acquire(path)
+    assert lock is not None
+    results: list[client.HandoverResult] = []
+    later = threading.Thread(target=lambda: results.append(hand_over(FULL, path)))
     later.start()
-    time.sleep(0.5)  # longer than an open window may take
+    time.sleep(0.5)  # longer than the reply timeout
 
-    door.listener.setblocking(True)
-    line, _ = door.listener.accept()
-    received = line.recv(LETTER_BYTES)
-    line.sendall(answer(is_taken=True))
+    lock.listener.setblocking(True)
+    connection, _ = lock.listener.accept()
+    received = connection.recv(MAX_REQUEST_BYTES)
+    connection.sendall(reply(is_accepted=True))
     later.join()
 
-    line.close()
-    door.close()
+    connection.close()
+    lock.release()
     assert decode(received) == FULL
-    assert found == [client.HandoverResult(is_taken=True)]
+    assert results == [client.HandoverResult(is_accepted=True)]
 
 
-def answered(place: Path, said: bytes) -> client.HandoverResult:
-    """Return what a start makes of an answer of the window that is open."""
-    door = hold(place)
-    assert door is not None
-    door.listener.setblocking(True)
+def answered(path: Path, response: bytes) -> client.HandoverResult:
+    """Return the result of a hand-over to an instance that sends `response`."""
+    lock = acquire(path)
+    assert lock is not None
+    lock.listener.setblocking(True)
 
     def refuse() -> None:
-        line, _ = door.listener.accept()
-        line.recv(LETTER_BYTES)
-        line.sendall(said)
-        line.close()
+        connection, _ = lock.listener.accept()
+        connection.recv(MAX_REQUEST_BYTES)
+        connection.sendall(response)
+        connection.close()
 
     other = threading.Thread(target=refuse)
     other.start()
-    outcome = offer(FULL, place)
+    result = hand_over(FULL, path)
     other.join()
-    door.close()
-    return outcome
+    lock.release()
+    return result
 
 
-@pytest.mark.parametrize("said", [b"{}\n", b"[]\n", b"\xff\n", b"x" * 70_000])
-def test_answer_that_is_none_leads_to_an_own_window(place: Path, said: bytes) -> None:
-    refused = answered(place, answer(False, "no\x1b[2J"))
-    outcome = answered(place, said)
+@pytest.mark.parametrize("response", [b"{}\n", b"[]\n", b"\xff\n", b"x" * 70_000])
+def test_invalid_reply_leads_to_a_new_window(path: Path, response: bytes) -> None:
+    refused = answered(path, reply(False, "no\x1b[2J"))
+    result = answered(path, response)
 
-    assert not outcome.is_taken
-    assert_sides("its answer is none", outcome.notice, refused.notice)
-
-
-def test_window_that_takes_no_files_is_passed_by_with_its_reason(place: Path) -> None:
-    refused = answered(place, answer(False, "no\x1b[2J"))
-    taken = answered(place, answer(True, "no\x1b[2J"))
-
-    assert (refused.is_taken, taken.is_taken) == (False, True)
-    claim = "the window that is open takes no files: *."
-    assert_sides(claim, refused.notice, taken.notice)
+    assert not result.is_accepted
+    assert "invalid reply" in result.notice
+    assert "invalid reply" not in refused.notice
 
 
-def test_too_many_files_open_in_an_own_window(place: Path) -> None:
+def test_refused_request_leads_to_a_new_window_with_the_reason(path: Path) -> None:
+    refused = answered(path, reply(False, "no\x1b[2J"))
+    accepted = answered(path, reply(True, "no\x1b[2J"))
+
+    assert (refused.is_accepted, accepted.is_accepted) == (False, True)
+    assert "no\x1b[2J" in refused.notice
+    assert accepted.notice == ""
+
+
+def test_too_many_files_open_in_a_new_window(path: Path) -> None:
     many = OpenRequest(tuple(Path(f"/folder/{i:08}.bin") for i in range(10_000)))
-    claim = "these are too many files to hand over. They open in a new window."
-    door = hold(place)
-    assert door is not None
+    lock = acquire(path)
+    assert lock is not None
 
-    outcome = offer(many, place)
+    result = hand_over(many, path)
 
-    assert not outcome.is_taken
-    door.close()
-    alone = offer(many, place)
-    assert alone.door is not None
-    assert_sides(claim, outcome.notice, alone.notice)
-    alone.door.close()
+    assert not result.is_accepted
+    lock.release()
+    alone = hand_over(many, path)
+    assert alone.lock is not None
+    assert "too many files" in result.notice
+    assert alone.notice == ""
+    alone.lock.release()
 
 
-def test_socket_that_somebody_else_made_without_the_lock_is_replaced(
-    place: Path,
+def test_stale_socket_without_a_lock_is_replaced(
+    path: Path,
 ) -> None:
     with socket.socket(socket.AF_UNIX) as stray:
-        stray.bind(str(place))
+        stray.bind(str(path))
         stray.listen()
 
-        outcome = offer(FULL, place)
+        result = hand_over(FULL, path)
 
-        assert outcome.door is not None
-        outcome.door.close()
+        assert result.lock is not None
+        result.lock.release()
 
 
-def test_handing_over_needs_no_qt() -> None:
+def test_client_imports_no_qt() -> None:
     module = "ggscope.gui.single_instance.client"
     code = f"import sys, {module}; print('PySide6' in sys.modules)"
 

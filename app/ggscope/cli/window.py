@@ -30,17 +30,17 @@ def run(arguments: Namespace) -> int:
         )
         return ERROR
     paths = [path for path in arguments.files if path not in missing]
-    found = _hand_over(paths, arguments)
-    if found.is_taken:
-        output.say(_taken(paths))
+    result = _hand_over(paths, arguments)
+    if result.is_accepted:
+        output.say(_opened_there(paths))
         return GOOD
-    if found.notice:
-        output.say(found.notice)
+    if result.notice:
+        output.say(result.notice)
     try:
-        return _run(paths, arguments, found.door)
+        return _run(paths, arguments, result.lock)
     finally:
-        if found.door is not None:
-            found.door.close()
+        if result.lock is not None:
+            result.lock.release()
 
 
 def is_missing(path: Path) -> bool:
@@ -70,7 +70,7 @@ def _follow_where_wanted(arguments: Namespace) -> None:
         arguments.live = str(arguments.files.pop())
 
 
-def _run(paths: list[Path], arguments: Namespace, door: "InstanceLock | None") -> int:
+def _run(paths: list[Path], arguments: Namespace, lock: "InstanceLock | None") -> int:
     """Run a window; return the exit code."""
     try:
         from ggscope.gui.app import run as run_window
@@ -79,25 +79,26 @@ def _run(paths: list[Path], arguments: Namespace, door: "InstanceLock | None") -
             raise
         output.complain(f"the window cannot start: {error}. Install ggscope again.")
         return ERROR
-    return int(run_window(paths, arguments, door))
+    return int(run_window(paths, arguments, lock))
 
 
 def _hand_over(paths: list[Path], arguments: Namespace) -> "HandoverResult":
-    """Give the files to the window that is open, or take the place of the first."""
+    """Send the files to the running instance, or become the instance."""
     from ggscope.gui.single_instance import client
 
-    place = client.address()
-    if place is None:
+    path = client.socket_path()
+    if path is None:
         return client.HandoverResult()
-    return client.offer(client.letter_of(paths, arguments), place)
+    request = client.make_request(paths, arguments)
+    return client.hand_over(request, path)
 
 
-def _taken(paths: list[Path]) -> str:
-    own = "--new-window opens one of its own."
+def _opened_there(paths: list[Path]) -> str:
+    hint = "use --new-window for a new one."
     if not paths:
-        return f"a window is open and comes to the front; {own}"
+        return f"ggscope is already open; {hint}"
     what = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files"
-    return f"handed {what} to the window that is open; {own}"
+    return f"opened {what} in the running window; {hint}"
 
 
 def has_display() -> bool:

@@ -192,7 +192,7 @@ def create_window(
 
 
 def run(
-    paths: Sequence[Path], options: object = None, door: InstanceLock | None = None
+    paths: Sequence[Path], options: object = None, lock: InstanceLock | None = None
 ) -> int:
     """Open a window with `paths` in tabs and run it; return the exit code.
 
@@ -202,7 +202,7 @@ def run(
         software_gl, safe_mode, range, layout, records, names, force, beside,
         live, demo, and reload, which takes settings anew where their file has changed.
         Missing ones count as not given.
-    door : where later starts hand their files over; closed when the window closes.
+    lock : makes this the instance that opens the files of later processes.
     """
     app = create_app([sys.argv[0] or "ggscope"])
     # Before there is a window: what a signal raised inside of Qt would be lost.
@@ -236,7 +236,7 @@ def run(
         watch = QTimer(window, interval=_RELOAD_MS)
         watch.timeout.connect(reload)
         watch.start()
-    reception = None if door is None else _reception(door, app, window)
+    server = None if lock is None else _start_server(lock, app, window)
     # The icon is read and drawn after the window is out.
     later(window, set_icon)
     # With a file, when it is likely to be open: a pane that is shown for the first time
@@ -246,8 +246,8 @@ def run(
     try:
         return int(app.exec())
     finally:
-        if reception is not None:
-            reception.stop()
+        if server is not None:
+            server.stop()
         signals.stop()
         collector.stop()
         wait_for_threads()
@@ -268,17 +268,17 @@ def _report(window: MainWindow, problems: list[str]) -> None:
         window.report("\n".join(problems[:3]))
 
 
-def _reception(
-    door: InstanceLock, app: QApplication, window: MainWindow
+def _start_server(
+    lock: InstanceLock, app: QApplication, window: MainWindow
 ) -> InstanceServer:
-    """Return what opens the files of later starts in `window`, after its own."""
-    reception = InstanceServer(door, app)
-    reception.came.connect(window.open_letter)
-    # At once: what came to a closed window would be lost.
-    app.lastWindowClosed.connect(reception.stop)
-    app.aboutToQuit.connect(reception.stop)
-    later(reception, reception.start)
-    return reception
+    """Return the server that opens files of later processes in `window`."""
+    server = InstanceServer(lock, app)
+    server.request_received.connect(window.open_request)
+    # At once: requests to a closed window would be lost.
+    app.lastWindowClosed.connect(server.stop)
+    app.aboutToQuit.connect(server.stop)
+    later(server, server.start)
+    return server
 
 
 def make_settings(*, is_safe: bool = False) -> Settings:

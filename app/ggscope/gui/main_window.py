@@ -104,12 +104,12 @@ class MainWindow(QMainWindow):
         self._closed_tabs: list[_ClosedTab] = []
         self.log = MessageLog(self)
         self._was_maximised = False
-        self._letters: list[OpenRequest] = []
+        self._pending_requests: list[OpenRequest] = []
         self._is_starting = False
-        self._letters_later = QTimer(self)
-        self._letters_later.setSingleShot(True)
-        self._letters_later.setInterval(100)
-        self._letters_later.timeout.connect(self._open_letters)
+        self._requests_timer = QTimer(self)
+        self._requests_timer.setSingleShot(True)
+        self._requests_timer.setInterval(100)
+        self._requests_timer.timeout.connect(self._open_pending_requests)
         self._font_scale = settings.appearance.font_scale
         self.setObjectName("mainWindow")
         set_title(self, "ggscope")
@@ -317,13 +317,13 @@ class MainWindow(QMainWindow):
     ) -> None:
         """Open files once the window itself has been painted, then call `then`.
 
-        Panes take some tenths of a second to import; the window need not wait. What
-        other starts hand over meanwhile opens behind these files.
+        Panes take some tenths of a second to import; the window need not wait.
+        Requests of other processes open behind these files.
         """
 
         def open_them() -> None:
             self._is_starting = False
-            self._letters_later.start()  # whatever becomes of these files
+            self._requests_timer.start()  # whatever becomes of these files
             self.open_paths(paths, options)
             if then is not None:
                 then()
@@ -334,28 +334,28 @@ class MainWindow(QMainWindow):
             later(self, partial(import_tab, self, open_them))
 
     def open_requested(self, path: str) -> None:
-        """Open a file that the desktop hands over, and come to the front."""
-        self.open_letter(OpenRequest((Path(path),)))
+        """Open a file that the desktop asks for, and raise the window."""
+        self.open_request(OpenRequest((Path(path),)))
 
-    def open_letter(self, letter: OpenRequest) -> None:
-        """Open what another start hands over, and come to the front.
+    def open_request(self, request: OpenRequest) -> None:
+        """Open the files of another process, and raise the window.
 
-        While a dialog or a menu is open, the files wait: it is about the tab in front.
-        So they do until the window's own files are open.
+        They wait while a dialog or a menu is open, which is about the tab in front, and
+        until the window's first files are open.
         """
-        self._letters.append(letter)
+        self._pending_requests.append(request)
         if not self._is_starting:
-            self._open_letters()
-        self._come_to_front(letter.activation)
+            self._open_pending_requests()
+        self._come_to_front(request.activation)
 
-    def _open_letters(self) -> None:
+    def _open_pending_requests(self) -> None:
         app = QApplication
         if app.activeModalWidget() is not None or app.activePopupWidget() is not None:
-            self._letters_later.start()
+            self._requests_timer.start()
             return
-        letters, self._letters = self._letters, []
-        for letter in letters:
-            self.open_paths(letter.files, letter.options)
+        requests, self._pending_requests = self._pending_requests, []
+        for request in requests:
+            self.open_paths(request.files, request.options)
 
     def _come_to_front(self, activation: str) -> None:
         platform = QApplication.platformName()

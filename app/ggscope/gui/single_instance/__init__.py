@@ -1,1 +1,1 @@
-"""One window for all openings: a later start hands its files to the first one."""
+"""Single instance: a later process sends its files to the window that is open."""

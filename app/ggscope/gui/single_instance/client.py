@@ -1,12 +1,12 @@
-"""A later start hands its files to the window that is open: the letter and its way.
+"""Single-instance client: open requests, the instance lock, and the hand-over.
 
-The first start holds a lock for as long as it lives, and listens on a socket beside
-it. A later one, which does not get the lock, writes its files there and ends. Nothing
-here needs Qt: a start that hands over is over before it would be loaded, and the first
-one listens already while it loads; what comes meanwhile waits in the socket.
+The first process holds a lock file for its lifetime and listens on a socket beside it.
+A later one, which does not get the lock, sends its open request to that socket and
+exits. Nothing here imports Qt: the client exits before Qt would be loaded, and the
+server listens while it is still starting; requests wait in the socket's backlog.
 
-The lock tells who lives, not the socket: the system frees it however a process ends,
-and whoever gets it removes the socket of the one before.
+The lock, not the socket, shows whether an instance is alive: the system releases it
+however the process ends, and whoever acquires it removes the stale socket.
 """
 
 import contextlib
@@ -34,30 +34,29 @@ if sys.platform != "win32":
 logger = logging.getLogger(__name__)
 
 NAME_VARIABLE = "GGSCOPE_INSTANCE"
-"""Starts hand over among those that have the same value; ``off`` = never."""
-LETTER_BYTES = 1 << 16
-"""The longest letter, which the buffer of a socket holds at once."""
-PATIENCE_S = 2.0
-"""So long a window may take to answer."""
-START_S = 20.0
-"""So long it may take to come up, before that."""
+"""Processes with the same value share one instance; ``off`` = no hand-over."""
+MAX_REQUEST_BYTES = 1 << 16
+"""Largest request: fits into the socket's buffer, so that sending never blocks."""
+REPLY_TIMEOUT_S = 2.0
+"""How long a running instance may take to reply."""
+STARTUP_TIMEOUT_S = 20.0
+"""How long an instance may take to start before it has to reply."""
 
 _VERSION = 2
 _POLL_S = 0.05
-_MAX_NAME = 4096
-_MAX_ADDRESS = 100
-"""Bytes of a socket's path; systems take 103 or 107."""
-_STARTING, _OPEN = b"starting", b"open"
-_NO_ANSWER = (
-    "the window that is open does not answer. A window of its own opens beside it."
-)
-_OTHERS = ("/dev", "/proc")
-"""Below these a name means something else in another process."""
+_MAX_NAME_BYTES = 4096
+_MAX_PATH_BYTES = 100
+"""Bytes of a socket's path; systems allow 103 or 107."""
+_STARTING, _READY = b"starting", b"open"
+"""Content of the lock file."""
+_NO_REPLY = "the open window does not respond; a new window opens."
+_PROCESS_LOCAL = ("/dev", "/proc")
+"""Paths below these name other files in another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How files named on the command line are to be read and shown."""
+    """Options of the command line for reading and showing its files."""
 
     reader_id: str | None = None
     reader_options: tuple[tuple[str, str], ...] = ()
@@ -66,17 +65,17 @@ class OpenOptions:
     more: tuple[Path, ...] = ()
     """Further files of the same session."""
     shifts: tuple[tuple[str, str], ...] = ()
-    """Names of files of the session, and what is added to their times."""
+    """(File name, time shift) of files of the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """Files for the window that is open, with absolute names.
+    """Files for the running instance to open, as absolute paths.
 
     Attributes
     ----------
-    options : how to read all of them; None = as when a person opens them.
-    activation : what the desktop gave this start to come to the front with.
+    options : for all files; None = defaults.
+    activation : startup token from the desktop, with which the window may raise itself.
     """
 
     files: tuple[Path, ...] = ()
@@ -85,7 +84,7 @@ class OpenRequest:
 
 
 def open_options(options: object) -> OpenOptions | None:
-    """Return how the files of the command line are to be read; None = as usual."""
+    """Return the open options in the parsed command line; None = defaults."""
     pairs: list[tuple[str, str]] = list(getattr(options, "option", None) or ())
     ops = getattr(options, "ops", None)
     if ops and ops != "auto":
@@ -105,24 +104,23 @@ def open_options(options: object) -> OpenOptions | None:
     return OpenOptions(reader, tuple(pairs), time_range, is_forced, more, shifts)
 
 
-def letter_of(paths: Sequence[Path], arguments: object) -> OpenRequest | None:
-    """Return the letter that says what ``ggscope open`` was asked for.
+def make_request(paths: Sequence[Path], arguments: object) -> OpenRequest | None:
+    """Return the request for a parsed ``ggscope open``; None = open a new window.
 
-    None where a window of its own is wanted: it was asked for, by `--new-window` or
-    by what is said of a window and not of its files, or a file is one that only this
-    process has, such as ``/dev/stdin`` or a pipe.
+    A new window is needed with `--new-window` or an option of the window itself, and
+    for a file that only this process can open, such as ``/dev/stdin`` or a pipe.
     """
-    own = [
+    window_options = [
         *("new_window", "theme", "layout", "software_gl", "safe_mode", "demo"),
         *("config", "poll_interval_ms"),
     ]
-    if any(getattr(arguments, name, None) for name in own):
+    if any(getattr(arguments, name, None) for name in window_options):
         return None
     if getattr(arguments, "live", None) is not None:
         return None
     options = open_options(arguments)
     more = () if options is None else options.more
-    if not all(map(_can_travel, (*paths, *more))):
+    if not all(map(_can_be_sent, (*paths, *more))):
         return None
     if options is not None:
         options = replace(options, more=tuple(path.absolute() for path in more))
@@ -130,29 +128,30 @@ def letter_of(paths: Sequence[Path], arguments: object) -> OpenRequest | None:
     return OpenRequest(files, options, given_token())
 
 
-def _can_travel(path: Path) -> bool:
+def _can_be_sent(path: Path) -> bool:
+    """Tell whether another process finds the same file under this path."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        return True  # the window says what is wrong with it
+        return True  # the instance reports the error
     is_plain = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-    return is_plain and not path.absolute().as_posix().startswith(_OTHERS)
+    return is_plain and not path.absolute().as_posix().startswith(_PROCESS_LOCAL)
 
 
-# -- the letter as bytes -----------------------------------------------------
+# -- wire format ---------------------------------------------------------------
 
 
-def encode(letter: OpenRequest) -> bytes:
+def encode(request: OpenRequest) -> bytes:
     """Return the line of JSON that `decode` reads."""
-    options = letter.options
-    text: dict[str, object] = {
+    options = request.options
+    fields: dict[str, object] = {
         "ggscope": _VERSION,
-        "files": list(map(str, letter.files)),
+        "files": list(map(str, request.files)),
         "options": None,
-        "activation": letter.activation,
+        "activation": request.activation,
     }
     if options is not None:
-        text["options"] = {
+        fields["options"] = {
             "reader": options.reader_id,
             "pairs": list(map(list, options.reader_options)),
             "range": options.time_range,
@@ -160,31 +159,31 @@ def encode(letter: OpenRequest) -> bytes:
             "with": list(map(str, options.more)),
             "shifts": list(map(list, options.shifts)),
         }
-    # In ASCII: bytes of names that are no text travel as the escapes they are here.
-    return json.dumps(text).encode("ascii") + b"\n"
+    # ASCII keeps file names that are not UTF-8: they are escaped surrogates.
+    return json.dumps(fields).encode("ascii") + b"\n"
 
 
 def decode(data: bytes) -> OpenRequest:
-    """Return the letter in a line of JSON, which anybody may have written.
+    """Return the request in a line of JSON from an untrusted client.
 
     Raises
     ------
     ValueError
-        If it is anything else than what `encode` writes, with the reason.
+        With the reason, where `encode` would not have written it.
     """
-    if len(data) > LETTER_BYTES:
-        raise ValueError("it is too long")
+    if len(data) > MAX_REQUEST_BYTES:
+        raise ValueError("request too long")
     try:
-        text = json.loads(data)
+        message = json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError("it is no JSON") from None
-    version = text.get("ggscope") if isinstance(text, dict) else None
+        raise ValueError("not JSON") from None
+    version = message.get("ggscope") if isinstance(message, dict) else None
     if version != _VERSION:
-        raise ValueError("it is of another version")
-    fields = _fields(text, "ggscope", "files", "options", "activation")
-    activation = _word(fields["activation"])
+        raise ValueError("other protocol version")
+    fields = _fields(message, "ggscope", "files", "options", "activation")
+    activation = _string(fields["activation"])
     if not is_token(activation):
-        raise ValueError("its activation is none")
+        raise ValueError("invalid activation token")
     options = None if fields["options"] is None else _options(fields["options"])
     return OpenRequest(_paths(fields["files"]), options, activation)
 
@@ -193,11 +192,11 @@ def _options(value: object) -> OpenOptions:
     fields = _fields(value, "reader", "pairs", "range", "force", "with", "shifts")
     reader, force = fields["reader"], fields["force"]
     if not isinstance(force, bool):
-        raise ValueError("its options are none")  # noqa: TRY004 - one kind for callers
+        raise ValueError("force is no bool")  # noqa: TRY004 - one type for callers
     return OpenOptions(
-        None if reader is None else _word(reader),
+        None if reader is None else _string(reader),
         _pairs(fields["pairs"]),
-        _word(fields["range"]),
+        _string(fields["range"]),
         force,
         _paths(fields["with"]),
         _pairs(fields["shifts"]),
@@ -206,94 +205,94 @@ def _options(value: object) -> OpenOptions:
 
 def _pairs(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, list):
-        raise ValueError("its options are none")  # noqa: TRY004 - one kind for callers
+        raise ValueError("pairs are no list")  # noqa: TRY004 - one type for callers
     if any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
-        raise ValueError("its options are no pairs")
-    return tuple((_word(key), _word(text)) for key, text in value)
+        raise ValueError("pairs are no pairs")
+    return tuple((_string(key), _string(text)) for key, text in value)
 
 
 def _fields(value: object, *names: str) -> Mapping[str, object]:
     if not isinstance(value, dict) or value.keys() != set(names):
-        raise ValueError("its fields are others")
+        raise ValueError("unexpected or missing fields")
     return value
 
 
-def _word(value: object) -> str:
+def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text is none")  # noqa: TRY004 - one kind for callers
+        raise ValueError("a field is no string")  # noqa: TRY004 - one type for callers
     return value
 
 
 def _paths(value: object) -> tuple[Path, ...]:
     if not isinstance(value, list):
-        raise ValueError("its files are no list")  # noqa: TRY004 - one kind for callers
-    names = list(map(_word, value))
-    if not all(map(_is_name, names)):
-        raise ValueError("a name is not absolute, too long, or none of a file")
-    return tuple(map(Path, names))
+        raise ValueError("files are no list")  # noqa: TRY004 - one type for callers
+    paths = list(map(_string, value))
+    if not all(map(_is_absolute_path, paths)):
+        raise ValueError("a path is relative, too long or invalid")
+    return tuple(map(Path, paths))
 
 
-def _is_name(text: str) -> bool:
+def _is_absolute_path(text: str) -> bool:
     try:
-        is_short = len(os.fsencode(text)) <= _MAX_NAME
+        is_short = len(os.fsencode(text)) <= _MAX_NAME_BYTES
     except UnicodeEncodeError:
         return False
     return is_short and os.path.isabs(text) and "\0" not in text
 
 
-def answer(is_taken: bool, why: str = "") -> bytes:
-    """Return what the window answers to a letter."""
-    said = {"ggscope": _VERSION, "taken": is_taken, "why": why}
-    return json.dumps(said).encode("ascii") + b"\n"
+def reply(is_accepted: bool, reason: str = "") -> bytes:
+    """Return the server's reply to a request, as a line of JSON."""
+    fields = {"ggscope": _VERSION, "taken": is_accepted, "why": reason}
+    return json.dumps(fields).encode("ascii") + b"\n"
 
 
-# -- where it goes -------------------------------------------------------------
+# -- socket and lock -----------------------------------------------------------
 
 
-def address() -> Path | None:
-    """Return the socket of this person's window on this display; None = hand-over off.
+def socket_path() -> Path | None:
+    """Return the socket of this user's instance on this display; None = hand-over off.
 
-    Another version or installation of the program, other settings, plug-ins or
-    displays have other windows. The folder is one that only this person can enter.
+    Each version and installation of the program, configuration folder, plug-in path
+    and display has an instance of its own. Only this user can enter the folder.
     """
     name = os.environ.get(NAME_VARIABLE, "")
     is_safe = os.environ.get("GGSCOPE_SAFE_MODE", "0") not in ("", "0")
     if name == "off" or is_safe or sys.platform == "win32":
         return None
-    with warnings.catch_warnings(action="ignore"):  # of a variable that is wrong
+    with warnings.catch_warnings(action="ignore"):  # about a bad XDG_RUNTIME_DIR
         folder = Path(platformdirs.user_runtime_dir("ggscope", appauthor=False))
-    found = folder / f"{_key(name)}.socket"
-    if len(os.fsencode(found)) > _MAX_ADDRESS:
-        logger.info("no hand-over: the name of %s is too long", found)
+    path = folder / f"{_instance_key(name)}.socket"
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        logger.info("no hand-over: the path %s is too long", path)
         return None
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            logger.info("no hand-over: %s belongs to somebody else", folder)
+            logger.info("no hand-over: %s belongs to another user", folder)
             return None
         if status.st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:
         logger.info("no hand-over: %s", error)
         return None
-    return found
+    return path
 
 
-def _key(name: str) -> str:
-    """Return what tells the windows of a person apart, as a short word."""
-    where = os.environ.get
-    # Bundles that mount themselves lie elsewhere at each start.
+def _instance_key(name: str) -> str:
+    """Return a short hash of everything that separates the instances of a user."""
+    variable = os.environ.get
+    # An AppImage is mounted at another path each time.
     is_frozen = getattr(sys, "frozen", False)
     home = "" if is_frozen else os.path.dirname(os.path.abspath(ggscope.__file__))
     parts = (
         name,
         ggscope.__version__,
         home,
-        where("DISPLAY", "").removesuffix(".0"),
-        where("WAYLAND_DISPLAY", ""),
-        where("QT_QPA_PLATFORM", ""),
-        where("GGSCOPE_PLUGIN_PATH", ""),
+        variable("DISPLAY", "").removesuffix(".0"),
+        variable("WAYLAND_DISPLAY", ""),
+        variable("QT_QPA_PLATFORM", ""),
+        variable("GGSCOPE_PLUGIN_PATH", ""),
         platformdirs.user_config_dir("ggscope", appauthor=False),
     )
     joined = "\0".join(parts).encode("utf-8", "surrogateescape")
@@ -301,178 +300,180 @@ def _key(name: str) -> str:
 
 
 class InstanceLock:
-    """The lock and the socket of the window that takes files.
+    """The lock file and the listening socket of the running instance.
 
-    Held from before the window is there until it closes; see `hold`.
+    Held from before the window is made until it closes; see `acquire`.
     """
 
-    def __init__(self, place: Path, lock: int, listener: socket.socket) -> None:
-        self._place = place
-        self._lock = lock
+    def __init__(self, path: Path, lock_fd: int, listener: socket.socket) -> None:
+        self._path = path
+        self._lock_fd = lock_fd
         self.listener = listener
 
     @property
-    def is_open(self) -> bool:
-        """Whether it has not been closed."""
-        return self._lock >= 0
+    def is_held(self) -> bool:
+        """Whether it has not been released."""
+        return self._lock_fd >= 0
 
-    def say_open(self) -> None:
-        """Tell later starts that the window is up, and answers at once."""
-        if self.is_open:
-            os.pwrite(self._lock, _OPEN.ljust(len(_STARTING)), 0)
+    def mark_ready(self) -> None:
+        """Tell clients that the window is up and replies at once."""
+        if self.is_held:
+            os.pwrite(self._lock_fd, _READY.ljust(len(_STARTING)), 0)
 
-    def close(self) -> None:
-        """Let the next start be the first; may be called again."""
-        if not self.is_open:
+    def release(self) -> None:
+        """Remove the socket and let another process be the instance; idempotent."""
+        if not self.is_held:
             return
         self.listener.close()
         with contextlib.suppress(OSError):
-            self._place.unlink()
-        os.close(self._lock)
-        self._lock = -1
+            self._path.unlink()
+        os.close(self._lock_fd)
+        self._lock_fd = -1
 
 
-def hold(place: Path) -> InstanceLock | None:
-    """Become the one that takes files; None where another process is.
+def acquire(path: Path) -> InstanceLock | None:
+    """Return the lock of the instance; None where another process holds it.
 
     Raises
     ------
     OSError
-        Where there can be no lock or no socket.
+        Where lock or socket cannot be made.
     """
     only_a_file = os.O_CLOEXEC | os.O_NOFOLLOW
-    lock = os.open(_lock_of(place), os.O_RDWR | os.O_CREAT | only_a_file, 0o600)
+    lock_fd = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | only_a_file, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(lock)
+        os.close(lock_fd)
         return None
     except OSError:
-        os.close(lock)
+        os.close(lock_fd)
         raise
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        os.pwrite(lock, _STARTING, 0)
+        os.pwrite(lock_fd, _STARTING, 0)
         with contextlib.suppress(FileNotFoundError):
-            place.unlink()  # of one that was killed
-        listener.bind(os.fsencode(place))
-        place.chmod(0o600)
+            path.unlink()  # left by a process that was killed
+        listener.bind(os.fsencode(path))
+        path.chmod(0o600)
         listener.listen(64)
         listener.setblocking(False)
     except OSError:
         listener.close()
-        os.close(lock)
+        os.close(lock_fd)
         raise
-    return InstanceLock(place, lock, listener)
+    return InstanceLock(path, lock_fd, listener)
 
 
-def _lock_of(place: Path) -> Path:
-    return place.with_suffix(".lock")
+def _lock_path(path: Path) -> Path:
+    return path.with_suffix(".lock")
 
 
-# -- handing over --------------------------------------------------------------
+# -- hand-over -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class HandoverResult:
-    """What became of a letter.
+    """Result of a hand-over.
 
     Attributes
     ----------
-    is_taken : the window that is open opens the files.
-    door : where this process is now the one that takes files.
-    notice : why a window of its own opens although another one is open; "" = nothing
-        to be said.
+    is_accepted : the running instance opens the files.
+    lock : held where this process is the instance now.
+    notice : why a new window opens although an instance runs; "" = none does.
     """
 
-    is_taken: bool = False
-    door: InstanceLock | None = None
+    is_accepted: bool = False
+    lock: InstanceLock | None = None
     notice: str = ""
 
 
-def offer(letter: OpenRequest | None, place: Path) -> HandoverResult:
-    """Hand `letter` to the window that is open, or become the first.
+def hand_over(request: OpenRequest | None, path: Path) -> HandoverResult:
+    """Send `request` to the running instance, or become the instance.
 
-    With None, nothing is handed over. Takes some milliseconds where a window is there
-    or none is, `PATIENCE_S` where one does not answer, and as long as another start
-    needs to come up, but no longer than `START_S`.
+    With None, nothing is sent. Takes milliseconds where an instance replies or none
+    runs, `REPLY_TIMEOUT_S` where one does not reply, and at most `STARTUP_TIMEOUT_S`
+    while another one starts.
     """
     try:
-        if letter is None:
-            return HandoverResult(door=hold(place))
-        return _offer(encode(letter), place)
+        if request is None:
+            return HandoverResult(lock=acquire(path))
+        return _send_or_acquire(encode(request), path)
     except OSError as error:
         logger.info("no hand-over: %s", error)
         return HandoverResult()
 
 
-def _offer(data: bytes, place: Path) -> HandoverResult:
-    if len(data) > LETTER_BYTES:
-        door = hold(place)
-        too_many = "these are too many files to hand over. They open in a new window."
-        return HandoverResult(door=door, notice="" if door else too_many)
-    patience = _Patience(place)
-    while not patience.is_over():
-        door = hold(place)
-        if door is not None:
-            return HandoverResult(door=door)
-        said = _ask(data, place, patience)
-        if said is not None:
-            return said
+def _send_or_acquire(data: bytes, path: Path) -> HandoverResult:
+    if len(data) > MAX_REQUEST_BYTES:
+        lock = acquire(path)
+        too_many = "too many files for the open window; a new window opens."
+        return HandoverResult(lock=lock, notice="" if lock else too_many)
+    deadline = _Deadline(path)
+    while not deadline.is_over():
+        lock = acquire(path)
+        if lock is not None:
+            return HandoverResult(lock=lock)
+        result = _send(data, path, deadline)
+        if result is not None:
+            return result
         time.sleep(_POLL_S)
-    return HandoverResult(notice=_NO_ANSWER)
+    return HandoverResult(notice=_NO_REPLY)
 
 
-class _Patience:
-    """How long a start waits for the window: longer while that is coming up."""
+class _Deadline:
+    """When a client stops waiting for a reply; extended while the instance starts."""
 
-    def __init__(self, place: Path) -> None:
-        self._lock = _lock_of(place)
+    def __init__(self, path: Path) -> None:
+        self._lock_path = _lock_path(path)
         self._begin = time.monotonic()
-        self._until = self._begin + PATIENCE_S
+        self._until = self._begin + REPLY_TIMEOUT_S
 
     def is_over(self) -> bool:
         now = time.monotonic()
-        if now < self._begin + START_S and self._is_starting():
-            self._until = now + PATIENCE_S
+        if now < self._begin + STARTUP_TIMEOUT_S and self._is_starting():
+            self._until = now + REPLY_TIMEOUT_S
         return now > self._until
 
     def _is_starting(self) -> bool:
         try:
-            return self._lock.read_bytes() == _STARTING
+            return self._lock_path.read_bytes() == _STARTING
         except OSError:
             return False
 
 
-def _ask(data: bytes, place: Path, patience: _Patience) -> HandoverResult | None:
-    """Send a letter and wait for the answer; None = there was nobody to ask."""
-    said = b""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LETTER_BYTES)
-        line.settimeout(PATIENCE_S)
+def _send(data: bytes, path: Path, deadline: _Deadline) -> HandoverResult | None:
+    """Send a request and wait for the reply; None = nothing listens, try again."""
+    received = b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_REQUEST_BYTES
+        )
+        connection.settimeout(REPLY_TIMEOUT_S)
         try:
-            line.connect(os.fsencode(place))
-            line.sendall(data)
-            line.settimeout(2 * _POLL_S)
-            while b"\n" not in said and len(said) < LETTER_BYTES:
+            connection.connect(os.fsencode(path))
+            connection.sendall(data)
+            connection.settimeout(2 * _POLL_S)
+            while b"\n" not in received and len(received) < MAX_REQUEST_BYTES:
                 try:
-                    piece = line.recv(4096)
+                    chunk = connection.recv(4096)
                 except TimeoutError:
-                    if patience.is_over():
-                        return HandoverResult(notice=_NO_ANSWER)
+                    if deadline.is_over():
+                        return HandoverResult(notice=_NO_REPLY)
                     continue
-                if not piece:
-                    return None  # it ended meanwhile
-                said += piece
+                if not chunk:
+                    return None  # the instance exited meanwhile
+                received += chunk
         except (FileNotFoundError, ConnectionError, BlockingIOError, TimeoutError):
             return None
     try:
-        text = json.loads(said)
-        is_taken, why = text["taken"] is True, str(text["why"])
+        fields = json.loads(received)
+        is_accepted, reason = fields["taken"] is True, str(fields["why"])
     except (ValueError, TypeError, KeyError, RecursionError):
-        is_taken, why = False, "its answer is none"
-    if is_taken:
-        return HandoverResult(is_taken=True)
+        is_accepted, reason = False, "invalid reply"
+    if is_accepted:
+        return HandoverResult(is_accepted=True)
     return HandoverResult(
-        notice=f"the window that is open takes no files: {why[:200]}."
+        notice=f"the open window refused the files ({reason[:200]}); "
+        "a new window opens."
     )

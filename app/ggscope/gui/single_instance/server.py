@@ -1,4 +1,4 @@
-"""The window's side of the hand-over: take letters from later starts, and answer."""
+"""Single-instance server: receive open requests of later processes and reply."""
 
 import contextlib
 import logging
@@ -7,135 +7,142 @@ import socket
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer, Signal
 
 from ggscope.gui.single_instance.client import (
-    LETTER_BYTES,
-    PATIENCE_S,
+    MAX_REQUEST_BYTES,
+    REPLY_TIMEOUT_S,
     InstanceLock,
-    answer,
     decode,
+    reply,
 )
 
 logger = logging.getLogger(__name__)
 
-MAX_GUESTS = 16
-"""So many may be writing at once; more are sent away."""
+MAX_CLIENTS = 16
+"""Simultaneous connections; further ones are closed."""
 
 
 class InstanceServer(QObject):
-    """Listens at the door of the window.
+    """Listens on the socket of an `InstanceLock`.
 
-    A letter is answered before its files are opened, which takes longer. What is no
-    letter is answered with the reason, what does not come within `PATIENCE_S` not at
-    all; whoever has gone before the answer opens a window of its own, so that nothing
-    opens twice.
+    A request is accepted before its files are opened, which takes longer. An invalid
+    request is refused with the reason; a client that sends none within
+    `REPLY_TIMEOUT_S` is disconnected. A client that disconnects before the reply opens
+    a window itself, so its request is dropped.
 
     Signals
     -------
-    came(OpenRequest) : a request that has been taken.
+    request_received(OpenRequest) : an accepted request.
     """
 
-    came = Signal(object)
+    request_received = Signal(object)
 
-    def __init__(self, door: InstanceLock, parent: QObject) -> None:
+    def __init__(self, lock: InstanceLock, parent: QObject) -> None:
         super().__init__(parent)
-        self._door = door
-        self._guests: set[_Client] = set()
+        self._lock = lock
+        self._clients: set[_Client] = set()
         self._notifier = QSocketNotifier(
-            door.listener.fileno(), QSocketNotifier.Type.Read, self
+            lock.listener.fileno(), QSocketNotifier.Type.Read, self
         )
         self._notifier.setEnabled(False)
-        self._notifier.activated.connect(self._on_knock)
+        self._notifier.activated.connect(self._on_connection)
 
     def start(self) -> None:
-        """Take what has come and what comes; the window is up."""
-        if self._door.is_open:
-            self._door.say_open()
+        """Accept connections, waiting ones first; the window is up."""
+        if self._lock.is_held:
+            self._lock.mark_ready()
             self._notifier.setEnabled(True)
 
     def stop(self) -> None:
-        """Send all away and let the next start be the first; may be called again."""
+        """Disconnect all clients and release the lock; idempotent."""
         # Before the descriptor is closed, which another file may get at once.
         self._notifier.setEnabled(False)
-        for guest in list(self._guests):
-            guest.leave()
-        self._door.close()
+        for client in list(self._clients):
+            client.close()
+        self._lock.release()
 
-    def forget(self, guest: "_Client") -> None:
-        """Count a guest no more."""
-        self._guests.discard(guest)
+    def remove(self, client: "_Client") -> None:
+        """Count a disconnected client no more."""
+        self._clients.discard(client)
 
-    def _on_knock(self) -> None:
-        while self._door.is_open:
+    @property
+    def n_clients(self) -> int:
+        """Number of open connections."""
+        return len(self._clients)
+
+    def _on_connection(self) -> None:
+        while self._lock.is_held:
             try:
-                line, _ = self._door.listener.accept()
-            except OSError:  # nobody waits any more, or has gone meanwhile
+                connection, _ = self._lock.listener.accept()
+            except OSError:  # none waits any more, or it was closed meanwhile
                 return
-            if len(self._guests) >= MAX_GUESTS:
-                line.close()
+            if len(self._clients) >= MAX_CLIENTS:
+                connection.close()
                 continue
-            self._guests.add(_Client(line, self))
+            self._clients.add(_Client(connection, self))
 
 
 class _Client(QObject):
-    """Somebody who writes to the window."""
+    """A connection from a client."""
 
-    def __init__(self, line: socket.socket, reception: InstanceServer) -> None:
-        super().__init__(reception)
-        self._reception = reception
-        self._line = line
-        self._text = b""
-        line.setblocking(False)
-        self._notifier = QSocketNotifier(line.fileno(), QSocketNotifier.Type.Read, self)
+    def __init__(self, connection: socket.socket, server: InstanceServer) -> None:
+        super().__init__(server)
+        self._server = server
+        self._connection = connection
+        self._received = b""
+        connection.setblocking(False)
+        self._notifier = QSocketNotifier(
+            connection.fileno(), QSocketNotifier.Type.Read, self
+        )
         self._notifier.activated.connect(self._on_readable)
-        self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
-        self._patience.timeout.connect(self.leave)
-        self._patience.start(round(PATIENCE_S * 1000))
+        self._timeout = QTimer(self)
+        self._timeout.setSingleShot(True)
+        self._timeout.timeout.connect(self.close)
+        self._timeout.start(round(REPLY_TIMEOUT_S * 1000))
 
-    def leave(self) -> None:
-        """End the conversation."""
-        self._patience.stop()
+    def close(self) -> None:
+        """Disconnect."""
+        self._timeout.stop()
         self._notifier.setEnabled(False)
-        self._line.close()
-        self._reception.forget(self)
+        self._connection.close()
+        self._server.remove(self)
         self.deleteLater()
 
     def _on_readable(self) -> None:
         try:
-            piece = self._line.recv(LETTER_BYTES)
+            chunk = self._connection.recv(MAX_REQUEST_BYTES)
         except BlockingIOError:
             return
         except OSError:
-            piece = b""
-        self._text += piece
-        if not piece:
-            self.leave()
-        elif b"\n" in self._text or len(self._text) > LETTER_BYTES:
-            self._take()
+            chunk = b""
+        self._received += chunk
+        if not chunk:
+            self.close()
+        elif b"\n" in self._received or len(self._received) > MAX_REQUEST_BYTES:
+            self._handle_request()
 
-    def _take(self) -> None:
-        """Answer what has been written, and end."""
+    def _handle_request(self) -> None:
+        """Reply to the request and disconnect."""
         try:
-            letter = decode(self._text)
+            request = decode(self._received)
         except ValueError as error:
-            logger.info("not taken: %s", error)
-            self._say(answer(is_taken=False, why=str(error)))
-            self.leave()
+            logger.info("open request refused: %s", error)
+            self._send(reply(is_accepted=False, reason=str(error)))
+            self.close()
             return
-        is_told = self._is_there() and self._say(answer(is_taken=True))
-        self.leave()
-        if is_told:
-            self._reception.came.emit(letter)
+        is_sent = self._is_connected() and self._send(reply(is_accepted=True))
+        self.close()
+        if is_sent:
+            self._server.request_received.emit(request)
 
-    def _is_there(self) -> bool:
-        """Tell whether the other side still waits for the answer."""
+    def _is_connected(self) -> bool:
+        """Tell whether the client still waits for the reply."""
         try:
-            return bool(self._line.recv(1, socket.MSG_PEEK))
+            return bool(self._connection.recv(1, socket.MSG_PEEK))
         except BlockingIOError:
             return True
         except OSError:
             return False
 
-    def _say(self, text: bytes) -> bool:
+    def _send(self, data: bytes) -> bool:
         with contextlib.suppress(OSError):
-            return self._line.send(text) == len(text)
+            return self._connection.send(data) == len(data)
         return False
