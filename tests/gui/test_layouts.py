@@ -397,7 +397,7 @@ def test_view_asked_for_while_another_fills_the_screen_is_shown(
 def test_hiding_details_by_its_button_is_remembered(
     workspace: Workspace, settings: Settings
 ) -> None:
-    workspace.details.more_requested.emit()
+    workspace.details.hide_requested.emit()
 
     assert not workspace.details.isVisible()
     assert not settings.layout.shows_details

@@ -218,7 +218,7 @@ class ViewHost(QFrame):
     chosen = Signal(str)  # another view id was picked in the head
     full_screen_requested = Signal()
     view_ready = Signal(object)  # the View that now stands here
-    more_requested = Signal()
+    hide_requested = Signal()
     float_requested = Signal(str)  # view id
     add_requested = Signal()  # files that give the view something to show
 
@@ -450,7 +450,7 @@ class ViewHost(QFrame):
             self._add_float_button(row, head, can_float)
             self._add_full_screen_button(row, head)
             hide = GlyphButton("close", "Hide this pane", head)
-            hide.clicked.connect(self.more_requested)
+            hide.clicked.connect(self.hide_requested)
             row.addWidget(hide)
 
     def _add_float_button(

@@ -499,7 +499,7 @@ class Workspace(QWidget):
             host.view_ready.connect(self._on_view_ready)
             host.add_requested.connect(self.add_requested)
         self.details.setMinimumWidth(200)
-        self.details.more_requested.connect(self.toggle_details)
+        self.details.hide_requested.connect(self.toggle_details)
         self.details.full_screen_requested.connect(self._on_full_screen_requested)
         self._rows = GripSplitter(Qt.Orientation.Vertical, self)
         self._rows.addWidget(self._centre)
