@@ -114,7 +114,7 @@ def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> Non
 
 def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
     heard: list[str] = []
-    session.said.connect(heard.append)
+    session.status_message.connect(heard.append)
     fill(session, *"abcdefghij")
 
     assert [is_said("; Alt+{0} goes back to it", words) for words in heard] == (
@@ -126,7 +126,7 @@ def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
 def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> None:
     fill(session, "a")
     heard: list[str] = []
-    session.said.connect(heard.append)
+    session.status_message.connect(heard.append)
     session.rename_bookmark(0, "b")
     session.undo_bookmarks()
     renamed = "\n".join(heard)
@@ -260,7 +260,7 @@ def test_copy_gives_plain_figures(view: BookmarksView, session: Session) -> None
 
 def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
     said: list[object] = []
-    session.said.connect(said.append)
+    session.status_message.connect(said.append)
     for number in range(1000):
         session.add_bookmark(str(number), TimeRange(number, number))
     before = "\n".join(map(str, said))

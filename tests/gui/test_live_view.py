@@ -225,7 +225,7 @@ def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(
     document = followed(writer)
     window.actions_["file.reload"].trigger()
     claim = "There is nothing to reload as long as this tab follows."
-    assert document.status.said.full_text == claim
+    assert document.status.message.full_text == claim
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         window.actions_["live.stop"].trigger()
     window.actions_["file.reload"].trigger()
@@ -339,7 +339,7 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
 def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot):
     document = followed(writer)
     session, heard = document.session, []
-    session.noted.connect(heard.append)
+    session.status_message.connect(heard.append)
     session.reload()
     follows = "\n".join(heard)
     heard.clear()
@@ -750,7 +750,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
     document = followed(writer)
     qtbot.waitUntil(lambda: document.has_recording, timeout=10_000)
     strip, told = document.findChild(LiveStrip), []
-    document.messages.said.connect(lambda message: told.append(message.text))
+    document.messages.shown.connect(lambda message: told.append(message.text))
     target = tmp_path / "kept"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
 
@@ -775,7 +775,7 @@ def test_what_was_heard_is_saved_while_it_grows_and_afterwards(
 def test_why_nothing_can_be_saved_is_said(window, qtbot, tmp_path):
     document = window.follow(str(tmp_path / "later"))
     told = []
-    document.session.noted.connect(told.append)
+    document.session.status_message.connect(told.append)
 
     assert not document.has_recording
     document.save_recording()
@@ -991,7 +991,7 @@ def test_recording_saved_after_following_again_holds_all_of_it(
     document.live.follow_again()
     grow(document, writer, qtbot)
     told = []
-    document.session.noted.connect(told.append)
+    document.session.status_message.connect(told.append)
     target = tmp_path / "kept.bin"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     qtbot.waitUntil(lambda: document.live.meters.heard.records == 600, timeout=10_000)

@@ -805,7 +805,7 @@ def test_what_is_handed_over_while_the_first_tab_is_imported_opens_behind_it(
     )
 
     window.open_soon([Path("own")], None, lambda: opened.append("live"))
-    window.open_letter(OpenRequest((Path("handed"),)))
+    window.open_request(OpenRequest((Path("handed"),)))
     early = list(opened)
     waiting.pop()()
     qtbot.waitUntil(lambda: len(opened) == 3)

@@ -219,7 +219,7 @@ def test_messages_of_all_tabs_can_be_read_again(
     window.report("Nothing can be read.")
     other = opened(SAMPLES / "llama.ggmlviz")
     other.messages.say("Saved x.csv.")
-    other.session.said.emit("“a” renamed")
+    other.session.status_message.emit("“a” renamed")
     clear(other)
 
     window.actions_["help.messages"].trigger()

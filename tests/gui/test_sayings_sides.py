@@ -307,7 +307,7 @@ def test_stepping_by_token_says_that_none_is_recorded(qtbot: QtBot) -> None:
     def said(trace: Trace) -> str:
         session = Session()
         heard: list[str] = []
-        session.noted.connect(heard.append)
+        session.status_message.connect(heard.append)
         session.set_trace(trace)
         session.step_token(1)
         session.step_token(-1)
@@ -430,7 +430,7 @@ def test_bookmarks_that_are_sorted_can_be_put_back(qtbot: QtBot) -> None:
     session = Session()
     session.set_trace(builders.spans_trace([0], [100]))
     heard: list[str] = []
-    session.said.connect(heard.append)
+    session.status_message.connect(heard.append)
     session.add_bookmark("a", TimeRange(50, 60))
     session.add_bookmark("b", TimeRange(5, 6))
     session.undo_bookmarks()

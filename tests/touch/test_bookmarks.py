@@ -64,7 +64,7 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     qtbot.waitUntil(lambda: session.marked_range is not None)
     hand.press("ctrl+d")
     assert session.bookmarks[0].time == session.marked_range.time
-    assert "range" in document.status.said.full_text
+    assert "range" in document.status.message.full_text
     # A point, by name.
     hand.press("Escape")
     hand.hover(timeline, at - QPoint(60, 0))

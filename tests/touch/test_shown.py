@@ -118,9 +118,9 @@ def test_token_key_shows_the_token_lane_or_says_why_not(
     assert prepared.layout.box_of(tokens.key) is not None
     for _ in range(20):
         hand.press("bracketright")
-        if document.status.said.full_text:
+        if document.status.message.full_text:
             break
-    assert document.status.said.full_text == "This is the last token"
+    assert document.status.message.full_text == "This is the last token"
 
 
 def test_labels_of_the_axis_are_whole(

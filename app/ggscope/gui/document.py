@@ -222,10 +222,10 @@ class DocumentBookmarks(QObject):
         self._settings = settings
         session = document.session
         self.keeper = BookmarkKeeper(session, document.loader, settings, is_watching)
-        self.keeper.said.connect(self._on_said)
+        self.keeper.message_requested.connect(self._on_message_requested)
         self.keeper.place_asked.connect(self._on_place_asked)
         session.bookmarks_changed.connect(self._on_bookmarks_changed)
-        document.messages.left.connect(self._on_left)
+        document.messages.dismissed.connect(self._on_dismissed)
 
     def release(self) -> None:
         """Write what is not written yet."""
@@ -236,7 +236,9 @@ class DocumentBookmarks(QObject):
         drawer = self._document.workspace.drawer
         drawer.set_tab_text("bookmarks", f"{text}  {n}" if n else text)
 
-    def _on_said(self, text: str, action_text: str, action: object) -> None:
+    def _on_message_requested(
+        self, text: str, action_text: str, action: object
+    ) -> None:
         """Say what became of the bookmarks; what can be done about it stays."""
         actions = [Action(action_text, action)] if callable(action) else []
         self._document.messages.say(
@@ -254,7 +256,7 @@ class DocumentBookmarks(QObject):
     def _on_beside(self) -> None:
         self._settings.change("bookmarks", place="beside")
 
-    def _on_left(self, message: Message, is_used: bool) -> None:
+    def _on_dismissed(self, message: Message, is_used: bool) -> None:
         if message.key == _PLACE and not is_used:
             self._settings.change("bookmarks", place="data")
 
@@ -593,9 +595,9 @@ class Document(QWidget):
         self.toolbar.details_requested.connect(self.workspace.toggle_details)
         self.toolbar.show_details(self.workspace.shows_details)
         self.workspace.details_changed.connect(self.toolbar.show_details)
-        self.toolbar.search.left.connect(self.focus_views)
+        self.toolbar.search.focus_released.connect(self.focus_views)
         self.part_bar.close_button.clicked.connect(self._part_box.hide)
-        self.messages.left.connect(self._on_message_left)
+        self.messages.dismissed.connect(self._on_message_dismissed)
         self.alarm.close_button.clicked.connect(self._on_alarm_closed)
         self.status.ops_clicked.connect(self.ops_requested)
         self.status.problems_clicked.connect(self._on_problems_clicked)
@@ -608,7 +610,6 @@ class Document(QWidget):
         self.session.trace_changed.connect(self._on_trace_changed)
         self.session.lanes_changed.connect(self._on_lanes_changed)
         self.session.problem_reported.connect(self._on_problem)
-        self.session.said.connect(self.status.say)
         self.workspace.cells_changed.connect(self._show_renderer)
         self.workspace.renderer_changed.connect(self._show_renderer)
         self.workspace.renderer_failed.connect(self._on_problem)
@@ -649,7 +650,7 @@ class Document(QWidget):
         """Follow anew what has ended."""
         if self.live is not None and self.live.is_on:
             words = "There is nothing to reload as long as this tab follows."
-            self.session.noted.emit(words)
+            self.session.status_message.emit(words)
         elif self.live is not None:
             self._follow_again()
 
@@ -711,7 +712,7 @@ class Document(QWidget):
     def _on_related_clicked(self) -> None:
         self.parts.add_offered()
 
-    def _on_message_left(self, message: Message, is_used: bool) -> None:
+    def _on_message_dismissed(self, message: Message, is_used: bool) -> None:
         """Do not tell again how a format is detected that a person has accepted."""
         if message.key == _GUESS and self._guessed and not is_used:
             trusted = {*self._settings.files.trusted, self._guessed}

@@ -277,10 +277,9 @@ class MainWindow(QMainWindow):
         if document.live is not None:
             document.live.mode_changed.connect(self._on_state_changed)
         document.problem_reported.connect(document.messages.fail)
-        document.messages.said.connect(self._on_document_said)
-        document.session.said.connect(self._on_noted)
+        document.messages.shown.connect(self._on_document_message)
+        document.session.status_message.connect(self._on_status_message)
         document.session.lane_name_requested.connect(self._on_lane_name_requested)
-        document.session.noted.connect(self._on_noted)
         document.title_changed.connect(self._on_title_changed)
         document.ops_requested.connect(self._on_ops_requested)
         document.renderer_requested.connect(self._on_renderer_requested)
@@ -592,17 +591,17 @@ class MainWindow(QMainWindow):
         """Whether a fault of the program is told now."""
         return self.messages.with_key(_CRASH) is not None
 
-    def _on_said(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         self.log.add("", message.text)
 
-    def _on_document_said(self, message: Message) -> None:
+    def _on_document_message(self, message: Message) -> None:
         self._log_of(self.sender(), message.text)
 
-    def _on_noted(self, text: str) -> None:
+    def _on_status_message(self, text: str) -> None:
         self._log_of(self.sender(), text)
 
     def _log_of(self, sender: QObject | None, text: str) -> None:
-        """Remember what was said in a tab."""
+        """Add a message of a tab to the log."""
         of = next(
             (d for d in self._documents if sender in (d.messages, d.session)), None
         )
@@ -731,7 +730,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(desk)
         self._closed = ClosedReturner(self)
         self._messages = Messages(self._stack)
-        self._messages.said.connect(self._on_said)
+        self._messages.shown.connect(self._on_message)
 
     # -- reactions ---------------------------------------------------------
 

@@ -68,10 +68,10 @@ class Toast(QFrame):
 
     Signals
     -------
-    left(bool) : it goes; whether a button other than × was pressed.
+    dismissed(bool) : it goes; whether a button other than × was pressed.
     """
 
-    left = Signal(bool)
+    dismissed = Signal(bool)
 
     def __init__(self, message: Message, parent: QWidget) -> None:
         super().__init__(parent)
@@ -123,13 +123,13 @@ class Toast(QFrame):
         if self.is_held:
             self._timer.start(_AGAIN_MS)
         else:
-            self.left.emit(False)
+            self.dismissed.emit(False)
 
     def _on_close(self) -> None:
-        self.left.emit(False)
+        self.dismissed.emit(False)
 
     def _on_action(self, action: Action) -> None:
-        self.left.emit(True)
+        self.dismissed.emit(True)
         action.run()
 
 
@@ -144,12 +144,12 @@ class Messages(QObject):
 
     Signals
     -------
-    said(Message) : a message came.
-    left(Message, bool) : it went; whether one of its buttons was pressed.
+    shown(Message) : a message appeared.
+    dismissed(Message, bool) : it disappeared; whether one of its buttons was pressed.
     """
 
-    said = Signal(object)
-    left = Signal(object, bool)
+    shown = Signal(object)
+    dismissed = Signal(object, bool)
 
     def __init__(self, over: QWidget, above: QWidget | None = None) -> None:
         super().__init__(over)
@@ -185,14 +185,14 @@ class Messages(QObject):
             passing = [t for t in self._toasts if not t.message.stays]
             self._remove((passing or self._toasts)[0])
         toast = Toast(message, self._over)
-        toast.left.connect(partial(self._on_left, toast))
+        toast.dismissed.connect(partial(self._on_dismissed, toast))
         self._toasts.append(toast)
         self._place()
         toast.show()
         toast.raise_()
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(toast, text))
-        self.said.emit(message)
+        self.shown.emit(message)
 
     def fail(self, text: str) -> None:
         """Show that something failed, until it is closed."""
@@ -224,10 +224,10 @@ class Messages(QObject):
         if not open_file(path):
             self.fail(f"No program opens {one_line(path.name)}.")
 
-    def _on_left(self, toast: Toast, is_used: bool) -> None:
+    def _on_dismissed(self, toast: Toast, is_used: bool) -> None:
         if toast in self._toasts:
             self._remove(toast)
-            self.left.emit(toast.message, is_used)
+            self.dismissed.emit(toast.message, is_used)
 
     def _remove(self, toast: Toast) -> None:
         self._toasts.remove(toast)

@@ -61,7 +61,7 @@ def ask_and_save(document: "Document") -> None:
     kept = RecordingLocation() if live is None else live.kept
     session = document.session
     if not is_whole and kept.place is None:
-        session.noted.emit(_sentence(kept.why))
+        session.status_message.emit(_sentence(kept.why))
         return
     if run is not None and run.output:
         proposed = run.output

@@ -26,8 +26,8 @@ from ggscope.views.base.safe_text import ElidedLabel, ShorteningLabel, set_tip
 from ggscope.views.base.view import guarded, later
 
 SHOW_AFTER_MS = 300
-SAID_MS = 6000
-"""So long a sentence about what a command did stands in the place of the file."""
+MESSAGE_MS = 6000
+"""How long a status message replaces the file name."""
 MEMORY_MS = 2000
 CALM_MS = 250
 """So often the texts follow a program that runs."""
@@ -75,12 +75,12 @@ class StatusStrip(QFrame):
         self._left = QStackedWidget(self)
         self._left.addWidget(self.file)
         self._left.addWidget(self.progress)
-        self.said = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
-        self._left.addWidget(self.said)
-        self._silence = QTimer(self)
-        self._silence.setSingleShot(True)
-        self._silence.setInterval(SAID_MS)
-        self._silence.timeout.connect(self._show_left)
+        self.message = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
+        self._left.addWidget(self.message)
+        self._message_timer = QTimer(self)
+        self._message_timer.setSingleShot(True)
+        self._message_timer.setInterval(MESSAGE_MS)
+        self._message_timer.timeout.connect(self._show_left)
         row = self._row = QHBoxLayout(self)
         row.setContentsMargins(12, 2, 12, 2)
         row.setSpacing(12)
@@ -95,7 +95,7 @@ class StatusStrip(QFrame):
         self.setMinimumHeight(26)
         session.trace_changed.connect(self._on_trace_changed)
         session.visible_range_changed.connect(self._on_range_changed)
-        session.noted.connect(self.say)
+        session.status_message.connect(self.show_message)
         session.absolute_time_changed.connect(self._show_range)
         self.progress.shown_changed.connect(self._on_progress_shown)
         self._memory_timer = QTimer(self)
@@ -143,10 +143,10 @@ class StatusStrip(QFrame):
         self.related.setVisible(bool(text))
         self._show_sides()
 
-    def say(self, text: str) -> None:
-        """Say what a command did, for a few seconds."""
-        self.said.setText(text)
-        self._silence.start()
+    def show_message(self, text: str) -> None:
+        """Show a status message for a few seconds."""
+        self.message.setText(text)
+        self._message_timer.start()
         self._show_left()
 
     def set_part(self, text: str) -> None:
@@ -193,8 +193,8 @@ class StatusStrip(QFrame):
 
     def _show_left(self) -> None:
         """Show what was said last, else what is worked on, else the file."""
-        if self._silence.isActive():
-            self._left.setCurrentWidget(self.said)
+        if self._message_timer.isActive():
+            self._left.setCurrentWidget(self.message)
         elif self.progress.is_shown:
             self._left.setCurrentWidget(self.progress)
         else:

@@ -49,7 +49,7 @@ _COLOR_WORDS = {
 class SearchField(QFrame):
     """A line to search with, the number of hits, and steps through them."""
 
-    left = Signal()  # the person is done here: give the focus to the views
+    focus_released = Signal()  # the person is done here: give the focus to the views
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -124,7 +124,7 @@ class SearchField(QFrame):
     def _on_key(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:
             self.clear()
-            self.left.emit()
+            self.focus_released.emit()
             return
         self._search()
         back = event.modifiers() & Qt.KeyboardModifier.ShiftModifier

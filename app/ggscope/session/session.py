@@ -93,7 +93,7 @@ class Session(QObject):
     lanes_changed = Signal(object)  # LaneState
     bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
     bookmarks_kept_changed = Signal(object)  # str: where they are kept
-    said = Signal(object)  # str: what a command did, for the status strip
+    status_message = Signal(object)  # str: for the status bar
     absolute_time_changed = Signal(object)  # bool
     stalls_shown_changed = Signal(object)  # bool
     waits_shown_changed = Signal(object)  # bool
@@ -103,7 +103,6 @@ class Session(QObject):
     lane_reveal_requested = Signal(object)  # lane key: scroll it into view
     lane_name_requested = Signal(object)  # key of a lane or group: ask for its name
     reload_requested = Signal(object)  # dict of reader options, or None
-    noted = Signal(object)  # str: what a command found, for the status strip
     problem_reported = Signal(object)  # str: a failure of a view or a task
 
     def __init__(self, path: Path | None = None, parent: QObject | None = None) -> None:
@@ -668,7 +667,7 @@ class Session(QObject):
         if position is not None:
             self.go_to_token(position)
         elif self._trace is not None:
-            self.noted.emit(_no_token(len(tokens), by))
+            self.status_message.emit(_no_token(len(tokens), by))
 
     @property
     def tokens(self) -> TokenTimes:
@@ -789,7 +788,7 @@ class Session(QObject):
         """
         now = self.bookmarks
         if len(now) >= bookmarks.MAX_BOOKMARKS:
-            self.said.emit("There are too many bookmarks; delete some first.")
+            self.status_message.emit("There are too many bookmarks; delete some first.")
             return None
         name = bookmarks.clean_line(name, bookmarks.MAX_NAME)
         subject = self.bookmark_subject() if time is None else time
@@ -804,7 +803,7 @@ class Session(QObject):
             lane=subject.lane,
         )
         self._change_bookmarks(bookmarks.added(now, made), f"“{made.name}” made")
-        self.said.emit(self._words_of_new(made, subject))
+        self.status_message.emit(self._words_of_new(made, subject))
         return made
 
     def remove_bookmark(self, *positions: int) -> None:
@@ -898,7 +897,7 @@ class Session(QObject):
     def _tell_step(self, words: str, text: str) -> None:
         if words:
             self.bookmarks_changed.emit(self.bookmarks)
-            self.said.emit(text.format(words))
+            self.status_message.emit(text.format(words))
 
     def bookmark_subject(self) -> Subject:
         """Return what a bookmark would be set on now: what was made last.

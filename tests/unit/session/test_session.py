@@ -290,7 +290,7 @@ def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) 
     tokens = np.flatnonzero(trace.spans.lane == lane)
     session.select_span(int(tokens[1]), reveal=False)
     noted: list[str] = []
-    session.noted.connect(noted.append)
+    session.status_message.connect(noted.append)
 
     def said(by: int) -> str:
         noted.clear()

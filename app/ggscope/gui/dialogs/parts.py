@@ -260,7 +260,7 @@ class PartsDialog(Dialog):
         try:
             ticks = parsed_shift(self.shift_field.text(), self._unit())
         except QueryError as error:
-            self._document.session.said.emit(str(error))
+            self._document.session.status_message.emit(str(error))
             self.shift_field.selectAll()
         else:
             self._document.loader.shift(part.info.paths[0], str(ticks))

@@ -52,7 +52,7 @@ class BookmarkKeeper(QObject):
     is_watching : asked before the file that has them is looked at.
     """
 
-    said = Signal(str, str, object)  # text, text of a button or "", what it does
+    message_requested = Signal(str, str, object)  # text, button text or "", callback
     place_asked = Signal()  # the first bookmark was kept: where should they be?
 
     def __init__(
@@ -191,7 +191,7 @@ class BookmarkKeeper(QObject):
         if found.foreign is not None and found.foreign.kept.entries:
             self._say_foreign(path, found.foreign)
         elif found.problem:
-            self.said.emit(found.problem, "", None)
+            self.message_requested.emit(found.problem, "", None)
 
     def _say_foreign(self, path: Path, foreign: BookmarkFile) -> None:
         text = (
@@ -201,9 +201,9 @@ class BookmarkKeeper(QObject):
         accept = partial(self._accept, foreign.of.digest)
         trace = self._session.trace
         if trace is None or foreign.unit != trace.clock.unit:
-            self.said.emit(text, "", None)
+            self.message_requested.emit(text, "", None)
         else:
-            self.said.emit(text, "Show them", accept)
+            self.message_requested.emit(text, "Show them", accept)
 
     def _accept(self, digest: str) -> None:
         self._accepted |= {digest}
@@ -330,7 +330,7 @@ class BookmarkKeeper(QObject):
     def _on_not_kept(self, failure: TaskFailure) -> None:
         self._is_keeping = False
         self._session.set_bookmarks_kept(f"Not kept: {failure.message}")
-        self.said.emit(
+        self.message_requested.emit(
             f"Bookmarks could not be kept. {failure.message}",
             "Try again",
             self._keep,
