@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import builders
 import ggmlviz_files as gv
-from ggscope.analysis.rows.categories import PLAIN_COLORINGS
+from ggscope.analysis.rows.colorings import PLAIN_COLORINGS
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Filter

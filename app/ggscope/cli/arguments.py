@@ -572,7 +572,7 @@ def _add_cache(parser: _Parser) -> None:
 
 
 def _add_show(parser: _Parser) -> None:
-    from ggscope.model.selection import COLOR_BY
+    from ggscope.analysis.rows.colorings import coloring_ids
 
     parser.add_argument(
         "--ascii",
@@ -585,10 +585,10 @@ def _add_show(parser: _Parser) -> None:
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
     parser.add_argument(
         "--color-by",
-        choices=COLOR_BY,
+        choices=coloring_ids(),
         default="family",
         metavar="WHAT",
-        help="what letters mean: " + ", ".join(COLOR_BY),
+        help="what letters mean: " + ", ".join(coloring_ids()),
     )
 
 
@@ -615,7 +615,7 @@ _COLUMNS = values.Names(_stat_columns, several=True)
 
 
 def _add_export(parser: _Parser) -> None:
-    from ggscope.model.selection import COLOR_BY
+    from ggscope.analysis.rows.colorings import coloring_ids
 
     views = _views()
     parser.add_argument(
@@ -705,10 +705,10 @@ def _add_export(parser: _Parser) -> None:
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
     parser.add_argument(
         "--color-by",
-        choices=COLOR_BY,
+        choices=coloring_ids(),
         default="family",
         metavar="WHAT",
-        help=", ".join(COLOR_BY),
+        help=", ".join(coloring_ids()),
     )
     parser.add_argument(
         "--title", help='title line; default: the file\'s name, "" for none'

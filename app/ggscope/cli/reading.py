@@ -179,12 +179,13 @@ def _session(
 def coloring(trace: Trace, arguments: Namespace) -> "ColorBy":
     """Return what ``--color-by`` asks for; QueryError where the trace lacks it."""
     # Not imported for the many commands that draw nothing.
-    from ggscope.analysis.rows.categories import colorings
+    from ggscope.analysis.rows.colorings import available_colorings
 
     by: ColorBy = arguments.color_by
-    if by not in colorings(trace):
-        words = ", ".join(colorings(trace))
-        raise QueryError(f"this trace names no {by}s; it can be coloured by {words}.")
+    available = available_colorings(trace)
+    if by not in available:
+        ids = ", ".join(available)
+        raise QueryError(f"this trace names no {by}s; it can be coloured by {ids}.")
     return by
 
 

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.filters.text import describe_filter
+from ggscope.analysis.rows.colorings import coloring
 from ggscope.descriptions.spans import absolute_words
 from ggscope.gui.widgets import Chip, GlyphButton, button, label, set_property
 from ggscope.model.units import format_count
@@ -30,19 +31,6 @@ SEARCH_MS = 200
 ROOMY_PX = 960
 HIDDEN_LANES = "hidden lanes"
 """Part of the chip that shows hidden lanes again."""
-_COLOR_WORDS = {
-    "family": "op family",
-    "op": "op",
-    "layer": "layer",
-    "token": "token",
-    "thread": "thread",
-    "phase": "phase",
-    "source": "memory source",
-    "quality": "quality",
-    "backend": "backend",
-    "expert": "expert",
-    "core": "core",
-}
 
 
 @guarded
@@ -401,7 +389,7 @@ class Toolbar(QFrame):
         if offered != tuple(map(self.color.itemData, range(self.color.count()))):
             self.color.clear()
             for by in offered:
-                self.color.addItem(_COLOR_WORDS[by], by)
+                self.color.addItem(coloring(by).title, by)
         self._show_state()
 
     def _show_state(self, _: object = None) -> None:

@@ -11,22 +11,8 @@ TableName = Literal[
 """What can be selected. Ids are rows of that table of the trace, except: "nodes"
 are ids over all graphs (``model.graph.first_node``), "experts" are
 ``model.routing.expert_key``, and of "groups" there is one, `Selection.group`."""
-ColorBy = Literal[
-    "family",
-    "op",
-    "layer",
-    "token",
-    "thread",
-    "phase",
-    "source",
-    "quality",
-    "backend",
-    "expert",
-    "core",
-]
-COLOR_BY: tuple[ColorBy, ...] = get_args(ColorBy)
-"""All colourings; a trace may lack what the last ones need, see
-``analysis.rows.categories.colorings``."""
+ColorBy = str
+"""Id of a colouring, see ``analysis.rows.colorings``."""
 
 By = Literal[
     "op",

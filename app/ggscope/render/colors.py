@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from ggscope import assets
 from ggscope.analysis.rows.categories import Categories
+from ggscope.analysis.rows.colorings import is_ordered
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.tables import Array
 from ggscope.render.batch import F32, U32, ImageBatch, Pattern
@@ -38,7 +39,6 @@ _STEPS = (0.0, 0.28, -0.22, 0.48, -0.38, 0.14, -0.12)
 """Shares of white (+) or black (-) in the lightness steps of a hue."""
 _TURNS = 3
 """So often a row of numbers goes through the hues before a colour recurs."""
-_ORDERED = frozenset({"layer", "token", "thread", "backend", "expert", "core"})
 IDLE_SHARE = 0.08
 """How much of the colour of dim texts lies over idle time."""
 _LIGHT_YELLOW = 0xFFB39D00
@@ -72,7 +72,7 @@ def category_color(key: str, theme: Theme) -> int:
         )
     if kind in ("phase", "space", "quality"):
         return _entry(kind, value, theme)
-    if kind in _ORDERED and value in ("several", "unknown"):
+    if is_ordered(kind) and value in ("several", "unknown"):
         return _named({"several": "vermillion+5", "unknown": "grey+3"}[value], theme)
     return _ordered_color(value, theme)
 
@@ -120,7 +120,7 @@ def _make_lut(keys: Sequence[str], theme: Theme) -> U32:
     colors = np.zeros(len(keys), np.uint32)
     for i, key in enumerate(keys):
         kind, _, value = key.partition(":")
-        is_number = kind in _ORDERED and value.isdecimal()
+        is_number = value.isdecimal() and is_ordered(kind)
         colors[i] = (
             table[int(value) % period] if is_number else category_color(key, theme)
         )

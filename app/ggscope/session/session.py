@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.links import Linked
-from ggscope.analysis.rows.categories import PLAIN_COLORINGS, colorings
+from ggscope.analysis.rows.colorings import PLAIN_COLORINGS, available_colorings
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.analysis.selection_mapping import reselected
@@ -217,7 +217,7 @@ class Session(QObject):
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
             self.select(reselected(self._selection, old, trace))
-        self._colorings = colorings(trace)
+        self._colorings = available_colorings(trace)
         if self._color_by not in self._colorings:
             self.set_color_by(PLAIN_COLORINGS[0])
         self.trace_changed.emit(change)

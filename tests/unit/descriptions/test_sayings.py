@@ -14,7 +14,7 @@ from ggscope.analysis.filters.masks import read_filter
 from ggscope.analysis.graph.layout import graph_layers
 from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.reads.unrecorded import time_words
-from ggscope.analysis.rows.categories import categorize
+from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.descriptions.files import join_words
@@ -178,7 +178,7 @@ def test_claim_is_said_where_it_is_true_and_nowhere_else(claim: str) -> None:
 
 def test_spans_whose_expert_is_not_known_have_a_colour_of_their_own() -> None:
     def used(trace: Trace) -> str:
-        found = categorize(trace, "expert")
+        found = coloring("expert").categorize(trace)
         present = np.unique(found.index)
         return "\n".join(found.labels[i] for i in present.tolist())
 

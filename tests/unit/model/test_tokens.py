@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders import finished, statistics
-from ggscope.analysis.rows.categories import categorize
+from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.statistics.token_layers import token_layers
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
@@ -68,7 +68,7 @@ def test_sample_has_a_row_for_each_token() -> None:
 def test_colours_and_layers_keep_phases_apart(tmp_path: Path) -> None:
     trace = run(tmp_path)
 
-    labels = categorize(trace, "token").labels
+    labels = coloring("token").categorize(trace).labels
     layers = token_layers(trace)
 
     assert [text for text in labels if text != "no token"] == [

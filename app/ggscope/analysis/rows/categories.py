@@ -1,4 +1,4 @@
-"""Colourings: a small number per span, what it is called and where its hue is from."""
+"""Categories of spans: a small number per span, with label and palette key."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ggscope.analysis.reads.op_io import account, choosing
 from ggscope.analysis.workers import chunks, count_codes, count_values, share_out
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.routing import UNKNOWN_MORE
-from ggscope.model.selection import COLOR_BY, ColorBy
+from ggscope.model.selection import ColorBy
 from ggscope.model.tables import (
     Accesses,
     Array,
@@ -29,10 +29,6 @@ NONE = "none"
 """Key of spans without a value."""
 MIXED = "space:mixed"
 """Key of spans that access both the model file and a buffer."""
-PLAIN_COLORINGS = tuple(
-    by for by in COLOR_BY if by not in ("backend", "expert", "core")
-)
-"""Colourings that every trace has, if only with one colour."""
 MAX_TOKENS = 4096
 """With more tokens (or lanes) than this, every 4096th shares its colour."""
 
@@ -64,18 +60,14 @@ class Categories:
     keys: tuple[str, ...]
 
 
-def categorize(trace: Trace, by: ColorBy) -> Categories:
-    """Return the colouring of `trace` by `by`; only what occurs gets a label."""
-    return _MAKERS[by](trace)
-
-
 def engine_of(lane_name: str) -> str:
     """Return the kind of an engine: DMA, TE, VE or HOST (which includes CTRL)."""
     name = lane_name.upper()
     return next((e for e in _ENGINES if name.startswith(e)), "HOST")
 
 
-def _by_op(trace: Trace) -> Categories:
+def op_categories(trace: Trace) -> Categories:
+    """Return the spans by op, the commonest first."""
     values = _Values(trace.spans.op, len(trace.spans))
     count = values.count
     # The commonest first: that is what a legend cut short should keep.
@@ -84,8 +76,8 @@ def _by_op(trace: Trace) -> Categories:
     return _categories("op", values, order, entries)
 
 
-def _by_family(trace: Trace) -> Categories:
-    """Ops by family, spans of engines by engine, the file's own colours first."""
+def family_categories(trace: Trace) -> Categories:
+    """Return ops by family, engine spans by engine; colours of the file come first."""
     spans, n = trace.spans, len(trace.spans)
     hints = _distinct_colors(spans.color)
     n_fixed = len(FAMILIES) + len(_ENGINES)
@@ -132,7 +124,8 @@ def _family_label(key: str) -> str:
     return "no op" if key == NONE else key
 
 
-def _by_layer(trace: Trace) -> Categories:
+def layer_categories(trace: Trace) -> Categories:
+    """Return the spans by layer, in order."""
     values = _Values(trace.spans.layer, len(trace.spans))
     order = sorted(values.count, key=lambda code: (code < 0, code))
     entries = [
@@ -141,7 +134,8 @@ def _by_layer(trace: Trace) -> Categories:
     return _categories("layer", values, order, entries)
 
 
-def _by_token(trace: Trace) -> Categories:
+def token_categories(trace: Trace) -> Categories:
+    """Return the spans by token; of very many every 4096th shares a colour."""
     tokens = tokens_of(trace)
     values = _Values(tokens.key, len(trace.spans))
     order = sorted(values.count, key=lambda code: (code < 0, code))
@@ -159,7 +153,8 @@ def _by_token(trace: Trace) -> Categories:
     return _present("token", index, [*entries, ("no token", NONE)])
 
 
-def _by_thread(trace: Trace) -> Categories:
+def thread_categories(trace: Trace) -> Categories:
+    """Return the spans by lane."""
     values = _Values(trace.spans.lane, len(trace.spans))
     order, names = list(values.count), trace.lanes.names
     if len(order) <= MAX_TOKENS:
@@ -174,7 +169,8 @@ def _by_thread(trace: Trace) -> Categories:
     return _present("thread", index, entries)
 
 
-def _by_phase(trace: Trace) -> Categories:
+def phase_categories(trace: Trace) -> Categories:
+    """Return the spans by phase, by the names that the file has for them."""
     values = _Values(trace.spans.phase, len(trace.spans))
     order = sorted(values.count, key=lambda code: (code < 0, code))
     names = phase_names(trace)
@@ -204,7 +200,8 @@ def phase_names(trace: Trace) -> dict[Phase, str]:
     return names
 
 
-def _by_source(trace: Trace) -> Categories:
+def source_categories(trace: Trace) -> Categories:
+    """Return the spans by the kind of memory that they access."""
     of_pattern = np.append(_pattern_codes(trace.accesses), np.uint8(_NO_ACCESS))
     pattern = trace.accesses.pattern
     index = _mapped(len(trace.spans), lambda rows: of_pattern[pattern[rows]], np.uint8)
@@ -249,7 +246,8 @@ def _add_loose(accesses: Accesses, index: npt.NDArray[np.uint8]) -> None:
     index[ids[bare]] = _codes_of_bits(bits[bare])
 
 
-def _by_quality(trace: Trace) -> Categories:
+def quality_categories(trace: Trace) -> Categories:
+    """Return the spans by how their times are known."""
     flags = trace.spans.flags
     every = np.arange(1 << (8 * flags.itemsize), dtype=flags.dtype)
     index = _looked_up(flags, quality_of(every).astype(np.uint16), np.uint8)
@@ -257,33 +255,32 @@ def _by_quality(trace: Trace) -> Categories:
     return _present("quality", index, entries)
 
 
-def colorings(trace: Trace) -> tuple[ColorBy, ...]:
-    """Return what a trace can be coloured by; backends, experts, cores if it has any.
-
-    Experts are only those that somebody chose or accessed, by number.
-    """
-    has_backends = any(
+def has_backends(trace: Trace) -> bool:
+    """Return whether the trace records which backend a lane computes for."""
+    return any(
         attributes.get(_BACKEND, _NO_BACKEND) != _NO_BACKEND
         for attributes in trace.lanes.attributes
     )
+
+
+def has_experts(trace: Trace) -> bool:
+    """Return whether the trace records experts that are chosen or accessed."""
     accesses = trace.accesses
-    has_experts = bool(
+    return bool(
         len(trace.routing)
         or int(accesses.patterns.expert.max(initial=-1)) >= 0
         or int(accesses.loose.what.expert.max(initial=-1)) >= 0
     )
-    backends: tuple[ColorBy, ...] = ("backend",) if has_backends else ()
-    experts: tuple[ColorBy, ...] = ("expert",) if has_experts else ()
+
+
+def has_cores(trace: Trace) -> bool:
+    """Return whether the trace records the processor core of a span."""
     core = trace.spans.core
-    has_cores = core is not None and any(
-        (core[r] >= 0).any() for r in chunks(len(core))
-    )
-    cores: tuple[ColorBy, ...] = ("core",) if has_cores else ()
-    return (*PLAIN_COLORINGS, *backends, *experts, *cores)
+    return core is not None and any((core[r] >= 0).any() for r in chunks(len(core)))
 
 
-def _by_core(trace: Trace) -> Categories:
-    """Spans by the processor core on which they began."""
+def core_categories(trace: Trace) -> Categories:
+    """Return the spans by the processor core on which they began."""
     values = _Values(trace.spans.core, len(trace.spans))
     order = sorted(values.count, key=lambda code: (code < 0, code))
     entries = [
@@ -293,8 +290,8 @@ def _by_core(trace: Trace) -> Categories:
     return _categories("core", values, order, entries)
 
 
-def _by_backend(trace: Trace) -> Categories:
-    """Spans by the backend of their lane, in order of appearance."""
+def backend_categories(trace: Trace) -> Categories:
+    """Return the spans by the backend of their lane, in order of appearance."""
     lanes = trace.lanes
     pointers = _backends_of_lanes(trace)
     codes: dict[str | None, int] = {}
@@ -333,8 +330,8 @@ def lanes_of_backend(trace: Trace, number: str) -> list[str]:
     return list(compress(lane_titles(trace.lanes), is_own))
 
 
-def _by_expert(trace: Trace) -> Categories:
-    """Spans by the expert whose bytes they access, where it is one and known.
+def expert_categories(trace: Trace) -> Categories:
+    """Return the spans by the expert whose bytes they access, where only one is.
 
     Spans on a stack of experts are those of the experts that were chosen. Where that
     is not known, or one is named and nobody knows whether there are others, the
@@ -529,18 +526,3 @@ def _distinct_colors(color: Array | None) -> npt.NDArray[np.uint32]:
     found = [distinct(color[rows]) for rows in chunks(len(color))]
     every = distinct(np.concatenate([np.zeros(0, np.uint32), *found]))
     return np.asarray(every[every != 0], np.uint32)
-
-
-_MAKERS: dict[ColorBy, Callable[[Trace], Categories]] = {
-    "family": _by_family,
-    "op": _by_op,
-    "layer": _by_layer,
-    "token": _by_token,
-    "thread": _by_thread,
-    "phase": _by_phase,
-    "source": _by_source,
-    "quality": _by_quality,
-    "backend": _by_backend,
-    "expert": _by_expert,
-    "core": _by_core,
-}

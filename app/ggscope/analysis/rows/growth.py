@@ -19,7 +19,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ggscope.analysis.rows.categories import Categories, categorize
+from ggscope.analysis.rows.categories import Categories
+from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.rows.columns import Colors, FilteredRow, RowColumns, make_waits
 from ggscope.analysis.rows.dominant_category import (
     LEAST_SUMMED,
@@ -48,10 +49,6 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
-_APPENDED: frozenset[ColorBy] = frozenset(
-    ("family", "op", "layer", "thread", "phase", "source", "quality", "backend", "core")
-)
-"""Colourings in which a span's colour is its own, whatever else the trace holds."""
 _YOUNG = 1 << 18
 """Spans of a trace whose commonest ops may still be others in a while."""
 _MOST_STEPS = 1000
@@ -163,9 +160,11 @@ class Growth:
 
     def categories(self, trace: Trace, by: ColorBy) -> Categories | None:
         """Return a colouring; of ops the commonest first as of a while ago."""
-        if by not in _APPENDED:
+        if not coloring(by).grows_by_appending:
             return None
-        return self._ask(("categories", by), _Coloring, lambda p: p.upto(trace, by))
+        return self._ask(
+            ("categories", by), _GrowingCategories, lambda p: p.upto(trace, by)
+        )
 
     def time_order(self, trace: Trace) -> Array | None:
         """Return span ids by (start, id)."""
@@ -561,7 +560,7 @@ class _Sums:
         return RunningSums.of(bucket, group, self._fine.view(), self._base.view())
 
 
-class _Coloring:
+class _GrowingCategories:
     """A number per span under a colouring."""
 
     def __init__(self) -> None:
@@ -587,11 +586,11 @@ class _Coloring:
         """Append the colours of the new spans; tell whether all are known."""
         before, n = self._found, len(trace.spans)
         # Which op is the commonest is looked at again whenever a young trace doubled.
-        is_young = by == "op" and n <= _YOUNG
+        is_young = coloring(by).orders_by_count and n <= _YOUNG
         is_old = is_young and n > 2 * self._n_counted
         if before is None or is_old or len(trace.accesses.loose):
             return False
-        part = categorize(_part(trace, self._n), by)
+        part = coloring(by).categorize(_part(trace, self._n))
         place = {key: i for i, key in enumerate(before.keys)}
         wanted = [place.get(key, -1) for key in part.keys]
         if min(wanted) < 0 or len(place) < len(before.keys):
@@ -601,7 +600,7 @@ class _Coloring:
         return True
 
     def _begin_anew(self, trace: Trace, by: ColorBy) -> None:
-        self._found = categorize(trace, by)
+        self._found = coloring(by).categorize(trace)
         self._index = Growing(self._found.index.dtype)
         self._index.append(self._found.index)
         self._n_counted = len(trace.spans)

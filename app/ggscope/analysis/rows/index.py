@@ -12,7 +12,8 @@ from typing import TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.categories import Categories, categorize
+from ggscope.analysis.rows import colorings
+from ggscope.analysis.rows.categories import Categories
 from ggscope.analysis.rows.columns import RowColumns, make_waits, totals
 from ggscope.analysis.rows.growth import Growth
 from ggscope.analysis.rows.lanes import (
@@ -49,17 +50,6 @@ from ggscope.model.tables import I64, Array, Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 
-_NEEDS: dict[ColorBy, tuple[str, ...]] = {
-    "family": ("op", "color"),
-    "op": ("op",),
-    "layer": ("layer",),
-    "token": ("token",),
-    "thread": (),
-    "backend": (),
-    "quality": ("flags",),
-    "core": ("core",),
-}
-"""Columns that a colouring looks at; the others look at names or accesses too."""
 # Column objects cost a few bytes per span for each colouring and filter.
 _KEPT_COLORINGS = 3
 _KEPT_FILTERS = 2
@@ -106,7 +96,11 @@ def stays(
     if not same("start", "end", "lane") or not new.lanes.begins_with(old.lanes):
         return lambda _: False
     ops_stay = old.ops == new.ops
-    colorings = {by for by, needs in _NEEDS.items() if ops_stay and same(*needs)}
+    unchanged = {
+        known.id
+        for known in colorings.COLORINGS
+        if ops_stay and known.columns is not None and same(*known.columns)
+    }
 
     def check(key: Hashable) -> bool:
         match key:
@@ -119,9 +113,9 @@ def stays(
             case ("waits", str(lane)):
                 return waits_stay and is_plain(lane)
             case ("columns", str(by), str(lane)):
-                return by in colorings and waits_stay and is_plain(lane)
+                return by in unchanged and waits_stay and is_plain(lane)
             case ("categories", str(by)):
-                return by in colorings
+                return by in unchanged
         return False
 
     return check
@@ -649,7 +643,9 @@ class TraceIndex:
 
     def _make_categories(self, by: ColorBy) -> Categories:
         grown = self._grown(lambda g: g.categories(self._trace, by))
-        return categorize(self._trace, by) if grown is None else grown
+        return (
+            colorings.coloring(by).categorize(self._trace) if grown is None else grown
+        )
 
     def _make_order(self) -> Array:
         grown = self._grown(lambda g: g.time_order(self._trace))

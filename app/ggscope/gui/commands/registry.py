@@ -16,8 +16,9 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
+from ggscope.analysis.rows.colorings import COLORINGS, Coloring
 from ggscope.gui.pages.start import recent_exists, recent_title, samples
-from ggscope.model.selection import ColorBy, Filter
+from ggscope.model.selection import Filter
 from ggscope.sanitize import caption
 from ggscope.session.settings import LayoutName, Settings
 from ggscope.views.base.safe_text import add_action, set_tip
@@ -208,7 +209,9 @@ def _layout(name: LayoutName, text: str, key: str = "") -> Command:
     )
 
 
-def _color(by: ColorBy, text: str) -> Command:
+def color_command(coloring: Coloring) -> Command:
+    """Return the command that colours the timeline by `coloring`."""
+    by, text = coloring.id, coloring.title[:1].upper() + coloring.title[1:]
     return Command(
         f"color.{by}",
         text,
@@ -459,17 +462,7 @@ _VIEW = (
     ),
     *_menu(
         "View/Colour by",
-        _color("family", "Op family"),
-        _color("op", "Op"),
-        _color("layer", "Layer"),
-        _color("token", "Token"),
-        _color("thread", "Thread"),
-        _color("phase", "Phase"),
-        _color("source", "Memory source"),
-        _color("quality", "Quality"),
-        _color("backend", "Backend"),
-        _color("expert", "Expert"),
-        _color("core", "Processor core"),
+        *map(color_command, COLORINGS),
     ),
     *_menu(
         "View/Time format",

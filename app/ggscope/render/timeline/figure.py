@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lane_state import lane_state_data
 from ggscope.analysis.rows.lanes import (
@@ -53,7 +54,6 @@ _HEAD_PX = 19.0
 _LEAST, _MOST = 0.5, 3.0
 """How much lower or higher rows become to fit into a height."""
 _PAGE_INCHES = 9.7
-_COLOR_WORDS = {"family": "op family", "quality": "how times are known"}
 _LANES_TOLD = 40
 """A message names so many lanes."""
 
@@ -290,7 +290,7 @@ def _description(trace: Trace, scene: TimelineScene) -> str:
     inside = (spans.start < visible.end) & (spans.end >= visible.start)
     n = int(np.count_nonzero(inside))
     form = shown_form(visible, trace.clock, absolute=scene.absolute)
-    by = _COLOR_WORDS.get(scene.color_by, scene.color_by)
+    by = coloring(scene.color_by).title
     of_all = format_counted(len(scene.index.lanes), "lane")
     return (
         f"Timeline of {trace_name(trace)}, {form.range_text(visible)}, coloured by "

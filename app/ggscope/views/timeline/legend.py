@@ -21,20 +21,16 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.rows.categories import (
     MAX_TOKENS,
-    MIXED,
     NONE,
     Categories,
-    engine_of,
-    lanes_of_backend,
 )
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.isolation import Values, isolating
 from ggscope.analysis.rows.lanes import FEW_LANES
 from ggscope.analysis.workers import chunks, count_values
-from ggscope.model.ggml.ops import FAMILIES
 from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tables import NO_WAIT
-from ggscope.model.tokens import numbers_per_phase
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration, format_share
 from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme
@@ -54,9 +50,6 @@ _SWATCH_PX = 10
 _GAP_PX = 2
 _DESIGN_PX = 12
 _KEY = "legend"
-
-Values = frozenset[str] | frozenset[int]
-
 
 WAITS = "waits"
 """Key of the entry that stands for no category but for the waits behind ops."""
@@ -157,57 +150,6 @@ def _entry(
     share = None if key == NONE or total <= 0 else float(ticks[i]) / total
     return LegendEntry(
         key, categories.labels[i], int(counts[i]), int(ticks[i]), share, part, values
-    )
-
-
-def isolating(
-    trace: Trace, by: ColorBy, key: str, *, is_shared: bool = False
-) -> tuple[str, Values]:
-    """Return (field of the filter, its value) that leaves one category.
-
-    `is_shared` tells of lanes whether every 4096th has the same colour.
-
-    ("", empty) where no filter says it: spans without an op, colours from the
-    file, spans that access two kinds of memory, and experts that are several or not
-    known. A filter by one expert also leaves spans that read others besides.
-    """
-    kind, _, rest = key.partition(":")
-    if key == NONE:
-        part = {"layer": "layers", "token": "tokens", "phase": "phases"}.get(by, "")
-        return (part, frozenset({-1})) if part else ("", frozenset())
-    if kind == "engine":
-        engines = trace.lanes.names_of(trace.lanes.of_kind(LaneKind.ENGINE))
-        words = {
-            word: engine_of(word) for word in {x.partition(" ")[0] for x in engines}
-        }
-        return "threads", frozenset(
-            x for x in engines if words[x.partition(" ")[0]] == rest
-        )
-    if kind == "thread":
-        names = trace.lanes.names[int(rest) :: MAX_TOKENS]
-        return "threads", frozenset(names if is_shared else names[:1])
-    if kind == "token":
-        if numbers_per_phase(trace):
-            return "", frozenset()  # it takes two fields, token and phase
-        # With very many tokens every 4096th has the same colour.
-        column = trace.spans.token
-        last = int(rest) if column is None else int(column.max(initial=-1))
-        return "tokens", frozenset(range(int(rest), last + 1, MAX_TOKENS))
-    if kind == "backend":
-        return "threads", frozenset(lanes_of_backend(trace, rest))
-    numbered = {
-        "layer": "layers", "phase": "phases", "quality": "qualities", "core": "cores",
-    }  # fmt: skip
-    if kind == "expert" and rest.isdecimal():
-        numbered = {"expert": "experts"}
-    if kind in numbered:
-        return numbered[kind], frozenset({int(rest)})
-    if kind == "space":
-        return ("", frozenset()) if key == MIXED else ("spaces", frozenset({int(rest)}))
-    if rest:
-        return "", frozenset()
-    return ("families" if key in FAMILIES and by == "family" else "ops"), frozenset(
-        {key}
     )
 
 

@@ -10,12 +10,10 @@ from expert_traces import moe_file
 from ggscope.analysis.rows import categories
 from ggscope.analysis.rows.categories import (
     Categories,
-    categorize,
-    colorings,
     engine_of,
 )
+from ggscope.analysis.rows.colorings import available_colorings, coloring, coloring_ids
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.selection import COLOR_BY
 from ggscope.model.tables import (
     AccessColumns,
     Accesses,
@@ -49,9 +47,9 @@ def npu():
     return builders.npu_like_trace()
 
 
-@pytest.mark.parametrize("by", COLOR_BY)
+@pytest.mark.parametrize("by", coloring_ids())
 def test_every_colouring_is_narrow_complete_and_read_only(llama, by):
-    found = categorize(llama, by)
+    found = coloring(by).categorize(llama)
 
     assert found.by == by
     assert found.index.dtype in (np.uint8, np.uint16)
@@ -60,16 +58,16 @@ def test_every_colouring_is_narrow_complete_and_read_only(llama, by):
     assert set(found.index.tolist()) == set(range(len(found.labels)))
 
 
-@pytest.mark.parametrize("by", COLOR_BY)
+@pytest.mark.parametrize("by", coloring_ids())
 def test_every_colouring_of_an_empty_trace_has_one_label(by):
-    found = categorize(builders.empty_trace(), by)
+    found = coloring(by).categorize(builders.empty_trace())
 
     assert found.keys == ("none",)
     assert len(found.index) == 0
 
 
 def test_op_names_each_span_commonest_first(llama):
-    found = categorize(llama, "op")
+    found = coloring("op").categorize(llama)
 
     assert keys_by_span(found) == [
         llama.op_name(op) or "none" for op in llama.spans.op.tolist()
@@ -79,7 +77,7 @@ def test_op_names_each_span_commonest_first(llama):
 
 
 def test_family_follows_the_op(llama):
-    found = categorize(llama, "family")
+    found = coloring("family").categorize(llama)
 
     of_name = dict(
         zip(
@@ -95,7 +93,7 @@ def test_family_follows_the_op(llama):
 
 
 def test_family_of_engines_follows_the_lane_and_the_hint(npu):
-    found = categorize(npu, "family")
+    found = coloring("family").categorize(npu)
 
     lane_of = {lane.id: lane.name for lane in npu.lanes}
     expected = {
@@ -113,7 +111,7 @@ def test_family_of_engines_follows_the_lane_and_the_hint(npu):
             assert key == expected.get(name, "none")
     assert found.labels[-2:] == ("#ff0000 (from the file)", "no op")
     plain = dataclasses.replace(npu, spans=dataclasses.replace(npu.spans, color=None))
-    labels = "\n".join(categorize(plain, "family").labels)
+    labels = "\n".join(coloring("family").categorize(plain).labels)
     assert_sides("#* (from the file)", "\n".join(found.labels), labels)
 
 
@@ -126,7 +124,7 @@ def test_engine_of_knows_the_kinds(name, engine):
 
 
 def test_layer_counts_up_and_none_is_last(llama):
-    found = categorize(llama, "layer")
+    found = coloring("layer").categorize(llama)
 
     assert found.keys == ("layer:0", "layer:1", "none")
     assert found.labels[-1] == "no layer"
@@ -136,11 +134,13 @@ def test_layer_counts_up_and_none_is_last(llama):
 
 
 def test_layer_of_a_trace_without_the_column_is_none():
-    assert categorize(builders.spans_trace([0], [1]), "layer").keys == ("none",)
+    assert coloring("layer").categorize(builders.spans_trace([0], [1])).keys == (
+        "none",
+    )
 
 
 def test_token_names_each_span(llama):
-    found = categorize(llama, "token")
+    found = coloring("token").categorize(llama)
 
     assert keys_by_span(found) == [
         f"token:{i}" if i >= 0 else "none" for i in llama.spans.token.tolist()
@@ -152,7 +152,7 @@ def test_token_numbers_far_apart_are_still_told_apart():
         [0, 1, 2], [1, 2, 3], token=np.array([5, 1 << 30, -1], np.int32)
     )
 
-    assert keys_by_span(categorize(trace, "token")) == [
+    assert keys_by_span(coloring("token").categorize(trace)) == [
         "token:5",
         f"token:{1 << 30}",
         "none",
@@ -164,7 +164,9 @@ def test_too_many_tokens_share_colours_and_say_so():
     token = np.append(np.arange(n), -1).astype(np.int32)
     start = np.arange(n + 1)
 
-    found = categorize(builders.spans_trace(start, start + 1, token=token), "token")
+    found = coloring("token").categorize(
+        builders.spans_trace(start, start + 1, token=token)
+    )
 
     assert found.index[3] == found.index[categories.MAX_TOKENS + 3]
     assert found.labels[3] == "token 3, 4099 …"
@@ -173,15 +175,19 @@ def test_too_many_tokens_share_colours_and_say_so():
 
 
 def test_thread_names_lanes_that_have_spans(npu):
-    found = categorize(npu, "thread")
+    found = coloring("thread").categorize(npu)
 
     assert keys_by_span(found) == [f"thread:{i}" for i in npu.spans.lane.tolist()]
     assert "markers" not in found.labels
 
 
 def test_phase_takes_the_words_of_the_trace(llama, npu):
-    assert categorize(llama, "phase").labels == ("prompt", "generate", "no phase")
-    assert categorize(npu, "phase").labels == ("prefill", "decode", "no phase")
+    assert coloring("phase").categorize(llama).labels == (
+        "prompt",
+        "generate",
+        "no phase",
+    )
+    assert coloring("phase").categorize(npu).labels == ("prefill", "decode", "no phase")
 
 
 def test_phase_without_named_bands_takes_the_usual_words():
@@ -190,13 +196,15 @@ def test_phase_without_named_bands_takes_the_usual_words():
     )
     plain = builders.random_trace(1, 40)
 
-    assert categorize(lane, "phase").labels == ("generate",)
-    assert categorize(plain, "phase").labels == ("prompt", "generate")
-    assert categorize(builders.spans_trace([0], [1]), "phase").keys == ("none",)
+    assert coloring("phase").categorize(lane).labels == ("generate",)
+    assert coloring("phase").categorize(plain).labels == ("prompt", "generate")
+    assert coloring("phase").categorize(builders.spans_trace([0], [1])).keys == (
+        "none",
+    )
 
 
 def test_source_tells_disk_buffer_both_and_none(llama):
-    found = categorize(llama, "source")
+    found = coloring("source").categorize(llama)
 
     expected = []
     for span in range(len(llama.spans)):
@@ -229,7 +237,7 @@ def test_source_unknown_space_does_not_make_a_mixture():
         FlatAccesses.blank(),
     )
 
-    found = categorize(builders.finished(builder), "source")
+    found = coloring("source").categorize(builders.finished(builder))
 
     assert keys_by_span(found) == ["space:4", "space:0", "none"]
 
@@ -252,7 +260,7 @@ def test_source_of_loose_accesses_goes_to_their_span():
         ),
     )
 
-    found = categorize(builders.finished(builder), "source")
+    found = coloring("source").categorize(builders.finished(builder))
 
     assert keys_by_span(found) == ["none", "space:mixed", "space:0", "none"]
 
@@ -263,7 +271,7 @@ def test_quality_follows_the_flags():
         [0, 1, 2, 3], [1, 2, 3, 4], flags=np.array(flags, np.uint16)
     )
 
-    found = categorize(trace, "quality")
+    found = coloring("quality").categorize(trace)
 
     assert keys_by_span(found) == [f"quality:{i}" for i in range(4)]
     assert found.labels == ("measured", "derived", "estimated", "unfinished")
@@ -275,15 +283,15 @@ def test_more_than_256_categories_take_two_bytes():
         start, start + 1, lane=start, token=start.astype(np.int32)
     )
 
-    assert categorize(trace, "thread").index.dtype == np.uint16
-    assert categorize(trace, "token").index.dtype == np.uint16
+    assert coloring("thread").categorize(trace).index.dtype == np.uint16
+    assert coloring("token").categorize(trace).index.dtype == np.uint16
 
 
 def test_too_many_lanes_share_colours_and_say_so():
     most = categories.MAX_TOKENS
     at = np.arange(2 * most + 1)
 
-    found = categorize(builders.spans_trace(at, at + 1, at), "thread")
+    found = coloring("thread").categorize(builders.spans_trace(at, at + 1, at))
 
     assert len(found.keys) == most
     assert found.index[1] == found.index[most + 1] != found.index[2]
@@ -300,7 +308,7 @@ def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_pa
     trace = opened(gv.write(tmp_path / "two.ggmlviz", events))
     one = opened(gv.write(tmp_path / "one.ggmlviz", gv.run(3)))
 
-    found = categorize(trace, "backend")
+    found = coloring("backend").categorize(trace)
 
     assert found.labels == ("CPU backend", "Backend 1")
     of_lane = [
@@ -310,9 +318,9 @@ def test_backends_are_told_apart_and_offered_only_where_there_are_several(tmp_pa
         {"0x0": "backend:0", "0xab00": "backend:1"}[pointer] for pointer in of_lane
     ]
     assert Counter(of_lane) == {"0x0": 3, "0xab00": 6}
-    assert "backend" in colorings(trace)
-    assert "expert" not in colorings(trace)
-    assert "backend" not in colorings(one)
+    assert "backend" in available_colorings(trace)
+    assert "expert" not in available_colorings(trace)
+    assert "backend" not in available_colorings(one)
     colors = [category_color(key, theme("dark")) for key in found.keys]
     assert len(set(colors)) == 2
 
@@ -322,7 +330,7 @@ def test_cores_count_up_and_are_offered_where_they_are_recorded(llama):
     spans = dataclasses.replace(llama.spans, core=core.astype(np.int16))
     none = dataclasses.replace(llama.spans, core=np.full(len(core), -1, np.int16))
 
-    found = categorize(dataclasses.replace(llama, spans=spans), "core")
+    found = coloring("core").categorize(dataclasses.replace(llama, spans=spans))
 
     assert keys_by_span(found) == [
         f"core:{c}" if c >= 0 else "none" for c in core.tolist()
@@ -331,23 +339,23 @@ def test_cores_count_up_and_are_offered_where_they_are_recorded(llama):
     assert len(numbers) == 2
     assert found.keys == (*(f"core:{c}" for c in numbers), "none")
     assert len({category_color(key, theme("dark")) for key in found.keys}) == 3
-    assert "core" in colorings(dataclasses.replace(llama, spans=spans))
-    assert "core" not in colorings(llama)
-    assert "core" not in colorings(dataclasses.replace(llama, spans=none))
+    assert "core" in available_colorings(dataclasses.replace(llama, spans=spans))
+    assert "core" not in available_colorings(llama)
+    assert "core" not in available_colorings(dataclasses.replace(llama, spans=none))
 
 
 def test_experts_of_ops_are_one_several_or_not_known(tmp_path):
     path = moe_file(tmp_path, [(5,), (2, 7), (5,), (31,), ()])
     trace = opened(path, {"ops": "ggml-2025-11-25-95"})
 
-    found = categorize(trace, "expert")
+    found = coloring("expert").categorize(trace)
 
     ops = [i for i in range(len(trace.spans)) if trace.span_name(i) == "ffn_moe_up-0"]
     keys = [found.keys[i] for i in found.index[ops].tolist()]
     assert keys == ["expert:5", "expert:several", "expert:5", "expert:31", "none"]
     others = np.setdiff1d(np.arange(len(trace.spans)), ops)
     assert {found.keys[i] for i in found.index[others].tolist()} == {"none"}
-    assert "expert" in colorings(trace)
+    assert "expert" in available_colorings(trace)
     assert len({category_color(key, theme("light")) for key in keys}) == 4
 
 
@@ -356,7 +364,7 @@ def test_spans_on_experts_that_nobody_chose_are_not_known(tmp_path):
     trace = opened(path, {"ops": "ggml-2025-11-25-95"})
     without = dataclasses.replace(trace, routing=trace.routing.take(np.arange(1)))
 
-    found = categorize(without, "expert")
+    found = coloring("expert").categorize(without)
 
     ops = [i for i in range(len(trace.spans)) if trace.span_name(i) == "ffn_moe_up-0"]
     keys = [found.keys[i] for i in found.index[ops].tolist()]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import builders
 from ggscope.analysis import workers
 from ggscope.analysis.rows import index
+from ggscope.analysis.rows.colorings import coloring_ids
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.workers import group_spans
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.selection import COLOR_BY
 from ggscope.model.tables import CounterShape
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import TimeRange
@@ -212,7 +212,7 @@ def test_rows_are_computed_once(llama):
     assert llama.lanes is llama.lanes
 
 
-@pytest.mark.parametrize("by", COLOR_BY)
+@pytest.mark.parametrize("by", coloring_ids())
 def test_row_columns_show_the_category_of_their_spans(llama, by):
     categories = llama.categories(by)
     (row,), (columns,) = (
@@ -458,7 +458,7 @@ def test_threads_asking_for_different_things_do_not_deadlock():
         barrier.wait()
         n = 0
         for lane in found.lanes[:: 1 if number % 2 else -1]:
-            n += len(found.row_columns(lane.key, COLOR_BY[number % 3]))
+            n += len(found.row_columns(lane.key, coloring_ids()[number % 3]))
         return n
 
     with ThreadPoolExecutor(6) as pool:
