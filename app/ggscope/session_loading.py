@@ -21,15 +21,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import OTHER_FILES, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers import registry
-from ggscope.readers.api import (
-    NAMES_CHOICES,
-    NAMES_OPTION,
-    RANGE_OPTION,
-    RECORDING,
-    TRACE,
-    Estimate,
-    ReadContext,
-)
+from ggscope.readers.api import RECORDING, TRACE, Estimate, ReadContext
 from ggscope.readers.discovery import (
     FileSet,
     SessionFile,
@@ -39,6 +31,7 @@ from ggscope.readers.discovery import (
     survey,
     with_main,
 )
+from ggscope.readers.partial_reading import NAMES_CHOICES, NAMES_OPTION, RANGE_OPTION
 
 Admit = Callable[[Estimate], None]
 _OF_TRACES = (RANGE_OPTION, NAMES_OPTION, "ops")

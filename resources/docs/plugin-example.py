@@ -51,7 +51,7 @@ class SpansTextReader:
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the trace."""
-        unit = self.info.chosen(context.options)["unit"]
+        unit = self.info.option_values(context.options)["unit"]
         text = source.read(0, source.size).decode("utf-8", "replace")
         if not text.startswith("#spans\n"):
             raise CorruptError("it does not begin with a line #spans.")

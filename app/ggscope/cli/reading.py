@@ -16,14 +16,9 @@ from ggscope.cli.output import GOOD, code_of, message_of
 from ggscope.errors import QueryError, ReadError, TraceError
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_rate
-from ggscope.readers.api import (
-    NAMES_OPTION,
-    RANGE_OPTION,
-    TRACE,
-    Estimate,
-    ReadContext,
-)
+from ggscope.readers.api import TRACE, Estimate, ReadContext
 from ggscope.readers.memory import judge, too_large
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.registry import open_trace, role_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from ggscope.cli.export import need_no_display
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.errors import Cancelled, ExportError
 from ggscope.model.trace import Trace
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ReadContext
+from ggscope.readers.api import ReadContext
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.registry import estimate, open_trace
 
 MOST_RECORDS = 300_000

@@ -73,7 +73,9 @@ def key_value(text: str) -> tuple[str, str]:
 
 def records_text(text: str) -> str:
     """Return a range of records as it is written, where it is one."""
-    from ggscope.readers.api import parse_range  # with numpy: not for every command
+    from ggscope.readers.partial_reading import (
+        parse_range,  # with numpy: not for every command
+    )
 
     try:
         parse_range(text, 1 << 62)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ggscope.errors import LimitExceededError, TooLargeError
 from ggscope.model.units import format_bytes, format_count
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, Estimate, parse_range
+from ggscope.readers.api import Estimate
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, parse_range
 
 logger = logging.getLogger(__name__)
 

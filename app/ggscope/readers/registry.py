@@ -36,10 +36,7 @@ from ggscope.readers import (
 )
 from ggscope.readers.api import (
     HEAD_BYTES,
-    NAMES_CHOICES,
-    NAMES_OPTION,
     NOT_MINE,
-    RANGE_OPTION,
     TRACE,
     Estimate,
     EstimatingReader,
@@ -49,6 +46,7 @@ from ggscope.readers.api import (
     ReaderInfo,
     Sniff,
 )
+from ggscope.readers.partial_reading import NAMES_CHOICES, NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.source import CHANGES, Change, Source
 from ggscope.readers.tensor import token_json
 

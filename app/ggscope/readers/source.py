@@ -2,28 +2,21 @@
 
 Nothing is memory-mapped: a mapped file that somebody truncates kills the
 process with SIGBUS, an ordinary read returns fewer bytes. Block reads reach
-8–13 GB/s from the page cache, which is not the bottleneck of any reader. What readers
-say of any file stands here, too: its facts, that it is too large, that it changed.
+8–13 GB/s from the page cache, which is not the bottleneck of any reader.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.errors import EmptyFileError, LimitExceededError, ReadError, TruncatedError
-from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import DeclaredMetric, Severity, TraceInfo
-
-if TYPE_CHECKING:
-    from ggscope.readers.api import ReaderInfo
+from ggscope.errors import EmptyFileError, ReadError, TruncatedError
 
 BLOCK_BYTES = 4 << 20
 
@@ -289,60 +282,3 @@ CHANGES = {
     Change.GONE: "the file was removed while it was read",
 }
 """What is said of each, the beginning of a sentence."""
-
-
-def trace_info(
-    reader: "ReaderInfo",
-    source: Source,
-    n_records: int,
-    *,
-    version: str = "",
-    producer: Mapping[str, str] | None = None,
-    summary: Mapping[str, object] | None = None,
-    stated: tuple[DeclaredMetric, ...] = (),
-) -> TraceInfo:
-    """Return the facts of a trace of one file; see `TraceInfo` for the parameters."""
-    return TraceInfo(
-        paths=(source.path,),
-        reader_id=reader.id,
-        format=reader.title,
-        format_version=version,
-        byte_size=source.size,
-        n_records=n_records,
-        producer=dict(producer or {}),
-        summary=dict(summary or {}),
-        stated=stated,
-        modified_ns=source.modified_ns,
-    )
-
-
-def refuse_larger(source: Source, most: int, hint: str) -> None:
-    """Raise LimitExceededError where a file has more than `most` bytes."""
-    if source.size > most:
-        raise LimitExceededError(
-            f"the file is larger than {most >> 20:,} MiB.", hint=hint
-        )
-
-
-def note_change(
-    builder: TraceBuilder,
-    change: Change,
-    kept: str,
-    position: int,
-    *,
-    severity: Severity = Severity.DATA_LOSS,
-) -> None:
-    """Note what happened to the file while it was read, if anything.
-
-    Parameters
-    ----------
-    kept, position : what was read, such as "7 events", and up to which byte.
-    """
-    if change is not Change.NONE:
-        builder.warn(
-            severity,
-            "file_changed",
-            f"{CHANGES[change]}; the {kept} up to byte {position:,} were kept.",
-            position,
-            remedy="Open it again when it is complete.",
-        )

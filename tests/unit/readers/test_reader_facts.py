@@ -4,20 +4,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ggscope.errors import EmptyFileError, ReadError
-from ggscope.readers import ggmlviz, registry, tensor
-from ggscope.readers.api import (
-    HEAD_BYTES,
-    Head,
-    Kind,
-    Option,
-    ReadContext,
-    ReaderInfo,
-    asked_range,
+from ggscope.readers import (
+    api,
+    chunked,
+    ggmlviz,
+    partial_reading,
+    registry,
+    snapshots,
+    tensor,
 )
+from ggscope.readers.api import HEAD_BYTES, Head, Kind, Option, ReadContext, ReaderInfo
 from ggscope.readers.ggmlviz.layouts import LAYOUT_BY_ID
+from ggscope.readers.partial_reading import requested_range
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import LAYOUTS
 from ggscope.readers.tensor.reader import TensorAccessReader
@@ -168,19 +170,19 @@ def test_option_returns_the_value_that_is_meant(option, text, value):
 @pytest.mark.parametrize(
     ("option", "text", "hint"),
     [
-        (Option(name="a", doc="", choices=("x", "y")), "z", "It is one of x, y."),
-        (Option(name="a", doc="", kind=Kind.FLAG), "maybe", "It is true or false."),
+        (Option(name="a", doc="", choices=("x", "y")), "z", "Use one of x, y."),
+        (Option(name="a", doc="", kind=Kind.FLAG), "maybe", "Use true or false."),
         (
             Option(name="a", doc="", kind=Kind.NUMBER, between=(0, 9), example="2"),
             "9",
-            "It is a number, e.g. 2.",
+            "Use a number, e.g. 2.",
         ),
-        (Option(name="a", doc="", kind=Kind.NUMBER, example="2"), "nan", "It is a num"),
-        (Option(name="a", doc="", kind=Kind.NUMBER, example="2"), "two", "It is a num"),
+        (Option(name="a", doc="", kind=Kind.NUMBER, example="2"), "nan", "Use a num"),
+        (Option(name="a", doc="", kind=Kind.NUMBER, example="2"), "two", "Use a num"),
     ],
 )
 def test_option_refuses_other_values_in_one_wording(option, text, hint):
-    with pytest.raises(ReadError, match=f"the option a cannot be '{text}'") as caught:
+    with pytest.raises(ReadError, match=f"'{text}' for option a") as caught:
         option.checked(text)
 
     assert caught.value.hint.startswith(hint)
@@ -191,9 +193,9 @@ def test_every_built_in_reader_refuses_values_by_that_one_way(info):
     typed = [o for o in info.known_options if o.choices or o.kind in _CHECKED]
 
     for option in typed:
-        with pytest.raises(ReadError, match=f"the option {option.name} cannot be '#'"):
-            info.chosen({option.name: "#"})
-    assert info.chosen({}) == {o.name: o.default for o in info.known_options}
+        with pytest.raises(ReadError, match=f"'#' for option {option.name}"):
+            info.option_values({option.name: "#"})
+    assert info.option_values({}) == {o.name: o.default for o in info.known_options}
 
 
 _CHECKED = (Kind.FLAG, Kind.NUMBER)
@@ -210,22 +212,52 @@ _CHECKED = (Kind.FLAG, Kind.NUMBER)
 def test_every_reader_refuses_a_range_in_one_wording(sample, reader_id):
     context = ReadContext(options={"range": "9"})
 
-    with pytest.raises(ReadError, match="the option range is not understood") as caught:
+    with pytest.raises(ReadError, match="invalid option range") as caught:
         registry.open_trace(SAMPLES / sample, reader_id=reader_id, context=context)
 
     assert "range=25%:50%" in caught.value.hint
 
 
 def test_range_that_is_not_given_is_the_whole():
-    assert asked_range({}, 7) == (0, 7)
-    assert asked_range({"range": "2:"}, 7) == (2, 7)
+    assert requested_range({}, 7) == (0, 7)
+    assert requested_range({"range": "2:"}, 7) == (2, 7)
 
 
 def test_options_of_the_first_protocol_are_texts():
     info = ReaderInfo("a", "A", (), "A.", {"x": "what x is"})
 
     assert info.known_options == (Option(name="x", doc="what x is"),)
-    assert info.chosen({"x": "any", "y": "unknown"}) == {"x": "any"}
+    assert info.option_values({"x": "any", "y": "unknown"}) == {"x": "any"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Pieces", chunked.ChunkedOps),
+        ("ColumnPieces", chunked.ChunkedTable),
+        ("Pace", snapshots.SnapshotScheduler),
+        ("asked_range", requested_range),
+        ("parse_range", partial_reading.parse_range),
+        ("NAMES_OPTION", partial_reading.NAMES_OPTION),
+    ],
+)
+def test_names_of_the_last_release_lead_to_what_they_became(old, new):
+    assert getattr(api, old) is new
+
+
+def test_unknown_names_of_the_protocol_are_errors():
+    with pytest.raises(AttributeError, match="has no attribute 'Pacer'"):
+        api.Pacer  # noqa: B018
+
+
+def test_old_names_of_chunked_operations_give_the_same():
+    context = ReadContext()
+    column, rows = np.arange(5, 15), np.array([3, 1], np.int32)
+
+    assert context.pieces.chosen(column, rows).tolist() == [8, 6]
+    assert context.pieces.taken(column, rows).tolist()[:2] == [8, 6]
+    assert list(context.pieces.of(10)) == [slice(0, 10)]
+    assert registry.BUILTIN["ggscope.readers.npu.reader:NpuJsonReader"].chosen({})
 
 
 def test_role_of_a_reader_is_that_of_its_facts():

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 from ggscope.gui.pages.load import centred_card
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.model.units import format_bytes, format_count
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, parse_range
 from ggscope.readers.memory import Fit
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, parse_range
 from ggscope.views.base.safe_text import set_tip
 
 _CARD_WIDTH = 660
@@ -240,7 +240,7 @@ def part_text(options: Mapping[str, str], n_records: int) -> str:
     n_records : of the whole file, about; 0 = not known.
     """
     # Not before the first window; by now the worker has imported it.
-    from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, parse_range
+    from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, parse_range
 
     parts = []
     text, most = options.get(RANGE_OPTION, ""), 1 << 62

@@ -16,11 +16,12 @@ from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import EVENTS_INFO
 from ggscope.readers.buffers.intake import EventList, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import Block, JsonCursor, outer_keys
 from ggscope.readers.common.json_text import JsonSyntaxError
 from ggscope.readers.common.json_walk import ValueDecoder, decimal_of, names_a_key_twice
 from ggscope.readers.memory import Allowance
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 MAX_BYTES = 1 << 30
 _OBJECTS = msgspec.json.Decoder(dict[str, object], float_hook=decimal_of)

@@ -19,10 +19,11 @@ from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import TIMELINE_INFO
 from ggscope.readers.buffers.intake import EventList, ListedBuffers, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
 from ggscope.readers.memory import Allowance
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 MAX_BYTES = 1 << 30
 _ROOT_KEYS = {"buffers", "timeline"}

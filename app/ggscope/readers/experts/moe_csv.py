@@ -20,14 +20,15 @@ from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
-    ChunkedTable,
     Estimate,
     Head,
     ReadContext,
     Sniff,
 )
+from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.experts import INFO
-from ggscope.readers.source import Source, trace_info
+from ggscope.readers.source import Source
 
 Bytes8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]

@@ -1,13 +1,7 @@
 """Event streams of ggml-viz, ``.ggmlviz``: begins and ends of graphs and ops."""
 
-from ggscope.readers.api import (
-    NAMES_CHOICES,
-    NAMES_OPTION,
-    RANGE_OPTION,
-    Kind,
-    Option,
-    ReaderInfo,
-)
+from ggscope.readers.api import Kind, Option, ReaderInfo
+from ggscope.readers.partial_reading import NAMES_CHOICES, NAMES_OPTION, RANGE_OPTION
 
 LAYOUT_OPTION = "layout"
 OPS_OPTION = "ops"

@@ -17,9 +17,10 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I64, Array, StringTable, distinct, narrow
 from ggscope.native.declared import Intake
 from ggscope.native.library import library
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, SAMPLED_SHARE, ReadContext
+from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.layouts import MAX_TIME_NS, EventLayout, EventType
 from ggscope.readers.ggmlviz.walk import Found, Stop, Walk
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, SAMPLED_SHARE
 
 TOO_LARGE_HINT = (
     f"Read a part of the file with {RANGE_OPTION}=FIRST:STOP, or fewer names with "
@@ -468,7 +469,7 @@ class Events:
             some = kind[block] if order is None else kind[order[block]]
             return (some >= first) & (some <= last)
 
-        at = context.pieces.find(len(self), is_wanted)
+        at = context.chunked.find(len(self), is_wanted)
         return at if order is None else order[at]
 
 
@@ -528,7 +529,7 @@ def _first_times(
     """
     first = np.zeros(n_places, np.int64)
     n = 0
-    for block in context.pieces.of(len(place)):
+    for block in context.chunked.slices(len(place)):
         part = place[block]
         top = int(part.max(initial=-1)) + 1
         if top > n:
@@ -544,7 +545,7 @@ def _earliest_times(
 ) -> I64:
     """Return the earliest time of each place, int64[n_places]."""
     first = np.full(n_places, np.iinfo(np.int64).max, np.int64)
-    for block in context.pieces.of(len(place)):
+    for block in context.chunked.slices(len(place)):
         np.minimum.at(first, place[block], time[block])
     return first
 
@@ -574,7 +575,7 @@ def _used(
     """
     highest = -1
     in_order = True
-    for block in context.pieces.of(len(codes)):
+    for block in context.chunked.slices(len(codes)):
         part = codes[block]
         top = int(part.max(initial=-1))
         if top > highest:
@@ -622,7 +623,7 @@ def _sound_times(stamp: _U64) -> tuple[I64, I64]:
 
 def _backward(time: I64, context: ReadContext) -> I64:
     """Return the rows that are earlier than the one in front of them."""
-    return 1 + context.pieces.find(
+    return 1 + context.chunked.find(
         len(time) - 1, lambda b: time[b.start + 1 : b.stop + 1] < time[b]
     )
 
@@ -659,4 +660,4 @@ def _rows_with(
     """Return the rows whose label is marked."""
     if not marked.any():
         return np.empty(0, np.int64)
-    return context.pieces.find(len(label), lambda block: marked[label[block]])
+    return context.chunked.find(len(label), lambda block: marked[label[block]])

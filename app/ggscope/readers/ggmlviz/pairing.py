@@ -239,7 +239,7 @@ def pair_ops(
 def _counts(events: Events, context: ReadContext) -> tuple[int, int]:
     """Return how many begins of anything, and ends of ops, there are."""
     n_begins = n_ends = 0
-    for block in context.pieces.of(len(events)):
+    for block in context.chunked.slices(len(events)):
         kind = events.kind[block]
         n_begins += int(np.count_nonzero((kind & ~np.uint8(EventType.OP_BEGIN)) == 0))
         n_ends += int(np.count_nonzero(kind == EventType.OP_END))
@@ -272,7 +272,7 @@ class _CompiledPairing:
 
     def pair(self, context: ReadContext) -> None:
         """Pair all events."""
-        for block in context.pieces.of(len(self._events)):
+        for block in context.chunked.slices(len(self._events)):
             at = block.start
             while at < block.stop:
                 at = library().ggscope_ggmlviz_pair(self._struct, at, block.stop)
@@ -291,7 +291,7 @@ class _CompiledPairing:
         start, end = np.empty(n, np.int64), np.empty(n, np.int64)
         flags = np.empty(n, np.uint8)
         slot: Array = np.zeros(len(self._graphs), np.int32)
-        for block in context.pieces.of(n):
+        for block in context.chunked.slices(n):
             library().ggscope_ggmlviz_finish(
                 self._struct, self._graphs.start, trace_end, slot,
                 block.start, block.stop, start, end, flags,
@@ -336,7 +336,7 @@ class Intervals:
     def arrange(self, order: Array, context: ReadContext) -> None:
         """Bring the rows into another order, with memory for one more column."""
         for name in ("begin", "start", "end", "flags"):
-            setattr(self, name, context.pieces.chosen(getattr(self, name), order))
+            setattr(self, name, context.chunked.take(getattr(self, name), order))
 
     @property
     def n_graphs(self) -> int:
@@ -466,7 +466,7 @@ def add_memory(
     """Add counters and buffers of allocations; return figures for the summary."""
     summary: dict[str, object] = {}
     memory: dict[str, object] = {}
-    rows = context.pieces.find(len(events), lambda b: is_memory(events.kind[b]))
+    rows = context.chunked.find(len(events), lambda b: is_memory(events.kind[b]))
     by_time = np.argsort(events.time[rows], kind="stable")
     rows, sizes = rows[by_time], events.sizes[: len(rows)][by_time]
     kind = events.kind[rows]

@@ -31,18 +31,8 @@ from ggscope.model.trace import (
     without_verdict,
 )
 from ggscope.model.units import Clock, TimeRange
-from ggscope.readers.api import (
-    NAMES_CHOICES,
-    NAMES_OPTION,
-    NOT_MINE,
-    RANGE_OPTION,
-    Estimate,
-    Head,
-    ReadContext,
-    SnapshotScheduler,
-    Sniff,
-    asked_range,
-)
+from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import note_change
 from ggscope.readers.ggmlviz import (
     AUTO,
     INFO,
@@ -94,7 +84,14 @@ from ggscope.readers.ggmlviz.walk import (
     Window,
     first_in,
 )
-from ggscope.readers.source import Source, note_change
+from ggscope.readers.partial_reading import (
+    NAMES_CHOICES,
+    NAMES_OPTION,
+    RANGE_OPTION,
+    requested_range,
+)
+from ggscope.readers.snapshots import SnapshotScheduler
+from ggscope.readers.source import Source
 
 _FAULTS = {
     Stop.BAD_LABEL: ("bad_label_length", "a label longer than any real one"),
@@ -260,7 +257,7 @@ def note_damage(
         if len(rows):
             at = records.offset(events.first_record + int(rows[0]))
             builder.warn(severity, code, message, at, len(rows))
-    n_of_kind = context.pieces.counts(events.kind, 256)
+    n_of_kind = context.chunked.counts(events.kind, 256)
     for kind in np.flatnonzero(n_of_kind[N_TYPES:]) + N_TYPES:
         first = int(np.argmax(events.kind == kind))
         builder.warn(
@@ -319,7 +316,7 @@ def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, 
     """Return the op numbers from `n_known` on, and how many ops have one."""
     found: I64 = np.empty(0, np.int64)
     n_ops = 0
-    for block in context.pieces.of(len(events)):
+    for block in context.chunked.slices(len(events)):
         number = events.number[block]
         is_beyond = (number >= n_known) & (number <= MAX_OP)
         is_beyond &= events.kind[block] == EventType.OP_BEGIN
@@ -380,7 +377,7 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     ReadError
         If one of them has a value that does not exist.
     """
-    chosen = INFO.chosen(context.options)
+    chosen = INFO.option_values(context.options)
     head = source.head(DETECT_BYTES)
     name = chosen[LAYOUT_OPTION]
     layout = detect(head, source.size) if name == AUTO else LAYOUT_BY_ID[name]
@@ -453,7 +450,7 @@ def _range(options: Mapping[str, str], n_events: int) -> tuple[int, int | None]:
         return 0, None
     if "%" not in text:
         n_events = _ENDLESS
-    first, stop = asked_range(options, n_events)
+    first, stop = requested_range(options, n_events)
     is_open = stop == _ENDLESS or (stop == n_events and text.endswith(":"))
     return first, None if is_open else stop
 
@@ -568,9 +565,9 @@ class Reading:
         records = self._records()
         events = self._all_events(builder)
         note_damage(builder, events, records, context)
-        n, n_of_kind = len(events), context.pieces.counts(events.kind, 256)
+        n, n_of_kind = len(events), context.chunked.counts(events.kind, 256)
         is_sure = renumber(builder, events, n_of_kind, self._options.numbering)
-        n_of_kind = context.pieces.counts(events.kind, 256)
+        n_of_kind = context.chunked.counts(events.kind, 256)
         summary: dict[str, object] = {
             "events": {
                 type_name(kind, is_sure=is_sure): int(n_of_kind[kind])

@@ -74,7 +74,7 @@ def add_lanes(
     begins, instants : rows of events, in the order of time. Instants without a
         backend go to the first lane of their thread.
     """
-    begin_place = context.pieces.chosen(events.place, begins)
+    begin_place = context.chunked.take(events.place, begins)
     place = events.place[instants]
     nowhere = events.kind[instants] >= EventType.BARRIER_WAIT
     if nowhere.any():
@@ -85,10 +85,10 @@ def add_lanes(
         home[events.thread_of[begin_place][::-1]] = begin_place[::-1]
         place[nowhere] = home[thread[nowhere]]
     n_places = len(events.thread_of)
-    n_uses = context.pieces.counts(begin_place, n_places)
+    n_uses = context.chunked.counts(begin_place, n_places)
     n_uses += np.bincount(place, minlength=n_places)
     lane_of = _name_lanes(builder, events, np.flatnonzero(n_uses))
-    for block in context.pieces.of(len(begins)):
+    for block in context.chunked.slices(len(begins)):
         begin_place[block] = lane_of[begin_place[block]]
     return narrow(begin_place), lane_of[place]
 
@@ -174,7 +174,7 @@ def add_intervals(
     small = np.int32 if len(lane) < 1 << 31 else np.int64
     order = np.argsort(lane, kind="stable").astype(small)
     context.check_cancelled()
-    lane = context.pieces.chosen(lane, order)
+    lane = context.chunked.take(lane, order)
     intervals.arrange(order, context)
     # The memory of the order is needed for what follows.
     del order
@@ -200,20 +200,20 @@ def _add_spans(
     tensor_of, layer_of = tables
     begin = intervals.begin
     graphs = np.flatnonzero(intervals.has(IntervalFlag.GRAPH))
-    number = context.pieces.chosen(events.number, begin)
+    number = context.chunked.take(events.number, begin)
     events.release("number")
-    label = context.pieces.chosen(events.label, begin)
+    label = context.chunked.take(events.label, begin)
     events.release("label")
     name_of, graph_names = _names(builder, events, label[graphs], number[graphs])
     builder.add_spans(
         start=intervals.start,
         end=intervals.end,
         lane=lane,
-        name=_with(context.pieces.chosen(name_of, label), graphs, graph_names),
+        name=_with(context.chunked.take(name_of, label), graphs, graph_names),
         op=_with(_ops(builder, number, graphs), graphs, -1),
-        flags=context.pieces.chosen(_FLAGS, intervals.flags),
-        tensor=_with(context.pieces.chosen(tensor_of, label), graphs, -1),
-        layer=_with(context.pieces.chosen(layer_of, label), graphs, -1),
+        flags=context.chunked.take(_FLAGS, intervals.flags),
+        tensor=_with(context.chunked.take(tensor_of, label), graphs, -1),
+        layer=_with(context.chunked.take(layer_of, label), graphs, -1),
         record=_records(begin, events.first_record),
     )
 
@@ -304,7 +304,7 @@ def _add_tensors(
     """
     n = len(events.string_of)
     is_used = np.zeros(n, np.bool_)
-    for block in context.pieces.of(len(events)):
+    for block in context.chunked.slices(len(events)):
         kind = events.kind[block]
         is_about = (kind >= EventType.OP_BEGIN) & (kind <= EventType.TENSOR_FREE)
         is_used[events.label[block][is_about]] = True
@@ -389,7 +389,7 @@ def _some_ops(events: Events, context: ReadContext) -> Array:
     """Return the rows of the first `MAX_OPS` begins of ops."""
     parts: list[Array] = [np.empty(0, np.int64)]
     n = 0
-    for block in context.pieces.of(len(events)):
+    for block in context.chunked.slices(len(events)):
         is_op = events.kind[block] == EventType.OP_BEGIN
         rows = np.flatnonzero(is_op & (events.number[block] <= MAX_OP))
         parts.append(rows[: MAX_OPS - n] + block.start)

@@ -586,7 +586,7 @@ class GgufReader:
         CorruptError, TruncatedError, UnsupportedVersionError
             If nothing can be told of the opened file.
         """
-        choice = INFO.chosen(context.options)[HEADER_OPTION]
+        choice = INFO.option_values(context.options)[HEADER_OPTION]
         build = _Build(choice)
         header = _header(source, context, choice)
         parts = find_split(source.path, header)

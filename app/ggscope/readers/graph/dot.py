@@ -12,6 +12,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import NodeFlag
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.graph import DOT_INFO
 from ggscope.readers.graph.build import build_graph, title_of
 from ggscope.readers.graph.dot_parser import (
@@ -32,7 +33,7 @@ from ggscope.readers.graph.draft import (
     parse_record,
 )
 from ggscope.readers.memory import Allowance
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 MAX_BYTES = 1 << 28
 MAX_GRAPHS = 4096

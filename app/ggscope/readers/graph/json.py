@@ -19,6 +19,7 @@ from ggscope.model.trace import (
     without_verdict,
 )
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
 from ggscope.readers.graph import JSON_INFO
@@ -34,7 +35,7 @@ from ggscope.readers.graph.draft import (
     op_table,
     parse_record,
 )
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 NODE_KEYS = frozenset(
     (

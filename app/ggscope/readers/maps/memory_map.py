@@ -23,6 +23,7 @@ from ggscope.model.trace import (
     without_verdict,
 )
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, ReaderInfo, Sniff
+from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.common.json_cursor import (
     Block,
     JsonCursor,
@@ -43,7 +44,7 @@ from ggscope.readers.maps.checks import (
     note_places,
     totals,
 )
-from ggscope.readers.source import Source, trace_info
+from ggscope.readers.source import Source
 from ggscope.sanitize import one_line
 
 NO_LAYER = 65535

@@ -14,9 +14,10 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tensors import Place
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.tensor_rows import MAX_ROWS, TensorRows
 from ggscope.readers.maps import NAMES_INFO
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 _MAX_BYTES = 64 << 20
 _LINE = re.compile(

@@ -12,8 +12,9 @@ from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.metadata import INFO
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 _MAX_BYTES = 1 << 20
 _MAX_FACTS = 200

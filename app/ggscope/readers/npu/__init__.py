@@ -2,7 +2,8 @@
 
 import math
 
-from ggscope.readers.api import RANGE_OPTION, Kind, Option, ReaderInfo
+from ggscope.readers.api import Kind, Option, ReaderInfo
+from ggscope.readers.partial_reading import RANGE_OPTION
 
 HEADER_KEYS = frozenset(
     {

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, StringTable
-from ggscope.readers.api import ChunkedTable
+from ggscope.readers.chunked import ChunkedTable
 from ggscope.readers.npu.scan import (
     ACCESS,
     COMMAND,
@@ -284,7 +284,7 @@ class EventColumns:
             if of_kind.any():
                 chosen = list(compress(events, of_kind.tobytes()))
                 self._add(number, _Decoded(chosen, self.memos), record[of_kind])
-                dropped.append(table.drop_reversed(table.n_pieces - 1))
+                dropped.append(table.drop_reversed(table.n_chunks - 1))
         return np.sort(np.concatenate(dropped))
 
     def add_rows(
@@ -301,7 +301,7 @@ class EventColumns:
         -------
         Record numbers of events that end before they start; they are left out.
         """
-        marks = [(table, table.n_pieces) for table in self.tables]
+        marks = [(table, table.n_chunks) for table in self.tables]
         for number, kind in enumerate(KINDS):
             i = np.flatnonzero(rows.kind == kind.row_kind)
             if len(i) and kind.row_kind != ODD:

@@ -18,7 +18,7 @@ from ggscope.model.trace import (
     without_verdict,
 )
 from ggscope.model.units import Clock, TimeRange
-from ggscope.readers.api import ReadContext, SnapshotScheduler
+from ggscope.readers.api import ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
@@ -52,6 +52,7 @@ from ggscope.readers.npu.schema import (
     Stub,
 )
 from ggscope.readers.npu.trace import TraceAssembly, last_cycle, max_end
+from ggscope.readers.snapshots import SnapshotScheduler
 from ggscope.readers.source import Source
 
 _PART = frozenset({"spans", "names", "accesses"})

@@ -17,12 +17,10 @@ from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
-    RANGE_OPTION,
     Estimate,
     Head,
     ReadContext,
     Sniff,
-    asked_range,
 )
 from ggscope.readers.common.json_cursor import JsonCursor
 from ggscope.readers.common.json_text import (
@@ -34,6 +32,7 @@ from ggscope.readers.common.json_text import (
     without_paste,
 )
 from ggscope.readers.npu import HEADER_KEYS, INCLUSIVE, INFO
+from ggscope.readers.partial_reading import RANGE_OPTION, requested_range
 from ggscope.readers.source import Change
 
 _TYPES = (
@@ -206,7 +205,7 @@ def options_of(context: ReadContext, text: JsonText) -> NpuOptions:
     Nobody knows how many events a file holds before it is read: shares in a range
     are of an estimate, from a look at some places of the file.
     """
-    chosen = INFO.chosen(context.options)
+    chosen = INFO.option_values(context.options)
     hz = float(chosen["hz"]) if chosen["hz"] else None
     # What files were once opened with; they are opened without it now.
     salvage = context.options.get("salvage", "").lower()
@@ -233,7 +232,7 @@ def _range(options: Mapping[str, str], text: JsonText) -> tuple[int, int | None]
     """Return the numbers of the events to read; None = to the end."""
     is_share = "%" in options.get(RANGE_OPTION, "")
     n_events = _counted(text) if is_share else _ENDLESS
-    first, stop = asked_range(options, n_events)
+    first, stop = requested_range(options, n_events)
     return first, None if stop == n_events else stop
 
 

@@ -6,15 +6,8 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError, ReadError, TruncatedError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers.api import (
-    BOM,
-    HEAD_BYTES,
-    Estimate,
-    Head,
-    ReadContext,
-    SnapshotScheduler,
-    Sniff,
-)
+from ggscope.readers.api import BOM, HEAD_BYTES, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import note_change
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
@@ -39,7 +32,8 @@ from ggscope.readers.npu.plan import (
     options_of,
     sniff_npu,
 )
-from ggscope.readers.source import Source, note_change
+from ggscope.readers.snapshots import SnapshotScheduler
+from ggscope.readers.source import Source
 
 FIRST_SECONDS = 0.1
 """Before the first snapshot. One costs about a tenth of the time that reading its

@@ -28,6 +28,7 @@ from ggscope.model.trace import (
 )
 from ggscope.model.units import Clock
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
+from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.run_definitions import (
     ALLOCATED,
     FREED,
@@ -46,7 +47,7 @@ from ggscope.readers.recording.columns import (
     rows,
 )
 from ggscope.readers.recording.story import end_words, story_of
-from ggscope.readers.source import Source, refuse_larger, trace_info
+from ggscope.readers.source import Source
 
 MAX_BYTES = 1 << 29
 _VERSIONS = (1, 2)

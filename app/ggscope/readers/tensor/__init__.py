@@ -1,13 +1,11 @@
 """Records of the tensor tracers for llama.cpp: every op and what it reads."""
 
-from ggscope.readers.api import (
+from ggscope.readers.api import Kind, Option, ReaderInfo
+from ggscope.readers.partial_reading import (
     NAMES_CHOICES,
     NAMES_OPTION,
     RANGE_OPTION,
     SAMPLED_SHARE,
-    Kind,
-    Option,
-    ReaderInfo,
 )
 
 LAYOUT_OPTION = "layout"

@@ -16,7 +16,9 @@ import numpy.typing as npt
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import OpTable
 from ggscope.native.library import library
-from ggscope.readers.api import SAMPLED_SHARE, ChunkedOps, ReadContext
+from ggscope.readers.api import ReadContext
+from ggscope.readers.chunked import ChunkedOps
+from ggscope.readers.partial_reading import SAMPLED_SHARE
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import RecordLayout
 
@@ -402,7 +404,7 @@ def word_blocks(
 
 
 def lane_order(
-    pieces: ChunkedOps, thread: npt.NDArray[np.uint16], ids: list[int]
+    chunked: ChunkedOps, thread: npt.NDArray[np.uint16], ids: list[int]
 ) -> tuple[I64, Array | None]:
     """Return the first row of each lane, and positions by lane.
 
@@ -417,15 +419,15 @@ def lane_order(
     n, n_lanes = len(thread), len(ids)
     if n_lanes <= 1:
         return np.array([0, n][: n_lanes + 1], np.int64), None
-    counts = pieces.counts(thread, N_THREADS)[ids]
+    counts = chunked.counts(thread, N_THREADS)[ids]
     lane_first = np.concatenate([[0], np.cumsum(counts)])
     order = np.empty(n, np.int32)
     lane_of = np.zeros(N_THREADS, np.uint16)
     lane_of[ids] = np.arange(n_lanes)
     following, limit = lane_first[:-1].copy(), lane_first[1:].copy()
-    for piece in pieces.of(n):
+    for chunk in chunked.slices(n):
         fits = library().ggscope_tensor_order(
-            thread, piece.start, piece.stop, lane_of, following, limit, order
+            thread, chunk.start, chunk.stop, lane_of, following, limit, order
         )
         assert fits, "a thread has more records than were counted"
     return lane_first, order

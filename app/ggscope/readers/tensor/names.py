@@ -22,7 +22,7 @@ from ggscope.model.tables import (
 )
 from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import OpTable, RawFileValues
-from ggscope.readers.api import ChunkedOps, ChunkedTable
+from ggscope.readers.chunked import ChunkedOps, ChunkedTable
 from ggscope.readers.tensor.layouts import NO_EXPERT, NO_INDEX, RecordLayout
 
 _MAX_OFFSET = np.uint64(1 << 62)
@@ -448,7 +448,7 @@ class Patterns:
 
 
 def decode_patterns(
-    exemplars: Array, decoder: PatternDecoder, pieces: ChunkedOps
+    exemplars: Array, decoder: PatternDecoder, chunked: ChunkedOps
 ) -> Patterns:
     """Return what `decoder` makes of the first record of each pattern.
 
@@ -457,7 +457,7 @@ def decode_patterns(
     exemplars : structured array of the decoder's layout.
     """
     for at in range(0, len(exemplars), _DECODED_AT_ONCE):
-        pieces.check()
+        chunked.check()
         decoder.add(exemplars[at : at + _DECODED_AT_ONCE])
     columns, buffers = decoder.accesses()
     first = np.concatenate([[0], np.cumsum(decoder.patterns("count"))]).astype(np.int64)

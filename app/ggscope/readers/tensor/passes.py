@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, SpanFlag, distinct, empty
-from ggscope.readers.api import ChunkedOps
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.columns import (
     ROOM_SHARE,
     Headers,
@@ -84,7 +84,7 @@ def arrange(
     columns: Headers,
     threads: list[int],
     marks: npt.NDArray[np.bool_] | None,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
     *,
     origin: int,
     may_consume: bool = False,
@@ -101,22 +101,25 @@ def arrange(
         their memory is used again.
     """
     n = len(columns)
-    lane_first, order = lane_order(pieces, columns.thread, threads)
+    lane_first, order = lane_order(chunked, columns.thread, threads)
     n_backwards = len(
-        pieces.find(
+        chunked.find(
             n - 1, lambda p: columns.time[p.start + 1 : p.stop + 1] < columns.time[p]
         )
     )
-    start, spare = _starts(columns, order, origin, pieces, may_consume)
-    order, moved = _by_time(start[:n], lane_first, order, n_backwards, pieces)
+    start, spare = _starts(columns, order, origin, chunked, may_consume)
+    order, moved = _by_time(start[:n], lane_first, order, n_backwards, chunked)
     runs = _runs(
-        start[:n], _keys(columns, order, marks, lane_first, pieces), lane_first, pieces
+        start[:n],
+        _keys(columns, order, marks, lane_first, chunked),
+        lane_first,
+        chunked,
     )
     last = np.append(runs.first[1:], n)[: len(runs.first)] - 1
-    end, flags = _ends(start[:n], spare, last, columns.duration, order, pieces)
+    end, flags = _ends(start[:n], spare, last, columns.duration, order, chunked)
     if may_consume:
         columns.duration = None
-    n_pauses, pause = _cut_pauses(start[:n], end[:n], flags[:n], pieces)
+    n_pauses, pause = _cut_pauses(start[:n], end[:n], flags[:n], chunked)
     flags[moved] |= np.uint8(SpanFlag.OUT_OF_ORDER)
     return Records(
         order=order,
@@ -139,7 +142,7 @@ def _starts(
     columns: Headers,
     order: Array | None,
     origin: int,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
     may_consume: bool,
 ) -> tuple[I64, I64 | None]:
     """Return the start of every row with room behind it, and memory for the ends."""
@@ -153,11 +156,11 @@ def _starts(
         start, spare = raw, None
     else:
         start, spare = np.empty(n + room_for(n), np.int64), raw
-        pieces.gather(columns.time, order, start)
+        chunked.gather(columns.time, order, start)
     if may_consume:
         columns.time = empty(np.int64)
-    for piece in pieces.of(n):
-        start[piece] -= origin
+    for chunk in chunked.slices(n):
+        start[chunk] -= origin
     return start, spare
 
 
@@ -166,7 +169,7 @@ def _by_time(
     lane_first: I64,
     order: Array | None,
     n_backwards: int,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> tuple[Array | None, I64]:
     """Put every lane into time order, in place; return the order and the late rows.
 
@@ -176,7 +179,7 @@ def _by_time(
     if not n_backwards:
         return order, none
     n = len(start)
-    backwards = 1 + pieces.find(
+    backwards = 1 + chunked.find(
         n - 1, lambda p: start[p.start + 1 : p.stop + 1] < start[p]
     )
     lanes = np.searchsorted(lane_first, backwards, "right") - 1
@@ -202,7 +205,7 @@ def _keys(
     order: Array | None,
     marks: npt.NDArray[np.bool_] | None,
     lane_first: I64,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> I64:
     """Return the rows that may begin a pass, ascending."""
     n = len(columns.token)
@@ -210,13 +213,13 @@ def _keys(
         is_key = marks
         if order is not None:
             is_key = np.empty(n, np.bool_)
-            pieces.gather(marks, order, is_key)
-        return pieces.find(n, lambda p: is_key[p])
+            chunked.gather(marks, order, is_key)
+        return chunked.find(n, lambda p: is_key[p])
     token = columns.token
     if order is not None:
         token = np.empty(n, np.int32)
-        pieces.gather(columns.token, order, token)
-    keys = pieces.changes(token)
+        chunked.gather(columns.token, order, token)
+    keys = chunked.changes(token)
     return keys[~np.isin(keys, lane_first)]
 
 
@@ -229,7 +232,7 @@ class _Runs:
     n_passes: int
 
 
-def _runs(start: I64, keys: I64, lane_first: I64, pieces: ChunkedOps) -> _Runs:
+def _runs(start: I64, keys: I64, lane_first: I64, chunked: ChunkedOps) -> _Runs:
     """Return where the records of one thread in one pass begin, and whose they are."""
     n, n_lanes = len(start), len(lane_first) - 1
     if not n:
@@ -239,7 +242,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, pieces: ChunkedOps) -> _Runs:
         pass_of = np.searchsorted(keys, first, "right")
     else:
         # Where each pass begins in each lane, found by its time.
-        bounds = _boundaries(start, lane_first, keys, pieces)
+        bounds = _boundaries(start, lane_first, keys, chunked)
         if n_lanes > _MANY_LANES:
             of_row = np.searchsorted(bounds, start, "right")
             begins = np.append(True, of_row[1:] != of_row[:-1])
@@ -249,7 +252,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, pieces: ChunkedOps) -> _Runs:
             return _Runs(first, pass_of, int(pass_of.max()) + 1)
         parts, passes = [], []
         for low, high in pairwise(lane_first.tolist()):
-            pieces.check()
+            chunked.check()
             at = low + np.searchsorted(start[low:high], bounds)
             begins = np.append(low, at)
             is_used = begins < np.append(at, high)
@@ -260,7 +263,7 @@ def _runs(start: I64, keys: I64, lane_first: I64, pieces: ChunkedOps) -> _Runs:
     return _Runs(first, pass_of.astype(np.int64), int(pass_of.max()) + 1)
 
 
-def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: ChunkedOps) -> I64:
+def _boundaries(start: I64, lane_first: I64, keys: I64, chunked: ChunkedOps) -> I64:
     """Return the times at which passes begin, ascending.
 
     A writer that logs every thread writes the first op of a pass once per thread,
@@ -276,7 +279,7 @@ def _boundaries(start: I64, lane_first: I64, keys: I64, pieces: ChunkedOps) -> I
         else:
             rank = np.zeros(len(times), np.int64)
             for low, high in pairwise(lane_first.tolist()):
-                pieces.check()
+                chunked.check()
                 rank += np.searchsorted(start[low:high], times)
         begins = np.ones(len(keys), np.bool_)
         begins[1:] = (np.diff(rank) > len(lane_first) - 1) | (np.diff(lane) == 0)
@@ -290,7 +293,7 @@ def _ends(
     last: I64,
     duration: I64 | None,
     order: Array | None,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> tuple[I64, npt.NDArray[np.uint8]]:
     """Return the end and the flags of every row, with room behind them.
 
@@ -302,19 +305,19 @@ def _ends(
     n = len(start)
     end = np.empty(n + room_for(n), np.int64) if spare is None else spare
     flags = np.empty(n + room_for(n), np.uint8)
-    for piece in pieces.of(n):
-        until = min(piece.stop, n - 1)
-        end[piece.start : until] = start[piece.start + 1 : until + 1]
-        flags[piece] = SpanFlag.INFERRED_END
+    for chunk in chunked.slices(n):
+        until = min(chunk.stop, n - 1)
+        end[chunk.start : until] = start[chunk.start + 1 : until + 1]
+        flags[chunk] = SpanFlag.INFERRED_END
     end[last] = start[last]
     flags[last] = SpanFlag.UNFINISHED
     if duration is not None:
-        _measure(start, end[:n], flags[:n], duration, order, pieces)
+        _measure(start, end[:n], flags[:n], duration, order, chunked)
     return end, flags
 
 
 def _cut_pauses(
-    start: I64, end: I64, flags: npt.NDArray[np.uint8], pieces: ChunkedOps
+    start: I64, end: I64, flags: npt.NDArray[np.uint8], chunked: ChunkedOps
 ) -> tuple[int, int]:
     """Take derived durations away that are out of all proportion: pauses.
 
@@ -327,7 +330,7 @@ def _cut_pauses(
     typical = float(np.median(sample)) if len(sample) else 0.0
     limit = int(max(_PAUSE_NS, _PAUSE_FACTOR * typical))
     count = 0
-    for part in pieces.of(len(start)):
+    for part in chunked.slices(len(start)):
         is_pause = end[part] - start[part] > limit
         is_pause &= (flags[part] & SpanFlag.INFERRED_END) != 0
         rows = part.start + np.flatnonzero(is_pause)
@@ -343,7 +346,7 @@ def _measure(
     flags: npt.NDArray[np.uint8],
     duration: I64,
     order: Array | None,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> None:
     """Put measured ends in place of derived ones, where the durations are some.
 
@@ -352,28 +355,28 @@ def _measure(
     """
     unfinished = np.uint8(SpanFlag.UNFINISHED)
 
-    def of(piece: slice) -> I64:
-        return duration[piece] if order is None else duration[order[piece]]
+    def of(chunk: slice) -> I64:
+        return duration[chunk] if order is None else duration[order[chunk]]
 
     n_judged = n_fitting = n_known = 0
-    for piece in pieces.of(len(start)):
-        part = of(piece)
+    for chunk in chunked.slices(len(start)):
+        part = of(chunk)
         has_one = part > 0
         n_known += int(np.count_nonzero(has_one))
-        judged = has_one & ((flags[piece] & unfinished) == 0)
+        judged = has_one & ((flags[chunk] & unfinished) == 0)
         n_judged += int(np.count_nonzero(judged))
-        fits = start[piece] + part <= end[piece]
+        fits = start[chunk] + part <= end[chunk]
         n_fitting += int(np.count_nonzero(judged & fits))
     if 2 * n_fitting < n_judged:
         return
     # The clock may be too coarse for a short op: where most records have a
     # duration, zero is a measurement as well.
     is_for_all = 2 * n_known >= len(start)
-    for piece in pieces.of(len(start)):
-        part = of(piece)
+    for chunk in chunked.slices(len(start)):
+        part = of(chunk)
         has_one = np.asarray((part > 0) | is_for_all)
-        np.copyto(end[piece], start[piece] + part, where=has_one)
-        np.copyto(flags[piece], np.uint8(0), where=has_one)
+        np.copyto(end[chunk], start[chunk] + part, where=has_one)
+        np.copyto(flags[chunk], np.uint8(0), where=has_one)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -441,7 +444,7 @@ def pass_bands(rows: Records, token: Array, phase: Array) -> Bands:
 
 
 def phase_bands(
-    rows: Records, phase: Array, passes: Bands, pieces: ChunkedOps
+    rows: Records, phase: Array, passes: Bands, chunked: ChunkedOps
 ) -> Bands:
     """Return the stretches of time in which the claimed phase is the same.
 
@@ -449,7 +452,7 @@ def phase_bands(
     ----------
     phase : of each row, raw.
     """
-    at = distinct(np.append(rows.lane_first[:-1], pieces.changes(phase)))
+    at = distinct(np.append(rows.lane_first[:-1], chunked.changes(phase)))
     at = at[np.argsort(rows.start[at], kind="stable")]
     at = at[np.append(True, phase[at][1:] != phase[at][:-1])] if len(at) else at
     start = rows.start[at]

@@ -17,20 +17,11 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array, StringTable
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import TimeRange
-from ggscope.readers.api import (
-    NAMES_OPTION,
-    NOT_MINE,
-    RANGE_OPTION,
-    ChunkedOps,
-    Estimate,
-    Head,
-    ReadContext,
-    SnapshotScheduler,
-    Sniff,
-    asked_range,
-    narrowest,
-)
+from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
+from ggscope.readers.chunked import ChunkedOps, narrowest
 from ggscope.readers.common.buffer_lives import MAX_SIZE, BufferEvents, add_buffers
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION, requested_range
+from ggscope.readers.snapshots import SnapshotScheduler
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import INFO, LAYOUT_OPTION, OPS_OPTION
 from ggscope.readers.tensor.columns import (
@@ -205,10 +196,10 @@ class _Lateness:
         self.most = 0
         self._n = 0
 
-    def add(self, stamps: I64, pieces: ChunkedOps) -> None:
+    def add(self, stamps: I64, chunked: ChunkedOps) -> None:
         """Take the stamps of all rows so far, of which some are known already."""
-        for piece in pieces.of(len(stamps), self._n):
-            part = stamps[piece]
+        for chunk in chunked.slices(len(stamps), self._n):
+            part = stamps[chunk]
             ahead = np.maximum(np.maximum.accumulate(part), self.latest)
             self.most = max(self.most, int((ahead - part).max()))
             self.latest = int(ahead[-1])
@@ -222,11 +213,11 @@ class EarlyTraces:
         self,
         file: TensorFile,
         ranges: Ranges,
-        pieces: ChunkedOps,
+        chunked: ChunkedOps,
         publish: Callable[[Trace], None],
     ) -> None:
         self._file = file
-        self._pieces = pieces
+        self._chunked = chunked
         self._publish = publish
         self._ranges = ranges
         self._outlook: TimestampSample | None = None
@@ -248,23 +239,23 @@ class EarlyTraces:
             self.pace.timed(lambda: self._publish(self._part(scan)), scan.n_done)
 
     def _part(self, scan: RecordScan) -> Trace:
-        columns, pieces = scan.columns(), self._pieces
+        columns, chunked = scan.columns(), self._chunked
         if self._outlook is None:
             size = self._file.options.layout.size
             self._outlook = TimestampSample(self._file.source, size, self._ranges)
         outlook = self._outlook
-        self._lateness.add(columns.time, pieces)
+        self._lateness.add(columns.time, chunked)
         earliest = int(np.argmin(columns.time))
         origin = min(int(columns.time[earliest]), outlook.low)
         threads = scan.threads
         marks = scan.pass_marks(earliest)
-        rows = arrange(columns, threads, marks, pieces, origin=origin)
+        rows = arrange(columns, threads, marks, chunked, origin=origin)
         if self._file.options.layout.source is None:
-            starts = op_starts(rows, columns.op, self._file.ops, pieces)
+            starts = op_starts(rows, columns.op, self._file.ops, chunked)
             rows = joined_rows(rows, starts)
         strings = StringTable()
         draft = make_draft(
-            self._file, scan.tally, threads, columns, rows, strings, pieces
+            self._file, scan.tally, threads, columns, rows, strings, chunked
         )
         until = self._lateness.latest - self._lateness.most
         ahead = outlook.earliest_from(scan.next_record)
@@ -337,14 +328,14 @@ class TensorAccessReader:
 
 def _read(source: Source, context: ReadContext) -> Trace:
     given = context.options
-    wanted = LAYOUTS.get(INFO.chosen(given)[LAYOUT_OPTION])
+    wanted = LAYOUTS.get(INFO.option_values(given)[LAYOUT_OPTION])
     begin, end = data_bounds(source, context)
     if not end:
         return _empty_trace(source, wanted)
     layout = wanted or _detected(source, begin, end)
     n_file = n_file_records(source, layout.size, end)
-    first, stop = asked_range(given, n_file)
-    names = INFO.chosen(given)[NAMES_OPTION]
+    first, stop = requested_range(given, n_file)
+    names = INFO.option_values(given)[NAMES_OPTION]
     options = TensorOptions(layout, names, first, stop, n_file)
     ranges = record_ranges(source, layout.size, begin, end)
     ranges = cut_ranges(ranges, options.first, options.stop)
@@ -363,7 +354,7 @@ class _Reading:
         self._file = file
         self._ranges = ranges
         self._context = context
-        self._pieces = ChunkedOps(context.check_cancelled)
+        self._chunked = ChunkedOps(context.check_cancelled)
         self._generation = 0
         self._strings = StringTable()
         size = file.options.layout.size
@@ -372,24 +363,24 @@ class _Reading:
     def run(self) -> Trace:
         """Return the whole trace."""
         file, context = self._file, self._context
-        stages = EarlyTraces(file, self._ranges, self._pieces, self._publish)
+        stages = EarlyTraces(file, self._ranges, self._chunked, self._publish)
         with RecordScan(
             file.source,
             file.options,
             self._ranges,
             context.limits,
-            self._pieces,
+            self._chunked,
         ) as scan:
             self._scan(scan, stages)
             draft, of_row, exemplars, joins = self._arranged(scan)
         context.progress(self._bytes, self._bytes)
         if context.wants_stages and stages.pace.is_slow:
-            self._publish(assemble_nameless(draft, self._strings, self._pieces))
+            self._publish(assemble_nameless(draft, self._strings, self._chunked))
         patterns = self._decoded(draft, exemplars)
         if joins is not None:
             patterns = joined(patterns, joins)
         trace = assemble(
-            draft, self._strings, patterns, of_row, exemplars, self._pieces
+            draft, self._strings, patterns, of_row, exemplars, self._chunked
         )
         context.check_cancelled()
         return replace(trace, generation=self._generation + 1)
@@ -413,7 +404,7 @@ class _Reading:
         The patterns are those of ops, joined from those of records where a record
         describes one source.
         """
-        file, pieces, tally = self._file, self._pieces, scan.tally
+        file, chunked, tally = self._file, self._chunked, scan.tally
         n = scan.n_rows
         time = scan.columns().time
         earliest = int(np.argmin(time)) if n else 0
@@ -430,14 +421,16 @@ class _Reading:
         columns.pattern = None
         if not _claims_layers(file.options.layout, tally.has_layers):
             columns.layer[:] = -1
-        rows = arrange(columns, threads, marks, pieces, origin=origin, may_consume=True)
+        rows = arrange(
+            columns, threads, marks, chunked, origin=origin, may_consume=True
+        )
         del marks
         of_record = np.empty(n + room_for(n), pattern.dtype)
-        pieces.gather(pattern, rows.order, of_record)
+        chunked.gather(pattern, rows.order, of_record)
         del pattern
         joins, of_row = None, of_record
         if file.options.layout.source is None:
-            starts = op_starts(rows, columns.op, file.ops, pieces)
+            starts = op_starts(rows, columns.op, file.ops, chunked)
             of_ops, joins = joined_patterns(of_record[:n], starts, len(exemplars))
             rows = joined_rows(rows, starts)
             of_row = np.empty(len(rows) + room_for(len(rows)), narrowest(of_ops))
@@ -449,7 +442,7 @@ class _Reading:
             columns,
             rows,
             self._strings,
-            pieces,
+            chunked,
             ended_at=ended_at,
             may_consume=True,
         )
@@ -466,7 +459,7 @@ class _Reading:
             layout, self._strings, self._file.ops, claims_layers=claims_layers
         )
         records = np.ascontiguousarray(exemplars).view(layout.dtype).reshape(-1)
-        return decode_patterns(records, decoder, self._pieces)
+        return decode_patterns(records, decoder, self._chunked)
 
 
 def _claims_layers(layout: RecordLayout, has_layers: bool) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ggscope.model.ggml.rules import ARITY
 from ggscope.model.tables import I64, Array, distinct, ranked
 from ggscope.model.trace import OpTable, RawFileValues
-from ggscope.readers.api import ChunkedOps
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import Records, room_for
 
@@ -47,7 +47,7 @@ _LOOKS_A_PAIR = 2048
 there is. What two threads cost whatever their rows counts as some more."""
 
 
-def op_starts(rows: Records, op: Array, ops: OpTable, pieces: ChunkedOps) -> Bools:
+def op_starts(rows: Records, op: Array, ops: OpTable, chunked: ChunkedOps) -> Bools:
     """Return which rows begin an op, bool[n]; the others are further sources of it.
 
     Parameters
@@ -57,17 +57,17 @@ def op_starts(rows: Records, op: Array, ops: OpTable, pieces: ChunkedOps) -> Boo
     n = len(rows)
     if rows.order is not None:
         of_row = np.empty(n, op.dtype)
-        pieces.gather(op, rows.order, of_row)
+        chunked.gather(op, rows.order, of_row)
         op = of_row
     starts = np.ones(n, np.bool_)
     arity = np.array([_arity(ops.name(code)) for code in range(256)], np.int32)
-    for piece in pieces.of(n, 1):
-        before = slice(piece.start - 1, piece.stop - 1)
-        same = rows.start[piece] == rows.start[before]
-        starts[piece] = ~(same & (op[piece] == op[before]))
+    for chunk in chunked.slices(n, 1):
+        before = slice(chunk.start - 1, chunk.stop - 1)
+        same = rows.start[chunk] == rows.start[before]
+        starts[chunk] = ~(same & (op[chunk] == op[before]))
     lanes = rows.lane_first[:-1]
     starts[lanes[lanes < n]] = True
-    begins = pieces.find(n, lambda piece: starts[piece])
+    begins = chunked.find(n, lambda chunk: starts[chunk])
     length = np.diff(begins, append=n).astype(np.int32)
     each = arity[op[begins] & 0xFF]
     # A run of several ops with one stamp is cut where each has all of its sources;
@@ -222,7 +222,7 @@ def _joined_claims(claims: RawFileValues, joins: Joins, head: I64) -> RawFileVal
 
 
 def repeated_rows(
-    rows: Records, of_row: Array, pieces: ChunkedOps
+    rows: Records, of_row: Array, chunked: ChunkedOps
 ) -> tuple[list[I64], int]:
     """Return the rows, lane by lane, whose op a row of an earlier lane tells of.
 
@@ -247,14 +247,14 @@ def repeated_rows(
         return found, n_lanes
     looks = _LOOKS + _LOOKS_A_ROW * len(of_row)
     for lane, (low, high) in enumerate(pairwise(first.tolist())):
-        pieces.check()
+        chunked.check()
         mine = rows.start[low:high], of_row[low:high]
         each = _LOOKS_A_PAIR + (2 * _REACH + 1) * min(high - low, _SAMPLE)
         for number, crew in enumerate(crews):
             looks -= each
             if looks < 0:
                 return found, n_lanes - lane
-            is_same = _shared(*crew, *mine, pieces)
+            is_same = _shared(*crew, *mine, chunked)
             if is_same is not None:
                 found.append(low + np.flatnonzero(is_same))
                 crews[number] = _merged(crew, mine, ~is_same)
@@ -278,13 +278,13 @@ def _merged(
 
 
 def _shared(
-    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: ChunkedOps
+    start: I64, pattern: Array, own_start: I64, own_pattern: Array, chunked: ChunkedOps
 ) -> Bools | None:
     """Return which own records are of ops among the others; None for (nearly) none."""
     n = len(own_start)
     if not n:
         return None
-    if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, pieces):
+    if len(start) == n and _is_in_step(start, pattern, own_start, own_pattern, chunked):
         return np.asarray(own_pattern >= 0, np.bool_)
     at = distinct(np.linspace(0, n - 1, _SAMPLE).astype(np.int64))
     sample = _near(start, pattern, own_start[at], own_pattern[at])
@@ -292,16 +292,16 @@ def _shared(
     if np.count_nonzero(sample) < _ENOUGH * max(known, 1):
         return None
     is_same = np.zeros(n, np.bool_)
-    for piece in pieces.of(n):
-        is_same[piece] = _near(start, pattern, own_start[piece], own_pattern[piece])
+    for chunk in chunked.slices(n):
+        is_same[chunk] = _near(start, pattern, own_start[chunk], own_pattern[chunk])
     return is_same
 
 
 def _is_in_step(
-    start: I64, pattern: Array, own_start: I64, own_pattern: Array, pieces: ChunkedOps
+    start: I64, pattern: Array, own_start: I64, own_pattern: Array, chunked: ChunkedOps
 ) -> bool:
     """Tell whether both did the same ops, each between the neighbours of the other."""
-    for p in pieces.of(len(start)):
+    for p in chunked.slices(len(start)):
         if not np.array_equal(pattern[p], own_pattern[p]):
             return False
         low = max(p.start, 1)

@@ -19,7 +19,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE, Routing
 from ggscope.model.tables import I64, Array, distinct, ranked, stacked
 from ggscope.model.trace import Severity
-from ggscope.readers.api import ChunkedOps
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
@@ -81,7 +81,7 @@ class _Groups:
     of_first: I64
 
 
-def lists_in_file(source: Source, records: Array, pieces: ChunkedOps) -> Reading:
+def lists_in_file(source: Source, records: Array, chunked: ChunkedOps) -> Reading:
     """Return a function that reads expert lists from 1024-byte records.
 
     Parameters
@@ -93,7 +93,7 @@ def lists_in_file(source: Source, records: Array, pieces: ChunkedOps) -> Reading
         raw = np.zeros((len(rows), _LIST_BYTES), np.uint8)
         for i, record in enumerate(records[rows].tolist()):
             if i % 1024 == 0:
-                pieces.check()
+                chunked.check()
             found = source.array(record * 1024 + _LIST_AT, _LIST_BYTES)
             raw[i, : len(found)] = found
         experts = np.ascontiguousarray(raw[:, : _LIST_BYTES - 1]).view("<i4")
@@ -108,7 +108,7 @@ def add_choices(
     patterns: Patterns,
     of_row: Array,
     read: Reading | None,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> None:
     """Add the choices that records list, or that sizes imply, per pass and layer.
 
@@ -125,13 +125,13 @@ def add_choices(
     groups = None
     if read is not None:
         lists = np.append(patterns.claims.lists_experts, False)
-        rows = pieces.find(n, lambda piece: lists[of_row[piece]])
+        rows = chunked.find(n, lambda chunk: lists[of_row[chunk]])
         if len(rows):
             groups = _grouped(rows, layers[of_row[rows]].astype(np.int64), draft)
-    choosing = _choosing_rows(draft, pieces)
+    choosing = _choosing_rows(draft, chunked)
     if groups is None and not len(choosing):
         return
-    sizes = _Sizes(builder, draft, patterns, of_row, pieces)
+    sizes = _Sizes(builder, draft, patterns, of_row, chunked)
     parts = []
     if groups is not None and read is not None:
         experts, count = read(groups.first)
@@ -157,7 +157,7 @@ def add_choices(
         builder.routing = replace(found, n_experts=sizes.n_experts)
 
 
-def _choosing_rows(draft: Draft, pieces: ChunkedOps) -> I64:
+def _choosing_rows(draft: Draft, chunked: ChunkedOps) -> I64:
     """Return the rows of ops that compute chosen experts of a stack."""
     n, ops = len(draft.rows), draft.file.ops
     if not draft.file.options.layout.has_ggml_ops:
@@ -166,7 +166,7 @@ def _choosing_rows(draft: Draft, pieces: ChunkedOps) -> I64:
     if not codes:
         return np.zeros(0, np.int64)
     op = draft.spans["op"]
-    return pieces.find(n, lambda piece: op[piece] == codes[0])
+    return chunked.find(n, lambda chunk: op[chunk] == codes[0])
 
 
 def _implied(
@@ -228,7 +228,7 @@ def _joined(a: Routing, b: Routing) -> Routing:
 
 
 def add_single(
-    builder: TraceBuilder, draft: Draft, exemplars: Array, pieces: ChunkedOps
+    builder: TraceBuilder, draft: Draft, exemplars: Array, chunked: ChunkedOps
 ) -> None:
     """Add the choices of 64- and 128-byte records, one expert each.
 
@@ -249,7 +249,7 @@ def add_single(
     ):
         return
     fields = _expert_fields(
-        draft.file.source, layout, draft.spans["record"], draft, pieces
+        draft.file.source, layout, draft.spans["record"], draft, chunked
     )
     expert, rank, score = fields
     is_set = expert != NO_EXPERT
@@ -262,7 +262,7 @@ def add_single(
     builder.routing = _from_single(draft, rows, expert, rank, score)
 
 
-def add_extensions(builder: TraceBuilder, draft: Draft, pieces: ChunkedOps) -> None:
+def add_extensions(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> None:
     """Add the choices and scores that extension records of our own tracer hold.
 
     Notes
@@ -274,7 +274,7 @@ def add_extensions(builder: TraceBuilder, draft: Draft, pieces: ChunkedOps) -> N
     on 0xF0 (``MUL_MAT_ID``) lists the experts, u16 each, row by row; 0xF1 (the
     router) lists pairs of expert and score, the latter u16 of 65535.
     """
-    found = _extension_records(draft, pieces)
+    found = _extension_records(draft, chunked)
     told = {FIRST_EXTENSION_OP: found[0], FIRST_EXTENSION_OP + 1: found[1]}
     choices = [_choices_of(raw, code) for code, raw in told.items()]
     n_bad = sum(bad for _, bad in choices)
@@ -401,12 +401,12 @@ def _each_once(found: Array) -> Array:
     return found[np.sort(np.unique(_choice_keys(found)[0], return_index=True)[1])]
 
 
-def _extension_records(draft: Draft, pieces: ChunkedOps) -> tuple[Array, Array]:
+def _extension_records(draft: Draft, chunked: ChunkedOps) -> tuple[Array, Array]:
     """Return the records 0xF0 and 0xF1 of the file, by a second look through it."""
     source, size = draft.file.source, _EXTENSION.itemsize
     kinds: tuple[list[Array], list[Array]] = ([], [])
     for _, block in source.blocks(0, source.size // size * size):
-        pieces.check()
+        chunked.check()
         records = block[: len(block) // size * size].view(_EXTENSION)
         for number, kept in enumerate(kinds):
             kept.append(records[records["op"] == FIRST_EXTENSION_OP + number].copy())
@@ -621,19 +621,19 @@ def _expert_fields(
     layout: RecordLayout,
     records: Array,
     draft: Draft,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> tuple[Array, Array, Array]:
     """Return expert, rank and score of every row, from the file."""
     n = len(draft.rows)
     expert = np.full(n, NO_EXPERT, np.uint8)
     rank = np.full(n, NO_EXPERT, np.uint8)
     score = np.zeros(n, np.uint16)
-    for piece in pieces.of(n):
-        number = records[piece].astype(np.int64)
+    for chunk in chunked.slices(n):
+        number = records[chunk].astype(np.int64)
         for low in range(0, len(number), 4096):
             part = number[low : low + 4096]
             first, last = int(part.min()), int(part.max())
-            rows = slice(piece.start + low, piece.start + low + len(part))
+            rows = slice(chunk.start + low, chunk.start + low + len(part))
             size = layout.size
             block = source.array(first * size, (last - first + 1) * size)
             found = block[: len(block) // size * size].view(layout.dtype)
@@ -667,7 +667,7 @@ class _Sizes:
         draft: Draft,
         patterns: Patterns,
         of_row: Array,
-        pieces: ChunkedOps,
+        chunked: ChunkedOps,
     ) -> None:
         self._draft = draft
         self._of_row = of_row
@@ -677,11 +677,11 @@ class _Sizes:
         probs = _largest(patterns, _starting(names, "ffn_moe_probs"))
         tokens = _token_counts(builder, patterns, names)
         n = len(draft.rows)
-        rows = pieces.find(n, lambda piece: tokens[of_row[piece]] > 0)
+        rows = chunked.find(n, lambda chunk: tokens[of_row[chunk]] > 0)
         self.n_tokens = np.zeros(draft.rows.n_passes, np.int64)
         np.maximum.at(self.n_tokens, pass_of(draft, rows), tokens[of_row[rows]])
         self.n_experts = 0
-        rows = pieces.find(n, lambda piece: probs[of_row[piece]] > 0)
+        rows = chunked.find(n, lambda chunk: probs[of_row[chunk]] > 0)
         size = probs[of_row[rows]]
         self._keys, _, place = ranked(self._key(rows))
         self._probs = np.zeros(len(self._keys), np.int64)

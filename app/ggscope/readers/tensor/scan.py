@@ -29,7 +29,9 @@ from ggscope.native.declared import (
     RecordTally,
 )
 from ggscope.native.library import library
-from ggscope.readers.api import NAMES_OPTION, RANGE_OPTION, ChunkedOps, Limits
+from ggscope.readers.api import Limits
+from ggscope.readers.chunked import ChunkedOps
+from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.columns import (
     N_THREADS,
@@ -236,10 +238,10 @@ def _numbered(
     Keys are equal where they are so under the mask; numbers follow `order`.
     """
     starts = range(0, len(keys), _MERGED_AT_ONCE)
-    pieces = [slice(at, at + _MERGED_AT_ONCE) for at in starts]
+    parts = [slice(at, at + _MERGED_AT_ONCE) for at in starts]
     while True:
         factors, hashes = secret_factors(len(mask)), np.empty(len(keys), _U64)
-        for rows in pieces:
+        for rows in parts:
             hashes[rows] = _mixed(keys[rows] & mask) @ factors
         _, first, number = np.unique(
             hashes[order], return_index=True, return_inverse=True
@@ -251,7 +253,7 @@ def _numbered(
         firsts = order[np.sort(first)]
         if all(
             np.array_equal(keys[rows] & mask, keys[firsts[ids[rows]]] & mask)
-            for rows in pieces
+            for rows in parts
         ):
             return ids, firsts
 
@@ -385,7 +387,7 @@ class RecordScan:
         options: TensorOptions,
         ranges: Ranges,
         limits: Limits,
-        pieces: ChunkedOps,
+        chunked: ChunkedOps,
         *,
         n_readers: int | None = None,
     ) -> None:
@@ -402,7 +404,7 @@ class RecordScan:
         self.n_done = 0
         self.ended_at = -1
         self._options = options
-        self._pieces = pieces
+        self._chunked = chunked
         self._left = list(ranges)
         self._columns = empty_columns(options, ranges)
         self.n_rows = 0
@@ -532,7 +534,7 @@ class RecordScan:
             tables.append(np.append(address * np.uint64(256) + op, np.uint64(0)))
         own = self.spread(tables, np.uint64, first, first + 1)[0]
         marks = self.spread([table == own for table in tables], np.bool_)
-        begins = self._pieces.find(len(marks), lambda piece: marks[piece])
+        begins = self._chunked.find(len(marks), lambda piece: marks[piece])
         if not own or len(begins) < 2:
             return None
         ends = np.append(begins[1:], self.n_rows)
@@ -571,7 +573,7 @@ class RecordScan:
         pattern = self._columns.pattern
         assert pattern is not None
         for low, high, number in self._stretches:
-            for part in self._pieces.of(min(high, stop), max(low, first)):
+            for part in self._chunked.slices(min(high, stop), max(low, first)):
                 rows = slice(part.start - first, part.stop - first)
                 found[rows] = tables[number][pattern[part]]
         return found

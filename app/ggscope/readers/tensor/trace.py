@@ -40,7 +40,7 @@ from ggscope.model.trace import (
     TraceInfo,
 )
 from ggscope.model.units import Clock, TimeRange
-from ggscope.readers.api import ChunkedOps
+from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.source import Change, Source
 from ggscope.readers.tensor import INFO
 from ggscope.readers.tensor.columns import (
@@ -95,7 +95,7 @@ def make_draft(
     columns: Headers,
     rows: Records,
     strings: StringTable,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
     *,
     ended_at: int = -1,
     may_consume: bool = False,
@@ -109,19 +109,19 @@ def make_draft(
     """
     n, order = len(rows), rows.order
     phase = np.empty(n + room_for(n), np.uint8)
-    pieces.gather(columns.phase, order, phase)
+    chunked.gather(columns.phase, order, phase)
     passes = pass_bands(rows, columns.token, columns.phase)
-    phases = phase_bands(rows, phase[:n], passes, pieces)
+    phases = phase_bands(rows, phase[:n], passes, chunked)
     spans = _time_columns(rows, passes, phases)
     n_bands = len(passes.start) + len(phases.start)
-    for piece in pieces.of(n):
-        phase[piece] = _phase_codes(phase[piece])
+    for chunk in chunked.slices(n):
+        phase[chunk] = _phase_codes(phase[chunk])
     codes = [_phase_codes(band.phase) for band in (passes, phases)]
     spans["phase"] = extended(phase, n, *codes).view(np.int8)
     none = np.full(n_bands, -1, np.int8)
 
     def column(name: str, *tails: Array) -> Array:
-        found = pieces.taken(getattr(columns, name), order, n_bands)
+        found = chunked.take_narrow(getattr(columns, name), order, n_bands)
         if may_consume:
             setattr(columns, name, getattr(columns, name)[:0].copy())
         return extended(found, n, *tails)
@@ -130,11 +130,11 @@ def make_draft(
     spans["token"] = column("token", passes.token, none[len(passes.start) :])
     spans["layer"] = column("layer", none)
     if columns.wait is not None:
-        spans["wait"] = _wait_column(rows, columns, pieces, n_bands)
+        spans["wait"] = _wait_column(rows, columns, chunked, n_bands)
         if may_consume:
             columns.wait = None
     spans["lane"] = _lane_column(rows, passes, phases)
-    spans["record"] = _record_column(rows, columns, pieces, none)
+    spans["record"] = _record_column(rows, columns, chunked, none)
     return Draft(
         file=file,
         tally=tally,
@@ -171,11 +171,11 @@ def assemble_part(
     )
 
 
-def assemble_nameless(draft: Draft, strings: StringTable, pieces: ChunkedOps) -> Trace:
+def assemble_nameless(draft: Draft, strings: StringTable, chunked: ChunkedOps) -> Trace:
     """Return the trace of all spans, whose names and accesses are still to come."""
     builder = _builder(draft, strings)
     _add_nameless(builder, draft)
-    add_problems(builder, draft, pieces)
+    add_problems(builder, draft, chunked)
     return builder.snapshot(_info(draft), NAMES_PENDING)
 
 
@@ -185,7 +185,7 @@ def assemble(
     patterns: Patterns,
     of_row: Array,
     exemplars: Words,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> Trace:
     """Return the whole trace.
 
@@ -195,20 +195,20 @@ def assemble(
     exemplars : the first record of each pattern.
     """
     builder = _builder(draft, strings)
-    add_problems(builder, draft, pieces)
-    add_spans(builder, draft, patterns, of_row, pieces)
+    add_problems(builder, draft, chunked)
+    add_spans(builder, draft, patterns, of_row, chunked)
     rows, source = of_row[: len(draft.rows)], draft.file.source
     layout = draft.file.options.layout
     if layout in HAS_SINGLE:
-        add_single(builder, draft, exemplars, pieces)
+        add_single(builder, draft, exemplars, chunked)
     elif draft.tally.n_extension and layout is LAYOUT_256:
-        add_extensions(builder, draft, pieces)
+        add_extensions(builder, draft, chunked)
     else:
         has_lists = draft.tally.n_expert > 0
         read = (
-            lists_in_file(source, draft.spans["record"], pieces) if has_lists else None
+            lists_in_file(source, draft.spans["record"], chunked) if has_lists else None
         )
-        add_choices(builder, draft, patterns, rows, read, pieces)
+        add_choices(builder, draft, patterns, rows, read, chunked)
     return builder.snapshot(_info(draft))
 
 
@@ -217,7 +217,7 @@ def add_spans(
     draft: Draft,
     patterns: Patterns,
     of_row: Array,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> None:
     """Add all spans with their names and accesses, the tensors and the buffers.
 
@@ -230,13 +230,13 @@ def add_spans(
     of_span = extended(of_row, n, none)
     of_row = of_span[:n]
     spans = draft.spans | {
-        "layer": _layers(draft, patterns, of_row, pieces),
-        "tensor": extended(_looked_up(patterns.tensor, of_row, none, pieces), n, none),
+        "layer": _layers(draft, patterns, of_row, chunked),
+        "tensor": extended(_looked_up(patterns.tensor, of_row, none, chunked), n, none),
     }
     n_cut = 0
     if patterns.is_cut.any():
-        spans["flags"], n_cut = _flags_of_cut_names(draft, patterns, of_row, pieces)
-    repeated, n_apart = repeated_rows(draft.rows, of_row, pieces)
+        spans["flags"], n_cut = _flags_of_cut_names(draft, patterns, of_row, chunked)
+    repeated, n_apart = repeated_rows(draft.rows, of_row, chunked)
     note_count(builder, "threads_not_compared", n_apart)
     if repeated:
         flags = spans["flags"] if patterns.is_cut.any() else spans["flags"].copy()
@@ -247,10 +247,10 @@ def add_spans(
     largest = int(draft.band_names.max(initial=-1))
     of_bands = narrow(np.array([largest])).dtype
     dtype = np.promote_types(patterns.name.dtype, of_bands)
-    name = _looked_up(patterns.name.astype(dtype), of_row, none, pieces)
+    name = _looked_up(patterns.name.astype(dtype), of_row, none, chunked)
     note_count(builder, "truncated_names", n_cut)
     note_count(builder, "places_not_set", patterns.n_without_place)
-    note_duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], pieces)
+    note_duplicates(builder, draft.rows, of_row, draft.spans["token"][:n], chunked)
     builder.add_spans(name=extended(name, n, draft.band_names), **spans)
     builder.accesses = Accesses(
         of_span, patterns.first, patterns.columns, FlatAccesses.blank()
@@ -285,26 +285,26 @@ def _lane_column(rows: Records, passes: Bands, phases: Bands) -> Array:
     return lane
 
 
-def _wait_column(rows: Records, columns: Headers, pieces: ChunkedOps, n: int) -> Array:
+def _wait_column(rows: Records, columns: Headers, chunked: ChunkedOps, n: int) -> Array:
     """Return the wait of each span; the `n` bands behind the records have none."""
     assert columns.wait is not None
     wait = np.empty(len(rows) + n, np.uint32)
-    pieces.gather(columns.wait, rows.order, wait)
+    chunked.gather(columns.wait, rows.order, wait)
     return extended(wait, len(rows), np.full(n, NO_WAIT, np.uint32))
 
 
 def _record_column(
-    rows: Records, columns: Headers, pieces: ChunkedOps, none: Array
+    rows: Records, columns: Headers, chunked: ChunkedOps, none: Array
 ) -> Array:
     """Return the record of each span; the memory of the order serves for it."""
     n = len(rows)
     record = np.empty(n + len(none), columns.record_dtype)
     if columns.record is not None:
-        pieces.gather(columns.record, rows.order, record)
-    for piece in pieces.of(n) if columns.record is None else ():
-        position = np.arange(piece.start, piece.stop)
-        record[piece] = columns.first_record + (
-            position if rows.order is None else rows.order[piece]
+        chunked.gather(columns.record, rows.order, record)
+    for chunk in chunked.slices(n) if columns.record is None else ():
+        position = np.arange(chunk.start, chunk.stop)
+        record[chunk] = columns.first_record + (
+            position if rows.order is None else rows.order[chunk]
         )
     return extended(record, n, none)
 
@@ -390,38 +390,38 @@ def _add_nameless(builder: TraceBuilder, draft: Draft) -> None:
     )
 
 
-def _looked_up(table: Array, of_row: Array, room: Array, pieces: ChunkedOps) -> Array:
+def _looked_up(table: Array, of_row: Array, room: Array, chunked: ChunkedOps) -> Array:
     """Return ``table[of_row]`` with room for as many more rows as `room` has."""
     found = np.empty(len(of_row) + len(room), table.dtype)
-    for piece in pieces.of(len(of_row)):
-        found[piece] = table[of_row[piece]]
+    for chunk in chunked.slices(len(of_row)):
+        found[chunk] = table[of_row[chunk]]
     return found
 
 
 def _layers(
-    draft: Draft, patterns: Patterns, of_row: Array, pieces: ChunkedOps
+    draft: Draft, patterns: Patterns, of_row: Array, chunked: ChunkedOps
 ) -> Array:
     """Return the layer of every span; without a pattern it is what the record says."""
     claimed, n = draft.spans["layer"], len(of_row)
     if draft.file.options.sample_every == 1:
         none = np.full(len(claimed) - n, -1, np.int8)
-        return extended(_looked_up(patterns.layer, of_row, none, pieces), n, none)
+        return extended(_looked_up(patterns.layer, of_row, none, chunked), n, none)
     dtype = np.promote_types(claimed.dtype, patterns.layer.dtype)
     layer = claimed.astype(dtype)
-    for piece in pieces.of(n):
-        known = of_row[piece] >= 0
-        layer[piece][known] = patterns.layer[of_row[piece][known]]
+    for chunk in chunked.slices(n):
+        known = of_row[chunk] >= 0
+        layer[chunk][known] = patterns.layer[of_row[chunk][known]]
     return layer
 
 
 def _flags_of_cut_names(
-    draft: Draft, patterns: Patterns, of_row: Array, pieces: ChunkedOps
+    draft: Draft, patterns: Patterns, of_row: Array, chunked: ChunkedOps
 ) -> tuple[Array, int]:
     """Return the flags with names marked that may go on, and how many these are."""
     flags, count = draft.spans["flags"].copy(), 0
-    for piece in pieces.of(len(of_row)):
-        is_cut = patterns.is_cut[of_row[piece]]
-        flags[piece][is_cut] |= np.uint8(SpanFlag.TRUNCATED_NAME)
+    for chunk in chunked.slices(len(of_row)):
+        is_cut = patterns.is_cut[of_row[chunk]]
+        flags[chunk][is_cut] |= np.uint8(SpanFlag.TRUNCATED_NAME)
         count += int(np.count_nonzero(is_cut))
     return flags, count
 
@@ -571,7 +571,7 @@ _COUNTED = {
 """What is said by how often it occurs."""
 
 
-def add_problems(builder: TraceBuilder, draft: Draft, pieces: ChunkedOps) -> None:
+def add_problems(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> None:
     """Add everything about the file that needs no names."""
     file, rows, tally = draft.file, draft.rows, draft.tally
     layout, source = file.options.layout, file.source
@@ -584,7 +584,7 @@ def add_problems(builder: TraceBuilder, draft: Draft, pieces: ChunkedOps) -> Non
     note_order_repairs(builder, rows)
     note_time_gaps(builder, rows)
     note_op_doubts(
-        builder, file.ops, pieces.counts(draft.spans["op"][: len(rows)], 256)
+        builder, file.ops, chunked.counts(draft.spans["op"][: len(rows)], 256)
     )
     if not file.options.has_end or draft.ended_at >= 0:
         return
@@ -800,17 +800,17 @@ def note_duplicates(
     rows: Records,
     pattern: Array,
     token: Array,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> None:
     """Note records that equal their predecessor in everything."""
 
-    def repeats(piece: slice) -> Array:
-        after = slice(piece.start + 1, piece.stop + 1)
-        same = rows.start[after] == rows.start[piece]
-        same &= (pattern[after] == pattern[piece]) & (pattern[piece] >= 0)
-        return np.asarray(same & (token[after] == token[piece]))
+    def repeats(chunk: slice) -> Array:
+        after = slice(chunk.start + 1, chunk.stop + 1)
+        same = rows.start[after] == rows.start[chunk]
+        same &= (pattern[after] == pattern[chunk]) & (pattern[chunk] >= 0)
+        return np.asarray(same & (token[after] == token[chunk]))
 
-    found = 1 + pieces.find(len(rows) - 1, repeats)
+    found = 1 + chunked.find(len(rows) - 1, repeats)
     # np.isin imports a tenth of numpy.
     count = int(np.count_nonzero(~np.isin(found, rows.lane_first))) if len(found) else 0
     note_count(builder, "duplicate_records", count)

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from ggscope.readers.api import SnapshotScheduler
+from ggscope.readers.snapshots import SnapshotScheduler
 
 
 class Clock:

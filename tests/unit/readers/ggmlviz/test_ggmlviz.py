@@ -291,7 +291,7 @@ def test_layout_is_found_before_a_type_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_unknown_layout_is_a_read_error(tmp_path: Path) -> None:
-    with pytest.raises(ReadError, match="layout cannot be 'c128'"):
+    with pytest.raises(ReadError, match="'c128' for option layout"):
         read_events(tmp_path, viz.run(), layout="c128")
 
 

@@ -20,7 +20,7 @@ from ggscope.errors import (
 )
 from ggscope.model.tables import Phase, Quality, Space, SpanFlag, quality_of
 from ggscope.model.trace import LaneKind, Trace
-from ggscope.readers import api
+from ggscope.readers import chunked
 from ggscope.readers.api import Head, Limits, ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.readers.source import Source
@@ -282,7 +282,7 @@ def test_unknown_layout_option_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(llama_trace(), "256"))
 
-    with pytest.raises(ReadError, match="layout cannot be '512'"):
+    with pytest.raises(ReadError, match="'512' for option layout"):
         read(path, options={"layout": "512"})
 
 
@@ -629,7 +629,7 @@ def test_small_blocks_find_the_same_faults(
     monkeypatch.setattr(tensor_columns, "_PROBE_BYTES", 512)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 1024)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 1024)
-    monkeypatch.setattr(api, "_PIECE_ROWS", 7)
+    monkeypatch.setattr(chunked, "_CHUNK_ROWS", 7)
     if not is_native:
         oracles.tensor(monkeypatch)
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import oracles
 from ggscope.errors import LimitExceededError
-from ggscope.readers.api import NAMES_CHOICES, ChunkedOps, Limits, narrowest
+from ggscope.readers.api import Limits
+from ggscope.readers.chunked import ChunkedOps, narrowest
+from ggscope.readers.partial_reading import NAMES_CHOICES
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import scan as tensor_scan
 from ggscope.readers.tensor.columns import (
@@ -302,7 +304,7 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
     lane = [ids.index(t) for t in thread]
     expected = sorted(range(len(thread)), key=lambda k: lane[k])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ggscope.readers.api._PIECE_ROWS", 7)
+        patch.setattr("ggscope.readers.chunked._CHUNK_ROWS", 7)
 
         found = orders(ChunkedOps(lambda: None), thread, ids)
 
@@ -313,9 +315,7 @@ def test_lane_order_is_a_stable_sort_by_lane(thread: list[int]) -> None:
 
 @pytest.mark.parametrize("given_type", [np.int8, np.int16, np.int32, np.int64])
 @pytest.mark.parametrize("is_unsigned", [False, True])
-def test_taken_columns_are_narrow_and_equal(
-    given_type: type, is_unsigned: bool
-) -> None:
+def test_columns_taken_narrow_are_equal(given_type: type, is_unsigned: bool) -> None:
     dtype = np.dtype(given_type)
     if is_unsigned:
         dtype = np.dtype(f"u{dtype.itemsize}")
@@ -325,10 +325,10 @@ def test_taken_columns_are_narrow_and_equal(
 
     for bits in range(1, 8 * dtype.itemsize - 1):
         column = rng.integers(0, 1 << bits, 500).astype(dtype)
-        found = work.taken(column, order)
+        found = work.take_narrow(column, order)
         assert found.dtype == narrowest(column)
         assert np.array_equal(found, column[order])
-        assert np.array_equal(work.taken(column, None), column)
+        assert np.array_equal(work.take_narrow(column, None), column)
 
 
 def test_columns_without_room_are_extended_by_a_copy() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import oracles
 from ggscope.errors import Cancelled, LimitExceededError, ReadError
 from ggscope.model.trace import Severity, Trace
-from ggscope.readers import api
+from ggscope.readers import chunked
 from ggscope.readers.api import Head, ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import columns as tensor_columns
@@ -88,7 +88,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(tensor_scan, "STRETCH_BYTES", 3000)
     monkeypatch.setattr(tensor_scan, "_MOST_STRETCH_BYTES", 3000)
-    monkeypatch.setattr(api, "_PIECE_ROWS", 16)
+    monkeypatch.setattr(chunked, "_CHUNK_ROWS", 16)
 
 
 # ------------------------------------------------------------- staged reading
@@ -630,7 +630,7 @@ def test_without_names_there_are_no_accesses(tmp_path: Path) -> None:
     [
         ({"range": "5"}, "range"),
         ({"range": "9:9"}, "holds none"),
-        ({"names": "some"}, "cannot be 'some'"),
+        ({"names": "some"}, "'some' for option names"),
     ],
 )
 def test_options_that_are_not_understood_are_refused(

@@ -7,7 +7,8 @@ from ggscope.errors import LimitExceededError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import Severity
-from ggscope.readers.api import ChunkedTable, ReadContext
+from ggscope.readers.api import ReadContext
+from ggscope.readers.chunked import ChunkedTable
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import (
     Repeats,

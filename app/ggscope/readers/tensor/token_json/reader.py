@@ -29,13 +29,12 @@ from ggscope.readers.api import (
     BOM,
     HEAD_BYTES,
     NOT_MINE,
-    ChunkedOps,
     Estimate,
     Head,
     ReadContext,
     Sniff,
-    narrowest,
 )
+from ggscope.readers.chunked import ChunkedOps, narrowest
 from ggscope.readers.common.json_cursor import BLOCK_BYTES, VALUE_BYTES, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError, locate
 from ggscope.readers.source import Change, Source
@@ -102,7 +101,7 @@ _FIXED_BYTES = 32 << 20
 
 def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
     """Return the trace of all entries that were taken. ReadError for bad options."""
-    pieces = ChunkedOps(context.check_cancelled)
+    chunked = ChunkedOps(context.check_cancelled)
     patterns = intake.book.patterns
     schema = schema_of(patterns, str(intake.facts.get("format_version") or ""))
     of_entry = intake.columns.pop("pattern")
@@ -117,24 +116,24 @@ def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
         source=source, given={}, options=options, end=source.size, ops=ops.table
     )
     strings = StringTable()
-    draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, pieces)
+    draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, chunked)
     decoder = PatternDecoder(layout, strings, ops.table)
-    decoded = decode_patterns(records, decoder, pieces)
+    decoded = decode_patterns(records, decoder, chunked)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
     n = len(draft.rows)
     of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
     if joins is None:
-        pieces.gather(of_entry, draft.rows.order, of_row)
+        chunked.gather(of_entry, draft.rows.order, of_row)
     else:
         decoded = joined(decoded, joins)
         of_row = np.empty(n + room_for(n), narrowest(of_op))
         of_row[:n] = of_op
     access = intake.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
     builder = make_builder(draft, strings, access)
-    _note_all(builder, draft, ops, intake, pieces)
-    add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], pieces)
+    _note_all(builder, draft, ops, intake, chunked)
+    add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], chunked)
     lists = _lists(intake, draft) if intake.lists else None
-    add_choices(builder, draft, decoded, of_row[:n], lists, pieces)
+    add_choices(builder, draft, decoded, of_row[:n], lists, chunked)
     context.progress(source.size, source.size)
     stated = _stated(intake, of_entry, draft)
     builder.warn_stated(f for f in stated if f.name != _ENTRIES)
@@ -151,7 +150,7 @@ def _draft(
     of_entry: Array,
     ops: PrintedOps,
     strings: StringTable,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> tuple[Draft, Array, Joins | None]:
     """Return all spans but for their names; and their patterns, if entries are joined.
 
@@ -182,17 +181,17 @@ def _draft(
     marks = _pass_marks(patterns, of_entry, earliest)
     numbers = _by_first_op(intake.threads[:N_THREADS], header.thread, time)
     threads = [intake.threads[number] for number in numbers]
-    rows = arrange(header, numbers, marks, pieces, origin=origin)
+    rows = arrange(header, numbers, marks, chunked, origin=origin)
     n = intake.n_entries
     of_op, joins = of_entry, None
     if file.options.layout.source is None:
-        starts = op_starts(rows, header.op, file.ops, pieces)
+        starts = op_starts(rows, header.op, file.ops, chunked)
         of_record = np.empty(n, of_entry.dtype)
-        pieces.gather(of_entry, rows.order, of_record)
+        chunked.gather(of_entry, rows.order, of_record)
         of_op, joins = joined_patterns(of_record, starts, len(patterns))
         rows = joined_rows(rows, starts)
     tally = Tally(n_records=n, n_ops=n, has_layers=True)
-    draft = make_draft(file, tally, threads, header, rows, strings, pieces)
+    draft = make_draft(file, tally, threads, header, rows, strings, chunked)
     return draft, of_op, joins
 
 
@@ -259,7 +258,7 @@ def _note_all(
     draft: Draft,
     ops: PrintedOps,
     intake: TokenIntake,
-    pieces: ChunkedOps,
+    chunked: ChunkedOps,
 ) -> None:
     """Add everything that is wrong with the file."""
     rows = draft.rows
@@ -277,7 +276,7 @@ def _note_all(
     note_order_repairs(builder, rows)
     note_time_gaps(builder, rows)
     note_op_doubts(
-        builder, ops.table, pieces.counts(draft.spans["op"][: len(rows)], 256)
+        builder, ops.table, chunked.counts(draft.spans["op"][: len(rows)], 256)
     )
     note_ops(builder, ops)
     stated = intake.facts.get("total_entries")

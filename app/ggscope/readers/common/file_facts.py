@@ -1,0 +1,66 @@
+"""Facts and warnings about a file that readers of every format give alike."""
+
+from collections.abc import Mapping
+
+from ggscope.errors import LimitExceededError
+from ggscope.model.builder import TraceBuilder
+from ggscope.model.trace import DeclaredMetric, Severity, TraceInfo
+from ggscope.readers.api import ReaderInfo
+from ggscope.readers.source import CHANGES, Change, Source
+
+
+def trace_info(
+    reader: ReaderInfo,
+    source: Source,
+    n_records: int,
+    *,
+    version: str = "",
+    producer: Mapping[str, str] | None = None,
+    summary: Mapping[str, object] | None = None,
+    stated: tuple[DeclaredMetric, ...] = (),
+) -> TraceInfo:
+    """Return the facts of a trace of one file; see `TraceInfo` for the parameters."""
+    return TraceInfo(
+        paths=(source.path,),
+        reader_id=reader.id,
+        format=reader.title,
+        format_version=version,
+        byte_size=source.size,
+        n_records=n_records,
+        producer=dict(producer or {}),
+        summary=dict(summary or {}),
+        stated=stated,
+        modified_ns=source.modified_ns,
+    )
+
+
+def refuse_larger(source: Source, most: int, hint: str) -> None:
+    """Raise LimitExceededError where a file has more than `most` bytes."""
+    if source.size > most:
+        raise LimitExceededError(
+            f"the file is larger than {most >> 20:,} MiB.", hint=hint
+        )
+
+
+def note_change(
+    builder: TraceBuilder,
+    change: Change,
+    kept: str,
+    position: int,
+    *,
+    severity: Severity = Severity.DATA_LOSS,
+) -> None:
+    """Note what happened to the file while it was read, if anything.
+
+    Parameters
+    ----------
+    kept, position : what was read, such as "7 events", and up to which byte.
+    """
+    if change is not Change.NONE:
+        builder.warn(
+            severity,
+            "file_changed",
+            f"{CHANGES[change]}; the {kept} up to byte {position:,} were kept.",
+            position,
+            remedy="Open it again when it is complete.",
+        )
