@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from builders import llama_like_trace
+from extra_column import add_spread
+from ggscope.descriptions.statistics import GROUPING_RULES
 from ggscope.model.selection import BY
 from npu_files import document, engine, stall, token
 from sentences import assert_sides
@@ -152,25 +154,28 @@ def test_stats_by_tensor_add_up_to_those_by_op(run, built):
     assert total("expert")[0] == total("op")[0]
 
 
-@pytest.mark.parametrize(
-    ("by", "words"),
-    [("tensor", "on the weight that it reads"), ("expert", "is shared out among them")],
-)
-def test_stats_by_what_ops_access_say_the_rule(run, built, by, words):
-    assert words in run("stats", built(), "--by", by).err.replace("\n", " ")
-    assert words not in run("stats", built(), "--by", "op").err
+@pytest.mark.parametrize("by", ["tensor", "expert", "source"])
+def test_stats_by_what_ops_access_print_the_rule(run, built, by):
+    assert GROUPING_RULES[by] in run("stats", built(), "--by", by).err
+    assert GROUPING_RULES[by] not in run("stats", built(), "--by", "op").err
 
 
-def test_stats_by_source_say_that_ops_count_several_times(run, built):
-    by_source, by_tensor = (
-        run("stats", built(), "--by", by).err for by in ("source", "tensor")
-    )
-    claim = (
-        "An op counts for each source that it accesses, with all of its time: the rows "
-        "add up to more than the run."
-    )
+def test_extra_column_is_in_every_output(run, built, tmp_path, monkeypatch):
+    add_spread(monkeypatch)
+    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
 
-    assert_sides(claim, by_source, by_tensor)
+    rows = json.loads(run("stats", built(), "--json").out)["rows"]
+    lines = run("stats", built(), "--format", "csv").out.splitlines()
+    table = run("stats", built(), "--columns", "count,spread").out
+    run("report", built(), "-o", page, "--view", "timeline")
+    export = ("--view", "statistics", "--measure", "spread", "-o", picture)
+
+    assert all(row["spread_ns"] == row["max"] - row["min"] for row in rows)
+    assert next(csv.reader(lines))[-1] == "spread_ns"
+    assert table.split()[:3] == ["op", "count", "spread"]
+    assert ">spread</th>" in page.read_text()
+    assert run("export", built(), *export).code == 0
+    assert "longest minus shortest" in picture.read_text()
 
 
 def test_stats_csv_has_plain_numbers(run, built):
@@ -290,11 +295,11 @@ def test_ops_that_threads_share_are_told_apart_from_their_spans(run, built):
 
     apart = said("op", is_shared=False) + said("thread", is_shared=False)
     claim = (
-        "Threads compute ops together and each has a record: count is of spans and "
-        "total of all threads; ops and bytes count each op once."
+        "Each thread records its part of an op: count and total include all threads; "
+        "ops and bytes count each op once."
     )
     assert_sides(claim, said("op", is_shared=True), apart)
-    claim = "Which part of an op's bytes each thread moves is not recorded."
+    claim = "The bytes that each thread moves are not recorded."
     shared = said("op", is_shared=True)
     assert_sides(claim, said("thread", is_shared=True), apart + shared)
 

@@ -13,7 +13,9 @@ from pytestqt.qtbot import QtBot
 
 import builders
 from builders import statistics, token_trace
+from extra_column import add_spread
 from ggscope.analysis.rows.index import mask_of_lanes
+from ggscope.descriptions.statistics import GROUPING_RULES, UNRECORDED_TIP
 from ggscope.model.selection import Filter, MarkedRange, Selection
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import MatchReport, Trace
@@ -380,7 +382,7 @@ def test_weights_are_a_grouping_whose_header_says_the_rule(
 
     heading = view.model.headings[0]
     assert heading.title == "weight"
-    assert "on the weight that it reads" in heading.tip
+    assert heading.tip == GROUPING_RULES["tensor"]
     assert "no weight" in column(view, 0)
 
 
@@ -435,8 +437,30 @@ def test_ops_without_a_record_are_told_as_the_graph_tells_them(
         return "\n".join(texts_of_widgets(view))
 
     silent = said(joined())
-    claim = "In each pass, by the graph; no record is of them."
-    assert_sides(claim, silent, said(joined(ops=("MUL", "MUL_MAT", "MUL_MAT"))))
+    assert_sides(
+        UNRECORDED_TIP, silent, said(joined(ops=("MUL", "MUL_MAT", "MUL_MAT")))
+    )
+
+
+def test_extra_column_is_in_the_table_and_its_figure(
+    qtbot: QtBot,
+    view: StatisticsView,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add_spread(monkeypatch)
+
+    view.recount()
+    counted(qtbot, view)
+
+    titles = [heading.title for heading in view.model.headings]
+    place = titles.index("spread")
+    assert titles[place - 1] == "max"
+    rows = statistics(session.trace, "op")
+    values = [view.model.row(i)[place].sort for i in range(len(rows))]
+    assert values == [row.max - row.min for row in rows]
+    view.table.sortByColumn(place, Qt.SortOrder.DescendingOrder)
+    assert view._measure() == "spread"
 
 
 def test_theme_change_recolours_the_squares(qtbot: QtBot, view: StatisticsView) -> None:
@@ -691,7 +715,7 @@ def test_ops_that_no_record_tells_of_are_rows_of_their_own(
     texts = [cell.text for cell in view.model.row(row)]
     assert texts[1] == "3"
     assert set(texts[2:-1]) == {"N/A"}
-    assert texts[-1] == "not recorded"
+    assert texts[-1].startswith("not recorded")
     assert set(column(view, 0)) == {*shown, "CONV_2D"}
 
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))

@@ -599,15 +599,15 @@ def _views() -> tuple[str, ...]:
 
 
 def _stat_columns() -> tuple[str, ...]:
-    from ggscope.descriptions.statistics import BY_NAME
+    from ggscope.analysis.statistics.columns import table_columns
 
-    return tuple(BY_NAME)
+    return tuple(table_columns())
 
 
 def _measures() -> tuple[str, ...]:
-    from ggscope.descriptions.statistics import MEASURES
+    from ggscope.analysis.statistics.columns import measures
 
-    return tuple(MEASURES)
+    return tuple(measures())
 
 
 _VIEWS = values.Names(_views, several=True, every="all")

@@ -15,10 +15,8 @@ import numpy as np
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.reads.hotness import ranking
-from ggscope.analysis.statistics.table import (
-    StatTable,
-    stat_table,
-)
+from ggscope.analysis.statistics.columns import stat_facts
+from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
@@ -30,11 +28,11 @@ from ggscope.descriptions.completeness import completeness_words, with_completen
 from ggscope.descriptions.reads import hot_cold, hot_facts
 from ggscope.descriptions.spans import quality_word
 from ggscope.descriptions.statistics import (
-    columns_of,
     exact_time,
+    headed_columns,
     stat_cell,
-    stat_facts,
     stat_notes,
+    unrecorded_cells,
 )
 from ggscope.descriptions.times import time_notes
 from ggscope.errors import ExportError, SuffixError, TraceError
@@ -319,18 +317,12 @@ def _bytes_cell(n_bytes: int) -> Cell:
 
 def _stat_table(title: str, by: By, found: StatTable, trace: Trace) -> ReportTable:
     facts = stat_facts(trace, by, found)
-    columns = columns_of(facts)
-    rows = []
-    for row in found.rows:
-        cells = [stat_cell(column, row, facts) for column in columns]
-        rows.append([Cell(cell.text, cell.exact) for cell in cells])
-    for op, n in found.unrecorded.items():
-        words = {
-            "key": op,
-            "count": format_count(n),
-            "quality": "not recorded, per pass",
-        }
-        rows.append([Cell(words.get(c.name, NOT_AVAILABLE)) for c in columns])
+    columns = headed_columns(facts)
+    lines = [
+        [stat_cell(column, row, facts) for column in columns] for row in found.rows
+    ]
+    lines += [unrecorded_cells(op, n, columns) for op, n in found.unrecorded.items()]
+    rows = [[Cell(cell.text, cell.exact) for cell in cells] for cells in lines]
     more = found.n_groups - len(found.rows)
     notes = [f"… and {format_count(more)} more."] if more > 0 else []
     notes += stalled_lines(trace) if by == "lane" else []

@@ -1,6 +1,5 @@
 """``ggscope stats``: totals, means and percentiles."""
 
-import math
 import re
 from argparse import Namespace
 from collections.abc import Mapping
@@ -10,6 +9,14 @@ from typing import Any, cast
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.reads.unrecorded import time_words
+from ggscope.analysis.statistics.columns import (
+    StatColumn,
+    StatFacts,
+    record_names,
+    records,
+    stat_facts,
+    table_columns,
+)
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
@@ -17,20 +24,15 @@ from ggscope.cli.info.info import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.statistics import (
-    BY_NAME,
-    StatColumn,
-    StatFacts,
-    columns_of,
-    rate_per_unit,
+    headed_columns,
     stat_cell,
-    stat_facts,
     stat_notes,
+    unrecorded_cells,
 )
 from ggscope.descriptions.times import fused_ops
 from ggscope.errors import QueryError
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
-    NOT_AVAILABLE,
     TimeRange,
     Unit,
     format_count,
@@ -44,11 +46,6 @@ _MAX_SHOWN = 500
 _OF_LANES = ("engine", "lane", "thread")
 _KINDS = {"engine": LaneKind.ENGINE, "thread": LaneKind.THREAD}
 _MAX_STALLS = 8
-_CSV_TAIL = (
-    "mean", "min", "p50", "p90", "p99", "max", "bytes", "share", "quality",
-    "in_range", "self", "wall", "ops", "bytes_unknown",
-)  # fmt: skip
-_CSV_WAITS = ("wait_mean", "wait_share", "waiting", "waits", "longest_waits")
 _GAP = 2
 
 
@@ -102,7 +99,7 @@ def to_json(result: _Result) -> dict[str, object]:
     return {
         "path": str(result.path),
         "by": result.facts.by,
-        "rows": [_row_json(row, result.facts) for row in result.rows],
+        "rows": records(result.rows, result.facts),
         "not_recorded": result.silent,
         "fused": result.fused,
         "rows_not_recorded": [
@@ -126,14 +123,14 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
     )
     rows = list(table.rows)
     if arguments.sort is not None:
-        rows = _sorted(rows, BY_NAME[arguments.sort])
+        rows = _sorted(rows, table_columns()[arguments.sort])
     rows = rows[: _MAX_SHOWN if is_for_people else arguments.limit]
     table = replace(table, rows=tuple(rows))
     facts = stat_facts(trace, arguments.by, table, time)
-    columns = columns_of(facts)
+    columns = headed_columns(facts)
     if arguments.columns is not None:
-        named = (BY_NAME[name] for name in arguments.columns)
-        columns = (columns[0], *(column for column in named if column.name != "key"))
+        named = map(table_columns().__getitem__, arguments.columns)
+        columns = (columns[0], *(column for column in named if column.key != "key"))
     is_of_lanes = arguments.by in _OF_LANES
     result = _Result(
         path,
@@ -165,12 +162,12 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
 
 def _sorted(rows: list[StatRow], column: StatColumn) -> list[StatRow]:
     """Return the rows, largest first; texts in their order, what is unknown last."""
-    known = [row for row in rows if column.of(row) is not None]
-    rest = [row for row in rows if column.of(row) is None]
-    if column.form == "text":
-        known.sort(key=lambda row: _natural(str(column.of(row))))
+    known = [row for row in rows if column.value(row) is not None]
+    rest = [row for row in rows if column.value(row) is None]
+    if column.unit == "text":
+        known.sort(key=lambda row: _natural(str(column.value(row))))
     else:
-        known.sort(key=lambda row: -cast("float", column.of(row)))
+        known.sort(key=lambda row: -cast("float", column.value(row)))
     return known + rest
 
 
@@ -204,44 +201,6 @@ def _ticks(text: str | None, default: int, unit: Unit) -> int:
         ) from error
 
 
-def _row_json(row: StatRow, facts: StatFacts) -> dict[str, object]:
-    is_timed, ticks = row.timed > 0, _unit_word(facts.unit)
-    knows_bytes = facts.bytes == "known"
-    per = "second" if facts.unit == "ns" or facts.hz else "cycle"
-    return {
-        "key": row.key,
-        "count": row.count,
-        "timed": row.timed,
-        f"total_{ticks}": row.total if is_timed else None,
-        "mean": _known(row.mean),
-        "min": row.min,
-        "p50": _known(row.p50),
-        "p90": _known(row.p90),
-        "p99": _known(row.p99),
-        "max": row.max,
-        "bytes": row.known_bytes if knows_bytes else None,
-        "share": row.share if is_timed else None,
-        "quality": row.quality,
-        "in_range": row.in_range,
-        "self": row.self_time,
-        "wall": row.wall,
-        "ops": row.ops,
-        "bytes_unknown": row.unknown_bytes
-        if knows_bytes and row.unknown_bytes >= 0
-        else None,
-        f"wait_{ticks}": row.wait,
-        "wait_mean": _known(row.mean_wait),
-        "wait_share": row.wait_share,
-        "waiting": row.waiting,
-        "waits": row.waits,
-        "longest_waits": row.longest_waits,
-        f"latency_{ticks}": row.latency,
-        f"idle_{ticks}": row.idle,
-        f"bytes_per_{per}": rate_per_unit(row.rate, facts),
-        f"least_bytes_per_{per}": rate_per_unit(row.least_rate, facts),
-    }
-
-
 def stalled_lines(trace: Trace) -> list[str]:
     """Return how much of the time lanes are stalled, in a sentence."""
     stalls: list[dict[str, Any]] = stalls_json(trace)
@@ -257,43 +216,22 @@ def stalled_lines(trace: Trace) -> list[str]:
     return [f"Share of stalled time, of the whole trace: {', '.join(shares)}."]
 
 
-def _unit_word(unit: Unit) -> str:
-    return "ns" if unit == "ns" else "cycles"
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _csv(results: list[_Result]) -> str:
     """Return all rows in the C locale, with empty cells for what is not known.
 
     The columns are the same whatever was found, so that a script can rely on them.
     """
     rows: list[dict[str, Any]] = [
-        {"path": str(r.path), **_row_json(row, r.facts)}
+        {"path": str(r.path), **cells}
         for r in results
-        for row in r.rows
+        for cells in records(r.rows, r.facts)
     ]
     rows += [
         {"path": str(r.path), "key": f"{op} (not recorded)", "ops": count}
         for r in results
         for op, count in r.unrecorded.items()
     ]
-    units = [_unit_word(r.facts.unit) for r in results] or ["ns"]
-    per = [
-        "second" if r.facts.unit == "ns" or r.facts.hz else "cycle" for r in results
-    ] or ["second"]
-
-    def named(form: str, words: list[str]) -> dict[str, None]:
-        return dict.fromkeys(form.format(word) for word in words)
-
-    names = [
-        "path", "key", "count", "timed", *named("total_{}", units), *_CSV_TAIL,
-        *named("wait_{}", units), *_CSV_WAITS, *named("latency_{}", units),
-        *named("idle_{}", units), *named("bytes_per_{}", per),
-        *named("least_bytes_per_{}", per),
-    ]  # fmt: skip
+    names = ["path", *record_names(r.facts for r in results)]
     return csv_text([names, *([row.get(name) for name in names] for row in rows)])
 
 
@@ -304,7 +242,7 @@ def _print_table(result: _Result, arguments: Namespace) -> None:
         output.emit(_why_empty(result))
         return
     columns = result.columns
-    left = [i for i, column in enumerate(columns) if column.form == "text"]
+    left = [i for i, column in enumerate(columns) if column.unit == "text"]
     head = [column.title for column in columns]
     text = output.table(head, _cells(result), left=left)
     if result.n_left_out:
@@ -348,12 +286,7 @@ def _cells(result: _Result) -> list[list[str]]:
     facts, columns = result.facts, result.columns
     rows = [[stat_cell(c, row, facts).text for c in columns] for row in result.rows]
     for op, count in result.unrecorded.items():
-        words = {
-            "key": op,
-            "count": format_count(count),
-            "quality": "not recorded, per pass",
-        }
-        rows.append([words.get(c.name, NOT_AVAILABLE) for c in columns])
+        rows.append([cell.text for cell in unrecorded_cells(op, count, columns)])
     return rows
 
 
@@ -365,8 +298,8 @@ def _fitting(result: _Result, width: int) -> _Result:
         for i, c in enumerate(columns)
     ]
     shown = set(range(len(columns)))
-    for i in sorted(shown, key=lambda i: -columns[i].spare):
-        if sum(needs[k] for k in shown) - _GAP <= width or not columns[i].spare:
+    for i in sorted(shown, key=lambda i: -columns[i].drop_rank):
+        if sum(needs[k] for k in shown) - _GAP <= width or not columns[i].drop_rank:
             break
         shown.remove(i)
     return replace(

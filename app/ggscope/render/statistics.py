@@ -6,19 +6,18 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.statistics.columns import (
+    StatColumn,
+    StatFacts,
+    measures,
+    stat_facts,
+)
 from ggscope.analysis.statistics.table import (
     StatRow,
     StatTable,
     stat_table,
 )
-from ggscope.descriptions.statistics import (
-    MEASURES,
-    StatColumn,
-    StatFacts,
-    stat_cell,
-    stat_facts,
-    stat_notes,
-)
+from ggscope.descriptions.statistics import stat_cell, stat_notes
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.selection import BY, By
 from ggscope.model.trace import Trace
@@ -67,14 +66,14 @@ def statistics_figure(
     Parameters
     ----------
     by : what a group is.
-    measure : what a bar is as long as, one of `MEASURES`.
+    measure : what a bar is as long as, one of `measures`.
     include_estimated : use the times of estimated and unfinished spans too.
     visible : only spans that touch it, with their whole durations; None = all.
     ids : only these spans.
     mask : bool[n_spans] of the spans that count; `where` is the filter that made it.
     """
     measure = _OLDER_NAMES.get(measure, measure)
-    for value, known in ((by, BY), (measure, tuple(MEASURES))):
+    for value, known in ((by, BY), (measure, tuple(measures()))):
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
 
@@ -123,12 +122,12 @@ def _about(
 def _drawn(
     trace: Trace, table: StatTable, by: By, measure: str, look: FigureStyle, about: str
 ) -> RenderedFigure:
-    column, facts = MEASURES[measure], stat_facts(trace, by, table)
-    is_unknown = column.form in ("bytes", "rate") and facts.bytes != "known"
+    column, facts = measures()[measure], stat_facts(trace, by, table)
+    is_unknown = column.unit in ("bytes", "rate") and facts.bytes != "known"
     rows = [
         (row, float(value))
         for row in (() if is_unknown else table.rows)
-        if (value := column.of(row)) is not None
+        if (value := column.value(row)) is not None
     ]
     if not rows:
         raise NothingToDrawError(_why_nothing(trace, table, measure))
@@ -162,7 +161,7 @@ def _why_nothing(trace: Trace, table: StatTable, measure: str) -> str:
             return "The trace has no spans to count."
         return "None of the spans is counted: all are left out by what was chosen."
     words = f"Nothing here has a known {measure}, so there is no bar."
-    if MEASURES[measure].form == "time" and table.all.count > table.all.timed:
+    if measures()[measure].unit == "time" and table.all.count > table.all.timed:
         n_untimed = format_count(table.all.count - table.all.timed)
         words += (
             f" {n_untimed} spans have a time that is estimated or has no end: "
@@ -177,15 +176,15 @@ def _bars(
     facts: StatFacts,
     theme: Theme,
 ) -> tuple[Bar, ...]:
-    usual, is_time = _usual_quality(rows), column.form == "time"
+    usual, is_time = _usual_quality(rows), column.unit == "time"
     bars = []
     for row, value in rows[:_MOST_BARS]:
         words = stat_cell(column, row, facts).text
-        if column.name == "total":
+        if column.key == "total":
             words += f" · {format_share(row.share)}"
-        if column.name == "wait" and row.wait_share is not None:
+        if column.key == "wait" and row.wait_share is not None:
             words += f" · {format_share(row.wait_share)}"
-        if column.name == "bytes" and row.unknown_bytes:
+        if column.key == "bytes" and row.unknown_bytes:
             words += f" · ≤ {format_bytes(row.unknown_bytes)} not known"
         if is_time and row.quality != usual:
             words += f" · {row.quality}"
@@ -208,7 +207,7 @@ def _color(key: str, by: By, theme: Theme) -> int:
 
 
 def _title(column: StatColumn, facts: StatFacts) -> str:
-    if column.form != "time" or facts.unit == "ns":
+    if column.unit != "time" or facts.unit == "ns":
         return column.axis
     return f"{column.axis}, cycles"
 
@@ -219,7 +218,7 @@ def _left_out(
     """Return sentences on what no bar tells of."""
     found = []
     untimed = table.all.count - table.all.timed
-    if MEASURES[measure].form == "time" and untimed:
+    if measures()[measure].unit == "time" and untimed:
         spans = format_counted(untimed, "estimated or unfinished span")
         found.append(f"Left out: {spans}.")
     if unknown := len(table.rows) - len(rows):
@@ -240,7 +239,7 @@ def _notes(
 ) -> list[str]:
     """Return sentences that the figure needs to be understood."""
     lines = stat_notes(trace, table, facts, (column,))
-    if column.form == "time":
+    if column.unit == "time":
         usual = _usual_quality(rows)
         lines.insert(0, f"Times are {usual} where a bar says nothing else.")
     return lines

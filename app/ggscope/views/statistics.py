@@ -28,26 +28,29 @@ from PySide6.QtWidgets import (
 
 from ggscope.analysis.filters.text import format_filter
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
+from ggscope.analysis.statistics.columns import (
+    StatColumn,
+    StatFacts,
+    measures,
+    shown_columns,
+    stat_facts,
+)
 from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow, StatTable, stat_table
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.statistics import (
-    MEASURES,
     StatCell,
-    StatColumn,
-    StatFacts,
-    columns_of,
+    headed_columns,
     stat_cell,
-    stat_facts,
     stat_notes,
     unit_of,
+    unrecorded_cells,
 )
 from ggscope.model.selection import By, Filter, SpanGroup
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
-    NOT_AVAILABLE,
     TimeRange,
     Unit,
     format_count,
@@ -108,8 +111,6 @@ _WIDTHS = {
     "key": 160, "text": 90, "count": 56, "time": 72, "share": 60, "bytes": 72,
     "rate": 84,
 }  # fmt: skip
-_NOT_OF_ALL = ("p50", "p90", "p99", "quality", "latency", "idle", "share")
-"""Columns that say nothing of all rows together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,9 +444,9 @@ class StatisticsView(View):
     def _measure(self) -> str:
         """Return what the table is sorted by, where that can be a bar."""
         column, _ = self.model.sorted_by
-        shown = () if self._facts is None else columns_of(self._facts)
-        name = shown[column].name if 0 <= column < len(shown) else ""
-        return name if name in MEASURES else "total"
+        shown = () if self._facts is None else shown_columns(self._facts)
+        key = shown[column].key if 0 <= column < len(shown) else ""
+        return key if key in measures() else "total"
 
     # -- session -----------------------------------------------------------
 
@@ -587,13 +588,13 @@ class StatisticsView(View):
         if self._facts is not None and self._facts.by == facts.by:
             facts = facts.also(self._facts)  # so that columns do not come and go
         self._facts = facts
-        columns = columns_of(facts)
-        names = [column.name for column in columns]
-        self.model.came_by = names.index("latency" if "latency" in names else "total")
+        columns = headed_columns(facts)
+        keys = [column.key for column in columns]
+        self.model.came_by = keys.index("latency" if "latency" in keys else "total")
         self.model.set_headings(_headings(columns, facts))
         rows = [self._cells(row, columns, facts) for row in result.rows]
         rows += [
-            self._unrecorded(op, count, columns)
+            self._unrecorded_row(op, count, columns)
             for op, count in result.table.unrecorded.items()
         ]
         groups = [*result.rows, *[None] * (len(rows) - len(result.rows))]
@@ -763,25 +764,22 @@ class StatisticsView(View):
         cells = []
         for column in columns:
             cell = _cell(stat_cell(column, row, facts), column)
-            if column.name == "key":
+            if column.key == "key":
                 cell = replace(cell, color=color)
-            if column.name == "quality":
+            if column.key == "quality":
                 cell = replace(cell, caution=row.quality != "measured")
             cells.append(cell)
         return tuple(cells)
 
-    def _unrecorded(
+    def _unrecorded_row(
         self, op: str, count: int, columns: tuple[StatColumn, ...]
     ) -> tuple[Cell, ...]:
-        """Return the row of ops that graphs compute and no record tells of."""
-        tip = "In each pass, by the graph; no record is of them."
-        cells = {
-            "key": Cell(op),
-            "count": Cell(format_count(count), count, count, tip),
-            "quality": Cell("not recorded", caution=True, tip=tip),
-        }
-        none = Cell(NOT_AVAILABLE, raw="")
-        return tuple(cells.get(column.name, none) for column in columns)
+        """Return the row of an op that graphs compute and no record names."""
+        cells = unrecorded_cells(op, count, columns)
+        return tuple(
+            replace(_cell(cell, column), caution=column.key == "quality")
+            for cell, column in zip(cells, columns, strict=True)
+        )
 
     def _totals(
         self, total: StatRow, columns: tuple[StatColumn, ...], facts: StatFacts
@@ -789,30 +787,32 @@ class StatisticsView(View):
         cells = [_cell(stat_cell(column, total, facts), column) for column in columns]
         none = Cell("–", raw="")
         return tuple(
-            Cell("all")
-            if column.name == "key"
-            else none
-            if column.name in _NOT_OF_ALL
-            else cell
+            Cell("all") if column.key == "key" else cell if column.has_total else none
             for column, cell in zip(columns, cells, strict=True)
         )
 
 
 def _headings(columns: tuple[StatColumn, ...], facts: StatFacts) -> list[Heading]:
-    found = []
+    headings = []
     for column in columns:
-        is_text, is_key = column.form == "text", column.name == "key"
-        width = _WIDTHS["key" if is_key else column.form]
-        words, unit = is_text and not is_key, unit_of(column, facts)
-        copied = f"{column.title} ({unit})" if unit else ""
-        found.append(
-            Heading(column.title, column.tip, width, not is_text, words, is_key, copied,
-                    largest_first=not is_text)
-        )  # fmt: skip
-    return found
+        is_text, is_key = column.unit == "text", column.key == "key"
+        unit = unit_of(column, facts)
+        headings.append(
+            Heading(
+                column.title,
+                column.tooltip,
+                _WIDTHS["key" if is_key else column.unit],
+                not is_text,
+                is_text and not is_key,
+                is_key,
+                f"{column.title} ({unit})" if unit else "",
+                largest_first=not is_text,
+            )
+        )
+    return headings
 
 
 def _cell(cell: StatCell, column: StatColumn) -> Cell:
     """Return a cell that sorts by its value, and copies as a plain number."""
-    raw = None if column.form == "text" else "" if cell.raw is None else cell.raw
+    raw = None if column.unit == "text" else "" if cell.raw is None else cell.raw
     return Cell(cell.text, cell.value, raw, cell.exact)

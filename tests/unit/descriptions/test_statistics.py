@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from builders import nested_trace, spans_trace, token_trace
+from ggscope.analysis.statistics.columns import stat_facts, table_columns
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.descriptions.statistics import (
-    BY_NAME,
-    columns_of,
+    headed_columns,
     stat_cell,
-    stat_facts,
     stat_notes,
     unit_of,
 )
@@ -22,20 +21,21 @@ from ggscope.model.units import Clock, TimeRange
 from reads_builder import Op, Read, TensorRow, reads_trace
 from wait_traces import with_waits
 
+BY_KEY = table_columns()
 WEIGHT = TensorRow("blk.0.attn_q.weight", 0, 8000, 0)
 
 
 def names(trace: Trace, by: By = "op", time: TimeRange | None = None) -> list[str]:
     facts = stat_facts(trace, by, stat_table(trace, by, time=time), time)
-    return [column.name for column in columns_of(facts)]
+    return [column.key for column in headed_columns(facts)]
 
 
 def cells(trace: Trace, by: By = "op", row: int = 0) -> dict[str, str]:
     table = stat_table(trace, by)
     facts = stat_facts(trace, by, table)
     return {
-        column.name: stat_cell(column, table.rows[row], facts).text
-        for column in columns_of(facts)
+        column.key: stat_cell(column, table.rows[row], facts).text
+        for column in headed_columns(facts)
     }
 
 
@@ -71,8 +71,8 @@ def test_share_stands_beside_the_total() -> None:
 
 
 def test_names_are_distinct_and_known() -> None:
-    assert len(BY_NAME) == len({column.title for column in BY_NAME.values()})
-    assert {"latency", "busy", "idle", "rate", "total"} <= set(BY_NAME)
+    assert len(BY_KEY) == len({column.title for column in BY_KEY.values()})
+    assert {"latency", "busy", "idle", "rate", "total"} <= set(BY_KEY)
 
 
 def test_unknown_bytes_and_rates_are_not_zero() -> None:
@@ -90,7 +90,7 @@ def test_rate_counts_seconds_where_cycles_have_a_length() -> None:
     trace = read()
     cycles = replace(trace, clock=Clock("cycle"))
     timed = replace(trace, clock=Clock("cycle", hz=1e6))
-    rate = BY_NAME["rate"]
+    rate = BY_KEY["rate"]
 
     assert cells(cycles)["rate"] == "800 B/cycle"
     assert cells(timed)["rate"] == "762.9 MiB/s"
@@ -108,7 +108,7 @@ def test_plain_numbers_are_in_the_unit_of_the_column() -> None:
     row = table.rows[0]
 
     def raw(name: str) -> object:
-        return stat_cell(BY_NAME[name], row, facts).raw
+        return stat_cell(BY_KEY[name], row, facts).raw
 
     assert raw("total") == 30
     assert raw("bytes") == 24000
@@ -118,7 +118,7 @@ def test_plain_numbers_are_in_the_unit_of_the_column() -> None:
     part = read(1, Read(0, 8000), Read(0))
     table = stat_table(part, "op")
     facts = stat_facts(part, "op", table)
-    cell = stat_cell(BY_NAME["rate"], table.rows[0], facts)
+    cell = stat_cell(BY_KEY["rate"], table.rows[0], facts)
     assert (cell.raw, cell.value) == (None, 800.0)
 
 
@@ -128,13 +128,13 @@ def test_accesses_that_are_still_read_are_pending() -> None:
     assert {cells(trace)[name] for name in ("bytes", "rate")} == {"…"}
 
 
-@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {"key", "count", "quality"}))
+@pytest.mark.parametrize("name", sorted(set(BY_KEY) - {"key", "count", "quality"}))
 def test_no_column_makes_a_number_of_nothing(name: str) -> None:
     flags = np.array([int(SpanFlag.UNFINISHED)], np.uint16)
     trace = spans_trace([0], [5], op=1, flags=flags)
     table = stat_table(trace, "op")
     facts = stat_facts(trace, "op", table)
-    cell = stat_cell(BY_NAME[name], table.rows[0], facts)
+    cell = stat_cell(BY_KEY[name], table.rows[0], facts)
 
     expected = {"ops": "1", "unknown": ""}.get(name, "N/A")
     assert cell.text == expected
@@ -145,9 +145,9 @@ def test_no_column_makes_a_number_of_nothing(name: str) -> None:
 def notes(trace: Trace, by: By, *, columns: tuple[str, ...] | None = None) -> str:
     table = stat_table(trace, by)
     facts = stat_facts(trace, by, table)
-    shown = columns_of(facts)
+    shown = headed_columns(facts)
     if columns is not None:
-        shown = tuple(BY_NAME[name] for name in columns)
+        shown = tuple(BY_KEY[name] for name in columns)
     return "\n".join(stat_notes(trace, table, facts, shown))
 
 
@@ -155,9 +155,9 @@ def test_notes_are_on_columns_that_are_shown() -> None:
     trace = nested_trace()
     whole = notes(trace, "op")
 
-    assert "Self leaves out" in whole
+    assert "Self is the total" in whole
     assert "Busy is the union" in whole
-    assert "Self leaves out" not in notes(trace, "op", columns=("key", "total"))
+    assert "Self is the total" not in notes(trace, "op", columns=("key", "total"))
     assert "Busy is the union" not in notes(trace, "op", columns=("key", "total"))
     assert notes(trace, "op", columns=("key", "mean")) == ""
 

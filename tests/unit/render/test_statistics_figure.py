@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders import nested_trace, spans_trace
-from ggscope.descriptions.statistics import MEASURES
+from ggscope.analysis.statistics.columns import measures
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import Quality, SpanFlag, quality_of
 from ggscope.model.trace import Trace
@@ -64,7 +64,7 @@ def test_bars_are_as_long_as_the_times_of_the_file(trace: Trace) -> None:
     assert found / found[0] == pytest.approx(np.array(sums) / sums[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("measure", sorted(set(MEASURES) - {"latency", "idle"}))
+@pytest.mark.parametrize("measure", sorted(set(measures()) - {"latency", "idle"}))
 def test_bars_of_each_measure_begin_with_the_longest(
     trace: Trace, measure: str
 ) -> None:

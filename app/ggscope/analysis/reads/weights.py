@@ -18,13 +18,6 @@ NO_WEIGHT = -1
 NOT_RECORDED = -2
 """The trace does not tell what the op reads."""
 
-RULE = (
-    "Each op counts once, with all of its time and bytes: on the weight that it "
-    "reads; of several, on the one of most bytes, of equals on the first. Ops that "
-    "read none are in a row of their own. Where a trace does not tell what an op "
-    "reads, it counts on the tensor that it computes. So the rows add up to the ops."
-)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributedTensor:
@@ -47,7 +40,7 @@ class AttributedTensor:
 
 
 def booked_on(trace: Trace) -> AttributedTensor:
-    """Return the tensor that each span's time is booked on; see `RULE`."""
+    """Return the tensor that each span's time is booked on."""
     accesses = trace.accesses
     n = len(accesses.first) - 1
     owner = np.repeat(np.arange(n), np.diff(accesses.first))

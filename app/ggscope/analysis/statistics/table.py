@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.reads import weights
 from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.reads.shared import op_times
 from ggscope.analysis.reads.unrecorded import unrecorded_ops
@@ -47,19 +46,6 @@ from ggscope.model.tables import (
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
-RULES: Mapping[By, str] = {
-    "tensor": weights.RULE,
-    "expert": (
-        "The time of an op on several experts is shared out among them by the bytes "
-        "that it reads of each, evenly where these are not known; it is an estimate, "
-        "and the rows add up to the ops. Ops without experts are in a row of their own."
-    ),
-    "source": (
-        "An op counts for each source that it accesses, with all of its time: the "
-        "rows add up to more than the run."
-    ),
-}
-"""What is booked where, in words, for groupings in which an op may be several times."""
 _NEVER_NEGATIVE = ("latency", "idle")
 """What is -1 where it is not known."""
 WITHOUT_OPS = ("lane", "engine")
@@ -408,7 +394,7 @@ def stat_table(
     Notes
     -----
     Only ops are counted (op >= 0), except by "lane" and "engine". By "tensor" each
-    op is booked on one, see ``weights.RULE``; by "expert" an op on several shares
+    op is booked on one, see ``weights.booked_on``; by "expert" an op on several shares
     its time out among them; by "source" a span counts once for each that it
     accesses, so shares are of more than the run. Percentiles are exact and equal
     ``numpy.percentile`` with linear interpolation. The compiled scan looks at each

@@ -9,9 +9,10 @@ from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.reads.file_blocks import read_sequence
 from ggscope.analysis.reads.hotness import space_totals
 from ggscope.analysis.reads.op_io import counts_once
+from ggscope.analysis.statistics.columns import stat_facts
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.descriptions.reads import hot_cold, hot_facts
-from ggscope.descriptions.statistics import columns_of, stat_facts, stat_notes
+from ggscope.descriptions.statistics import headed_columns, stat_notes
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from reads_builder import Op, Read, TensorRow, reads_trace
 from sentences import assert_sides
@@ -59,14 +60,14 @@ def test_statistics_say_so(traces: tuple[Trace, Trace]) -> None:
     for trace in traces:
         table = stat_table(trace, "op")
         facts = stat_facts(trace, "op", table)
-        columns = columns_of(facts)
+        columns = headed_columns(facts)
         # Of the command line, and of the window, whose columns explain themselves.
         for shown in (columns, None):
             notes.append("\n".join(stat_notes(trace, table, facts, shown)))
 
     claim = (
-        "An op may count several times, once for each of the threads that were not "
-        "compared."
+        "An op may count several times, once per thread: records of different threads "
+        "were not compared."
     )
     assert_sides(claim, notes[2], notes[0])
     assert_sides(claim, notes[3], notes[1])
