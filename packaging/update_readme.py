@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ggscope.atomic_write import write_file
-from ggscope.gui.commands.registry import keys_markdown
+from ggscope.gui.commands.shortcuts import keys_markdown
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"<!-- keys -->\n.*?<!-- /keys -->", re.DOTALL)

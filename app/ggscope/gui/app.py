@@ -25,7 +25,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 import ggscope
 from ggscope import assets
 from ggscope.errors import NativeError
-from ggscope.gui.commands.registry import load_overrides
+from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.gui.imports import import_ahead, spare_sources
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import RETURNER, MainThreadCollector, share_one_heap

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 
 from ggscope.errors import TraceError
 from ggscope.gui.commands.keyboard import KeyGuard, PositionKeys
-from ggscope.gui.commands.registry import Actions, Menus
+from ggscope.gui.commands.menus import Actions, Menus
 from ggscope.gui.drag_and_drop import Drops, accept_copy, dropped_paths
 from ggscope.gui.imports import import_tab
 from ggscope.gui.memory import ClosedReturner

@@ -21,7 +21,7 @@ from ggscope.descriptions.files import join_words
 from ggscope.descriptions.nodes import drawn_node_facts
 from ggscope.descriptions.reads import hot_cold, hot_facts
 from ggscope.errors import QueryError
-from ggscope.gui.commands.registry import load_overrides
+from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.trace import Trace

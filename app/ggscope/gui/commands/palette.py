@@ -48,7 +48,9 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.gui.commands.registry import COMMANDS, MENUS, PASSIVE_KEYS, Actions
+from ggscope.gui.commands.menus import Actions
+from ggscope.gui.commands.registry import COMMANDS, MENUS
+from ggscope.gui.commands.shortcuts import PASSIVE_KEYS
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import label
 from ggscope.model.tokens import token_noun, token_text

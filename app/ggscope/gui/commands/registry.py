@@ -1,27 +1,17 @@
-"""The one table of commands: it feeds menus, palette, keys sheet and README.
+"""All commands of the window in one table, in the order of the menus.
 
-First what a command is, and when it makes sense; last the actions and menus that a
-window makes of it, with the person's own keys.
+Menu bar, palette, keys sheet and README read it. Adding a command is adding a row.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMenu, QMenuBar
+from typing import TYPE_CHECKING
 
 from ggscope.analysis.rows.colorings import COLORINGS, Coloring
-from ggscope.gui.pages.start import recent_exists, recent_title, samples
 from ggscope.model.selection import Filter
-from ggscope.sanitize import caption
-from ggscope.session.settings import LayoutName, Settings
-from ggscope.views.base.safe_text import add_action, set_tip
+from ggscope.session.settings import LayoutName
 from ggscope.views.registry import BUILTIN, ViewEntry
 
 if TYPE_CHECKING:
@@ -30,7 +20,6 @@ if TYPE_CHECKING:
     from ggscope.gui.panes.workspace import Workspace
     from ggscope.session.live import LiveSession
     from ggscope.session.session import Session
-
 
 Run = Callable[["MainWindow"], object]
 
@@ -555,265 +544,5 @@ _HELP = _menu(
 COMMANDS = (*_FILE, *_TAB, *_EDIT, *_PANES, *_VIEW, *_GO, *_ANALYSE, *_HELP)
 """All commands, in the order in which menus and the palette list them."""
 
-PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
-    ("Up / Down, PgUp / PgDown", "Scroll lanes or rows"),
-    ("Ctrl+G in the table", "Go to a row, record or time"),
-    ("Wheel", "Scroll lanes"),
-    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
-    ("Shift+wheel", "Pan time"),
-    ("Left drag", "Mark a range"),
-    ("Middle drag, Shift+left drag", "Pan"),
-    ("Ctrl+left drag", "Zoom to a region"),
-    ("Click, Ctrl+click", "Select, add to the selection"),
-    ("Double click", "Fit that span"),
-    ("Right click", "Menu of what is there"),
-)
-"""Keys and gestures that the views handle themselves."""
-
 MENUS = ("File", "Edit", "View", "Go", "Analyse", "Help")
-
-
-def keys_markdown() -> str:
-    """Return the table of keys for README and manual."""
-    lines = ["| Key | Action |", "| --- | --- |"]
-    for command in COMMANDS:
-        if command.keys and not command.id.startswith("go.bookmark_"):
-            keys = " ".join(f"`{key}`" for key in command.keys)
-            lines.append(f"| {keys} | {command.text.removesuffix('…')} |")
-    lines.append("| `Alt+1` … `Alt+9` | Go to bookmark 1 … 9 |")
-    lines += [f"| {keys} | {text} |" for keys, text in PASSIVE_KEYS]
-    return "\n".join(lines) + "\n"
-
-
-if TYPE_CHECKING:
-    from ggscope.gui.main_window import MainWindow
-
-MAX_FILE_BYTES = 1 << 20
-
-
-def keys_of(
-    command: Command, overrides: Mapping[str, tuple[str, ...]] | None = None
-) -> tuple[str, ...]:
-    """Return the shortcuts of a command after the person's own choice."""
-    return (overrides or {}).get(command.id, command.keys)
-
-
-def load_overrides(path: Path) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Read ``keys.json``: ``{"zoom.in": ["Z"], "view.details": []}``.
-
-    Returns
-    -------
-    The good entries, and a sentence per entry that is ignored. A missing file is
-    no problem; one that is not JSON is ignored as a whole.
-    """
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            return {}, [f"{path.name} is too large to be a key map; it is ignored."]
-        data: Any = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}, []
-    except (OSError, ValueError, RecursionError) as error:
-        return {}, [f"{path.name} cannot be read ({error}); it is ignored."]
-    if not isinstance(data, dict):
-        return {}, [f"{path.name} is no JSON object; it is ignored."]
-    known = {command.id for command in COMMANDS}
-    good: dict[str, tuple[str, ...]] = {}
-    problems: list[str] = []
-    for name, keys in data.items():
-        listed = [keys] if isinstance(keys, str) else keys
-        if name not in known:
-            problems.append(f"{path.name}: there is no command {name[:60]!r}.")
-        elif not _are_keys(listed):
-            problems.append(f"{path.name}: {name} has keys that are not understood.")
-        else:
-            good[name] = tuple(listed)
-    return good, problems
-
-
-def _are_keys(keys: object) -> bool:
-    if not isinstance(keys, list):
-        return False
-    return all(isinstance(key, str) and _is_key(key) for key in keys)
-
-
-def _is_key(text: str) -> bool:
-    sequence = QKeySequence(text)
-    if not 0 < len(text) < 60 or sequence.isEmpty():
-        return False
-    # The stubs do not know that a sequence can be indexed.
-    steps: Any = sequence
-    return all(
-        steps[i].key() not in (Qt.Key.Key_unknown, Qt.Key(0))
-        for i in range(sequence.count())
-    )
-
-
-class Actions(QObject):
-    """The commands as QActions of one window."""
-
-    triggered = Signal(str)  # id of the command, after it ran
-
-    def __init__(
-        self,
-        window: "MainWindow",
-        parent: QObject,
-        overrides: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._window = window
-        self._overrides = dict(overrides or {})
-        self._actions: dict[str, QAction] = {}
-        self._now: Needs | None = None
-        for command in COMMANDS:
-            self._actions[command.id] = self._make(command, parent)
-        self.refresh()
-
-    def __getitem__(self, command_id: str) -> QAction:
-        return self._actions[command_id]
-
-    def all(self) -> Iterable[QAction]:
-        """Return all actions in the order of the table."""
-        return self._actions.values()
-
-    def run(self, command: Command) -> None:
-        """Run a command if it makes sense now."""
-        if command.needs & ~conditions(self._window):
-            return
-        command.run(self._window)
-        self.refresh()
-        self.triggered.emit(command.id)
-
-    def keys_text(self, command: Command) -> str:
-        """Return the first shortcut as this system writes it."""
-        keys = keys_of(command, self._overrides)
-        if not keys:
-            return ""
-        return QKeySequence(keys[0]).toString(QKeySequence.SequenceFormat.NativeText)
-
-    def all_keys_text(self, command: Command) -> str:
-        """Return all shortcuts as this system writes them."""
-        native = QKeySequence.SequenceFormat.NativeText
-        return "  ".join(
-            QKeySequence(key).toString(native)
-            for key in keys_of(command, self._overrides)
-            if key not in ("Enter", "Shift+Enter")
-        )
-
-    def enable(self) -> None:
-        """Enable what makes sense now; selecting and moving change no more."""
-        now = conditions(self._window)
-        if now != self._now:
-            self._now = now
-            for command in COMMANDS:
-                self._actions[command.id].setEnabled(not command.needs & ~now)
-
-    def refresh(self) -> None:
-        """Enable, tick and name what fits the present state."""
-        self.enable()
-        for command in COMMANDS:
-            action = self._actions[command.id]
-            if command.is_on is not None:
-                action.setChecked(command.is_on(self._window))
-            if command.title is not None:
-                title = command.title(self._window)
-                action.setVisible(bool(title))
-                action.setText(caption(title or command.text))
-
-    def _make(self, command: Command, parent: QObject) -> QAction:
-        action = QAction(command.text, parent)
-        action.setObjectName(command.id)
-        keys = keys_of(command, self._overrides)
-        action.setShortcuts([QKeySequence(key) for key in keys])
-        hint = self.keys_text(command)
-        text = command.text.removesuffix("…")
-        set_tip(action, f"{text} ({hint})" if hint else text)
-        action.setCheckable(command.is_on is not None)
-        action.setData(command)
-        action.triggered.connect(self._on_triggered)
-        return action
-
-    def _on_triggered(self) -> None:
-        action = self.sender()
-        if isinstance(action, QAction):
-            command = action.data()
-            if isinstance(command, Command):
-                self.run(command)
-
-
-class Menus(QObject):
-    """Fills a menu bar, and keeps the lists of files in it fresh."""
-
-    file_chosen = Signal(str)
-    filter_chosen = Signal(str)  # name of a saved filter
-
-    def __init__(self, bar: QMenuBar, actions: Actions, settings: Settings) -> None:
-        super().__init__(bar)
-        self._settings = settings
-        self._menus: dict[str, QMenu] = {}
-        bar.setAccessibleName("Menu")
-        for name in MENUS:
-            self._menus[name] = bar.addMenu(name)
-        self.recent = QMenu("Open recent", bar)
-        self.recent.setToolTipsVisible(True)
-        self.samples = QMenu("Samples", bar)
-        self.filters = QMenu("Saved filters", bar)
-        self.filters.setToolTipsVisible(True)
-        for command in COMMANDS:
-            menu = self._menu(command.menu)
-            if command.separated:
-                menu.addSeparator()
-            menu.addAction(actions[command.id])
-            if command.id == "file.open_folder":
-                menu.addMenu(self.recent)
-            if command.id == "analyse.save_filter":
-                menu.addMenu(self.filters)
-            if command.id in ("file.open_folder", "help.keys"):
-                menu.addMenu(self.samples)
-        self.recent.aboutToShow.connect(self._fill_recent)
-        self.recent.triggered.connect(self._on_triggered)
-        self.samples.aboutToShow.connect(self._fill_samples)
-        self.samples.triggered.connect(self._on_triggered)
-        self.filters.aboutToShow.connect(self._fill_filters)
-        self.filters.triggered.connect(self._on_filter)
-
-    def _menu(self, path: str) -> QMenu:
-        if path not in self._menus:
-            above, _, name = path.rpartition("/")
-            self._menus[path] = self._menu(above).addMenu(name)
-        return self._menus[path]
-
-    def _fill_recent(self) -> None:
-        self.recent.clear()
-        for text in self._settings.files.recent:
-            action = add_action(self.recent, recent_title(text), tip=text)
-            action.setData(text)
-            action.setEnabled(recent_exists(text))
-        self.recent.addSeparator()
-        clear = self.recent.addAction("Clear this list")
-        clear.setData("")
-        clear.setEnabled(bool(self._settings.files.recent))
-
-    def _fill_samples(self) -> None:
-        self.samples.clear()
-        for path in samples():
-            add_action(self.samples, path.name).setData(str(path))
-        if self.samples.isEmpty():
-            self.samples.addAction("none installed").setEnabled(False)
-
-    def _fill_filters(self) -> None:
-        self.filters.clear()
-        for name, expression in self._settings.saved_filters():
-            action = add_action(self.filters, name, tip=expression)
-            action.setData(name)
-        if self.filters.isEmpty():
-            self.filters.addAction("none yet").setEnabled(False)
-
-    def _on_filter(self, action: QAction) -> None:
-        if isinstance(action.data(), str):
-            self.filter_chosen.emit(action.data())
-
-    def _on_triggered(self, action: QAction) -> None:
-        if action.data() == "":
-            self._settings.forget_recent()
-        elif isinstance(action.data(), str):
-            self.file_chosen.emit(action.data())
+"""Titles of the menu bar, in order."""

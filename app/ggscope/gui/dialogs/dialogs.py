@@ -561,6 +561,6 @@ def guide_text() -> str:
             return assets.path(name).read_text("utf-8")
         except OSError:
             continue
-    from ggscope.gui.commands.registry import keys_markdown
+    from ggscope.gui.commands.shortcuts import keys_markdown
 
     return "# ggscope\n\n## " + "Keys" + "\n\n" + keys_markdown()

@@ -1,0 +1,97 @@
+"""Shortcuts of commands: the person's own choice, and their table for people."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence
+
+from ggscope.gui.commands.registry import COMMANDS, Command
+
+MAX_FILE_BYTES = 1 << 20
+"""Largest ``keys.json`` that is read."""
+PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
+    ("Up / Down, PgUp / PgDown", "Scroll lanes or rows"),
+    ("Ctrl+G in the table", "Go to a row, record or time"),
+    ("Wheel", "Scroll lanes"),
+    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
+    ("Shift+wheel", "Pan time"),
+    ("Left drag", "Mark a range"),
+    ("Middle drag, Shift+left drag", "Pan"),
+    ("Ctrl+left drag", "Zoom to a region"),
+    ("Click, Ctrl+click", "Select, add to the selection"),
+    ("Double click", "Fit that span"),
+    ("Right click", "Menu of what is there"),
+)
+"""Keys and gestures that the views handle themselves."""
+
+
+def keys_of(
+    command: Command, overrides: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[str, ...]:
+    """Return the shortcuts of a command after the person's own choice."""
+    return (overrides or {}).get(command.id, command.keys)
+
+
+def load_overrides(path: Path) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Read ``keys.json``: ``{"zoom.in": ["Z"], "view.details": []}``.
+
+    Returns
+    -------
+    The good entries, and a sentence per entry that is ignored. A missing file is
+    no problem; one that is not JSON is ignored as a whole.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            return {}, [f"{path.name} is too large to be a key map; it is ignored."]
+        data: Any = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, [f"{path.name} cannot be read ({error}); it is ignored."]
+    if not isinstance(data, dict):
+        return {}, [f"{path.name} is no JSON object; it is ignored."]
+    known = {command.id for command in COMMANDS}
+    good: dict[str, tuple[str, ...]] = {}
+    problems: list[str] = []
+    for name, keys in data.items():
+        listed = [keys] if isinstance(keys, str) else keys
+        if name not in known:
+            problems.append(f"{path.name}: there is no command {name[:60]!r}.")
+        elif not _are_keys(listed):
+            problems.append(f"{path.name}: {name} has keys that are not understood.")
+        else:
+            good[name] = tuple(listed)
+    return good, problems
+
+
+def _are_keys(keys: object) -> bool:
+    if not isinstance(keys, list):
+        return False
+    return all(isinstance(key, str) and _is_key(key) for key in keys)
+
+
+def _is_key(text: str) -> bool:
+    sequence = QKeySequence(text)
+    if not 0 < len(text) < 60 or sequence.isEmpty():
+        return False
+    # The stubs do not know that a sequence can be indexed.
+    steps: Any = sequence
+    return all(
+        steps[i].key() not in (Qt.Key.Key_unknown, Qt.Key(0))
+        for i in range(sequence.count())
+    )
+
+
+def keys_markdown() -> str:
+    """Return the table of keys for README and manual."""
+    lines = ["| Key | Action |", "| --- | --- |"]
+    for command in COMMANDS:
+        if command.keys and not command.id.startswith("go.bookmark_"):
+            keys = " ".join(f"`{key}`" for key in command.keys)
+            lines.append(f"| {keys} | {command.text.removesuffix('…')} |")
+    lines.append("| `Alt+1` … `Alt+9` | Go to bookmark 1 … 9 |")
+    lines += [f"| {keys} | {text} |" for keys, text in PASSIVE_KEYS]
+    return "\n".join(lines) + "\n"
