@@ -16,6 +16,7 @@ import builders
 from buffer_traces import Life, buffers_trace
 from expert_traces import routed
 from ggscope.descriptions.spans import Fact
+from ggscope.entities.durations import op_durations, spans_like
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.selection import Filter, Selection
@@ -26,8 +27,9 @@ from ggscope.readers.registry import open_trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.base.fact_list import FactList
-from ggscope.views.details.parts import alike, card_tip, op_times
-from ggscope.views.details.view import DetailsView, HexView
+from ggscope.views.details.access_cards import card_tip
+from ggscope.views.details.hex_view import HexView
+from ggscope.views.details.view import STATS_TASK, DetailsView
 from graph_traces import network_trace
 from support import ROOT
 
@@ -82,7 +84,7 @@ def settle(qtbot: QtBot, session: Session) -> None:
 
 def test_nothing_selected_says_what_to_do(view: DetailsView) -> None:
     assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("Nothing is selected.")
+    assert view._empty.text.startswith("Nothing selected")
     assert "span" in view._empty.text
 
 
@@ -102,7 +104,7 @@ def test_nothing_selected_names_what_the_trace_has(
     session.set_trace(replace(trace, spans=builders.empty_trace().spans))
 
     assert view._stack.currentWidget() is view._empty
-    hint = view._empty.text.removeprefix("Nothing is selected.")
+    hint = view._empty.text.removeprefix("Nothing selected")
     assert thing in hint
     assert "span" not in hint
     assert bool(hint) is bool(thing)
@@ -136,7 +138,7 @@ def test_pending_sources_are_announced(view: DetailsView, session: Session) -> N
 
     session.select_span(5)
 
-    assert view._sources_note.text() == "Sources are still being read."
+    assert view._sources_note.text() == "Still reading sources."
 
 
 def test_marker_shows_its_facts_and_no_sources(
@@ -183,9 +185,9 @@ def test_histogram_counts_all_spans_of_the_op(
 
     assert session.trace is not None
     n = int((session.trace.spans.op == session.trace.spans.op[1]).sum())
-    times = view.histogram.times
+    times = view.histogram.durations
     assert times is not None
-    assert view._times_head.text() == f"This op, {n} times"
+    assert view._durations_head.text() == f"This op, {n} times"
     assert int(times.counts.sum()) == times.timed
     assert view.histogram.caption().startswith("p50 ")
 
@@ -193,10 +195,10 @@ def test_histogram_counts_all_spans_of_the_op(
 def test_histogram_equals_numpy(session: Session) -> None:
     trace = session.trace
     assert trace is not None
-    ids = alike(trace, 1)
+    ids = spans_like(trace, 1)
     ticks = trace.spans.end[ids] - trace.spans.start[ids]
 
-    times = op_times(trace, 1)
+    times = op_durations(trace, 1)
 
     assert (times.p50, times.p99) == tuple(np.percentile(ticks, [50, 99]))
     assert (times.low, times.high) == (ticks.min(), ticks.max())
@@ -205,7 +207,7 @@ def test_histogram_equals_numpy(session: Session) -> None:
 def test_histogram_of_unfinished_spans_has_no_times() -> None:
     trace = builders.spans_trace([0, 5], [1, 9], op=1, flags=np.uint16(4))
 
-    times = op_times(trace, 0)
+    times = op_durations(trace, 0)
 
     assert (times.n, times.timed) == (2, 0)
 
@@ -217,8 +219,8 @@ def test_known_histogram_is_shown_at_once(
     settle(qtbot, session)
     session.select_span(4)  # attn_out: the same op
 
-    assert view.histogram.times is not None
-    assert not session.tasks.is_running("details-times")
+    assert view.histogram.durations is not None
+    assert not session.tasks.is_running(STATS_TASK)
 
 
 def test_spans_without_op_are_compared_by_name() -> None:
@@ -227,7 +229,7 @@ def test_spans_without_op_are_compared_by_name() -> None:
         i for i in range(len(trace.spans)) if trace.span_name(i) == "BANK_CONFLICT"
     ]
 
-    assert alike(trace, stalls[0]).tolist() == stalls[: len(stalls) // 2]
+    assert spans_like(trace, stalls[0]).tolist() == stalls[: len(stalls) // 2]
 
 
 def test_record_section_shows_bytes_and_fields(
@@ -323,7 +325,7 @@ def test_select_all_keeps_the_active_span_first(
 
     assert session.trace is not None
     assert session.selection.active == 4
-    assert set(session.selection.ids) == set(alike(session.trace, 4).tolist())
+    assert set(session.selection.ids) == set(spans_like(session.trace, 4).tolist())
 
 
 def test_zoom_link_fits_the_span(view: DetailsView, session: Session) -> None:

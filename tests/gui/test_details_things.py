@@ -13,13 +13,13 @@ from pytestqt.qtbot import QtBot
 import builders
 from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.entities.entity import MAX_RELATED
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Selection, SpanGroup
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.details.parts import MAX_RELATED
 from ggscope.views.details.view import DetailsView
 from graph_traces import network_trace
 from link_traces import EXPS, random_links_trace
@@ -229,7 +229,7 @@ def test_shared_input_counts_the_readers_that_are_not_listed(
 
     readers = view.groups[1]
     assert len(readers.items) == MAX_RELATED
-    assert readers._more.text() == "and 12 more"
+    assert readers.more.text() == "and 12 more"
 
 
 def test_step_buttons_go_through_spans_and_take_one(

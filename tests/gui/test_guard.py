@@ -36,7 +36,7 @@ import ggscope.render.gl.painter
 from ggscope.views.overview import OverviewView
 from ggscope.views.timeline.view import TimelineView
 from ggscope.views.table import grid as table_grid
-import ggscope.views.base.text_table, ggscope.views.details.parts
+import ggscope.views.base.text_table, ggscope.views.details.access_cards
 faulthandler.enable()
 out = sys.stdout
 what, renderer, path = sys.argv[1:]

@@ -28,8 +28,8 @@ from ggscope.model.units import TimeRange
 from ggscope.session.tasks import Tasks
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.cells import CellTexts
-from ggscope.views.details import parts
-from ggscope.views.details.parts import SpanSteps
+from ggscope.views.details.histogram import DurationHistogram
+from ggscope.views.details.links import SpanSteps
 from ggscope.views.graph.viewport import GraphHit, tooltip_for
 from graph_scenes import graph_scene
 from panes import empty_words, settle_view, texts_of_widgets, tips, titles_of
@@ -239,9 +239,9 @@ def test_details_say_what_is_selected(shown, qtbot) -> None:
     tensor = details(shown, qtbot, trace, "tensors", (0,))
     expert = details(shown, qtbot, trace, "experts", (expert_key(0, 1),))
 
-    assert_sides("Nothing is selected.", nothing, span)
+    assert_sides("Nothing selected", nothing, span)
     assert_sides(
-        "Spans that belong to it are lit in the timeline and the table.", tensor, span
+        "Its spans are highlighted in the timeline and the table.", tensor, span
     )
     assert_sides("expert of layer *", expert, tensor)
 
@@ -252,7 +252,7 @@ def test_sources_are_still_being_read_until_they_are_there(shown, qtbot) -> None
     waits = replace(trace, pending=frozenset({"accesses"}))
     said = details(shown, qtbot, waits, "spans", (0,))
 
-    claim = "Sources are still being read."
+    claim = "Still reading sources."
     assert_sides(claim, said, details(shown, qtbot, trace, "spans", (0,)))
     assert_sides(claim, said, details(shown, qtbot, waits, "spans", (1,)))
 
@@ -265,7 +265,8 @@ def test_spans_that_are_not_lit_are_told(qtbot) -> None:
         steps.set_position(-1, n_listed, 9)
         return "\n".join(texts_of_widgets(steps))
 
-    assert_sides("Only the first {0} are; filter to see all.", said(5), said(9))
+    claim = "The first {0} of its spans are highlighted *; filter to see all."
+    assert_sides(claim, said(5), said(9))
 
 
 def test_histogram_has_no_times_where_no_span_has_one(shown, qtbot) -> None:
@@ -274,10 +275,10 @@ def test_histogram_has_no_times_where_no_span_has_one(shown, qtbot) -> None:
         view = shown("details", trace)
         view.session.select(Selection("spans", (0,)))
         settle_view(qtbot, view)
-        histogram = view.findChild(parts.OpHistogram)
+        histogram = view.findChild(DurationHistogram)
         assert histogram is not None
-        assert histogram.times is not None
-        return histogram.times.timed
+        assert histogram.durations is not None
+        return histogram.durations.timed
 
     assert n_timed(SpanFlag.ESTIMATED) == 0
     assert n_timed(0) == 2

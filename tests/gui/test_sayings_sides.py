@@ -386,7 +386,7 @@ def test_sources_that_are_still_read_or_not_named_are_told_apart(shown) -> None:
         view.close()
         return "\n".join(found)
 
-    claim = "The file names no sources here."
+    claim = "No source tensors recorded."
     assert_sides(claim, details(trace, 0), details(trace, 1) + details(waits, 0))
     none, still = drawn(trace), drawn(waits)
     assert_sides("none in the file", none, still)

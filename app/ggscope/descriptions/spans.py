@@ -189,6 +189,15 @@ def quality_words(trace: Trace, span: int) -> str:
     return "measured"
 
 
+def color_key(trace: Trace, span: int) -> str:
+    """Return the colour key of a span: its op's, else its engine's, else ""."""
+    op = trace.op_name(int(trace.spans.op[span]))
+    if op:
+        return f"op:{op}"
+    lane = trace.lanes[int(trace.spans.lane[span])]
+    return f"engine:{lane.name}" if lane.kind == LaneKind.ENGINE else ""
+
+
 def phase_word(trace: Trace, phase: int) -> str:
     """Return the phase as the trace's own people call it; "N/A" where unknown."""
     if phase < 0:

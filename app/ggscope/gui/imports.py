@@ -41,7 +41,8 @@ _PARTS = {
     "ggscope.views.details.view": (
         "ggscope.analysis.statistics.table",
         "ggscope.descriptions.nodes",
-        "ggscope.views.details.parts",
+        "ggscope.entities.registry",
+        "ggscope.views.details.access_cards",
     ),
     "ggscope.views.table.view": (
         "ggscope.analysis.order.table_order",

@@ -6,6 +6,7 @@ from typing import TypeVar
 from PySide6.QtCore import (
     QEvent,
     QPoint,
+    QRect,
     QRectF,
     QSignalBlocker,
     QSize,
@@ -44,10 +45,9 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.model.tables import Space
-from ggscope.model.trace import LaneKind, Trace
 from ggscope.render.colors import category_color, label_color
-from ggscope.render.theme import Theme, css
-from ggscope.sanitize import caption
+from ggscope.render.theme import Theme, css, theme
+from ggscope.sanitize import caption, one_line
 from ggscope.session.session import Session
 from ggscope.views.base.safe_text import ElidedLabel, Label, add_action, set_tip
 from ggscope.views.base.view import guarded
@@ -102,15 +102,6 @@ def badge_size(letters: str, font: QFont | None = None) -> QSize:
     metrics = QFontMetrics(words_font(9.5, bold=True) if font is None else font)
     width = metrics.horizontalAdvance(letters)
     return QSize(max(width + scaled(12), scaled(38)), scaled(16))
-
-
-def swatch_key(trace: Trace, span: int) -> str:
-    """Return the colour key of a span: its op's, or that of its engine, or ""."""
-    op = trace.op_name(int(trace.spans.op[span]))
-    if op:
-        return f"op:{op}"
-    lane = trace.lanes[int(trace.spans.lane[span])]
-    return f"engine:{lane.name}" if lane.kind == LaneKind.ENGINE else ""
 
 
 def paint_badge(
@@ -673,3 +664,33 @@ class WordsBeside(QSplitter):
         if way != self.orientation():
             self.setOrientation(way)
         self.frame.setVisible(bool(self.words.text()) and (is_wide or is_high))
+
+
+class Themed(QWidget):
+    """A widget that paints itself in the colours of a theme."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme("dark")
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self._theme = theme
+        self.update()
+
+
+def draw_elided(
+    painter: QPainter,
+    box: QRect,
+    text: str,
+    font: QFont,
+    color: int,
+    mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+) -> None:
+    """Draw a line of text at the left of `box`, elided to its width."""
+    painter.setFont(font)
+    painter.setPen(qcolor(color))
+    width = max(0, box.width())
+    shown = QFontMetrics(font).elidedText(one_line(text), mode, width)
+    side = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+    painter.drawText(box, side, shown)

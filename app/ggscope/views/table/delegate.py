@@ -25,7 +25,13 @@ from PySide6.QtGui import QFontInfo, QFontMetrics, QFontMetricsF, QPainter, QPen
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.order.table_order import RowOrder, Sorting
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.descriptions.spans import PENDING, AccessFact, access_facts, access_line
+from ggscope.descriptions.spans import (
+    PENDING,
+    AccessFact,
+    access_facts,
+    access_line,
+    color_key,
+)
 from ggscope.model.tables import I64, Space, empty
 from ggscope.model.trace import Trace
 from ggscope.model.units import NOT_AVAILABLE, format_both_bytes
@@ -42,7 +48,6 @@ from ggscope.views.base.widgets import (
     qcolor,
     scaled,
     space_color,
-    swatch_key,
     words_font,
 )
 
@@ -447,7 +452,7 @@ class RowPainter:
         room, indent, swatch = max(0, cell.width - 2 * _PAD), 0, None
         if has_swatch:
             indent = self._swatch_size + self._swatch_gap
-            name = swatch_key(texts.trace, span)
+            name = color_key(texts.trace, span)
             swatch = category_color(name, self.theme) if name else None
         if key == "sources":
             accesses = access_facts(texts.trace, span)

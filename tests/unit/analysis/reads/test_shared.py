@@ -8,9 +8,9 @@ import pytest
 from ggscope.analysis.reads.shared import has_shared_ops, spans_of_op
 from ggscope.descriptions.spans import span_facts, tooltip_text
 from ggscope.descriptions.times import fused_ops, time_notes
+from ggscope.entities.durations import op_durations
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
-from ggscope.views.details.parts import op_times
 from reads_builder import Op, Read, TensorRow, reads_trace
 
 WEIGHT = TensorRow("blk.0.attn_q.weight", 0, 8000)
@@ -68,7 +68,7 @@ def test_bytes_and_rate_are_of_the_op_on_each_of_its_threads():
 
 
 def test_times_count_ops_and_not_threads():
-    times = op_times(shared(5), 0)
+    times = op_durations(shared(5), 0)
 
     assert (times.n, times.n_ops) == (5 * THREADS, 5)
 

@@ -1,0 +1,1 @@
+"""What can be selected: one module per kind of entity."""
