@@ -52,6 +52,7 @@ SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
 
 sys.path.insert(0, str(HERE / "bundle"))
 import contents  # noqa: E402 - lies beside, in no package
+import licenses  # noqa: E402
 import neutral  # noqa: E402
 
 
@@ -189,10 +190,47 @@ def bundle(*, with_sql: bool) -> None:
     link.unlink(missing_ok=True)
     link.symlink_to("ggscope")
     shutil.copy(ROOT / "LICENSE", BUNDLE / "LICENSE")
-    shutil.copy(HERE / "bundle" / "THIRD-PARTY.txt", BUNDLE)
+    code = "import package; package.write_licenses()"
+    run([python, "-c", code], PYTHONPATH=str(HERE))
     shutil.rmtree(WORK / "share", ignore_errors=True)
     desktop(WORK / "share")  # for the Flatpak
     checked(python, with_sql=with_sql)
+
+
+def write_licenses() -> None:
+    """Write licence texts, list of third parties and SBOM; end where one is missing."""
+    inside = BUNDLE / "_internal"
+    modules = _archive().open_embedded_archive("PYZ.pyz").toc
+    try:
+        parts = licenses.write(inside, modules, version())
+    except (licenses.UnlistedError, licenses.NoTextError) as error:
+        raise SystemExit(f"package: {error}") from None
+    tell(f"licences of {len(parts)} components")
+    shutil.copy(inside / licenses.FOLDER / "THIRD-PARTY.txt", BUNDLE)
+    application = BUNDLE.with_suffix(".app") / "Contents"
+    if application.is_dir():  # of macOS, made from the same folder before
+        target = application / "Resources" / licenses.FOLDER
+        shutil.copytree(inside / licenses.FOLDER, target, dirs_exist_ok=True)
+        link = application / "Frameworks" / licenses.FOLDER
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"../Resources/{licenses.FOLDER}")
+
+
+def license_expression() -> str:
+    """Return the licences of the bundle as one expression of SPDX."""
+    bill = BUNDLE / "_internal" / licenses.FOLDER / licenses.SBOM
+    return licenses.license_expression(licenses.terms_of(bill))
+
+
+def copyright_text() -> str:
+    """Return Debian's copyright file: own licence, then those of all parts."""
+    third_parties = (BUNDLE / "THIRD-PARTY.txt").read_text("utf-8")
+    return (
+        f"License: {license_expression()}\n\nggscope itself:\n\n"
+        + (ROOT / "LICENSE").read_text("utf-8")
+        + f"\n{'-' * 72}\n\n"
+        + third_parties.replace("_internal/", f"/{HOME}/_internal/")
+    )
 
 
 def slim(python: Path) -> None:
@@ -390,8 +428,7 @@ def tree(target: Path) -> None:
     share = target / "usr" / "share"
     documents = share / "doc" / "ggscope"
     documents.mkdir(parents=True)
-    shutil.copy(ROOT / "LICENSE", documents / "copyright")
-    shutil.copy(HERE / "bundle" / "THIRD-PARTY.txt", documents)
+    (documents / "copyright").write_text(copyright_text(), "utf-8")
     for name in DOCUMENTS:
         shutil.copy(ROOT / name, documents)
     changes = (ROOT / "CHANGELOG.md").read_bytes()
@@ -489,6 +526,7 @@ def rpm() -> Path | None:
         version=version(),
         requires=", ".join([f"glibc >= {glibc_floor()}", *requires]),
         summary=SUMMARY,
+        license=license_expression(),
         root=str(root),
     )
     shutil.rmtree(top, ignore_errors=True)

@@ -21,6 +21,8 @@ PACKAGES = (
     "msgspec",
     "platformdirs",
     "psutil",
+    "pyelftools",
+    "perfetto",
     "duckdb",
 )
 """What it stands on, whose versions reports of bugs need."""
@@ -55,6 +57,13 @@ def root() -> Path:
 def path(name: str) -> Path:
     """Return the path of resource `name`, e.g. ``shaders/rect.vert``."""
     return root() / name
+
+
+def licenses() -> Path | None:
+    """Return the folder of a bundle's licence texts and SBOM; None outside of one."""
+    bundle = getattr(sys, "_MEIPASS", None)
+    folder = Path(bundle) / "licenses" if bundle else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def program() -> tuple[str, ...]:

@@ -54,7 +54,7 @@ UNUSED_MODULES = (
     "_posixshmem", "numpy.testing", "numpy._core._multiarray_tests", "PySide6.support",
     "numpy.f2py", "numpy.distutils", "numpy.testing.tests", "OpenGL.Tk", "OpenGL.GLE",
     "OpenGL_accelerate", "pyqtgraph.examples", "PyQt5", "PyQt6", "PySide2",
-    "duckdb.experimental", "adbc_driver_duckdb",
+    "duckdb.experimental", "adbc_driver_duckdb", "colorama",
     # No program of the bundle opens a connection that is encrypted.
     "_ssl", "ssl", "_hashlib",
 )  # fmt: skip

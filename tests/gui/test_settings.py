@@ -1,12 +1,20 @@
 """The settings dialog and other dialogs, by real clicks."""
 
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QDialog, QListWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QDialog,
+    QListWidget,
+    QTextBrowser,
+)
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
@@ -143,12 +151,35 @@ def test_readers_dialog_lists_what_the_registry_knows(qtbot: QtBot) -> None:
 
 
 def test_texts_exist() -> None:
-    names = {name for name, _, _ in dialogs.parts()}
+    names = {name for name, _, _ in dialogs.third_parties()}
 
     assert "numpy" in names
-    assert all(licence for _, _, licence in dialogs.parts())
+    assert all(licence for _, _, licence in dialogs.third_parties())
     assert "Qt" in dialogs.system_report()
     assert dialogs.guide_text().startswith("#")
+
+
+def test_about_lists_the_parts_of_a_bundle_with_versions_and_licences(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "licenses"
+    folder.mkdir()
+    components = [
+        {"name": "ICU", "version": "73.2", "licenses": [{"expression": "Unicode-3.0"}]},
+        {"name": "zlib", "licenses": [{"expression": "Zlib"}]},
+    ]
+    (folder / "bom.cdx.json").write_text(json.dumps({"components": components}))
+    monkeypatch.setattr(sys, "_MEIPASS", str(tmp_path), raising=False)
+
+    dialog = dialogs.about_dialog(None)
+    qtbot.addWidget(dialog)
+
+    assert dialogs.third_parties() == [
+        ("ICU", "73.2", "Unicode-3.0"), ("zlib", "", "Zlib"),
+    ]  # fmt: skip
+    text = dialog.findChild(QTextBrowser).toPlainText()
+    assert "Unicode-3.0" in text
+    assert str(folder) in text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Dialogs: settings, readers, op tables, about, bookmarks, texts."""
 
 import importlib.metadata
+import json
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -509,7 +510,7 @@ def _space_out(document: QTextDocument) -> None:
 
 
 def about_dialog(parent: QWidget | None) -> QDialog:
-    """Return the dialog with version, licence and the licences of what is used."""
+    """Return the dialog with version and licence, and those of all third parties."""
     lines = [
         f"# ggscope {ggscope.__version__}",
         "Exact timelines of llama.cpp, ggml and NPU runs. MIT licence.",
@@ -519,13 +520,34 @@ def about_dialog(parent: QWidget | None) -> QDialog:
         "| Part | Version | Licence |",
         "| --- | --- | --- |",
     ]
-    lines += [f"| {' | '.join(part)} |" for part in parts()]
+    lines += [f"| {' | '.join(part)} |" for part in third_parties()]
+    folder = assets.licenses()
+    if folder is not None:
+        lines += ["", f"The licence texts are in {folder}."]
     return text_dialog("About ggscope", "\n".join(lines), parent)
 
 
-def parts() -> list[tuple[str, str, str]]:
-    """Return (name, version, licence) of the packages that the program uses."""
-    found = []
+def third_parties() -> list[tuple[str, str, str]]:
+    """Return (name, version, licence) of what the program consists of or uses.
+
+    In a bundle all libraries that it has, else the packages that it imports.
+    """
+    folder = assets.licenses()
+    if folder is None:
+        return _installed_packages()
+    bill = json.loads((folder / "bom.cdx.json").read_text("utf-8"))
+    return [
+        (
+            one["name"],
+            one.get("version", ""),
+            ", ".join(each["expression"] for each in one["licenses"]),
+        )
+        for one in bill["components"]
+    ]
+
+
+def _installed_packages() -> list[tuple[str, str, str]]:
+    packages = []
     for name in PACKAGES:
         try:
             data: Any = importlib.metadata.metadata(name)
@@ -533,14 +555,14 @@ def parts() -> list[tuple[str, str, str]]:
             continue
         licence = data.get("License-Expression") or data.get("License") or ""
         if not licence or len(licence) > 60 or "\n" in licence:
-            named = [
+            classified = [
                 line.rsplit("::", 1)[-1].strip()
                 for line in data.get_all("Classifier") or ()
                 if line.startswith("License ::")
             ]
-            licence = ", ".join(named) or licence.splitlines()[0][:60]
-        found.append((name, str(data.get("Version", "")), str(licence)))
-    return found
+            licence = ", ".join(classified) or licence.splitlines()[0][:60]
+        packages.append((name, str(data.get("Version", "")), str(licence)))
+    return packages
 
 
 def system_report() -> str:
@@ -550,7 +572,7 @@ def system_report() -> str:
         f"Python {platform.python_version()} on {platform.platform()}",
         f"Qt {qVersion()}",
     ]
-    lines += [f"{name} {version}" for name, version, _ in parts()]
+    lines += [f"{name} {version}" for name, version, _ in third_parties()]
     return "\n".join(lines)
 
 
