@@ -1,16 +1,16 @@
 """Figures, written as the command line writes them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ggscope.render.export import Figure
+from ggscope.model.trace import Trace
 from ggscope.render.figure_style import FigureStyle, css_px
+from ggscope.render.figures import FIGURES
 
 
 def export(
-    make: Callable[..., Figure],
-    source: object,
+    name: str,
+    trace: Trace,
     path: Path | str,
     *,
     size: tuple[int, int] | None = None,
@@ -19,8 +19,8 @@ def export(
     title: str | None = None,
     **options: object,
 ) -> None:
-    """Make a figure of a trace and write it."""
+    """Write the figure `name` of a trace."""
     look = FigureStyle(dpi=dpi, theme=theme, title=title)
     if size is not None:
         look = replace(look, width=css_px(size[0]), height=css_px(size[1]))
-    make(source, **options).write(path, look)
+    FIGURES[name].figure(trace, **options).write(path, look)

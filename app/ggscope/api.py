@@ -18,8 +18,8 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import judge, too_large
+from ggscope.render.figures import FIGURES
 from ggscope.session_loading import named_bundle, open_bundle
-from ggscope.views.registry import BUILTIN
 
 if TYPE_CHECKING:
     from ggscope.render.export import Figure
@@ -99,18 +99,16 @@ class TraceFigure:
 def figure(trace: Trace, view: str = "timeline", **options: object) -> TraceFigure:
     """Return the figure of a view, called as ``ggscope export --view`` calls it.
 
-    `options` are those that the function of the figure takes, e.g. ``visible``.
+    `options` are those of the figure in `ggscope.render.figures`, e.g. ``visible``.
 
     Raises
     ------
     ExportError
         If there is no such view.
     """
-    views = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
-    if view not in views:
-        raise ExportError(f"{view!r} has no figure; {', '.join(views)} have one.")
-    made = views[view].load_figure()(trace, **options)
-    return TraceFigure(made)
+    if view not in FIGURES:
+        raise ExportError(f"{view!r} has no figure; {', '.join(FIGURES)} have one.")
+    return TraceFigure(FIGURES[view].figure(trace, **options))
 
 
 class SpanTable:

@@ -10,12 +10,11 @@ from ggscope.readers.discovery import survey
 from ggscope.render.batch import Face
 from ggscope.render.export import ensure_gui_application
 from ggscope.render.figure_style import PRESETS
+from ggscope.render.figures import FIGURES
 from ggscope.render.painter import font
 from ggscope.session_loading import open_bundle
-from ggscope.views.registry import BUILTIN
 from support import ROOT
 
-VIEWS = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
 LETTERS = ("DejaVu Sans", "DejaVu Sans Mono")
 """Figures are laid out by the widths of their texts."""
 
@@ -26,7 +25,7 @@ def trace() -> Trace:
 
 
 @pytest.mark.parametrize("preset", ["single", "double"])
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", FIGURES)
 def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None:
     ensure_gui_application()
     found = tuple(
@@ -34,7 +33,7 @@ def test_figure_looks_as_it_did(qapp, check_golden, trace, view, preset) -> None
     )
     if found != LETTERS:
         pytest.skip(f"the letters here are {found}, those of the pictures {LETTERS}")
-    figure = VIEWS[view].load_figure()(trace)
+    figure = FIGURES[view].figure(trace)
 
     image = figure.image(replace(PRESETS[preset], dpi=150))
 

@@ -593,9 +593,9 @@ def _add_show(parser: _Parser) -> None:
 
 
 def _views() -> tuple[str, ...]:
-    from ggscope.views.registry import BUILTIN
+    from ggscope.render.figures import FIGURES
 
-    return tuple(view.figure_name for view in BUILTIN if view.figure)
+    return tuple(FIGURES)
 
 
 def _stat_columns() -> tuple[str, ...]:

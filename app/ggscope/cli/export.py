@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,27 +16,31 @@ from ggscope.cli.output import GOOD, USAGE, code_of, spare_inputs
 from ggscope.cli.reading import Results, coloring, for_each_file, load
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.units import format_duration
+from ggscope.render.figures import FIGURES
 from ggscope.sanitize import file_name, one_line
-from ggscope.views.registry import BUILTIN
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from ggscope.model.trace import Trace
+    from ggscope.model.units import TimeRange
     from ggscope.render.export import Figure
     from ggscope.render.figure_style import FigureStyle
 
 _STDOUT = Path("-")
-_MEANT_FOR = {
-    "range": "visible",
-    "where": "mask",
-    "rows": "rows",
-    "by": "by",
-    "measure": "measure",
-    "include_estimated": "include_estimated",
-    "color_by": "color_by",
-    "graph": "graph",
-    "expanded": "collapsed",
+_FLAGS = {
+    "range": None,
+    "where": "",
+    "rows": None,
+    "by": None,
+    "measure": None,
+    "include_estimated": False,
+    "color_by": "family",
+    "graph": 0,
+    "expanded": False,
 }
-"""Options that not every view takes, with what its figure calls them."""
+"""Defaults of the command-line options that only some figures have."""
 
 
 def run(arguments: Namespace) -> int:
@@ -92,8 +95,7 @@ def _work(
 ) -> Callable[[Path], tuple[int, object]]:
     """Return what writes the figures of a file, but for those that are `done`."""
     views = arguments.view
-    has_data = {entry.figure_name: entry.has_data for entry in BUILTIN if entry.figure}
-    is_all = len(views) == len(has_data)
+    is_all = len(views) == len(FIGURES)
     captions: dict[Path, str] = {}
     noted: set[str] = set()
 
@@ -114,7 +116,7 @@ def _work(
         for view, target in todo:
             if target not in captions:  # the same file may be named twice
                 trace = load(path, arguments) if trace is None else trace
-                if is_all and not has_data[view](trace):
+                if is_all and not FIGURES[view].has_data(trace):
                     continue
                 try:
                     captions[target] = _export(trace, view, target, arguments, note)
@@ -224,62 +226,70 @@ def look_of(arguments: Namespace) -> "FigureStyle":
 def make_figure(
     trace: "Trace", view: str, arguments: Namespace, note: Callable[[str], None]
 ) -> "Figure":
-    """Return the figure of a view, called by its name on the command line.
+    """Return the figure of a view with the options of the command line.
 
-    `note` is told what of the trace is not there, or has no effect.
+    `note` receives messages on what the trace lacks, and on options without effect.
 
     Raises
     ------
     ExportError
-        If ``--options`` has one that the view does not know, or the only view takes
+        If ``--options`` has one that the figure does not have, or the only view takes
         no option that was given: the figure would not be what was asked for.
     """
-    from ggscope.render.options import read_options
+    from ggscope.render.options import option_flags, option_names, read_options
 
-    visible = None
-    if arguments.range is not None:
-        extent = trace.extent
-        visible = parse_range(arguments.range, extent, trace.clock.unit)
-        if visible.start > extent.end or visible.end < extent.start:
-            end = format_duration(extent.end - extent.start, trace.clock.unit)
-            note(f"the trace is {end} long: nothing of it lies in {arguments.range}.")
-    mask = None
-    if arguments.where:
-        from ggscope.analysis.filters.masks import filter_mask, read_filter
-
-        mask = filter_mask(trace, read_filter(arguments.where, trace))
-        if mask is not None and not mask.any():
-            note(f"no span passes {one_line(arguments.where)}.")
-    views = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
-    make = views[view].load_figure()
-    options: dict[str, Callable[[], object]] = {
-        "visible": lambda: visible,
-        "mask": lambda: mask,
-        "where": lambda: arguments.where or "",
-        "include_estimated": lambda: arguments.include_estimated,
-        "color_by": lambda: coloring(trace, arguments),
-        "rows": lambda: arguments.rows,
-        "graph": lambda: arguments.graph,
-        "collapsed": lambda: not arguments.expanded,
-    }
-    # Each figure takes those of the options that mean something to it.
-    takes = signature(make).parameters
-    given = vars(arguments)
-    vain = [
-        "--" + name.replace("_", "-")
-        for name, of in _MEANT_FOR.items()
-        if given[name] and given[name] != "family" and of not in takes
+    visible = _visible_range(trace, arguments, note)
+    mask = _filter_mask(trace, arguments, note)
+    spec, given = FIGURES[view], vars(arguments)
+    flags = option_flags(spec.options)
+    unused = [
+        "--" + flag.replace("_", "-")
+        for flag, default in _FLAGS.items()
+        if flag not in flags and given[flag] and given[flag] != default
     ]
-    if vain:
-        words = f"{view} takes no {' and no '.join(vain)}"
+    if unused:
+        message = f"{view} takes no {' and no '.join(unused)}"
         if len(arguments.view) == 1:
-            raise ExportError(f"{words}. Leave it out, or choose another view.")
-        note(f"{words}; it has no effect there.")
-    said = {name: of() for name, of in options.items() if name in takes}
-    for name in ("by", "measure"):
-        if given[name] is not None and name in takes:
-            said[name] = given[name]
-    return make(trace, **said | read_options(make, arguments.options, view))
+            raise ExportError(f"{message}. Leave it out, or choose another view.")
+        note(f"{message}; it has no effect there.")
+    values: dict[str, object] = {
+        name: given[flag] for flag, name in flags.items() if given[flag] is not None
+    }
+    # Options whose values are not those of the command line as they stand.
+    values |= {"visible": visible, "mask": mask, "where": arguments.where or ""}
+    values["collapsed"] = not arguments.expanded
+    if "color_by" in flags:
+        values["color_by"] = coloring(trace, arguments)
+    names = option_names(spec.options)
+    values = {name: value for name, value in values.items() if name in names}
+    values |= read_options(spec.options, arguments.options, view)
+    return spec.figure(trace, **values)
+
+
+def _visible_range(
+    trace: "Trace", arguments: Namespace, note: Callable[[str], None]
+) -> "TimeRange | None":
+    if arguments.range is None:
+        return None
+    extent = trace.extent
+    visible = parse_range(arguments.range, extent, trace.clock.unit)
+    if visible.start > extent.end or visible.end < extent.start:
+        end = format_duration(extent.end - extent.start, trace.clock.unit)
+        note(f"the trace is {end} long: nothing of it lies in {arguments.range}.")
+    return visible
+
+
+def _filter_mask(
+    trace: "Trace", arguments: Namespace, note: Callable[[str], None]
+) -> "npt.NDArray[np.bool_] | None":
+    if not arguments.where:
+        return None
+    from ggscope.analysis.filters.masks import filter_mask, read_filter
+
+    mask = filter_mask(trace, read_filter(arguments.where, trace))
+    if mask is not None and not mask.any():
+        note(f"no span passes {one_line(arguments.where)}.")
+    return mask
 
 
 def _as_folder(target: Path) -> Path | None:

@@ -62,7 +62,7 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.readers.registry import with_troubles
-from ggscope.views.registry import BUILTIN
+from ggscope.render.figures import FIGURES
 
 if TYPE_CHECKING:
     from ggscope.render.batch import HitRegions
@@ -166,13 +166,12 @@ def _pictures(
     need_no_display()
     figures: list[tuple[str, Figure]] = []
     left_out: list[str] = []
-    for entry in BUILTIN:
-        name = entry.figure_name
-        if not name or (views is not None and name not in views):
+    for name, spec in FIGURES.items():
+        if views is not None and name not in views:
             continue
-        if views is None and not (entry.has_data(trace) and _is_of_use(name, trace)):
+        if views is None and not (spec.has_data(trace) and _is_of_use(name, trace)):
             continue
-        figures.append((entry.title, entry.load_figure()(trace)))
+        figures.append((spec.title, spec.figure(trace)))
     room = _SPOT_BYTES // max(len(figures), 1)
     for dpi in _DPI:
         pictures: list[Picture] = []

@@ -76,9 +76,9 @@ def samples() -> list[Path]:
 def _try_sample(sample: Path) -> None:
     from ggscope.readers.discovery import survey
     from ggscope.render.figure_style import FigureStyle, css_px
+    from ggscope.render.figures import FIGURES
     from ggscope.render.probe import is_blank
     from ggscope.session_loading import open_bundle
-    from ggscope.views.registry import BUILTIN
 
     trace = open_bundle(survey([sample])) if sample.is_dir() else open_trace(sample)
     broken = trace.check()
@@ -86,23 +86,22 @@ def _try_sample(sample: Path) -> None:
         raise TraceError(f"{sample.name}: {broken[0]}")
     with tempfile.TemporaryDirectory(prefix="ggscope-") as folder:
         look = FigureStyle(width=css_px(800), height=css_px(400), title=sample.name)
-        for entry in BUILTIN:
-            if not entry.figure_name or not entry.has_data(trace):
+        for name, spec in FIGURES.items():
+            if not spec.has_data(trace):
                 continue
-            figure = entry.load_figure()(trace)
+            figure = spec.figure(trace)
             try:
                 figure.image(look)
             except ExportError:  # it says why there is nothing to draw
-                if entry.id == "timeline":
+                if name == "timeline":
                     raise
                 continue
             for suffix in (".png", ".svg"):
-                target = Path(folder) / f"{entry.figure_name}{suffix}"
+                target = Path(folder) / f"{name}{suffix}"
                 figure.write(target, look)
                 # Bars and curves are few shapes in an SVG.
-                is_busy = suffix == ".png" or entry.id == "timeline"
+                is_busy = suffix == ".png" or name == "timeline"
                 if is_busy and is_blank(target):
                     raise TraceError(
-                        f"{sample.name}: the {suffix[1:]} figure of "
-                        f"{entry.figure_name} is blank."
+                        f"{sample.name}: the {suffix[1:]} figure of {name} is blank."
                     )

@@ -44,7 +44,7 @@ from ggscope.render.colors import Entry, category_color, label_color
 from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.options import time_option
+from ggscope.render.options import changed_options, option, read_time
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale
@@ -576,37 +576,35 @@ def draw_buffers(scene: BuffersScene, look: FigureStyle, name: str) -> RenderedF
     )  # fmt: skip
 
 
-def buffers_recipe(
-    trace: Trace,
-    *,
-    by: Grouping = "usage",
-    visible: TimeRange | None = None,
-    absolute: bool = False,
-    lacks: tuple[str, ...] = (),
-) -> ExportCommand:
-    """Return how the command line makes this figure."""
-    options: dict[str, object] = {} if by == "usage" else {"by": by}
-    if visible is not None:
-        options["visible"] = time_option(visible)
-    if absolute:
-        options["absolute"] = True
-    return ExportCommand("buffers", trace.info.opened, options, lacks=lacks)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuffersOptions:
+    """Options of the figure of the buffers.
 
-
-def buffers_figure(
-    trace: Trace,
-    *,
-    by: Grouping = "usage",
-    visible: TimeRange | None = None,
-    absolute: bool = False,
-) -> Figure:
-    """Return the figure of the occupancy over time, its peak and the lives of buffers.
-
-    Parameters
+    Attributes
     ----------
+    by : what the occupancy is divided by.
     visible : ticks; the whole trace and all buffers where None.
     absolute : whether times are on the file's own clock.
     """
+
+    by: Grouping = field(default="usage", metadata=option(flag="by"))
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
+    absolute: bool = False
+
+
+def buffers_recipe(
+    trace: Trace, options: BuffersOptions, lacks: tuple[str, ...] = ()
+) -> ExportCommand:
+    """Return the command line that makes the figure."""
+    values = changed_options(options)
+    return ExportCommand("buffers", trace.info.opened, values, lacks=lacks)
+
+
+def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> Figure:
+    """Return the figure of occupancy, its peak, and lives of buffers."""
+    by, visible = options.by, options.visible
     if by not in get_args(Grouping):
         known = ", ".join(get_args(Grouping))
         raise ExportError(f"Buffers can be told apart by {known}, not {by}.")
@@ -627,12 +625,11 @@ def buffers_figure(
             theme=theme_named(look.theme),
             by=by,
             scale=look.scale,
-            absolute=absolute,
+            absolute=options.absolute,
         )
         return draw_buffers(scene, look, trace_name(trace))
 
-    recipe = buffers_recipe(trace, by=by, visible=visible, absolute=absolute)
-    return Figure("buffers", draw, recipe=recipe)
+    return Figure("buffers", draw, recipe=buffers_recipe(trace, options))
 
 
 def _whole(trace: Trace) -> TimeRange:

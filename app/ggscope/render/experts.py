@@ -45,6 +45,7 @@ from ggscope.render.grid import (
     share_values,
     unit_scale,
 )
+from ggscope.render.options import changed_options, option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
@@ -385,37 +386,32 @@ def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedF
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsOptions:
+    """Options of the figure of the experts; `beside` = None draws the matrix alone."""
+
+    measure: Measure | str = field(
+        default=Measure.COUNT, metadata=option(flag="measure")
+    )
+    kind: ScaleKind | str = ScaleKind.LINEAR
+    beside: Beside | str | None = Beside.OVERLAP
+
+
 def experts_recipe(
-    trace: Trace,
-    *,
-    measure: Measure | str = Measure.COUNT,
-    kind: ScaleKind | str = ScaleKind.LINEAR,
-    beside: Beside | str | None = Beside.OVERLAP,
-    lacks: tuple[str, ...] = (),
+    trace: Trace, options: ExpertsOptions, lacks: tuple[str, ...] = ()
 ) -> ExportCommand:
-    """Return how the command line makes this figure."""
-    options: dict[str, object] = {}
-    if Measure(measure) is not Measure.COUNT:
-        options["measure"] = Measure(measure).value
-    if ScaleKind(kind) is not ScaleKind.LINEAR:
-        options["kind"] = ScaleKind(kind).value
-    if beside is None or Beside(beside) is not Beside.OVERLAP:
-        options["beside"] = None if beside is None else Beside(beside).value
-    return ExportCommand("experts", trace.info.opened, options, lacks=lacks)
+    """Return the command line that makes the figure."""
+    values = changed_options(options)
+    return ExportCommand("experts", trace.info.opened, values, lacks=lacks)
 
 
-def experts_figure(
-    trace: Trace,
-    *,
-    measure: Measure | str = Measure.COUNT,
-    kind: ScaleKind | str = ScaleKind.LINEAR,
-    beside: Beside | str | None = Beside.OVERLAP,
-) -> Figure:
+def experts_figure(trace: Trace, options: ExpertsOptions = ExpertsOptions()) -> Figure:
     """Return the figure of the layer × expert matrix and the picture beside it."""
+    measure, kind = Measure(options.measure), ScaleKind(options.kind)
+    beside = Beside(options.beside or Beside.OVERLAP)
 
     def draw(look: FigureStyle) -> RenderedFigure:
-        second = Beside(beside or Beside.OVERLAP)
-        result = experts_result(trace, None, None, None, second)
+        result = experts_result(trace, None, None, None, beside)
         source = result.base.choices.source
         if source in _HIDDEN:
             raise NothingToDrawError(_HIDDEN[source])
@@ -424,11 +420,10 @@ def experts_figure(
             height=560.0,
             theme=theme_named(look.theme),
             result=result,
-            measure=Measure(measure),
-            kind=ScaleKind(kind),
-            with_second=beside is not None,
+            measure=measure,
+            kind=kind,
+            with_second=options.beside is not None,
         )
         return draw_experts(scene, look, trace_name(trace))
 
-    recipe = experts_recipe(trace, measure=measure, kind=kind, beside=beside)
-    return Figure("experts", draw, recipe=recipe)
+    return Figure("experts", draw, recipe=experts_recipe(trace, options))

@@ -1,111 +1,154 @@
-"""What a window has set in a view, as JSON for the command line, and back.
+"""Options of figures: typed fields that the command line and JSON can set.
 
-An option is a keyword argument of what makes the figure of a view, by its name.
+Each figure has a frozen dataclass of options. The metadata of a field, made by
+`option`, says which command-line option sets it and how it is read from JSON
+(``--options``); a field without any is read as it stands.
 """
 
 from collections.abc import Callable, Mapping
-from inspect import signature
+from dataclasses import fields
+from enum import Enum
 from typing import Any, get_args
 
-from ggscope.analysis.rows.lane_state import read_lane_state
 from ggscope.errors import ExportError
 from ggscope.model.selection import MarkedRange, Selection, TableName
 from ggscope.model.units import TimeRange
 
 Notes = tuple[tuple[str, TimeRange], ...]
-_LONGEST = 10_000
+_MAX_ENTRIES = 10_000
 
 
-def read_options(
-    make: Callable[..., object], given: Mapping[str, object], view: str
-) -> dict[str, Any]:
-    """Return the options of a figure from parsed JSON.
-
-    Raises
-    ------
-    ExportError
-        If the view has no such option, or it cannot have this value.
-    """
-    takes = signature(make).parameters
-    known = sorted(
-        name
-        for name, parameter in takes.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and name not in _NO_OPTIONS
-    )
-    found = {}
-    for name, value in given.items():
-        if name not in known:
-            listed = ", ".join(known)
-            raise ExportError(f"{view} has no option {name!r}. Options: {listed}.")
-        try:
-            found[name] = _READ.get(name, _plain)(value)
-        except (TypeError, ValueError, KeyError) as error:
-            raise ExportError(
-                f"{view}: the option {name!r} cannot be {value!r}."
-            ) from error
-    return found
-
-
-def time_option(time: TimeRange) -> list[int]:
-    """Return a range as JSON takes it: both ends in ticks."""
-    return [time.start, time.end]
-
-
-def _time(value: Any) -> TimeRange:
-    start, end = value
-    return TimeRange(int(start), int(end))
-
-
-def _selection(value: Any) -> Selection:
-    if value["table"] not in get_args(TableName) or len(value["ids"]) > _LONGEST:
-        raise ValueError(value)
-    return Selection(value["table"], tuple(int(i) for i in value["ids"]))
-
-
-def selection_option(selection: Selection) -> dict[str, object] | None:
-    """Return a selection as JSON takes it.
-
-    None where it is empty or too long, or a row of statistics.
-    """
-    if not selection or selection.group or len(selection.ids) > _LONGEST // 10:
-        return None
-    return {"table": selection.table, "ids": list(selection.ids)}
-
-
-def _marked(value: Any) -> MarkedRange:
-    lanes = value.get("lanes")
-    return MarkedRange(
-        _time(value["time"]), None if lanes is None else frozenset(map(str, lanes))
-    )
-
-
-def marked_option(marked: MarkedRange) -> dict[str, object]:
-    """Return a marked range as JSON takes it."""
-    found: dict[str, object] = {"time": time_option(marked.time)}
-    if marked.lanes is not None:
-        found["lanes"] = sorted(marked.lanes)
-    return found
-
-
-def _notes(value: Any) -> Notes:
-    if len(value) > _LONGEST:
-        raise ValueError
-    return tuple((str(name), _time(time)) for name, time in value)
-
-
-def _plain(value: object) -> object:
+def plain_option(value: object) -> object:
+    """Return a parsed JSON value with lists as tuples; TypeError for an object."""
     if isinstance(value, list):
-        return tuple(_plain(part) for part in value)
+        return tuple(plain_option(entry) for entry in value)
     if isinstance(value, dict):
         raise TypeError(value)
     return value
 
 
-_NO_OPTIONS = ("mask", "look", "paths")
-_READ: dict[str, Callable[[Any], object]] = {
-    "state": read_lane_state,
-    "selection": _selection,
-    "marked": _marked,
-    "notes": _notes,
-    "visible": _time,
-}
+def option(
+    *, flag: str = "", read: Callable[[Any], object] | None = plain_option
+) -> dict[str, Any]:
+    """Return the metadata of a dataclass field that is an option.
+
+    Parameters
+    ----------
+    flag : name of the attribute of the command-line option that sets it; "" = none.
+    read : makes the value from parsed JSON; None = JSON cannot set it.
+    """
+    return {"flag": flag, "read": read}
+
+
+def option_flags(options: type[Any]) -> dict[str, str]:
+    """Return the names of options by the command-line option that sets them."""
+    flags = ((f.metadata.get("flag", ""), f.name) for f in fields(options))
+    return {flag: name for flag, name in flags if flag}
+
+
+def option_names(options: type[Any]) -> frozenset[str]:
+    """Return the names of all options."""
+    return frozenset(f.name for f in fields(options))
+
+
+def read_options(
+    options: type[Any], given: Mapping[str, object], figure: str
+) -> dict[str, Any]:
+    """Return the options of a figure from parsed JSON, by name.
+
+    Raises
+    ------
+    ExportError
+        If the figure has no such option, or it cannot have this value.
+    """
+    readers = {
+        f.name: f.metadata.get("read", plain_option)
+        for f in fields(options)
+        if f.metadata.get("read", plain_option) is not None
+    }
+    values = {}
+    for name, value in given.items():
+        if name not in readers:
+            known = ", ".join(sorted(readers))
+            raise ExportError(f"{figure} has no option {name!r}. Options: {known}.")
+        try:
+            values[name] = readers[name](value)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ExportError(
+                f"{figure}: the option {name!r} cannot be {value!r}."
+            ) from error
+    return values
+
+
+def changed_options(options: Any, *names: str) -> dict[str, object]:
+    """Return the options that differ from their defaults, as JSON, by name.
+
+    Only `names`, in their order; without any, all that JSON can set.
+    """
+    by_name = {
+        f.name: f
+        for f in fields(options)
+        if f.metadata.get("read", plain_option) is not None
+    }
+    values = {}
+    for name in names or by_name:
+        value = _json_value(getattr(options, name))
+        if value != _json_value(by_name[name].default):
+            values[name] = value
+    return values
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, TimeRange):
+        return time_option(value)
+    if isinstance(value, Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def time_option(time: TimeRange) -> list[int]:
+    """Return a time range as JSON: both ends in ticks."""
+    return [time.start, time.end]
+
+
+def read_time(value: Any) -> TimeRange:
+    """Return a time range from JSON, see `time_option`."""
+    start, end = value
+    return TimeRange(int(start), int(end))
+
+
+def selection_option(selection: Selection) -> dict[str, object] | None:
+    """Return a selection as JSON; None if empty, too long, or a row of statistics."""
+    if not selection or selection.group or len(selection.ids) > _MAX_ENTRIES // 10:
+        return None
+    return {"table": selection.table, "ids": list(selection.ids)}
+
+
+def read_selection(value: Any) -> Selection:
+    """Return a selection from JSON, see `selection_option`."""
+    if value["table"] not in get_args(TableName) or len(value["ids"]) > _MAX_ENTRIES:
+        raise ValueError(value)
+    return Selection(value["table"], tuple(int(i) for i in value["ids"]))
+
+
+def marked_option(marked: MarkedRange) -> dict[str, object]:
+    """Return a marked range as JSON."""
+    value: dict[str, object] = {"time": time_option(marked.time)}
+    if marked.lanes is not None:
+        value["lanes"] = sorted(marked.lanes)
+    return value
+
+
+def read_marked(value: Any) -> MarkedRange:
+    """Return a marked range from JSON, see `marked_option`."""
+    lanes = value.get("lanes")
+    return MarkedRange(
+        read_time(value["time"]), None if lanes is None else frozenset(map(str, lanes))
+    )
+
+
+def read_notes(value: Any) -> Notes:
+    """Return names and time ranges of bookmarks from JSON."""
+    if len(value) > _MAX_ENTRIES:
+        raise ValueError(value)
+    return tuple((str(name), read_time(time)) for name, time in value)

@@ -1,7 +1,7 @@
 """Pictures of what is read: hot and cold tensors, KV traffic, the miss-ratio curve."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -69,7 +69,7 @@ from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_n
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.grid import GridScene, compose_grid, grid_bars, grid_entries
-from ggscope.render.options import time_option
+from ggscope.render.options import changed_options, option, read_time
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
@@ -479,74 +479,58 @@ def _component_entries(names: Sequence[str], theme: Theme) -> list[Entry]:
     return [Entry(", ".join(parts), color) for color, parts in words.items()]
 
 
-def hot_recipe(
-    trace: Trace,
-    *,
-    picture: HotPicture = "ranking",
-    by: GroupBy = "tensor",
-    measure: Measure = "bytes",
-    only_file: bool = True,
-    scale: ScaleKind | str = ScaleKind.LINEAR,
-    visible: TimeRange | None = None,
-    lacks: tuple[str, ...] = (),
-) -> ExportCommand:
-    """Return how the command line makes this figure."""
-    said = (
-        ("picture", picture, "ranking"),
-        ("by", by, "tensor"),
-        ("measure", measure, "bytes"),
-        ("only_file", only_file, True),
-        ("scale", ScaleKind(scale).value, ScaleKind.LINEAR.value),
-    )
-    options: dict[str, object] = {
-        n: value for n, value, usual in said if value != usual
-    }
-    if visible is not None:
-        options["visible"] = time_option(visible)
-    return ExportCommand("hot", trace.info.opened, options, lacks=lacks)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotOptions:
+    """Options of the figure of hot and cold tensors.
 
-
-def hot_figure(
-    trace: Trace,
-    *,
-    picture: HotPicture = "ranking",
-    by: GroupBy = "tensor",
-    measure: Measure = "bytes",
-    only_file: bool = True,
-    scale: ScaleKind | str = ScaleKind.LINEAR,
-    visible: TimeRange | None = None,
-) -> Figure:
-    """Return the figure of what is hot and what is cold.
-
-    Parameters
+    Attributes
     ----------
     only_file : only what lies in the model file.
     visible : only ops that start in it; None = all.
     """
+
+    picture: HotPicture = "ranking"
+    by: GroupBy = field(default="tensor", metadata=option(flag="by"))
+    measure: Measure = field(default="bytes", metadata=option(flag="measure"))
+    only_file: bool = True
+    scale: ScaleKind | str = ScaleKind.LINEAR
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
+
+
+def hot_recipe(
+    trace: Trace, options: HotOptions, lacks: tuple[str, ...] = ()
+) -> ExportCommand:
+    """Return the command line that makes the figure."""
+    values = changed_options(options)
+    return ExportCommand("hot", trace.info.opened, values, lacks=lacks)
+
+
+def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
+    """Return the figure of hot and cold tensors."""
+    picture, by, measure = options.picture, options.by, options.measure
     for value, known in (
         (picture, HOT_PICTURES), (by, GROUP_BY), (measure, get_args(Measure)),
     ):  # fmt: skip
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
+    scale = ScaleKind(options.scale)
 
     def draw(look: FigureStyle) -> RenderedFigure:
-        found = hot_cold(trace, visible)
+        result = hot_cold(trace, options.visible)
         if not len(trace.accesses.patterns):
             raise NothingToDrawError(
                 unnamed_words(trace)
                 or "This trace does not tell which tensors its ops access."
             )
         scene = HotScene(
-            trace, found, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
-            by, measure, only_file, scale_kind=ScaleKind(scale),
+            trace, result, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
+            by, measure, options.only_file, scale_kind=scale,
         )  # fmt: skip
         return draw_hot(scene, look, trace_name(trace))
 
-    recipe = hot_recipe(
-        trace, picture=picture, by=by, measure=measure, only_file=only_file,
-        scale=scale, visible=visible,
-    )  # fmt: skip
-    return Figure("hot", draw, recipe=recipe)
+    return Figure("hot", draw, recipe=hot_recipe(trace, options))
 
 
 def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigure:
@@ -573,57 +557,46 @@ def draw_cache(scene: CacheScene, look: FigureStyle, name: str) -> RenderedFigur
     )  # fmt: skip
 
 
-def cache_recipe(
-    trace: Trace,
-    *,
-    capacity: int | None = None,
-    as_bytes: bool = False,
-    with_row_reads: bool = False,
-    visible: TimeRange | None = None,
-    lacks: tuple[str, ...] = (),
-) -> ExportCommand:
-    """Return how the command line makes this figure."""
-    options: dict[str, object] = {"as_bytes": True} if as_bytes else {}
-    if with_row_reads:
-        options["with_row_reads"] = True
-    if capacity is not None:
-        options["capacity"] = capacity
-    if visible is not None:
-        options["visible"] = time_option(visible)
-    return ExportCommand("cache", trace.info.opened, options, lacks=lacks)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOptions:
+    """Options of the figure of the miss-ratio curve.
 
-
-def cache_figure(
-    trace: Trace,
-    *,
-    capacity: int | None = None,
-    as_bytes: bool = False,
-    with_row_reads: bool = False,
-    visible: TimeRange | None = None,
-) -> Figure:
-    """Return the figure of the miss-ratio curve.
-
-    Parameters
+    Attributes
     ----------
-    capacity : size of the cache to mark, bytes.
     as_bytes : amounts on the y axis, else shares of what the run asks for.
     with_row_reads : whether look-ups of rows count as reads of whole tensors.
+    capacity : size of the cache to mark, bytes.
     visible : only reads that begin in it; None = all.
     """
 
+    as_bytes: bool = False
+    with_row_reads: bool = False
+    capacity: int | None = None
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
+
+
+def cache_recipe(
+    trace: Trace, options: CacheOptions, lacks: tuple[str, ...] = ()
+) -> ExportCommand:
+    """Return the command line that makes the figure."""
+    values = changed_options(options)
+    return ExportCommand("cache", trace.info.opened, values, lacks=lacks)
+
+
+def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure:
+    """Return the figure of the miss-ratio curve."""
+
     def draw(look: FigureStyle) -> RenderedFigure:
-        found = what_if(trace, visible, with_row_reads=with_row_reads)
-        if not found.curve.n_reads:
+        result = what_if(trace, options.visible, with_row_reads=options.with_row_reads)
+        if not result.curve.n_reads:
             raise NothingToDrawError("This trace tells no reads of a model file.")
+        capacity = -1 if options.capacity is None else int(options.capacity)
         scene = CacheScene(
-            found, 1200.0, 520.0, theme_named(look.theme), look.scale,
-            best_possible(found), -1 if capacity is None else int(capacity),
-            bool(as_bytes),
+            result, 1200.0, 520.0, theme_named(look.theme), look.scale,
+            best_possible(result), capacity, bool(options.as_bytes),
         )  # fmt: skip
         return draw_cache(scene, look, trace_name(trace))
 
-    recipe = cache_recipe(
-        trace, capacity=capacity, as_bytes=as_bytes, with_row_reads=with_row_reads,
-        visible=visible,
-    )  # fmt: skip
-    return Figure("cache", draw, recipe=recipe)
+    return Figure("cache", draw, recipe=cache_recipe(trace, options))

@@ -1,7 +1,7 @@
 """The figure of the statistics: what takes how long, by op, layer, token and so on."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from ggscope.render.colors import category_color
 from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.options import time_option
+from ggscope.render.options import changed_options, option, read_time
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
@@ -50,20 +50,11 @@ _USUAL_PX = 900.0
 _OLDER_NAMES = {"wall": "busy"}
 
 
-def statistics_figure(
-    trace: Trace,
-    *,
-    by: By = "op",
-    measure: str = "total",
-    include_estimated: bool = False,
-    visible: TimeRange | None = None,
-    ids: tuple[int, ...] | None = None,
-    mask: npt.NDArray[np.bool_] | None = None,
-    where: str = "",
-) -> Figure:
-    """Return the figure of the statistics: a bar per group, longest first.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StatisticsOptions:
+    """Options of the figure of the statistics.
 
-    Parameters
+    Attributes
     ----------
     by : what a group is.
     measure : what a bar is as long as, one of `measures`.
@@ -72,7 +63,29 @@ def statistics_figure(
     ids : only these spans.
     mask : bool[n_spans] of the spans that count; `where` is the filter that made it.
     """
-    measure = _OLDER_NAMES.get(measure, measure)
+
+    by: By = field(default="op", metadata=option(flag="by"))
+    measure: str = field(default="total", metadata=option(flag="measure"))
+    include_estimated: bool = field(
+        default=False, metadata=option(flag="include_estimated")
+    )
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
+    ids: tuple[int, ...] | None = None
+    mask: npt.NDArray[np.bool_] | None = field(
+        default=None, metadata=option(flag="where", read=None)
+    )
+    where: str = ""
+
+
+def statistics_figure(
+    trace: Trace,
+    options: StatisticsOptions = StatisticsOptions(),
+) -> Figure:
+    """Return the figure of the statistics: a bar per group, longest first."""
+    by, ids, where = options.by, options.ids, options.where
+    measure = _OLDER_NAMES.get(options.measure, options.measure)
     for value, known in ((by, BY), (measure, tuple(measures()))):
         if value not in known:
             raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
@@ -80,24 +93,21 @@ def statistics_figure(
     def draw(look: FigureStyle) -> RenderedFigure:
         chosen = None if ids is None else np.array(ids, np.int64)
         table = stat_table(
-            trace, by, mask=mask, ids=chosen, time=visible,
-            include_estimated=include_estimated,
+            trace, by, mask=options.mask, ids=chosen, time=options.visible,
+            include_estimated=options.include_estimated,
         )  # fmt: skip
-        about = _about(trace, visible, where, ids)
+        about = _about(trace, options.visible, where, ids)
         return _drawn(trace, table, by, measure, look, about)
 
     can_name = ids is None or len(ids) <= _MOST_NAMED
-    said = (
-        ("by", by, "op"),
-        ("measure", measure, "total"),
-        ("include_estimated", include_estimated, False),
-        ("visible", None if visible is None else time_option(visible), None),
-        ("ids", list(ids) if can_name and ids is not None else None, None),
-    )
+    values = changed_options(
+        replace(options, measure=measure, ids=ids if can_name else None),
+        "by", "measure", "include_estimated", "visible", "ids",
+    )  # fmt: skip
     recipe = ExportCommand(
         "statistics",
         trace.info.opened,
-        {name: value for name, value, usual in said if value != usual},
+        values,
         (f"--where={where}",) if where else (),
         lacks=() if can_name else ("The command counts all spans.",),
     )

@@ -27,6 +27,7 @@ from ggscope.model.units import (
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.export import ExportCommand
 from ggscope.render.reads import (
+    CacheOptions,
     CacheScene,
     cache_recipe,
     chart_of_cache,
@@ -300,17 +301,18 @@ class CacheView(PaintedView):
         )  # fmt: skip
 
     def recipe(self, scene: CacheScene) -> ExportCommand | None:
-        """Return how the command line makes the figure of a scene."""
+        """Return the command line that makes the figure of a scene."""
         trace, marked = self.session.trace, self.session.marked_range
         if trace is None:
             return None
         is_part = self.range_box.isChecked() and marked is not None
-        return cache_recipe(
-            trace, capacity=scene.capacity if scene.capacity >= 0 else None,
+        options = CacheOptions(
+            capacity=scene.capacity if scene.capacity >= 0 else None,
             as_bytes=scene.in_bytes, with_row_reads=self.rows_box.isChecked(),
             visible=marked.time if is_part and marked is not None else None,
-            lacks=() if scene.best else ("The command adds Belady's optimum.",),
         )  # fmt: skip
+        lacks = () if scene.best else ("The command adds Belady's optimum.",)
+        return cache_recipe(trace, options, lacks)
 
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
         scene = self.scene_now()

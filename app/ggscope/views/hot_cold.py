@@ -33,6 +33,7 @@ from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
 from ggscope.render.export import ExportCommand
 from ggscope.render.grid import GridGeometry
 from ggscope.render.reads import (
+    HotOptions,
     HotPicture,
     HotScene,
     bars_of,
@@ -307,13 +308,13 @@ class HotColdView(PaintedView):
         )  # fmt: skip
 
     def recipe(self, scene: HotScene) -> ExportCommand:
-        """Return how the command line makes the figure of a scene."""
+        """Return the command line that makes the figure of a scene."""
         lacks = () if not scene.scroll else ("The command begins with the first one.",)
-        return hot_recipe(
-            scene.trace, picture=scene.picture, by=scene.by, measure=scene.measure,
+        options = HotOptions(
+            picture=scene.picture, by=scene.by, measure=scene.measure,
             only_file=scene.only_file, scale=scene.scale_kind, visible=self._time,
-            lacks=lacks,
         )  # fmt: skip
+        return hot_recipe(scene.trace, options, lacks)
 
     @staticmethod
     def _is_list(scene: HotScene) -> bool:

@@ -60,7 +60,7 @@ from ggscope.model.units import (
 from ggscope.render.colors import category_color
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import FigureStyle, css_px
-from ggscope.render.statistics import statistics_figure
+from ggscope.render.statistics import StatisticsOptions, statistics_figure
 from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
 from ggscope.session.session import Session
@@ -425,12 +425,13 @@ class StatisticsView(View):
             on_lanes = mask_of_lanes(session.index, scope.lanes, scope.time)
             mask = on_lanes if mask is None else on_lanes & mask
         ids = scope.ids if scope.kind == "selected" else None
-        made = statistics_figure(
-            trace, by=result.by, measure=self._measure(), visible=scope.time, ids=ids,
+        options = StatisticsOptions(
+            by=result.by, measure=self._measure(), visible=scope.time, ids=ids,
             include_estimated=self.estimated.isChecked(), mask=mask,
             where=format_filter(session.filter),
         )  # fmt: skip
-        recipe = made.recipe
+        figure = statistics_figure(trace, options)
+        recipe = figure.recipe
         if recipe is not None and scope.lanes is not None:
             lacks = (*recipe.lacks, "The command counts all lanes.")
             recipe = replace(recipe, lacks=lacks)
@@ -439,7 +440,7 @@ class StatisticsView(View):
             theme=self.theme.name,
             seen=True,
         )
-        return replace(made, look=look, recipe=recipe)
+        return replace(figure, look=look, recipe=recipe)
 
     def _measure(self) -> str:
         """Return what the table is sorted by, where that can be a bar."""

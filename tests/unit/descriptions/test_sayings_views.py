@@ -20,7 +20,7 @@ from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.registry import open_trace
 from ggscope.render.buffers import buffers_figure
-from ggscope.render.experts import Measure, experts_figure
+from ggscope.render.experts import ExpertsOptions, Measure, experts_figure
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.heatmap.figure import heatmap_figure
@@ -199,7 +199,7 @@ def drawn(figure: Figure) -> str:
 
 
 def of_experts(trace: Trace, measure: Measure = Measure.COUNT) -> str:
-    return drawn(experts_figure(trace, measure=measure))
+    return drawn(experts_figure(trace, ExpertsOptions(measure=measure)))
 
 
 def without_sizes(trace: Trace) -> Trace:

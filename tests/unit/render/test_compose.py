@@ -38,7 +38,7 @@ from ggscope.render.painter import elided
 from ggscope.render.texels import FLOOR
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
-from ggscope.render.timeline.figure import timeline_figure
+from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from ggscope.render.timeline.marks import marker_labels
 from ggscope.render.timeline.rows import darker, idle_color, neutral_color
 from ggscope.render.timeline.scene import (
@@ -683,7 +683,7 @@ def test_tokens_of_a_view_are_called_alike() -> None:
 def test_counter_of_zeros_is_no_lane_of_a_figure() -> None:
     trace = ggscope.open(ROOT / "resources" / "samples" / "npu-prefill-decode.json")
     figure = timeline_figure(trace)
-    chosen = timeline_figure(trace, lanes=["counter:Stall cycles"])
+    chosen = timeline_figure(trace, TimelineOptions(lanes=["counter:Stall cycles"]))
 
     drawn = figure.draw(figure.look)
 
@@ -702,16 +702,17 @@ def test_counter_that_is_unknown_seen_or_alone_is_drawn() -> None:
             builder.add_counter(name, "", CounterShape.LEVEL, times, amounts)
         return builder
 
-    def texts(builder: TraceBuilder, **options: object) -> list[str]:
-        figure = timeline_figure(finished(builder), **options)  # type: ignore[arg-type]
-        return texts_of(figure.draw(figure.look).picture)
+    def texts(
+        builder: TraceBuilder, state: LaneState | None = None, *, seen: bool = False
+    ) -> list[str]:
+        figure = timeline_figure(finished(builder), TimelineOptions(state=state))
+        return texts_of(figure.draw(FigureStyle(seen=seen)).picture)
 
     two = texts(drawn(nothing=0.0, unknown=np.nan, some=3.0))
-    seen = {"state": LaneState(), "look": FigureStyle(seen=True)}
 
     assert "nothing" not in two
     assert {"unknown", "some"} <= set(two)
-    assert "nothing" in texts(drawn(nothing=0.0, some=3.0), **seen)
+    assert "nothing" in texts(drawn(nothing=0.0, some=3.0), LaneState(), seen=True)
     assert "nothing" in texts(drawn(nothing=0.0))
 
 

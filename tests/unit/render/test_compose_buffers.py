@@ -19,7 +19,6 @@ from ggscope.render.buffers import (
     BuffersGeometry,
     BuffersScene,
     area_columns,
-    buffers_figure,
     compose_buffers,
     peak_words,
 )
@@ -238,11 +237,11 @@ def test_tiny_pictures_do_not_fail() -> None:
 def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"buffers{suffix}"
 
-    export(buffers_figure, busy_buffers(), target, by="backend")
+    export("buffers", busy_buffers(), target, by="backend")
 
     assert target.stat().st_size > 2000
 
 
 def test_figure_without_allocations_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="allocation"):
-        export(buffers_figure, buffers_trace([Life(-1, -1)]), tmp_path / "buffers.png")
+        export("buffers", buffers_trace([Life(-1, -1)]), tmp_path / "buffers.png")

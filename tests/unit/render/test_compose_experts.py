@@ -20,7 +20,6 @@ from ggscope.render.experts import (
     cell_at,
     cell_beside_at,
     compose_experts,
-    experts_figure,
     frames,
     main_values,
 )
@@ -125,7 +124,7 @@ def test_cover_says_how_many_slots_reach_the_wanted_share() -> None:
 def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"experts{suffix}"
 
-    export(experts_figure, run(), target, beside=Beside.SCORES, measure=Measure.SHARE)
+    export("experts", run(), target, beside=Beside.SCORES, measure=Measure.SHARE)
 
     assert target.stat().st_size > 2000
 
@@ -133,7 +132,7 @@ def test_figure_is_written(tmp_path: Path, suffix: str) -> None:
 def test_figure_tells_its_numbers_in_words(tmp_path: Path) -> None:
     target = tmp_path / "experts.svg"
 
-    export(experts_figure, run(), target, beside=None)
+    export("experts", run(), target, beside=None)
 
     description = (
         ET.parse(target).getroot().findtext("{http://www.w3.org/2000/svg}desc")
@@ -145,7 +144,7 @@ def test_figure_tells_its_numbers_in_words(tmp_path: Path) -> None:
 
 def test_figure_of_a_trace_without_experts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="experts"):
-        export(experts_figure, llama_like_trace(), tmp_path / "experts.png")
+        export("experts", llama_like_trace(), tmp_path / "experts.png")
 
 
 def test_bytes_that_only_unnamed_choices_read_lack_no_sizes() -> None:

@@ -22,7 +22,7 @@ from ggscope.render.heatmap.compose import (
     held_colors,
     untouched_meanings,
 )
-from ggscope.render.heatmap.figure import heat_scene, heatmap_figure
+from ggscope.render.heatmap.figure import HeatmapOptions, heat_scene, heatmap_figure
 from ggscope.render.heatmap.scene import (
     HeatGeometry,
     HeatMark,
@@ -201,7 +201,7 @@ def test_captions_say_what_a_cell_is_of_every_kind_of_rows() -> None:
     trace = moe_trace(tokens=6, layers=3)
     for kind, unit in (("token", "1 token"), ("layer", "1 layer"), ("time", "s")):
         look = FigureStyle(height=Length(300, "px"))
-        drawn = heatmap_figure(trace, rows=kind).draw(look)  # type: ignore[arg-type]
+        drawn = heatmap_figure(trace, HeatmapOptions(rows=kind)).draw(look)  # type: ignore[arg-type]
 
         cell = drawn.caption.partition("A cell is ")[2].rstrip(".")
         width, _, of = cell.partition(" × ")
@@ -355,7 +355,7 @@ def test_figure_is_written_in_every_theme(
 ) -> None:
     path = tmp_path / f"heat.{suffix}"
 
-    export(heatmap_figure, moe_trace(), path, theme=look, size=(700, 350), rows="layer")
+    export("heatmap", moe_trace(), path, theme=look, size=(700, 350), rows="layer")
 
     assert path.stat().st_size > 1_000
     if suffix == "svg":

@@ -296,7 +296,7 @@ def test_timeline_is_written_as_every_kind_of_figure(
 ) -> None:
     target = tmp_path / f"figure{suffix}"
 
-    export(timeline_figure, llama_like_trace(), target, size=(800, 450), theme="print")
+    export("timeline", llama_like_trace(), target, size=(800, 450), theme="print")
 
     assert target.stat().st_size > 4_000
 
@@ -304,7 +304,7 @@ def test_timeline_is_written_as_every_kind_of_figure(
 def test_svg_of_a_timeline_holds_its_names_as_text(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export(timeline_figure, llama_like_trace(), target, title="My run")
+    export("timeline", llama_like_trace(), target, title="My run")
 
     root = ET.fromstring(target.read_text("utf-8"))
     words = {"".join(node.itertext()).strip() for node in root.iter(f"{SVG}text")}
@@ -315,7 +315,7 @@ def test_svg_of_a_timeline_holds_its_names_as_text(tmp_path: Path) -> None:
 def test_families_of_an_svg_end_with_one_that_every_browser_has(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export(timeline_figure, llama_like_trace(), target)
+    export("timeline", llama_like_trace(), target)
 
     root = ET.fromstring(target.read_text("utf-8"))
     families = {n.get("font-family") for n in root.iter() if n.get("font-family")}
@@ -329,7 +329,7 @@ def test_families_of_an_svg_end_with_one_that_every_browser_has(tmp_path: Path) 
 def test_timeline_of_chosen_lanes_shows_only_those(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export(timeline_figure, llama_like_trace(), target, lanes=["thread:thread 1"])
+    export("timeline", llama_like_trace(), target, lanes=["thread:thread 1"])
 
     text = target.read_text("utf-8")
     assert "thread 1" in text
@@ -338,7 +338,7 @@ def test_timeline_of_chosen_lanes_shows_only_those(tmp_path: Path) -> None:
 
 def test_unknown_lane_is_named_with_those_that_exist(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"no lane 'nope'.*thread:thread 0"):
-        export(timeline_figure, llama_like_trace(), tmp_path / "x.png", lanes=["nope"])
+        export("timeline", llama_like_trace(), tmp_path / "x.png", lanes=["nope"])
 
 
 def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_untitled_figure_has_neither_title_nor_legend(tmp_path: Path) -> None:
 def test_empty_trace_makes_a_figure_that_says_so(tmp_path: Path) -> None:
     target = tmp_path / "figure.svg"
 
-    export(timeline_figure, empty_trace(), target)
+    export("timeline", empty_trace(), target)
 
     assert "holds no spans" in target.read_text("utf-8")
 

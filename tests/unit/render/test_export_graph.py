@@ -39,7 +39,7 @@ def test_svg_of_the_open_graph_has_every_node_once(
 ) -> None:
     path = tmp_path / "graph.svg"
 
-    export(graph_figure, trace, path, collapsed=False)
+    export("graph", trace, path, collapsed=False)
 
     graph = trace.graphs[0]
     texts = svg_texts(path)
@@ -61,7 +61,7 @@ def n_stub_labels(texts: list[str]) -> int:
 def test_svg_has_a_title_and_says_what_it_is(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.svg"
 
-    export(graph_figure, trace, path)
+    export("graph", trace, path)
 
     content = path.read_text("utf-8")
     assert "<title>network.bin · token 0</title>" in content
@@ -72,7 +72,7 @@ def test_svg_has_a_title_and_says_what_it_is(trace: Trace, tmp_path: Path) -> No
 def test_png_has_the_wanted_size(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.png"
 
-    export(graph_figure, trace, path, size=(800, 600), dpi=192, theme="print")
+    export("graph", trace, path, size=(800, 600), dpi=192, theme="print")
 
     image = QImage(str(path))
     assert (image.width(), image.height()) == (1600, 1200)
@@ -84,7 +84,7 @@ def test_natural_size_of_the_open_graph_fits_a_png(
     path = tmp_path / "graph.png"
     long = graph_traces.network_trace(40)
 
-    export(graph_figure, long, path, collapsed=False)
+    export("graph", long, path, collapsed=False)
 
     image = QImage(str(path))
     assert 20_000 < image.height() <= 32_767
@@ -93,7 +93,7 @@ def test_natural_size_of_the_open_graph_fits_a_png(
 def test_pdf_is_written(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.pdf"
 
-    export(graph_figure, trace, path, boxes_by="time")
+    export("graph", trace, path, boxes_by="time")
 
     assert path.read_bytes().startswith(b"%PDF")
 
@@ -101,7 +101,7 @@ def test_pdf_is_written(trace: Trace, tmp_path: Path) -> None:
 def test_dot_has_all_nodes_and_edges(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "graph.dot"
 
-    export(graph_figure, trace, path, collapsed=True)
+    export("graph", trace, path, collapsed=True)
 
     text = path.read_text("utf-8")
     assert text.count("shape = record") == len(trace.graphs[0])
@@ -122,12 +122,12 @@ def test_what_cannot_be_written_is_said(
     trace: Trace, tmp_path: Path, name: str, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ExportError, match=message):
-        export(graph_figure, trace, tmp_path / name, **values)  # type: ignore[arg-type]
+        export("graph", trace, tmp_path / name, **values)  # type: ignore[arg-type]
 
 
 def test_trace_without_graph_says_what_to_open(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="Open a graph file"):
-        export(graph_figure, empty_trace(), tmp_path / "a.svg")
+        export("graph", empty_trace(), tmp_path / "a.svg")
 
 
 def test_view_is_exported_as_it_is(trace: Trace, tmp_path: Path) -> None:

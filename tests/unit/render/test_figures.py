@@ -23,25 +23,24 @@ from ggscope.errors import ExportError
 from ggscope.model.trace import Trace
 from ggscope.readers.discovery import survey
 from ggscope.render.batch import RectBatch, TextBatch
-from ggscope.render.buffers import buffers_figure
+from ggscope.render.buffers import BuffersOptions, buffers_figure
 from ggscope.render.colors import Entry
-from ggscope.render.experts import experts_figure
+from ggscope.render.experts import ExpertsOptions, experts_figure
 from ggscope.render.export import Figure, ensure_gui_application
 from ggscope.render.figure_style import PRESETS, FigureStyle, Length
+from ggscope.render.figures import FIGURES
 from ggscope.render.frame import Frame
-from ggscope.render.graph.figure import graph_figure
+from ggscope.render.graph.figure import GraphOptions, graph_figure
 from ggscope.render.painter import isolated
-from ggscope.render.reads import hot_figure
-from ggscope.render.timeline.figure import timeline_figure
+from ggscope.render.reads import HotOptions, hot_figure
+from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from ggscope.session_loading import open_bundle
-from ggscope.views.registry import BUILTIN
 from graph_traces import network_trace
 from scenes import texts_of
 from sentences import assert_sides
 from support import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
-VIEWS = {entry.figure_name: entry for entry in BUILTIN if entry.figure}
 SINGLE, DOUBLE = PRESETS["single"], PRESETS["double"]
 MOST_BYTES = 20_000_000
 ALIKE = 0.02
@@ -73,11 +72,11 @@ def captions(figure: Figure, *looks: FigureStyle) -> str:
 
 
 @pytest.mark.parametrize("look", [SINGLE, DOUBLE], ids=["88 mm", "180 mm"])
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", FIGURES)
 def test_figure_has_title_legend_and_whole_lines(
     trace: Trace, view: str, look: FigureStyle
 ) -> None:
-    drawn = VIEWS[view].load_figure()(trace).draw(look)
+    drawn = FIGURES[view].figure(trace).draw(look)
     picture, texts = drawn.picture, texts_of(drawn.picture)
 
     # A folder that was opened whole gives its name, once.
@@ -94,9 +93,9 @@ def test_figure_has_title_legend_and_whole_lines(
                 assert half <= text.y <= picture.height - half + 1, text
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", FIGURES)
 def test_everything_around_a_figure_can_be_left_out(trace: Trace, view: str) -> None:
-    figure = VIEWS[view].load_figure()(trace)
+    figure = FIGURES[view].figure(trace)
     bare = replace(DOUBLE, title="", legend=False, color_bar=False)
 
     whole, less = figure.draw(DOUBLE), figure.draw(bare)
@@ -162,8 +161,12 @@ def test_caption_says_which_lanes_are_missing() -> None:
     low, page = (replace(DOUBLE, height=Length(mm, "mm")) for mm in (40, 400))
     every = timeline_figure(trace)
     key = TraceIndex(trace).lanes.keys[0]
-    hidden = timeline_figure(trace, state=LaneState(hidden=frozenset({key})))
-    opened = timeline_figure(trace, state=LaneState(collapsed=frozenset()))
+    hidden = timeline_figure(
+        trace, TimelineOptions(state=LaneState(hidden=frozenset({key})))
+    )
+    opened = timeline_figure(
+        trace, TimelineOptions(state=LaneState(collapsed=frozenset()))
+    )
     seen = replace(page, seen=True)
 
     assert_sides(
@@ -180,7 +183,7 @@ def test_caption_says_which_lanes_are_missing() -> None:
     mask = np.ones(len(trace.spans), np.bool_)
     assert_sides(
         "Spans outside the filter are pale.",
-        captions(timeline_figure(trace, mask=mask), page),
+        captions(timeline_figure(trace, TimelineOptions(mask=mask)), page),
         captions(every, page),
     )
 
@@ -190,12 +193,12 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
     hot, experts = hot_figure(trace), experts_figure(trace)
     buffers = buffers_figure(busy_buffers())
     few = buffers_figure(trace)
-    graph = graph_figure(network_trace(40), collapsed=False)
+    graph = graph_figure(network_trace(40), GraphOptions(collapsed=False))
 
     assert_sides(
         "Not drawn: * smaller one*.",
         captions(hot, short),
-        captions(hot_figure(trace, by="layer"), DOUBLE),
+        captions(hot_figure(trace, HotOptions(by="layer")), DOUBLE),
     )
     assert_sides(
         "Bytes that are not known are left out beside the bars.",
@@ -258,9 +261,9 @@ def test_low_figure_has_its_height_and_owns_up_to_the_missing_legend(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda t: hot_figure(t, picture="pie"), "ranking, cold"),
-        (lambda t: buffers_figure(t, by="taste"), "usage, backend"),
-        (lambda t: VIEWS["heatmap"].load_figure()(t, metric="x"), "bytes"),
+        (lambda t: hot_figure(t, HotOptions(picture="pie")), "ranking, cold"),
+        (lambda t: buffers_figure(t, BuffersOptions(by="taste")), "usage, backend"),
+        (lambda t: FIGURES["heatmap"].figure(t, metric="x"), "bytes"),
     ],
 )
 def test_unknown_option_is_refused_with_the_list(
@@ -272,7 +275,7 @@ def test_unknown_option_is_refused_with_the_list(
 
 def test_experts_of_no_measure_are_refused() -> None:
     with pytest.raises(ValueError, match="taste"):
-        experts_figure(routed([[[0, 1]]]), measure="taste")
+        experts_figure(routed([[[0, 1]]]), ExpertsOptions(measure="taste"))
 
 
 # -- other programs -----------------------------------------------------------------
@@ -333,14 +336,14 @@ def chromium(svg: Path, png: Path, width: int, height: int) -> None:
 
 
 @pytest.mark.parametrize("draw", [rsvg, chromium], ids=["rsvg", "chromium"])
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", FIGURES)
 def test_other_programs_draw_the_svg_like_the_png(
     tmp_path: Path,
     trace: Trace,
     view: str,
     draw: Callable[[Path, Path, int, int], None],
 ) -> None:
-    figure = VIEWS[view].load_figure()(trace)
+    figure = FIGURES[view].figure(trace)
     svg, png, other = (tmp_path / name for name in ("a.svg", "a.png", "b.png"))
     figure.write(svg, SINGLE)
     figure.write(png, SINGLE)
@@ -351,13 +354,13 @@ def test_other_programs_draw_the_svg_like_the_png(
     assert apart(own, QImage(str(other))) <= ALIKE
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", FIGURES)
 def test_svg_has_its_size_on_paper_and_words_for_readers_of_screens(
     tmp_path: Path, trace: Trace, view: str
 ) -> None:
     target = tmp_path / "a.svg"
 
-    VIEWS[view].load_figure()(trace).write(target, SINGLE)
+    FIGURES[view].figure(trace).write(target, SINGLE)
 
     root = ET.fromstring(target.read_text("utf-8"))
     assert root.get("width") == "88mm"
@@ -390,13 +393,13 @@ def test_svg_of_very_many_spans_is_small(tmp_path: Path) -> None:
     assert target.stat().st_size < MOST_BYTES
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", FIGURES)
 def test_command_of_an_experiment_makes_the_same_pixels(
     tmp_path: Path, trace: Trace, view: str
 ) -> None:
     from ggscope.cli import main
 
-    figure = VIEWS[view].load_figure()(trace)
+    figure = FIGURES[view].figure(trace)
     target = tmp_path / "a.png"
 
     words = shlex.split(figure.command(target, SINGLE).text)

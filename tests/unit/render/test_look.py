@@ -27,7 +27,7 @@ from ggscope.render.figure_style import (
     preset,
 )
 from ggscope.render.options import read_options
-from ggscope.render.timeline.figure import timeline_figure
+from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from sentences import assert_sides
 from support import ROOT
 
@@ -112,7 +112,7 @@ def test_state_of_lanes_survives_json() -> None:
 )
 def test_options_that_fit_no_figure_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ExportError, match="timeline"):
-        read_options(timeline_figure, options, "timeline")
+        read_options(TimelineOptions, options, "timeline")
 
 
 def seen_figure(trace: Trace) -> Figure:
@@ -121,12 +121,14 @@ def seen_figure(trace: Trace) -> Figure:
     end = trace.extent.end
     return timeline_figure(
         trace,
-        visible=TimeRange(end // 10, end // 2),
-        color_by="op",
-        state=LaneState(hidden=frozenset({keys[-1]}), pinned=(keys[1],)),
-        selection=Selection("spans", (3, 4)),
-        marked=MarkedRange(TimeRange(end // 5, end // 4)),
-        notes=(("it's <b>here</b>\n", TimeRange(end // 3, end // 3)),),
+        TimelineOptions(
+            visible=TimeRange(end // 10, end // 2),
+            color_by="op",
+            state=LaneState(hidden=frozenset({keys[-1]}), pinned=(keys[1],)),
+            selection=Selection("spans", (3, 4)),
+            marked=MarkedRange(TimeRange(end // 5, end // 4)),
+            notes=(("it's <b>here</b>\n", TimeRange(end // 3, end // 3)),),
+        ),
     )
 
 
@@ -168,7 +170,8 @@ def test_command_says_what_it_cannot_say() -> None:
     many = Selection("spans", tuple(range(2000)))
 
     def lacks(**options: object) -> str:
-        made = timeline_figure(trace, **options)  # type: ignore[arg-type]
+        chosen = TimelineOptions(**options)  # type: ignore[arg-type]
+        made = timeline_figure(trace, chosen)
         return " ".join(made.command("x.png").lacks)
 
     assert_sides(

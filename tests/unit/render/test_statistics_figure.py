@@ -15,7 +15,7 @@ from ggscope.readers.discovery import survey
 from ggscope.render.batch import RectBatch
 from ggscope.render.export import Figure, ensure_gui_application
 from ggscope.render.figure_style import PRESETS, Length
-from ggscope.render.statistics import statistics_figure
+from ggscope.render.statistics import StatisticsOptions, statistics_figure
 from ggscope.session_loading import open_bundle
 from scenes import texts_of
 from sentences import assert_sides
@@ -59,7 +59,7 @@ def test_bars_are_as_long_as_the_times_of_the_file(trace: Trace) -> None:
     of = [(spans.end - spans.start)[used & (spans.layer == k)].sum() for k in layers]
     sums = sorted(map(int, of), reverse=True)
 
-    found = np.array(lengths(statistics_figure(trace, by="layer")))
+    found = np.array(lengths(statistics_figure(trace, StatisticsOptions(by="layer"))))
 
     assert found / found[0] == pytest.approx(np.array(sums) / sums[0], abs=1e-4)
 
@@ -71,7 +71,7 @@ def test_bars_of_each_measure_begin_with_the_longest(
     if measure == "wait":
         trace = with_waits(trace, trace.spans.end - trace.spans.start)
 
-    found = lengths(statistics_figure(trace, measure=measure))
+    found = lengths(statistics_figure(trace, StatisticsOptions(measure=measure)))
 
     assert found == sorted(found, reverse=True)
     assert len(found) == 9
@@ -80,16 +80,16 @@ def test_bars_of_each_measure_begin_with_the_longest(
 
 def test_bars_of_waits_of_a_trace_without_any_are_refused(trace: Trace) -> None:
     with pytest.raises(NothingToDrawError):
-        lengths(statistics_figure(trace, measure="wait"))
+        lengths(statistics_figure(trace, StatisticsOptions(measure="wait")))
 
 
 def test_only_the_range_and_the_spans_asked_for_count(trace: Trace) -> None:
     mask = np.zeros(len(trace.spans), np.bool_)
     (ids,) = np.nonzero(trace.spans.op == trace.spans.op.max())
     mask[ids] = True
-    chosen = statistics_figure(trace, ids=tuple(ids.tolist()))
-    filtered = statistics_figure(trace, mask=mask, where="op=GLU")
-    part = statistics_figure(trace, visible=TimeRange(0, 1_000_000))
+    chosen = statistics_figure(trace, StatisticsOptions(ids=tuple(ids.tolist())))
+    filtered = statistics_figure(trace, StatisticsOptions(mask=mask, where="op=GLU"))
+    part = statistics_figure(trace, StatisticsOptions(visible=TimeRange(0, 1_000_000)))
 
     assert [len(lengths(f)) for f in (chosen, filtered, part)] == [1, 1, 4]
     assert "that touch 0.000 ms – 1.000 ms (1.000 ms)" in caption(part)
@@ -99,8 +99,11 @@ def test_only_the_range_and_the_spans_asked_for_count(trace: Trace) -> None:
 
 
 def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:
-    time, number = statistics_figure(trace), statistics_figure(trace, measure="count")
-    every = statistics_figure(trace, include_estimated=True)
+    time, number = (
+        statistics_figure(trace),
+        statistics_figure(trace, StatisticsOptions(measure="count")),
+    )
+    every = statistics_figure(trace, StatisticsOptions(include_estimated=True))
 
     assert_sides(
         "Left out: * estimated or unfinished span*.", caption(time), caption(every)
@@ -110,7 +113,9 @@ def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:
     )
     assert_sides(
         "that touch * – * (*)",
-        caption(statistics_figure(trace, visible=TimeRange(0, 1000))),
+        caption(
+            statistics_figure(trace, StatisticsOptions(visible=TimeRange(0, 1000)))
+        ),
         caption(time),
     )
     short = replace(DOUBLE, height=Length(25, "mm"))
@@ -137,7 +142,9 @@ def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None
 def test_command_of_many_spans_says_what_it_leaves_out(trace: Trace) -> None:
     def lacks(n: int) -> str:
         return " ".join(
-            statistics_figure(trace, ids=tuple(range(n))).command("x.png").lacks
+            statistics_figure(trace, StatisticsOptions(ids=tuple(range(n))))
+            .command("x.png")
+            .lacks
         )
 
     assert_sides("The command counts all spans.", lacks(1001), lacks(3))
@@ -145,7 +152,11 @@ def test_command_of_many_spans_says_what_it_leaves_out(trace: Trace) -> None:
 
 def test_texts_tell_shares_bytes_and_numbers(trace: Trace) -> None:
     total = texts_of(statistics_figure(trace).draw(DOUBLE).picture)
-    counted = texts_of(statistics_figure(trace, measure="count").draw(DOUBLE).picture)
+    counted = texts_of(
+        statistics_figure(trace, StatisticsOptions(measure="count"))
+        .draw(DOUBLE)
+        .picture
+    )
 
     assert "265.8 ms · 69.3 %" in total
     assert "1,065" in counted
@@ -153,10 +164,12 @@ def test_texts_tell_shares_bytes_and_numbers(trace: Trace) -> None:
 
 def test_what_cannot_be_drawn_is_refused_with_the_reason(trace: Trace) -> None:
     with pytest.raises(ExportError, match="op, family"):
-        statistics_figure(trace, by="taste")
+        statistics_figure(trace, StatisticsOptions(by="taste"))
     with pytest.raises(ExportError, match="total, self"):
-        statistics_figure(trace, measure="taste")
-    nothing = refusal(statistics_figure(trace, visible=TimeRange(-9, -8)))
+        statistics_figure(trace, StatisticsOptions(measure="taste"))
+    nothing = refusal(
+        statistics_figure(trace, StatisticsOptions(visible=TimeRange(-9, -8)))
+    )
     assert_sides(
         "None of the spans is counted: all are left out by what was chosen.",
         nothing,
@@ -176,7 +189,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(trace: Trace) -> None:
         refusal(guessed),
         nothing,
     )
-    silent = statistics_figure(nested_trace(), measure="bytes")
+    silent = statistics_figure(nested_trace(), StatisticsOptions(measure="bytes"))
     assert_sides(
         "Nothing here has a known *, so there is no bar.", refusal(silent), nothing
     )

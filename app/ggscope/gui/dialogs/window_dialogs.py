@@ -84,8 +84,8 @@ def _figure_titles(document: Document) -> dict[str, str]:
 
 
 def _entry_of(name: str) -> ViewEntry:
-    """Return the view that is called so, or whose figure is."""
-    return next(known for known in BUILTIN if name in (known.id, known.figure_name))
+    """Return the view with this id, or with a figure of this name."""
+    return next(known for known in BUILTIN if name in (known.id, known.figure))
 
 
 def _tr(text: str) -> str:

@@ -1,7 +1,7 @@
 """Figures of graphs: PNG, SVG and PDF, and the graph itself as DOT."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ggscope.analysis.graph.layout import (
@@ -33,6 +33,7 @@ from ggscope.render.graph.compose import compose_graph
 from ggscope.render.graph.look import GraphColorBy, box_look
 from ggscope.render.graph.marks import heat_bar
 from ggscope.render.graph.scene import SHORT_ZOOM, GraphScene
+from ggscope.render.options import changed_options, option
 from ggscope.render.theme import theme as theme_named
 
 _PAD = 24.0
@@ -45,23 +46,11 @@ _MOST_PDF_PX = 19_200
 """Readers of PDF files take pages of up to 200 inches."""
 
 
-def graph_figure(
-    trace: Trace,
-    *,
-    graph: int = 0,
-    collapsed: bool = True,
-    boxes_by: GraphColorBy | str = GraphColorBy.CATEGORY,
-    layer: int | None = None,
-    repeats_inputs: bool = False,
-    hides_views: bool = False,
-    across: bool = False,
-) -> Figure:
-    """Return the figure of a graph of a trace, whole; its title is the graph's own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOptions:
+    """Options of the figure of a graph.
 
-    Without a size it becomes as large as it needs to be read. As ``.dot`` it holds all
-    nodes and edges, whatever the other arguments are.
-
-    Parameters
+    Attributes
     ----------
     graph : number of the graph in ``trace.graphs``.
     collapsed : whether the layers of the network are closed.
@@ -70,12 +59,29 @@ def graph_figure(
     repeats_inputs : draw shared inputs beside each of their users.
     hides_views : leave out views, reshapes and permutes, which compute nothing.
     across : from left to right.
+    """
+
+    graph: int = field(default=0, metadata=option(flag="graph"))
+    collapsed: bool = field(default=True, metadata=option(flag="expanded"))
+    boxes_by: GraphColorBy | str = GraphColorBy.CATEGORY
+    layer: int | None = None
+    repeats_inputs: bool = False
+    hides_views: bool = False
+    across: bool = False
+
+
+def graph_figure(trace: Trace, options: GraphOptions = GraphOptions()) -> Figure:
+    """Return the figure of a graph of a trace, whole; its title is the graph's own.
+
+    Without a size it becomes as large as it needs to be read. As ``.dot`` it holds all
+    nodes and edges, whatever the options are.
 
     Raises
     ------
     ExportError
         If there is no such graph; where it is drawn, if there is no such layer.
     """
+    graph, layer = options.graph, options.layer
     if not 0 <= graph < len(trace.graphs):
         count = len(trace.graphs)
         raise ExportError(
@@ -84,15 +90,16 @@ def graph_figure(
             else "The trace has no graph. Open a graph file or the experiment's folder."
         )
     table = trace.graphs[graph]
-
-    by = _color_by(boxes_by)
+    by = _color_by(options.boxes_by)
 
     def draw(look: FigureStyle) -> RenderedFigure:
-        choice = opening_choice(table) if collapsed else GraphChoice(None)
-        hidden = view_ops(table, trace.op_name) if hides_views else frozenset[int]()
+        choice = opening_choice(table) if options.collapsed else GraphChoice(None)
+        hidden = frozenset[int]()
+        if options.hides_views:
+            hidden = view_ops(table, trace.op_name)
         choice = replace(
-            choice, layer=layer, repeats_inputs=repeats_inputs, across=across,
-            hidden_ops=hidden,
+            choice, layer=layer, repeats_inputs=options.repeats_inputs,
+            across=options.across, hidden_ops=hidden,
         )  # fmt: skip
         layout = lay_out_graph(table, choice)
         if layer is not None and layer not in layout.layers.numbers:
@@ -103,18 +110,19 @@ def graph_figure(
         scene = whole_scene(trace, graph, layout, by, measures, look.theme)
         return _draw_whole(scene, look)
 
-    options: dict[str, object] = {}
-    if by is not GraphColorBy.CATEGORY:
-        options["boxes_by"] = by.value
-    if layer is not None:
-        options["layer"] = layer
-    flags = (repeats_inputs, hides_views, across)
-    options |= {name: True for name, is_on in zip(_FLAGS, flags, strict=True) if is_on}
-    words = ["--graph", str(graph)] if graph else []
-    words += [] if collapsed else ["--expanded"]
-    recipe = ExportCommand("graph", trace.info.opened, options, tuple(words))
     texts = {".dot": partial(graph_as_dot, trace, table)}
-    return Figure("graph", draw, texts=texts, recipe=recipe)
+    return Figure("graph", draw, texts=texts, recipe=_export_command(trace, options))
+
+
+def _export_command(
+    trace: Trace, options: GraphOptions, lacks: Sequence[str] = ()
+) -> ExportCommand:
+    """Return the command line that makes the figure of a graph."""
+    values = changed_options(options, "boxes_by", "layer", *_FLAGS)
+    flags = ["--graph", str(options.graph)] if options.graph else []
+    flags += [] if options.collapsed else ["--expanded"]
+    opened = trace.info.opened
+    return ExportCommand("graph", opened, values, tuple(flags), lacks=tuple(lacks))
 
 
 def graph_scene_figure(
@@ -143,19 +151,20 @@ def graph_scene_figure(
 
 
 def _recipe_of(scene: GraphScene, *, is_whole: bool) -> ExportCommand:
-    """Return how the command line makes the figure of a graph in a window."""
+    """Return the command line that makes the figure of a graph in a window."""
     table, choice = scene.table, scene.layout.choice
-    options: dict[str, object] = {"boxes_by": scene.look.by.value}
-    if choice.layer is not None:
-        options["layer"] = choice.layer
-    flags = (choice.repeats_inputs, bool(choice.hidden_ops), choice.across)
-    options |= {name: True for name, is_on in zip(_FLAGS, flags, strict=True) if is_on}
-    words = ["--graph", str(scene.graph)] if scene.graph else []
-    opened = choice.opened
-    if opened == GraphChoice(None).opened:
-        words.append("--expanded")
-    elif opened != opening_choice(table).opened:
+    is_expanded = choice.opened == GraphChoice(None).opened
+    if not is_expanded and choice.opened != opening_choice(table).opened:
         is_whole = False
+    options = GraphOptions(
+        graph=scene.graph,
+        collapsed=not is_expanded,
+        boxes_by=scene.look.by,
+        layer=choice.layer,
+        repeats_inputs=choice.repeats_inputs,
+        hides_views=bool(choice.hidden_ops),
+        across=choice.across,
+    )
     lacks = []
     if not is_whole:
         lacks.append(
@@ -165,9 +174,7 @@ def _recipe_of(scene: GraphScene, *, is_whole: bool) -> ExportCommand:
     marks = (scene.selected, scene.linked, scene.hits, scene.lit)
     if any(mark is not None and mark.any() for mark in marks):
         lacks.append(NOT_MARKED)
-    return ExportCommand(
-        "graph", scene.trace.info.opened, options, tuple(words), {}, tuple(lacks)
-    )
+    return _export_command(scene.trace, options, lacks)
 
 
 def whole_scene(

@@ -1,6 +1,6 @@
 """Figures of the file heatmap."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
@@ -25,79 +25,86 @@ from ggscope.render.heatmap.compose import (
     rest_words,
 )
 from ggscope.render.heatmap.scene import HeatCache, HeatGeometry, HeatScene, HeatView
-from ggscope.render.options import time_option
+from ggscope.render.options import changed_options, option, read_time
 from ggscope.render.theme import theme as theme_named
 
 
-def heatmap_figure(
-    trace: Trace,
-    *,
-    rows: RowKind | None = None,
-    axis: AxisKind = "offset",
-    metric: Metric = "bytes",
-    scale: ScaleKind | str = ScaleKind.AUTO,
-    colors: str = DEFAULT,
-    offsets: tuple[int, int] | None = None,
-    shown_rows: tuple[int, int] | None = None,
-    visible: TimeRange | None = None,
-    mask: npt.NDArray[np.bool_] | None = None,
-    absolute: bool = False,
-) -> Figure:
-    """Return the figure of which bytes of the model file are read by what.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeatmapOptions:
+    """Options of the figure of the file heatmap.
 
-    Parameters
+    Attributes
     ----------
-    rows : what the rows are; None = what tells most, see ``natural_rows``.
+    rows : what a row is; None = see `natural_rows`.
+    absolute : whether times are those of the file's own clock.
     offsets : (first, stop) bytes to show, the whole file where None.
     shown_rows : (first, stop) rows to show, all where None.
     visible : only accesses of spans that start in it count; all where None.
     mask : bool[n_spans], whose accesses count; all where None.
-    absolute : whether times are those of the file's own clock.
     """
-    kinds = (
-        ("axis", axis, get_args(AxisKind)), ("metric", metric, get_args(Metric)),
-        ("colors", colors, NAMES),
-    )  # fmt: skip
-    for name, value, known in kinds:
+
+    rows: RowKind | None = field(default=None, metadata=option(flag="rows"))
+    axis: AxisKind = "offset"
+    metric: Metric = "bytes"
+    scale: ScaleKind | str = ScaleKind.AUTO
+    colors: str = DEFAULT
+    absolute: bool = False
+    offsets: tuple[int, int] | None = None
+    shown_rows: tuple[int, int] | None = None
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
+    mask: npt.NDArray[np.bool_] | None = field(
+        default=None, metadata=option(flag="where", read=None)
+    )
+
+
+def heatmap_figure(
+    trace: Trace,
+    options: HeatmapOptions = HeatmapOptions(),
+) -> Figure:
+    """Return the figure of the bytes of the model file that are read, by row."""
+    for name, value, known in (
+        ("axis", options.axis, get_args(AxisKind)),
+        ("metric", options.metric, get_args(Metric)),
+        ("colors", options.colors, NAMES),
+    ):
         if value not in known:
             raise ExportError(f"{name} can be {', '.join(known)}, not {value!r}.")
 
+    scale = ScaleKind(options.scale)
+
     def draw(look: FigureStyle) -> RenderedFigure:
-        counted = mask
+        mask, visible = options.mask, options.visible
         if visible is not None:
             start = trace.spans.start
-            counted = (start >= visible.start) & (start < visible.end)
-            counted = counted if mask is None else counted & mask
-        base = heat_base(trace, rows or natural_rows(trace), mask=counted)
+            in_time = (start >= visible.start) & (start < visible.end)
+            mask = in_time if mask is None else in_time & mask
+        base = heat_base(trace, options.rows or natural_rows(trace), mask=mask)
         if not base.files.extent or not len(base.files):
             raise NothingToDrawError(_why_nothing(trace))
         scene = heat_scene(
             trace,
             base,
-            HeatAxis(base.files, axis),
+            HeatAxis(base.files, options.axis),
             (1600.0, 900.0),
             look.theme,
-            metric=metric,
-            scale_kind=ScaleKind(scale),
-            colors=colors,
+            metric=options.metric,
+            scale_kind=scale,
+            colors=options.colors,
             scale=look.scale,
-            is_filtered=counted is not None,
-            offsets=offsets,
-            absolute=absolute,
+            is_filtered=mask is not None,
+            offsets=options.offsets,
+            absolute=options.absolute,
         )
-        if shown_rows is not None:
-            top, bottom = shown_rows
+        if options.shown_rows is not None:
+            top, bottom = options.shown_rows
             view = replace(scene.view, top=top, bottom=min(bottom, len(base.rows)))
             scene = replace(scene, view=view)
         return draw_heatmap(scene, look, trace_name(trace))
 
-    recipe = heatmap_recipe(
-        trace, rows=rows, axis=axis, metric=metric, scale=ScaleKind(scale),
-        colors=colors, offsets=offsets, shown_rows=shown_rows, visible=visible,
-        absolute=absolute,
-        lacks=() if mask is None else ("The command leaves the filter out.",),
-    )  # fmt: skip
-    return Figure("heatmap", draw, recipe=recipe)
+    lacks = () if options.mask is None else ("The command leaves the filter out.",)
+    return Figure("heatmap", draw, recipe=heatmap_recipe(trace, options, lacks))
 
 
 def draw_heatmap(scene: HeatScene, look: FigureStyle, name: str) -> RenderedFigure:
@@ -129,35 +136,13 @@ def draw_heatmap(scene: HeatScene, look: FigureStyle, name: str) -> RenderedFigu
 
 
 def heatmap_recipe(
-    trace: Trace,
-    *,
-    rows: RowKind | None = None,
-    axis: AxisKind = "offset",
-    metric: Metric = "bytes",
-    scale: ScaleKind = ScaleKind.AUTO,
-    colors: str = DEFAULT,
-    offsets: tuple[int, int] | None = None,
-    shown_rows: tuple[int, int] | None = None,
-    visible: TimeRange | None = None,
-    absolute: bool = False,
-    lacks: tuple[str, ...] = (),
+    trace: Trace, options: HeatmapOptions, lacks: tuple[str, ...] = ()
 ) -> ExportCommand:
-    """Return how the command line makes this figure."""
-    said = (
-        ("axis", axis, "offset"), ("metric", metric, "bytes"),
-        ("scale", scale.value, ScaleKind.AUTO.value), ("colors", colors, DEFAULT),
-        ("absolute", absolute, False),
-    )  # fmt: skip
-    options: dict[str, object] = {
-        n: value for n, value, usual in said if value != usual
-    }
-    for name, part in (("offsets", offsets), ("shown_rows", shown_rows)):
-        if part is not None:
-            options[name] = list(part)
-    if visible is not None:
-        options["visible"] = time_option(visible)
-    words = () if rows is None else ("--rows", rows)
-    return ExportCommand("heatmap", trace.info.opened, options, words, lacks=lacks)
+    """Return the command line that makes the figure."""
+    values = changed_options(options)
+    values.pop("rows", None)
+    flags = () if options.rows is None else ("--rows", options.rows)
+    return ExportCommand("heatmap", trace.info.opened, values, flags, lacks=lacks)
 
 
 def heat_scene(

@@ -1,14 +1,14 @@
 """Figures of the timeline."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lane_state import lane_state_data
+from ggscope.analysis.rows.lane_state import lane_state_data, read_lane_state
 from ggscope.analysis.rows.lanes import (
     FEW_LANES,
     LaneLayout,
@@ -34,7 +34,13 @@ from ggscope.render.figure_style import CSS_DPI, FigureStyle
 from ggscope.render.frame import Frame
 from ggscope.render.options import (
     Notes,
+    changed_options,
     marked_option,
+    option,
+    read_marked,
+    read_notes,
+    read_selection,
+    read_time,
     selection_option,
     time_option,
 )
@@ -58,39 +64,53 @@ _LANES_TOLD = 40
 """A message names so many lanes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimelineOptions:
+    """Options of the figure of the timeline.
+
+    Attributes
+    ----------
+    visible : time range; the whole trace where None.
+    color_by : what colours spans.
+    lanes : keys of the lanes to show, in this order; all by default.
+    mask : bool[n_spans], True = drawn in full, False = pale. `where` is the same filter
+        as an expression of the command line, "" = unknown.
+    state : which groups are open, and which lanes are hidden, pinned, moved and how
+        high, as in a window; that of a first start where None, or where the figure is
+        not drawn as seen.
+    selection, marked : drawn where the figure is drawn as seen.
+    notes : name and range of bookmarks; drawn where the figure is drawn as seen.
+    stalls : whether stalls are hatched over the lanes.
+    waits : whether the waits behind ops are drawn.
+    absolute : whether times are those of the file's own clock.
+    """
+
+    visible: TimeRange | None = field(
+        default=None, metadata=option(flag="range", read=read_time)
+    )
+    color_by: ColorBy = field(default="family", metadata=option(flag="color_by"))
+    lanes: Sequence[str] | None = None
+    mask: npt.NDArray[np.bool_] | None = field(
+        default=None, metadata=option(flag="where", read=None)
+    )
+    where: str = ""
+    state: LaneState | None = field(default=None, metadata=option(read=read_lane_state))
+    selection: Selection = field(
+        default=Selection(), metadata=option(read=read_selection)
+    )
+    marked: MarkedRange | None = field(default=None, metadata=option(read=read_marked))
+    notes: Notes = field(default=(), metadata=option(read=read_notes))
+    stalls: bool = True
+    waits: bool = True
+    absolute: bool = False
+
+
 def timeline_figure(
     source: Trace | TraceIndex,
-    *,
-    visible: TimeRange | None = None,
-    color_by: ColorBy = "family",
-    lanes: Sequence[str] | None = None,
-    mask: npt.NDArray[np.bool_] | None = None,
-    where: str = "",
-    state: LaneState | None = None,
-    selection: Selection = Selection(),  # noqa: B008 - frozen
-    marked: MarkedRange | None = None,
-    notes: Notes = (),
-    stalls: bool = True,
-    waits: bool = True,
-    absolute: bool = False,
+    options: TimelineOptions = TimelineOptions(),
     look: FigureStyle = FigureStyle(),  # noqa: B008 - frozen
 ) -> Figure:
     """Return the figure of a timeline; its title is the trace's name.
-
-    Parameters
-    ----------
-    visible : the whole trace where None.
-    lanes : keys of the lanes to show, in this order; all by default.
-    absolute : whether times are those of the file's own clock.
-    mask : bool[n_spans], what is drawn in full; the rest becomes pale. `where` is the
-        expression that stands for it on a command line, "" = unknown.
-    state : which groups are open, and which lanes are hidden, pinned, moved and how
-        high, as in a window; that of a first start where None, or where the figure is
-        to be clean.
-    selection, marked : drawn where the figure is to be as seen.
-    notes : name and range of bookmarks; drawn where the figure is to be as seen.
-    stalls : whether stalls are hatched over the lanes.
-    waits : whether the waits behind ops are drawn.
 
     Notes
     -----
@@ -100,90 +120,97 @@ def timeline_figure(
     def draw(look: FigureStyle) -> RenderedFigure:
         ensure_gui_application()
         index = source if isinstance(source, TraceIndex) else TraceIndex(source)
-        trace = index.trace
-        name = f"{trace_name(trace)} · timeline"
-        title = name if look.title is None else look.title
-        width = look.width_or(_WIDTH)
-        layout, left_out = _layout(index, lanes, state if look.seen else None)
-        scene = TimelineScene(
-            index=index,
-            layout=layout,
-            visible=trace.extent if visible is None else visible,
-            width=width - _RIGHT_PX,
-            height=_HEIGHT,
-            theme=theme_named(look.theme),
-            scale=look.scale,
-            header_width=figure_header_width(layout, trace, width),
-            color_by=color_by,
-            mask=mask,
-            mask_token=id(mask),
-            absolute=absolute,
-            show_stalls=stalls,
-            show_waits=waits,
-            is_figure=True,
-        )
-        if look.seen:
-            scene = replace(
-                scene,
-                selection=selection,
-                marked=marked,
-                bookmarks=notes if look.notes else (),
-            )
-        if mask is not None:
-            left_out += ("Spans outside the filter are pale.",)
-        if is_empty(trace):
-            frame = Frame(look, width, title=title)
-            picture = compose_timeline(replace(scene, height=frame.body_height(200.0)))
-        else:
-            frame = Frame(look, width, title=title, entries=figure_legend(scene))
-            scene, n_missing = _fitted(scene, frame, look)
-            if n_missing:
-                left_out += (
-                    f"Not drawn for lack of room: {format_counted(n_missing, 'lane')}.",
-                )
-            picture = compose_timeline(scene)
-        return RenderedFigure(
-            frame.around(picture),
-            title or name,
-            _description(trace, scene),
-            (*left_out, *frame.left_out),
-            look.title or "",
-        )
+        return _drawn(index, options, look)
 
     trace = source.trace if isinstance(source, TraceIndex) else source
-    words, options, lacks = [], dict[str, object](), list[str]()
+    command = _export_command(trace, options)
+    return Figure("timeline", draw, look, recipe=command)
+
+
+def _drawn(
+    index: TraceIndex, options: TimelineOptions, look: FigureStyle
+) -> RenderedFigure:
+    trace = index.trace
+    name = f"{trace_name(trace)} · timeline"
+    title = name if look.title is None else look.title
+    width = look.width_or(_WIDTH)
+    layout, left_out = _layout(
+        index, options.lanes, options.state if look.seen else None
+    )
+    scene = TimelineScene(
+        index=index,
+        layout=layout,
+        visible=trace.extent if options.visible is None else options.visible,
+        width=width - _RIGHT_PX,
+        height=_HEIGHT,
+        theme=theme_named(look.theme),
+        scale=look.scale,
+        header_width=figure_header_width(layout, trace, width),
+        color_by=options.color_by,
+        mask=options.mask,
+        mask_token=id(options.mask),
+        absolute=options.absolute,
+        show_stalls=options.stalls,
+        show_waits=options.waits,
+        is_figure=True,
+    )
+    if look.seen:
+        scene = replace(
+            scene,
+            selection=options.selection,
+            marked=options.marked,
+            bookmarks=options.notes if look.notes else (),
+        )
+    if options.mask is not None:
+        left_out += ("Spans outside the filter are pale.",)
+    if is_empty(trace):
+        frame = Frame(look, width, title=title)
+        picture = compose_timeline(replace(scene, height=frame.body_height(200.0)))
+    else:
+        frame = Frame(look, width, title=title, entries=figure_legend(scene))
+        scene, n_missing = _fitted(scene, frame, look)
+        if n_missing:
+            left_out += (
+                f"Not drawn for lack of room: {format_counted(n_missing, 'lane')}.",
+            )
+        picture = compose_timeline(scene)
+    return RenderedFigure(
+        frame.around(picture),
+        title or name,
+        _description(trace, scene),
+        (*left_out, *frame.left_out),
+        look.title or "",
+    )
+
+
+def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
+    """Return the command line that makes the figure; defaults are left out."""
+    visible, selection = options.visible, options.selection
+    flags, lacks = list[str](), list[str]()
     if visible is not None and visible != trace.extent:
         unit = "ns" if trace.clock.unit == "ns" else ""
-        words.append(f"--range={visible.start}{unit}..{visible.end}{unit}")
-    if color_by != "family":
-        words += ["--color-by", color_by]
-    if where:
-        words.append(f"--where={where}")
-    elif mask is not None:
+        flags.append(f"--range={visible.start}{unit}..{visible.end}{unit}")
+    if options.color_by != "family":
+        flags += ["--color-by", options.color_by]
+    if options.where:
+        flags.append(f"--where={options.where}")
+    elif options.mask is not None:
         lacks.append("The command leaves the filter out.")
-    if absolute:
-        options["absolute"] = True
-    if not stalls:
-        options["stalls"] = False
-    if not waits:
-        options["waits"] = False
-    if lanes is not None:
-        options["lanes"] = list(lanes)
     seen: dict[str, object] = {}
-    if state is not None and (data := lane_state_data(state)):
-        seen["state"] = data
+    if options.state is not None and (state := lane_state_data(options.state)):
+        seen["state"] = state
     if chosen := selection_option(selection):
         seen["selection"] = chosen
     elif selection and selection.group is None:  # rows of statistics are not drawn
         lacks.append("The command leaves the selection out; it is too long for one.")
-    if marked is not None:
-        seen["marked"] = marked_option(marked)
-    if notes:
-        seen["notes"] = [[name, time_option(time)] for name, time in notes]
-    recipe = ExportCommand(
-        "timeline", trace.info.opened, options, tuple(words), seen, tuple(lacks)
+    if options.marked is not None:
+        seen["marked"] = marked_option(options.marked)
+    if options.notes:
+        seen["notes"] = [[name, time_option(time)] for name, time in options.notes]
+    values = changed_options(options, "absolute", "stalls", "waits", "lanes")
+    return ExportCommand(
+        "timeline", trace.info.opened, values, tuple(flags), seen, tuple(lacks)
     )
-    return Figure("timeline", draw, look, recipe=recipe)
 
 
 def _fitted(

@@ -44,6 +44,7 @@ from ggscope.model.units import (
 from ggscope.render.buffers import (
     ROW_HEIGHT,
     BuffersGeometry,
+    BuffersOptions,
     BuffersScene,
     buffer_name,
     buffers_recipe,
@@ -559,12 +560,13 @@ class BuffersView(PaintedView):
         )
 
     def recipe(self, scene: BuffersScene) -> ExportCommand:
-        """Return how the command line makes the figure of a scene."""
+        """Return the command line that makes the figure of a scene."""
         is_marked = bool(scene.selected or scene.accessed) or scene.alive is not None
-        return buffers_recipe(
-            scene.trace, by=scene.by, visible=scene.visible, absolute=scene.absolute,
-            lacks=(NOT_MARKED,) if is_marked else (),
-        )  # fmt: skip
+        options = BuffersOptions(
+            by=scene.by, visible=scene.visible, absolute=scene.absolute
+        )
+        lacks = (NOT_MARKED,) if is_marked else ()
+        return buffers_recipe(scene.trace, options, lacks)
 
     def _alive_at_op(self) -> frozenset[int] | None:
         session, result = self.session, self.result

@@ -20,6 +20,7 @@ from ggscope.model.routing import expert_key, of_expert_key
 from ggscope.model.selection import Selection
 from ggscope.model.trace import Trace
 from ggscope.render.experts import (
+    ExpertsOptions,
     ExpertsScene,
     cell_at,
     cell_beside_at,
@@ -198,17 +199,17 @@ class ExpertsView(PaintedView):
         )
 
     def recipe(self, scene: ExpertsScene) -> ExportCommand | None:
-        """Return how the command line makes the figure of a scene."""
+        """Return the command line that makes the figure of a scene."""
         trace, result = self.session.trace, scene.result
         if trace is None:
             return None
         lacks = [NOT_MARKED] if scene.selected or scene.lit else []
         if result.token is not None or result.layer is not None:
             lacks.append("The command draws all layers and tokens.")
-        return experts_recipe(
-            trace, measure=scene.measure, kind=scene.kind, beside=result.beside,
-            lacks=tuple(lacks),
-        )  # fmt: skip
+        options = ExpertsOptions(
+            measure=scene.measure, kind=scene.kind, beside=result.beside
+        )
+        return experts_recipe(trace, options, tuple(lacks))
 
     def _selected_keys(self) -> tuple[int, ...]:
         if self.session.selection.table != "experts":

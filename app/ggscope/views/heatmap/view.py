@@ -20,6 +20,7 @@ from ggscope.render.colors import NAMES, ScaleKind
 from ggscope.render.export import NOT_MARKED, ExportCommand
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import (
+    HeatmapOptions,
     draw_heatmap,
     heatmap_recipe,
     held_shares,
@@ -386,13 +387,14 @@ class HeatmapView(PaintedView):
         is_whole = (view.begin, view.stop) == (0, axis.extent)
         ends = axis.offsets(np.array([view.begin, view.stop], np.int64)).tolist()
         rows = (view.top, view.bottom)
-        return heatmap_recipe(
-            trace, rows=scene.base.rows.kind, axis=axis.kind, metric=scene.metric,
+        options = HeatmapOptions(
+            rows=scene.base.rows.kind, axis=axis.kind, metric=scene.metric,
             scale=scene.scale_kind, colors=scene.colors,
             offsets=None if is_whole else (ends[0], ends[1]),
             shown_rows=None if rows == (0, len(scene.base.rows)) else rows,
-            absolute=scene.absolute, lacks=tuple(lacks),
+            absolute=scene.absolute,
         )  # fmt: skip
+        return heatmap_recipe(trace, options, tuple(lacks))
 
     @property
     def passing(self) -> dict[str, object]:  # type: ignore[override]  # made anew

@@ -788,10 +788,10 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
     """Return the timeline of a session as a figure; None without a trace."""
     if session.index is None:
         return None
-    from ggscope.render.timeline.figure import timeline_figure  # as above
+    # as above
+    from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 
-    return timeline_figure(
-        session.index,
+    options = TimelineOptions(
         visible=session.visible_range,
         color_by=session.color_by,
         mask=session.mask,
@@ -803,5 +803,5 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         stalls=session.shows_stalls,
         waits=session.shows_waits,
         absolute=session.absolute_time,
-        look=look,
     )
+    return timeline_figure(session.index, options, look)

@@ -1,0 +1,102 @@
+"""The figures that can be exported: one entry each, for command line, API and views.
+
+A figure's module is imported when it is first made; this one needs neither numpy nor
+Qt. CONTRIBUTING.md has the recipe "a figure".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ggscope.model.trace import Trace
+    from ggscope.render.export import Figure
+
+
+def has_accesses(trace: "Trace") -> bool:
+    """Return whether a trace holds accesses to tensors."""
+    return len(trace.accesses.patterns) > 0
+
+
+def has_times(trace: "Trace") -> bool:
+    """Return whether a trace holds anything with a time."""
+    return bool(
+        len(trace.spans) or len(trace.markers) or trace.counters or len(trace.buffers)
+    )
+
+
+def has_graphs(trace: "Trace") -> bool:
+    """Return whether a trace holds computation graphs."""
+    return bool(trace.graphs)
+
+
+def has_experts(trace: "Trace") -> bool:
+    """Return whether a trace holds expert routing or tensors of experts."""
+    return bool(len(trace.routing)) or bool((trace.tensors.expert >= 0).any())
+
+
+def has_buffers(trace: "Trace") -> bool:
+    """Return whether a trace holds allocations of buffers."""
+    return len(trace.buffers) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSpec:
+    """A figure as menus and the command line know it, before its module is imported.
+
+    Attributes
+    ----------
+    title : title of the figure and of its view.
+    module : module of the two names that follow.
+    make_name : function ``(trace, options) -> Figure``.
+    options_name : frozen dataclass of the options, see `ggscope.render.options`.
+    has_data : whether a trace has anything to draw; cheap, it reads no file.
+    """
+
+    title: str
+    module: str
+    make_name: str
+    options_name: str
+    has_data: "Callable[[Trace], bool]" = lambda _: True
+
+    @property
+    def make(self) -> "Callable[[Trace, Any], Figure]":
+        """Function that makes the figure of a trace; imports its module."""
+        make: Callable[[Trace, Any], Figure] = getattr(
+            import_module(self.module), self.make_name
+        )
+        return make
+
+    @property
+    def options(self) -> type[Any]:
+        """Dataclass of the options; imports its module."""
+        options: type[Any] = getattr(import_module(self.module), self.options_name)
+        return options
+
+    def figure(self, trace: "Trace", **options: object) -> "Figure":
+        """Return the figure of a trace with options by name; the rest are defaults.
+
+        Raises
+        ------
+        TypeError
+            If there is no such option.
+        ExportError
+            If an option has a value that it cannot have.
+        """
+        return self.make(trace, self.options(**options))
+
+
+# fmt: off
+FIGURES: dict[str, FigureSpec] = {
+    "timeline": FigureSpec("Timeline", "ggscope.render.timeline.figure", "timeline_figure", "TimelineOptions", has_times),
+    "statistics": FigureSpec("Selection statistics", "ggscope.render.statistics", "statistics_figure", "StatisticsOptions"),
+    "heatmap": FigureSpec("File heatmap", "ggscope.render.heatmap.figure", "heatmap_figure", "HeatmapOptions", has_accesses),
+    "graph": FigureSpec("Graph", "ggscope.render.graph.figure", "graph_figure", "GraphOptions", has_graphs),
+    "hot": FigureSpec("Hot and cold", "ggscope.render.reads", "hot_figure", "HotOptions", has_accesses),
+    "cache": FigureSpec("What-if cache", "ggscope.render.reads", "cache_figure", "CacheOptions", has_accesses),
+    "experts": FigureSpec("Experts", "ggscope.render.experts", "experts_figure", "ExpertsOptions", has_experts),
+    "buffers": FigureSpec("Buffers", "ggscope.render.buffers", "buffers_figure", "BuffersOptions", has_buffers),
+}
+# fmt: on
+"""Figures by the name that ``ggscope export --view`` takes."""
