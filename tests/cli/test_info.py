@@ -13,7 +13,8 @@ import npu_files
 import recordings
 from builders import finished, llama_like_trace, npu_like_trace
 from ggmlviz_files import ALLOC, FREE
-from ggscope.cli.info.info import describe, info_text
+from ggscope.cli.info.facts import describe
+from ggscope.cli.info.text import info_text
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import Clock

@@ -10,7 +10,8 @@ from ggscope import __version__
 from ggscope.analysis.completeness.expected import completeness
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
-from ggscope.cli.info.info import completeness_json, problems_text, warning_json
+from ggscope.cli.info.facts import completeness_json, warning_json
+from ggscope.cli.info.text import problems_text
 from ggscope.cli.output import DATA_LOSS, ERROR, GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, for_each_file, load
 from ggscope.descriptions.completeness import completeness_words, with_completeness

@@ -20,7 +20,8 @@ from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
-from ggscope.cli.info.info import describe, info_text
+from ggscope.cli.info.facts import describe
+from ggscope.cli.info.text import info_text
 from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, load, reading_words
 from ggscope.cli.stats import stalled_lines

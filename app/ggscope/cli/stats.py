@@ -20,7 +20,7 @@ from ggscope.analysis.statistics.columns import (
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
-from ggscope.cli.info.info import stalls_json
+from ggscope.cli.info.times import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.statistics import (

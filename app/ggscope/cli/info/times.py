@@ -24,6 +24,8 @@ _MAX_LISTED = 5
 _MAX_SLOW = 1000
 _MAX_ENGINES = 64
 _MAX_DECODES = 10_000
+_MAX_STALLED = 16
+_MAX_REASONS = 6
 
 
 # -- tokens ------------------------------------------------------------------
@@ -248,3 +250,70 @@ def calls_text(trace: Trace, facts: dict[str, Any]) -> str:
     ]
     head = ["calls of the program", "calls", "own time", "share"]
     return table([*head, *(["median per decode"] if has_decodes else [])], shown)
+
+
+def stalls_json(trace: Trace) -> list[dict[str, object]]:
+    """Return how long each master is stalled, each cycle counted once.
+
+    ``share`` is of the whole extent; ``reasons`` adds up stalls by reason, which may
+    overlap.
+    """
+    spans, length = trace.spans, trace.extent.duration
+    stalls: list[dict[str, object]] = []
+    is_stall = trace.lanes.of_kind(LaneKind.STALL)
+    lanes = np.flatnonzero(is_stall)
+    if not len(lanes):
+        return stalls
+    from ggscope.analysis.statistics.nesting import covered
+
+    # All lanes at once: there may be a hundred thousand.
+    rows = np.flatnonzero(is_stall[spans.lane])
+    start, end = spans.start[rows], spans.end[rows]
+    group = np.searchsorted(lanes, spans.lane[rows])
+    count = np.bincount(group, minlength=len(lanes)).tolist()
+    ticks = covered(group, start, end, len(lanes)).tolist()
+    n_names = len(trace.strings) + 1
+    pairs, which = np.unique(
+        group * n_names + spans.name[rows] + 1, return_inverse=True
+    )
+    sums = np.zeros(len(pairs), np.int64)
+    np.add.at(sums, which, end - start)
+    owner, name = np.divmod(pairs, n_names)
+    order = np.lexsort((name, -sums, owner))
+    reasons: list[dict[str, int]] = [{} for _ in count]
+    ordered = zip(owner[order], name[order] - 1, sums[order], strict=True)
+    for lane, reason, total in ordered:
+        reasons[lane][trace.strings[int(reason)]] = int(total)
+    for i, lane in enumerate(lanes.tolist()):
+        stalls.append(
+            {
+                "lane": trace.lanes.names[lane],
+                "stalls": count[i],
+                "stalled": ticks[i],
+                "share": ticks[i] / length if length else None,
+                "reasons": reasons[i],
+            }
+        )
+    return stalls
+
+
+def stalls_text(trace: Trace, facts: dict[str, Any]) -> str:
+    """Return the section for people; "" without stalls."""
+    if not facts["stalls"]:
+        return ""
+    unit = trace.clock.unit
+    rows = [
+        (
+            stall["lane"],
+            format_count(stall["stalls"]),
+            format_duration(stall["stalled"], unit),
+            NOT_AVAILABLE if stall["share"] is None else format_share(stall["share"]),
+            ", ".join(
+                f"{name} {format_duration(ticks, unit)}"
+                for name, ticks in list(stall["reasons"].items())[:_MAX_REASONS]
+            ),
+        )
+        for stall in facts["stalls"][:_MAX_STALLED]
+    ]
+    head = ("stalled", "stalls", "time", "share", "reasons")
+    return table(head, rows, left=(0, 4))

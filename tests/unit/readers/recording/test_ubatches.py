@@ -11,7 +11,7 @@ from ggscope.analysis.filters.masks import filter_mask
 from ggscope.analysis.filters.text import parse_filter
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.statistics.table import stat_table
-from ggscope.cli.info.info import describe
+from ggscope.cli.info.facts import describe
 from ggscope.live.program import ProgramSource
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.discovery import survey
