@@ -9,12 +9,12 @@ import ggmlviz_files as viz
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.columns import (
-    EventIntake,
+    EventCollector,
     EventOptions,
 )
 from ggscope.readers.ggmlviz.layouts import HEADER_BYTES, LAYOUT_BY_ID
 from ggscope.readers.ggmlviz.walk import Gap, Stop, StreamScan, Walk, Window
-from oracles.ggmlviz_intake import NumpyIntake
+from oracles.ggmlviz_collector import NumpyCollector
 
 COLUMNS = ("kind", "time", "place", "pointer", "number", "label")
 
@@ -32,21 +32,21 @@ class Found:
     stop: Stop
     gaps: tuple[Gap, ...]
     scan: StreamScan
-    intake: EventIntake | NumpyIntake
+    collector: EventCollector | NumpyCollector
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def content(self) -> dict[str, Any]:
         """Return all that was found, to be compared."""
-        columns, places = self.intake.columns, self.intake.places
+        columns, places = self.collector.columns, self.collector.places
         anchors = self.scan.anchors()
         return {
             **{name: getattr(columns, name)[: columns.n].tolist() for name in COLUMNS},
             "sizes": columns.sizes[: columns.n_sizes].tolist(),
             "threads": places.threads[: places.n].tolist(),
             "backends": places.backends[: places.n].tolist(),
-            "labels": self.intake.labels.raw(),
+            "labels": self.collector.labels.raw(),
             "offsets": self.offsets.tolist(),
             "stop": self.stop,
             "gaps": self.gaps,
@@ -57,18 +57,18 @@ class Found:
 class _Noting:
     """Passes events on and notes where they start."""
 
-    def __init__(self, intake: EventIntake | NumpyIntake) -> None:
-        self.intake = intake
-        self.window_bytes = intake.window_bytes
+    def __init__(self, collector: EventCollector | NumpyCollector) -> None:
+        self.collector = collector
+        self.window_bytes = collector.window_bytes
         self.starts = np.zeros(0, np.int64)
 
     def take(self, walk: Walk, at: int, until: int) -> tuple[np.ndarray, int, Stop]:
-        found, at, stop = self.intake.take(walk, at, until)
+        found, at, stop = self.collector.take(walk, at, until)
         self.starts = np.append(self.starts, found)
         return found, at, stop
 
     def drop(self, n: int) -> None:
-        self.intake.drop(n)
+        self.collector.drop(n)
         self.starts = self.starts[: len(self.starts) - n]
 
 
@@ -88,20 +88,20 @@ def find_events(
 
     Parameters
     ----------
-    walker_bytes : of the numpy intake.
-    compiled_bytes : not 0: stretches of so many bytes of the compiled intake.
+    walker_bytes : of the numpy collector.
+    compiled_bytes : not 0: bytes per block of the compiled collector.
     missing : so many bytes are cut off as soon as the size is known.
     """
     wanted, capacity = wanted or EventOptions(), 3
-    intake: EventIntake | NumpyIntake
+    collector: EventCollector | NumpyCollector
     if compiled_bytes:
-        intake = EventIntake(
+        collector = EventCollector(
             wanted, capacity, LAYOUT_BY_ID[layout], window_bytes=compiled_bytes
         )
     else:
-        intake = NumpyIntake(wanted, capacity, walker_bytes=walker_bytes)
-    noting = _Noting(intake)
-    least = window_bytes or intake.window_bytes + 2 * max_label
+        collector = NumpyCollector(wanted, capacity, walker_bytes=walker_bytes)
+    noting = _Noting(collector)
+    least = window_bytes or collector.window_bytes + 2 * max_label
     source = viz.InMemory(data[: len(data) - missing])
     window = Window(source, len(data), least)
     walk = Walk(window, LAYOUT_BY_ID[layout], max_label)
@@ -109,7 +109,7 @@ def find_events(
     for _ in scan.stretches(context or ReadContext()):
         pass
     offsets = np.append(noting.starts, scan.position)
-    return Found(offsets, scan.stop, tuple(scan.gaps), scan, intake)
+    return Found(offsets, scan.stop, tuple(scan.gaps), scan, collector)
 
 
 def content(trace: Trace | str) -> object:

@@ -14,7 +14,7 @@ from ggscope.readers.ggmlviz.columns import EventOptions
 from ggscope.readers.ggmlviz.layouts import EventLayout
 from ggscope.readers.npu.scan import Scanner
 from ggscope.readers.tensor import scan as tensor_scan
-from oracles.ggmlviz_intake import NumpyIntake
+from oracles.ggmlviz_collector import NumpyCollector
 from oracles.ggmlviz_pairing import pair_ops
 from oracles.tensor_blocks import NumpyBlocks
 
@@ -22,10 +22,10 @@ from oracles.tensor_blocks import NumpyBlocks
 def ggmlviz(patch: pytest.MonkeyPatch) -> None:
     """Read `.ggmlviz` files without compiled code."""
 
-    def intake(wanted: EventOptions, room: int, _: EventLayout) -> NumpyIntake:
-        return NumpyIntake(wanted, room)
+    def collector(wanted: EventOptions, room: int, _: EventLayout) -> NumpyCollector:
+        return NumpyCollector(wanted, room)
 
-    patch.setattr(ggmlviz_reader, "EventIntake", intake)
+    patch.setattr(ggmlviz_reader, "EventCollector", collector)
     patch.setattr(pairing, "pair_ops", pair_ops)
 
 

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, narrow
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.bracket import match
+from ggscope.readers.common.interval_pairing import match
 from ggscope.readers.ggmlviz.columns import Events, encode
 from ggscope.readers.ggmlviz.layouts import EventType
 from ggscope.readers.ggmlviz.pairing import (

@@ -14,7 +14,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import EVENTS_INFO
-from ggscope.readers.buffers.intake import EventList, allowance_of
+from ggscope.readers.buffers.parser import EventList, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import Block, JsonCursor, outer_keys

@@ -17,7 +17,7 @@ from ggscope.model.trace import (
 )
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.buffers import TIMELINE_INFO
-from ggscope.readers.buffers.intake import EventList, ListedBuffers, allowance_of
+from ggscope.readers.buffers.parser import EventList, ListedBuffers, allowance_of
 from ggscope.readers.common.buffer_lives import add_buffers
 from ggscope.readers.common.file_facts import refuse_larger, trace_info
 from ggscope.readers.common.json_cursor import first_element_keys, outer_keys

@@ -13,7 +13,7 @@ from ggscope.model.tables import I64, Array, CounterShape
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock
-from ggscope.readers.common.bracket import neighbours
+from ggscope.readers.common.interval_pairing import neighbours
 
 MAX_SIZE = 1 << 53
 """Sizes from here on are no sizes; sums of smaller ones are exact as float64."""

@@ -209,29 +209,29 @@ class MoeCsvReader:
         """
         context.progress(0, source.size)
         layout = _layout(source)
-        intake = _RoutingIntake(layout)
-        _read_rows(source, context, layout, intake)
-        if not intake.n_rows:
+        table = _RoutingTable(layout)
+        _read_rows(source, context, layout, table)
+        if not table.n_rows:
             raise CorruptError(
                 "no line holds a layer and an expert.",
                 offset=0,
                 hint="Is this a routing table?",
             )
         builder = TraceBuilder()
-        builder.routing = intake.routing()
-        intake.note(builder)
+        builder.routing = table.routing()
+        table.note(builder)
         return builder.snapshot(
             trace_info(
                 self.info,
                 source,
-                intake.n_rows,
+                table.n_rows,
                 producer={"columns": ", ".join(layout.names)} if layout.names else {},
             )
         )
 
 
 @dataclass(slots=True)
-class _RoutingIntake:
+class _RoutingTable:
     """Takes rows block by block."""
 
     layout: TableColumns
@@ -390,20 +390,20 @@ def _layout_with_names(head: bytes) -> TableColumns | None:
 
 
 def _read_rows(
-    source: Source, context: ReadContext, layout: TableColumns, intake: _RoutingIntake
+    source: Source, context: ReadContext, layout: TableColumns, table: _RoutingTable
 ) -> None:
     rest = np.empty(0, np.uint8)
-    intake.n_lines = source.head(layout.start).count(b"\n")
+    table.n_lines = source.head(layout.start).count(b"\n")
     for offset, block in source.blocks(layout.start, source.size, BLOCK_BYTES):
         data: Bytes8 = np.concatenate([rest, block])
         breaks = np.flatnonzero(data == _NEWLINE)
         end = int(breaks[-1]) + 1 if len(breaks) else 0
         if end:
-            intake.take(rows_of(data[:end], layout.n_columns))
+            table.take(rows_of(data[:end], layout.n_columns))
         rest = data[end:].copy()
         if len(rest) > BLOCK_BYTES:
             raise CorruptError(
                 f"a line is longer than {BLOCK_BYTES >> 20} MiB.", offset=offset
             )
         context.progress(offset + len(block), source.size)
-    intake.has_open_end = bool(rest.tobytes().strip())
+    table.has_open_end = bool(rest.tobytes().strip())

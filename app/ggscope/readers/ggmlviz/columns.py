@@ -275,7 +275,7 @@ def free_slots(n: int) -> Array:
     return np.full(1 << max((2 * n - 1).bit_length(), 6), -1, np.int32)
 
 
-class EventIntake:
+class EventCollector:
     """Takes events from the file into columns.
 
     Attributes
@@ -474,7 +474,7 @@ class Events:
 
 
 def gather(
-    intake: EventIntake,
+    collector: EventCollector,
     strings: StringTable,
     context: ReadContext,
     *,
@@ -482,7 +482,7 @@ def gather(
     first_record: int = 0,
 ) -> Events:
     """Return the first `n` events (all: None); add their labels to `strings`."""
-    columns = intake.columns
+    columns = collector.columns
     n = columns.n if n is None else min(n, columns.n)
     time, bad_times = _sound_times(columns.time[:n])
     place, places = _used(columns.place[:n], context)
@@ -493,9 +493,9 @@ def gather(
         if len(backward)
         else _first_times(place, len(places), time, context)
     )
-    thread_of, thread_ids = _by_first_time(intake.places.threads[places], first)
-    backend_of, backends = _by_first_time(intake.places.backends[places], first)
-    string_of, broken = _texts(intake.labels, labels, strings)
+    thread_of, thread_ids = _by_first_time(collector.places.threads[places], first)
+    backend_of, backends = _by_first_time(collector.places.backends[places], first)
+    string_of, broken = _texts(collector.labels, labels, strings)
     return Events(
         kind=columns.kind[:n],
         time=time,

@@ -26,7 +26,7 @@ from ggscope.model.trace import Severity
 from ggscope.native.declared import Pairing
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.bracket import match, neighbours
+from ggscope.readers.common.interval_pairing import match, neighbours
 from ggscope.readers.ggmlviz.columns import (
     Events,
     encode,

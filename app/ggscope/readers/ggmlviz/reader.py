@@ -44,7 +44,7 @@ from ggscope.readers.ggmlviz.columns import (
     EVENT_BYTES,
     NAMES_EVERY,
     TOO_LARGE_HINT,
-    EventIntake,
+    EventCollector,
     EventOptions,
     Events,
     gather,
@@ -505,7 +505,7 @@ class Reading:
     Parameters
     ----------
     version : what the header states.
-    intake : where events go; None for the fastest one there is.
+    collector : where events go; None for the fastest one there is.
     """
 
     def __init__(
@@ -514,19 +514,21 @@ class Reading:
         context: ReadContext,
         options: GgmlvizOptions,
         version: int,
-        intake: EventIntake | None = None,
+        collector: EventCollector | None = None,
     ) -> None:
         self._source, self._context = source, context
         self._options, self._version = options, version
         wanted, layout = options.wanted, options.layout
         room = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
-        self._intake: EventIntake | None = intake or EventIntake(wanted, room, layout)
+        self._collector: EventCollector | None = collector or EventCollector(
+            wanted, room, layout
+        )
         max_label = context.limits.label_bytes
-        window_bytes = max(self._intake.window_bytes, 4 * max_label) + (1 << 16)
+        window_bytes = max(self._collector.window_bytes, 4 * max_label) + (1 << 16)
         window = Window(source, options.end, window_bytes)
         self._walk = Walk(window, layout, max_label)
         self._scan = StreamScan(
-            self._walk, self._intake, HEADER_BYTES, stop_row=wanted.stop
+            self._walk, self._collector, HEADER_BYTES, stop_row=wanted.stop
         )
         self._shown_until = -1
         self._pace = SnapshotScheduler(
@@ -548,15 +550,15 @@ class Reading:
 
     def _read(self, builder: TraceBuilder) -> None:
         """Take all events; warn about what cannot be read."""
-        intake, size = self._intake, self._source.size
-        assert intake is not None
+        collector, size = self._collector, self._source.size
+        assert collector is not None
         for _ in self._scan.stretches(self._context):
             self._context.progress(self._scan.position // 2, size)
             n_events = self._options.n_events
-            n = min(intake.columns.n, n_events // MOST)
+            n = min(collector.columns.n, n_events // MOST)
             if self._pace.is_due(n, n_events):
-                self._pace.timed(partial(self._publish, intake, n), n)
-        self._note_reading(builder, intake.columns.n)
+                self._pace.timed(partial(self._publish, collector, n), n)
+        self._note_reading(builder, collector.columns.n)
         self._context.progress(size // 2, size)
 
     def _finished(self, builder: TraceBuilder) -> Trace:
@@ -637,23 +639,23 @@ class Reading:
 
     def _all_events(self, builder: TraceBuilder) -> Events:
         """Return the events; from now on nobody else holds them."""
-        assert self._intake is not None
+        assert self._collector is not None
         events = gather(
-            self._intake,
+            self._collector,
             builder.strings,
             self._context,
             first_record=self._options.wanted.first,
         )
-        self._intake = None
+        self._collector = None
         self._scan.close()
         return events
 
-    def _publish(self, intake: EventIntake, n: int) -> None:
+    def _publish(self, collector: EventCollector, n: int) -> None:
         """Hand out the first `n` events as far as later ones cannot change them."""
         context, wanted = self._context, self._options.wanted
         builder = TraceBuilder()
         events = gather(
-            intake, builder.strings, context, n=n, first_record=wanted.first
+            collector, builder.strings, context, n=n, first_record=wanted.first
         )
         origin, end = int(events.time.min()), int(events.time.max())
         builder.clock = Clock.of_stamps(origin)

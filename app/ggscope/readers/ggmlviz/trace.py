@@ -25,7 +25,7 @@ from ggscope.model.tables import I64, Array, SpanFlag, distinct, narrow
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.bracket import neighbours
+from ggscope.readers.common.interval_pairing import neighbours
 from ggscope.readers.ggmlviz import NUMBERING_OPTION
 from ggscope.readers.ggmlviz.columns import Events, encode, is_memory
 from ggscope.readers.ggmlviz.layouts import (

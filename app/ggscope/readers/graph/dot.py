@@ -78,21 +78,21 @@ class GraphDotReader:
         builder = TraceBuilder()
         text = _text(source, builder)
         parser = DotParser(text)
-        intake = _DotIntake(allowance_of(source.size))
+        collector = _StatementCollector(allowance_of(source.size))
         for i, statement in enumerate(parser.statements()):
             if i % _STEPS == 0:
                 context.progress(min(statement.at, source.size), source.size)
-            intake.take(statement)
-        if not intake.drafts:
+            collector.take(statement)
+        if not collector.drafts:
             raise CorruptError("no graph begins in this text.", offset=0)
-        intake.note(builder)
+        collector.note(builder)
         _note_faults(builder, text, parser.faults)
-        trace = _trace(source, builder, intake, text)
+        trace = _trace(source, builder, collector, text)
         context.progress(source.size, source.size)
         return trace
 
 
-class _DotIntake:
+class _StatementCollector:
     """Turns statements into drafts, one for each graph of the file."""
 
     def __init__(self, allowance: Allowance) -> None:
@@ -253,11 +253,11 @@ def _line(text: str, at: int) -> str:
 
 
 def _trace(
-    source: Source, builder: TraceBuilder, intake: _DotIntake, text: str
+    source: Source, builder: TraceBuilder, collector: _StatementCollector, text: str
 ) -> Trace:
     token, title = title_of(source.path)
-    n_nodes, n_graphs = 0, len(intake.drafts)
-    for i, (_, draft) in enumerate(intake.drafts):
+    n_nodes, n_graphs = 0, len(collector.drafts)
+    for i, (_, draft) in enumerate(collector.drafts):
         n_nodes += len(draft.nodes)
         name = title if n_graphs == 1 else f"{title} ({i + 1} of {n_graphs})"
         builder.add_graph(

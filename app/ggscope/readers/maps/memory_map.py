@@ -57,7 +57,7 @@ _OUTER_KEYS = {"model_name", "total_size_bytes", "metadata"}
 
 
 @dataclass(slots=True)
-class MapIntake:
+class MapParser:
     """What has been read of a memory map so far.
 
     Parameters
@@ -309,31 +309,31 @@ class MemoryMapReader:
             If a single value is too large.
         """
         builder = TraceBuilder()
-        intake = MapIntake(builder)
+        parser = MapParser(builder)
         cursor = JsonCursor(source)
         if cursor.peek() not in (b"{", b""):
-            raise _wrong_kind(intake)
+            raise _wrong_kind(parser)
         try:
-            intake.take(cursor)
+            parser.take(cursor)
         except JsonSyntaxError as fault:
-            _keep(builder, intake, _explained(fault, source, intake))
+            _keep(builder, parser, _explained(fault, source, parser))
         except JsonTooLargeError as fault:
             raise fault.as_limit("Is this a memory map?") from None
-        if not intake.has_tensors:
-            raise _wrong_kind(intake)
+        if not parser.has_tensors:
+            raise _wrong_kind(parser)
         context.progress(source.size, source.size)
-        return _trace(builder, intake, source)
+        return _trace(builder, parser, source)
 
 
-def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
-    layout = list_tensors(builder, intake.rows)
+def _trace(builder: TraceBuilder, parser: MapParser, source: Source) -> Trace:
+    layout = list_tensors(builder, parser.rows)
     note_offsets(builder, layout)
-    claims = StatedTotals(intake.total_bytes, intake.n_tensors)
-    note_claims(builder, intake.rows, layout, claims)
-    facts = {"model_name": intake.model_name, **intake.facts}
+    claims = StatedTotals(parser.total_bytes, parser.n_tensors)
+    note_claims(builder, parser.rows, layout, claims)
+    facts = {"model_name": parser.model_name, **parser.facts}
     builder.models = (
         ModelFile(
-            intake.model_name or source.path.stem,
+            parser.model_name or source.path.stem,
             metadata={key: text for key, text in facts.items() if text},
         ),
     )
@@ -342,17 +342,17 @@ def _trace(builder: TraceBuilder, intake: MapIntake, source: Source) -> Trace:
         MemoryMapReader.info,
         source,
         layout,
-        producer={"model": intake.model_name} if intake.model_name else {},
+        producer={"model": parser.model_name} if parser.model_name else {},
         summary={
-            "total_size_bytes": intake.total_bytes,
-            "categories": dict(intake.categories.most_common()),
+            "total_size_bytes": parser.total_bytes,
+            "categories": dict(parser.categories.most_common()),
         },
-        stated=_stated(builder, intake, layout),
+        stated=_stated(builder, parser, layout),
     )
 
 
 def _stated(
-    builder: TraceBuilder, intake: MapIntake, layout: RepairedPlaces
+    builder: TraceBuilder, parser: MapParser, layout: RepairedPlaces
 ) -> tuple[DeclaredMetric | None, ...]:
     """Return the totals of the file beside those of its rows.
 
@@ -361,16 +361,16 @@ def _stated(
     tensor.
     """
     layer = builder.tensors.layer
-    n_layers = intake.facts.get("n_layers", "")
-    total = intake.total_bytes
+    n_layers = parser.facts.get("n_layers", "")
+    total = parser.total_bytes
     end, basis = layout.repaired_end, "the end of its last tensor"
     if layout.first_offset > 0 and total == end - layout.first_offset:
         end, basis = total, "its tensors, without what comes before them"
     figures = (
         stated_figure(
             "tensors",
-            intake.n_tensors if intake.n_tensors >= 0 else None,
-            len(intake.rows),
+            parser.n_tensors if parser.n_tensors >= 0 else None,
+            len(parser.rows),
             basis="its rows",
             place="metadata.n_tensors",
         ),
@@ -397,10 +397,10 @@ def _stated(
 
 
 def _explained(
-    fault: JsonSyntaxError, source: Source, intake: MapIntake
+    fault: JsonSyntaxError, source: Source, parser: MapParser
 ) -> CorruptError | TruncatedError:
     place = locate(source, fault.offset)
-    n = len(intake.rows)
+    n = len(parser.rows)
     where = (
         f"{fault.text}: line {place.line} column {place.column}, byte {fault.offset:,}"
     )
@@ -418,9 +418,9 @@ def _explained(
     )
 
 
-def _keep(builder: TraceBuilder, intake: MapIntake, error: ReadError) -> None:
+def _keep(builder: TraceBuilder, parser: MapParser, error: ReadError) -> None:
     """Note that only the tensors before a fault are shown; raise if there are none."""
-    if not len(intake.rows):
+    if not len(parser.rows):
         raise error from None
     is_cut = isinstance(error, TruncatedError)
     builder.warn(
@@ -428,13 +428,13 @@ def _keep(builder: TraceBuilder, intake: MapIntake, error: ReadError) -> None:
         "truncated_json" if is_cut else "broken_json",
         f"{error.message[0].upper()}{error.message[1:]} They were kept.",
         error.offset,
-        place=f"tensors[{intake.n_elements}]",
+        place=f"tensors[{parser.n_elements}]",
         remedy=error.hint,
     )
 
 
-def _wrong_kind(intake: MapIntake) -> CorruptError:
-    keys = ", ".join(one_line(key[:32]) for key in intake.keys[:6])
+def _wrong_kind(parser: MapParser) -> CorruptError:
+    keys = ", ".join(one_line(key[:32]) for key in parser.keys[:6])
     has = f"it has the keys {keys}" if keys else "it has no keys at all"
     return CorruptError(
         f"this JSON is no memory map: it has no list of tensors ({has}).",

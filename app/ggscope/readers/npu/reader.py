@@ -17,8 +17,7 @@ from ggscope.readers.common.json_text import (
     without_paste,
 )
 from ggscope.readers.npu import INFO
-from ggscope.readers.npu.intake import NpuIntake
-from ggscope.readers.npu.plan import (
+from ggscope.readers.npu.options import (
     BREAKING,
     TOO_LARGE_HINT,
     NpuOptions,
@@ -32,6 +31,7 @@ from ggscope.readers.npu.plan import (
     options_of,
     sniff_npu,
 )
+from ggscope.readers.npu.parser import NpuParser
 from ggscope.readers.snapshots import SnapshotScheduler
 from ggscope.readers.source import Source
 
@@ -137,9 +137,9 @@ class NpuJsonReader:
             most=4,
             growth=3,
         )
-        intake = NpuIntake(source, context, options, lines=lines, pace=pace)
+        parser = NpuParser(source, context, options, lines=lines, pace=pace)
         if pasted:
-            intake.note_paste()
+            parser.note_paste()
         cursor = JsonCursor(
             text,
             block_bytes=self._block_bytes,
@@ -148,32 +148,32 @@ class NpuJsonReader:
         )
         try:
             if lines:
-                intake.take_lines(cursor)
+                parser.take_lines(cursor)
             else:
-                intake.take_object(cursor)
+                parser.take_object(cursor)
         except JsonSyntaxError as fault:
             # Comments may begin anywhere; only now is it worth looking for them.
             cleaned = None if pasted else self._pasted(source)
             if cleaned is not None:
                 again = self._read(source, cleaned, context, options, pasted=True)
-                return replace(again, generation=again.generation + intake.generation)
-            _keep_up_to(fault, intake, source, text, options)
+                return replace(again, generation=again.generation + parser.generation)
+            _keep_up_to(fault, parser, source, text, options)
         except JsonTooLargeError as too_large:
             raise too_large.as_limit("Is this a trace?") from None
         except ReadError as error:
             # Only the file itself gives a plain one: the disk, the network.
-            if type(error) is not ReadError or not intake.n_records:
+            if type(error) is not ReadError or not parser.n_records:
                 raise
-            note_failure(intake.builder, error, intake.n_records)
-        change, kept = source.change(), counted(intake.n_records)
+            note_failure(parser.builder, error, parser.n_records)
+        change, kept = source.change(), counted(parser.n_records)
         severity = Severity.DATA_LOSS if change in BREAKING else Severity.NOTICE
-        note_change(intake.builder, change, kept, cursor.position, severity=severity)
-        return intake.trace()
+        note_change(parser.builder, change, kept, cursor.position, severity=severity)
+        return parser.trace()
 
 
 def _keep_up_to(
     fault: JsonSyntaxError,
-    intake: NpuIntake,
+    parser: NpuParser,
     source: Source,
     text: JsonText,
     options: NpuOptions,
@@ -183,9 +183,9 @@ def _keep_up_to(
     A file that changes while it is read breaks off anywhere: what has been read is
     kept then, and `note_change` says so.
     """
-    error = explained(fault, text, intake.progress)
+    error = explained(fault, text, parser.progress)
     is_changing = source.change() in BREAKING
-    if not intake.n_records or (options.strict and not is_changing):
+    if not parser.n_records or (options.strict and not is_changing):
         raise error from None
     if not is_changing:
-        note_fault(intake.builder, error, intake.n_records)
+        note_fault(parser.builder, error, parser.n_records)

@@ -25,7 +25,7 @@ from ggscope.model.tables import (
 from ggscope.model.trace import LaneKind, OpTable, Severity
 from ggscope.model.units import TimeRange, format_share
 from ggscope.readers.chunked import ChunkedTable
-from ggscope.readers.common.bracket import neighbours
+from ggscope.readers.common.interval_pairing import neighbours
 from ggscope.readers.npu.columns import EventColumns
 from ggscope.readers.npu.intervals import (
     EngineFigures,

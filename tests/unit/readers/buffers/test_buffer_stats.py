@@ -9,7 +9,7 @@ import pytest
 from ggscope.errors import CorruptError
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.buffers.events_jsonl import BufferStatsReader
-from ggscope.readers.buffers.intake import id_of, ns_of
+from ggscope.readers.buffers.parser import id_of, ns_of
 from ggscope.readers.common.json_walk import decimal_of
 from side_files import codes, confidence, read_path, read_text
 from support import need_corpus

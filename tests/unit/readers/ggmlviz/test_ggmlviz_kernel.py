@@ -146,7 +146,7 @@ def test_labels_of_sampled_blocks_are_taken_alike() -> None:
         data, compiled_bytes=1 << 20, wanted=EventOptions(names_every=16)
     )
 
-    named = found.intake.columns.label[: len(events)] >= 0
+    named = found.collector.columns.label[: len(events)] >= 0
     block = np.arange(len(events)) // NAME_BLOCK
     assert (named == (block % 16 == 0)).all()
 

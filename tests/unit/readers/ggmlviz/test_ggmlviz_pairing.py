@@ -12,7 +12,7 @@ from ggmlviz_files import Event
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
-from ggscope.readers.common.bracket import match
+from ggscope.readers.common.interval_pairing import match
 from ggscope.readers.ggmlviz import pairing
 from ggscope.readers.ggmlviz.columns import free_slots
 from ggscope.readers.ggmlviz.reader import GgmlvizReader

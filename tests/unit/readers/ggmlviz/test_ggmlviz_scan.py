@@ -27,7 +27,7 @@ def find(data: bytes, layout: str = "c64", walker: int = 1 << 14) -> Found:
 
 def gathered(events: list[Event]) -> tuple[Events, StringTable]:
     strings = StringTable()
-    return gather(find(viz.packed(events)).intake, strings, ReadContext()), strings
+    return gather(find(viz.packed(events)).collector, strings, ReadContext()), strings
 
 
 def offsets(events: list[Event], layout: str = "c64") -> list[int]:

@@ -17,10 +17,10 @@ from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.readers.api import EstimatingReader, Head, Limits, ReadContext
 from ggscope.readers.ggmlviz import reader as ggmlviz_reader
-from ggscope.readers.ggmlviz.columns import NAME_BLOCK, NAMES_EVERY, EventIntake
+from ggscope.readers.ggmlviz.columns import NAME_BLOCK, NAMES_EVERY, EventCollector
 from ggscope.readers.ggmlviz.reader import GgmlvizReader, Reading, choose
 from ggscope.readers.source import Source
-from oracles.ggmlviz_intake import NumpyIntake
+from oracles.ggmlviz_collector import NumpyCollector
 
 INTAKES = ["numpy", "compiled"]
 
@@ -34,11 +34,11 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def intake_of(
     source: Source, context: ReadContext, kind: str, n_bytes: int
-) -> EventIntake | NumpyIntake:
+) -> EventCollector | NumpyCollector:
     choice = choose(source, context)
     if kind == "numpy":
-        return NumpyIntake(choice.wanted, 8, walker_bytes=max(n_bytes // 1024, 1))
-    return EventIntake(choice.wanted, 8, choice.layout, window_bytes=n_bytes)
+        return NumpyCollector(choice.wanted, 8, walker_bytes=max(n_bytes // 1024, 1))
+    return EventCollector(choice.wanted, 8, choice.layout, window_bytes=n_bytes)
 
 
 def read(
@@ -51,9 +51,9 @@ def read(
     """Read a file in stretches of so many bytes."""
     context = context or ReadContext(options=options)
     with Source(path) as source:
-        intake = intake_of(source, context, kind, n_bytes)
+        collector = intake_of(source, context, kind, n_bytes)
         choice = choose(source, context)
-        reading = Reading(source, context, choice, 1, intake)
+        reading = Reading(source, context, choice, 1, collector)
         trace = reading.run(is_known=True)
     assert trace.check() == []
     return trace
@@ -520,8 +520,8 @@ def test_unreadable_rest_keeps_what_was_read(tmp_path: Path, kind: str) -> None:
 
     with Failing(path, 100_000, error) as source:
         choice = choose(source, context)
-        intake = intake_of(source, context, kind, 2048)
-        trace = Reading(source, context, choice, 1, intake).run(is_known=True)
+        collector = intake_of(source, context, kind, 2048)
+        trace = Reading(source, context, choice, 1, collector).run(is_known=True)
 
     assert trace.check() == []
     assert 300 < trace.info.n_records < len(events)

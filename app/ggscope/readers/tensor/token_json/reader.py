@@ -60,7 +60,6 @@ from ggscope.readers.tensor.routing import MAX_LISTED, Reading, add_choices
 from ggscope.readers.tensor.scan import FIRST_NAME
 from ggscope.readers.tensor.token_json import INFO, OPS_OPTION
 from ggscope.readers.tensor.token_json.entries import Pattern
-from ggscope.readers.tensor.token_json.intake import NONE, TokenIntake
 from ggscope.readers.tensor.token_json.ops import (
     PrintedOps,
     as_records,
@@ -68,6 +67,7 @@ from ggscope.readers.tensor.token_json.ops import (
     note_ops,
     schema_of,
 )
+from ggscope.readers.tensor.token_json.parser import NONE, TokenParser
 from ggscope.readers.tensor.trace import (
     add_spans,
     make_builder,
@@ -99,24 +99,24 @@ _PEAK_BYTES = 110
 _FIXED_BYTES = 32 << 20
 
 
-def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
+def build(parser: TokenParser, source: Source, context: ReadContext) -> Trace:
     """Return the trace of all entries that were taken. ReadError for bad options."""
     chunked = ChunkedOps(context.check_cancelled)
-    patterns = intake.book.patterns
-    schema = schema_of(patterns, str(intake.facts.get("format_version") or ""))
-    of_entry = intake.columns.pop("pattern")
+    patterns = parser.book.patterns
+    schema = schema_of(patterns, str(parser.facts.get("format_version") or ""))
+    of_entry = parser.columns.pop("pattern")
     counts = np.bincount(of_entry, minlength=len(patterns)).astype(np.int64)
     wanted = context.options.get(OPS_OPTION, "")
     is_private = schema.source is None
     ops = find_ops(patterns, counts, wanted, is_private=is_private)
     layout, records = as_records(patterns, ops.of_pattern, schema)
-    n = intake.n_entries
+    n = parser.n_entries
     options = TensorOptions(layout, stop=n, n_file=n)
     file = TensorFile(
         source=source, given={}, options=options, end=source.size, ops=ops.table
     )
     strings = StringTable()
-    draft, of_op, joins = _draft(intake, file, of_entry, ops, strings, chunked)
+    draft, of_op, joins = _draft(parser, file, of_entry, ops, strings, chunked)
     decoder = PatternDecoder(layout, strings, ops.table)
     decoded = decode_patterns(records, decoder, chunked)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
@@ -128,24 +128,24 @@ def build(intake: TokenIntake, source: Source, context: ReadContext) -> Trace:
         decoded = joined(decoded, joins)
         of_row = np.empty(n + room_for(n), narrowest(of_op))
         of_row[:n] = of_op
-    access = intake.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
+    access = parser.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
     builder = make_builder(draft, strings, access)
-    _note_all(builder, draft, ops, intake, chunked)
+    _note_all(builder, draft, ops, parser, chunked)
     add_spans(builder, draft, decoded, of_row[: n + len(draft.band_names)], chunked)
-    lists = _lists(intake, draft) if intake.lists else None
+    lists = _lists(parser, draft) if parser.lists else None
     add_choices(builder, draft, decoded, of_row[:n], lists, chunked)
     context.progress(source.size, source.size)
-    stated = _stated(intake, of_entry, draft)
+    stated = _stated(parser, of_entry, draft)
     builder.warn_stated(f for f in stated if f.name != _ENTRIES)
     if builder.has_loss:
         stated = tuple(map(without_verdict, stated))
     return builder.snapshot(
-        replace(_info(intake, draft, schema, wanted), stated=stated)
+        replace(_info(parser, draft, schema, wanted), stated=stated)
     )
 
 
 def _draft(
-    intake: TokenIntake,
+    parser: TokenParser,
     file: TensorFile,
     of_entry: Array,
     ops: PrintedOps,
@@ -156,10 +156,10 @@ def _draft(
 
     Entries that describe one source each are joined to ops.
     """
-    patterns, columns = intake.book.patterns, intake.columns
+    patterns, columns = parser.book.patterns, parser.columns
     time = columns.pop("time")
     token = columns.pop("token")
-    token[token == NONE] = _token_of_file(intake, file.source.path)
+    token[token == NONE] = _token_of_file(parser, file.source.path)
     claimed = [p.layer if p.layer < _MOST_LAYERS else NONE for p in patterns]
     thread = np.minimum(columns.pop("thread"), N_THREADS - 1)
     header = Headers(
@@ -174,15 +174,15 @@ def _draft(
         name_hash=None,
         pattern=None,
         record=columns.pop("index"),
-        record_dtype=np.int32 if intake.n_elements < 1 << 31 else np.int64,
+        record_dtype=np.int32 if parser.n_elements < 1 << 31 else np.int64,
     )
     earliest = int(np.argmin(time)) if len(time) else 0
     origin = int(time[earliest]) if len(time) else 0
     marks = _pass_marks(patterns, of_entry, earliest)
-    numbers = _by_first_op(intake.threads[:N_THREADS], header.thread, time)
-    threads = [intake.threads[number] for number in numbers]
+    numbers = _by_first_op(parser.threads[:N_THREADS], header.thread, time)
+    threads = [parser.threads[number] for number in numbers]
     rows = arrange(header, numbers, marks, chunked, origin=origin)
-    n = intake.n_entries
+    n = parser.n_entries
     of_op, joins = of_entry, None
     if file.options.layout.source is None:
         starts = op_starts(rows, header.op, file.ops, chunked)
@@ -221,9 +221,9 @@ def _pass_marks(
     return np.array([name == key for name in names], np.bool_)[of_entry]
 
 
-def _token_of_file(intake: TokenIntake, path: Path) -> int:
+def _token_of_file(parser: TokenParser, path: Path) -> int:
     """Return the token of entries that do not say it: the file's, else its name's."""
-    claimed = intake.facts.get("token_id")
+    claimed = parser.facts.get("token_id")
     if isinstance(claimed, int) and 0 <= claimed < _MOST_TOKENS:
         return claimed
     found = _NAME.fullmatch(path.name)
@@ -236,12 +236,12 @@ def _claims(claims: RawFileValues, patterns: list[Pattern]) -> RawFileValues:
     return replace(claims, n_sources=np.array(told, np.int16))
 
 
-def _lists(intake: TokenIntake, draft: Draft) -> Reading:
+def _lists(parser: TokenParser, draft: Draft) -> Reading:
     """Return a function that looks up the expert lists of rows."""
-    of_entry = np.append(intake.columns.pop("experts"), NONE)
-    table = np.zeros((len(intake.lists) + 1, MAX_LISTED), np.int32)
-    count = np.zeros(len(intake.lists) + 1, np.int64)
-    for i, experts in enumerate(intake.lists):
+    of_entry = np.append(parser.columns.pop("experts"), NONE)
+    table = np.zeros((len(parser.lists) + 1, MAX_LISTED), np.int32)
+    count = np.zeros(len(parser.lists) + 1, np.int64)
+    for i, experts in enumerate(parser.lists):
         kept = [e if 0 <= e < _MOST_LAYERS else NONE for e in experts[:MAX_LISTED]]
         table[i, : len(kept)] = kept
         count[i] = len(kept)
@@ -257,12 +257,12 @@ def _note_all(
     builder: TraceBuilder,
     draft: Draft,
     ops: PrintedOps,
-    intake: TokenIntake,
+    parser: TokenParser,
     chunked: ChunkedOps,
 ) -> None:
     """Add everything that is wrong with the file."""
     rows = draft.rows
-    for w in intake.builder.snapshot(make_info(draft.file.source, "", "")).warnings:
+    for w in parser.builder.snapshot(make_info(draft.file.source, "", "")).warnings:
         builder.warn(
             w.severity,
             w.code,
@@ -272,34 +272,34 @@ def _note_all(
             place=w.place,
             remedy=w.remedy,
         )
-    note_file_change(builder, draft.file.source, intake.n_entries)
+    note_file_change(builder, draft.file.source, parser.n_entries)
     note_order_repairs(builder, rows)
     note_time_gaps(builder, rows)
     note_op_doubts(
         builder, ops.table, chunked.counts(draft.spans["op"][: len(rows)], 256)
     )
     note_ops(builder, ops)
-    stated = intake.facts.get("total_entries")
-    if isinstance(stated, int) and stated != intake.n_elements:
+    stated = parser.facts.get("total_entries")
+    if isinstance(stated, int) and stated != parser.n_elements:
         builder.warn(
             Severity.NOTICE,
             "entry_count",
             f"the file says that it holds {stated:,} entries; there are "
-            f"{intake.n_elements:,}.",
+            f"{parser.n_elements:,}.",
         )
 
 
 def _stated(
-    intake: TokenIntake, of_entry: Array, draft: Draft
+    parser: TokenParser, of_entry: Array, draft: Draft
 ) -> tuple[DeclaredMetric, ...]:
     """Return what the file says of itself beside what its entries hold.
 
     The duration is without the last op, of which no end is recorded.
     """
-    start, facts = draft.spans["start"][: len(draft.rows)], intake.facts
+    start, facts = draft.spans["start"][: len(draft.rows)], parser.facts
     first = draft.rows.origin + int(start.min()) if len(start) else None
     last = draft.rows.origin + int(start.max(initial=0))
-    patterns = intake.book.patterns
+    patterns = parser.book.patterns
     uses = np.bincount(of_entry, minlength=len(patterns))
     has_lists = bool(patterns) and all(p.has_result for p in patterns)
     told, listed = (
@@ -314,7 +314,7 @@ def _stated(
         stated_figure(
             _ENTRIES,
             facts.get("total_entries"),
-            intake.n_elements,
+            parser.n_elements,
             basis="its list of entries",
             place="metadata.total_entries",
         ),
@@ -342,17 +342,17 @@ def _stated(
 
 
 def _info(
-    intake: TokenIntake, draft: Draft, schema: RecordLayout, wanted: str
+    parser: TokenParser, draft: Draft, schema: RecordLayout, wanted: str
 ) -> TraceInfo:
-    facts = intake.facts
-    version = schema.id + (" v4" if intake.has_expert_keys else "")
+    facts = parser.facts
+    version = schema.id + (" v4" if parser.has_expert_keys else "")
     producer = {
         key: str(value)
         for key, value in facts.items()
         if key in ("format_version", "token_id") and value is not None
     }
-    if intake.id_shift:
-        producer[ENTRY_ID] = str(intake.id_shift)
+    if parser.id_shift:
+        producer[ENTRY_ID] = str(parser.id_shift)
     summary = {
         key: facts[key]
         for key in ("total_entries", "duration_ms", "timestamp_start_ns")
@@ -361,7 +361,7 @@ def _info(
     return replace(
         make_info(draft.file.source, draft.file.options.layout.title, version),
         reader_id=READER_ID,
-        n_records=intake.n_elements,
+        n_records=parser.n_elements,
         n_passes=draft.rows.n_passes,
         producer=producer,
         options={OPS_OPTION: wanted} if wanted else {},
@@ -421,7 +421,7 @@ class TraceJsonReader:
         LimitExceededError
             If there are too many entries, or too many different ones.
         """
-        intake = TokenIntake(source, context)
+        parser = TokenParser(source, context)
         cursor = JsonCursor(
             source,
             block_bytes=self._block_bytes,
@@ -429,32 +429,32 @@ class TraceJsonReader:
             reuses_buffer=True,
         )
         try:
-            intake.take(cursor)
+            parser.take(cursor)
         except JsonSyntaxError as fault:
-            _keep_before(fault, intake, source)
+            _keep_before(fault, parser, source)
         except JsonTooLargeError as too_large:
             raise too_large.as_limit("Is this a token trace?", source.path) from None
         except ReadError as error:
             # Only the file itself gives a plain one: the disk, the network.
-            if type(error) is not ReadError or not intake.n_entries:
+            if type(error) is not ReadError or not parser.n_entries:
                 raise
-            intake.note_failure(str(error), cursor.position)
-        if not intake.has_entries:
+            parser.note_failure(str(error), cursor.position)
+        if not parser.has_entries:
             raise CorruptError(
                 'this is no token trace: it has no "entries".',
                 path=source.path,
                 hint=f"It begins with {source.head(HEAD_BYTES)[:40]!r}.",
             )
-        return build(intake, source, context)
+        return build(parser, source, context)
 
 
-def _keep_before(fault: JsonSyntaxError, intake: TokenIntake, source: Source) -> None:
+def _keep_before(fault: JsonSyntaxError, parser: TokenParser, source: Source) -> None:
     """Go on with the entries before a fault; raise where there are none."""
     place = locate(source, fault.offset)
     where = f"line {place.line}, column {place.column}"
     text = f"{fault.text} ({where})"
-    if intake.n_entries:
-        intake.note_fault(text, fault.offset, is_cut=fault.at_end)
+    if parser.n_entries:
+        parser.note_fault(text, fault.offset, is_cut=fault.at_end)
         return
     kind = TruncatedError if fault.at_end else CorruptError
     changing = source.change() in (Change.GROWN, Change.REWRITTEN)

@@ -34,7 +34,7 @@ _NO_PHASE = 2
 _NO_LIST = -1
 
 
-class TokenIntake:
+class TokenParser:
     """Reads the root object of a token trace.
 
     Attributes

@@ -34,7 +34,7 @@ from ggscope.readers.common.json_walk import ElementPlaces, note_repeated
 from ggscope.readers.npu import HEADER_KEYS
 from ggscope.readers.npu.columns import MAX_OPS, EventColumns
 from ggscope.readers.npu.header import CYCLES_TOTAL, Header
-from ggscope.readers.npu.plan import TOO_LARGE_HINT, NpuOptions, Progress, note_part
+from ggscope.readers.npu.options import TOO_LARGE_HINT, NpuOptions, Progress, note_part
 from ggscope.readers.npu.scan import STUB, ScannedBlock, scanner
 from ggscope.readers.npu.schema import (
     EVENT,
@@ -69,7 +69,7 @@ class _TooDeepError(Exception):
     """A value is nested more deeply than can be followed."""
 
 
-class NpuIntake:
+class NpuParser:
     """Everything that is known of one file while it is read.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What the compiled intake of ``.ggmlviz`` events does, with numpy alone.
+"""What the compiled collector of ``.ggmlviz`` events does, with numpy alone.
 
 Events have no common size: an optional label makes each one as long as it likes, so
 the start of the next is known only from the one before. Here some thousand walkers
@@ -197,7 +197,7 @@ _BYTES_AT_DAMAGE = 1 << 16
 _ROWS_AT_ONCE = 1 << 16
 
 
-class NumpyIntake:
+class NumpyCollector:
     """Fills columns with numpy alone."""
 
     def __init__(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ggscope.readers.common.bracket import neighbours
+from ggscope.readers.common.interval_pairing import neighbours
 
 
 @given(st.lists(st.integers(0, 4), max_size=40))
