@@ -1,18 +1,53 @@
-"""ggscope: a native viewer for inference traces."""
+"""ggscope: a native viewer for inference traces.
+
+In Python: ``trace = ggscope.open("trace.bin")``, then ``ggscope.stats(trace)``,
+``ggscope.table(trace)``, ``ggscope.accesses(trace)`` and ``ggscope.figure(trace)``.
+All errors derive from ``ggscope.TraceError``.
+"""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ggscope.api import figure, open, table  # noqa: A004 - users write ggscope.open
+    from ggscope.api import (
+        accesses,
+        figure,
+        open,  # noqa: A004 - users write ggscope.open
+        stats,
+        table,
+    )
+    from ggscope.errors import (
+        ExportError,
+        QueryError,
+        ReadError,
+        TooLargeError,
+        TraceError,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "figure", "open", "table"]
+__all__ = [
+    "ExportError",
+    "QueryError",
+    "ReadError",
+    "TooLargeError",
+    "TraceError",
+    "__version__",
+    "accesses",
+    "figure",
+    "open",
+    "stats",
+    "table",
+]
 
 
 def __getattr__(name: str) -> object:
-    # Only who opens a trace waits for numpy: ``ggscope --version`` needs neither.
-    if name in ("figure", "open", "table"):
-        from ggscope import api
+    # Imported on first use: ``ggscope --version`` needs no numpy.
+    if name.startswith("_") or name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "errors" if name.endswith("Error") else "api"
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

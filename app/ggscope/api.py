@@ -1,29 +1,47 @@
-"""Traces in Python: ``import ggscope``, then `open` and `figure`; no window is needed.
+"""Traces in Python: ``import ggscope``, then `open`, `stats`, `table` and `figure`.
 
-The columns of a trace are numpy arrays that cannot be changed, described in
+No window is needed. The columns of a trace are read-only numpy arrays, described in
 ``resources/docs/trace-model.md``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ggscope.analysis.filters.masks import filter_mask, read_filter
+from ggscope.analysis.statistics.columns import (
+    StatFacts,
+    record_names,
+    records,
+    stat_facts,
+)
+from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.atomic_write import write_file
-from ggscope.errors import ExportError
+from ggscope.errors import ExportError, QueryError
 from ggscope.exporters import forms
+from ggscope.exporters.accesses import access_columns
+from ggscope.exporters.columns import ExportColumn, Values, arrow_table
 from ggscope.exporters.events import Events
+from ggscope.model.selection import BY, By
 from ggscope.model.trace import Trace
-from ggscope.model.units import TimeRange
+from ggscope.model.units import TimeRange, parse_duration
 from ggscope.readers.api import Estimate, ReadContext
 from ggscope.readers.memory import judge, too_large
 from ggscope.render.figures import FIGURES
+from ggscope.sanitize import xml
 from ggscope.session_loading import named_bundle, open_bundle
 
 if TYPE_CHECKING:
     from ggscope.render.export import Figure
     from ggscope.render.figure_style import FigureStyle
+
+_MAX_HTML_ROWS = 20
+"""Rows of a table that a notebook shows."""
 
 
 def open(  # noqa: A001 - users write ggscope.open
@@ -69,11 +87,40 @@ def open(  # noqa: A001 - users write ggscope.open
     )
 
 
+Time = tuple[int | str, int | str] | TimeRange
+"""Begin and end of a range, in ticks or as texts such as "1.5 ms"."""
+
+
+def _time_range(trace: Trace, time: Time | None) -> TimeRange | None:
+    """Return a range in ticks. Raises QueryError where it is not understood."""
+    if time is None or isinstance(time, TimeRange):
+        return time
+    begin, end = (_ticks(value, trace) for value in time)
+    if end < begin:
+        raise QueryError(f"time={time!r}: the end lies before the begin.")
+    return TimeRange(begin, end)
+
+
+def _ticks(value: int | str, trace: Trace) -> int:
+    if not isinstance(value, str):
+        return int(value)
+    try:
+        return parse_duration(value, trace.clock.unit)
+    except (ValueError, OverflowError) as error:
+        raise QueryError(f"time {value!r} is not understood: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class TraceFigure:
-    """A figure of a trace that can be saved."""
+    """A figure of a trace, which notebooks show and `save` writes.
+
+    Attributes
+    ----------
+    look : size, letters and colours; None = on white, as ``ggscope export``.
+    """
 
     figure: "Figure"
+    look: "FigureStyle | None" = None
 
     def save(
         self,
@@ -86,70 +133,89 @@ class TraceFigure:
 
         Parameters
         ----------
-        look : of `ggscope.render.figure_style`; None = on white, as ``ggscope export``.
+        look : of `ggscope.render.figure_style`; None = that of the figure.
 
         Raises
         ------
         ExportError
             If there is nothing to draw, or the file cannot be written.
         """
-        return self.figure.write(path, look, overwrite=overwrite)
+        return self.figure.write(path, look or self.look, overwrite=overwrite)
+
+    def _repr_png_(self) -> bytes:
+        png, _ = self.figure.png(self.look or self.figure.look)
+        return png
+
+    def _repr_svg_(self) -> str:
+        with TemporaryDirectory(prefix="ggscope-") as folder:
+            path = Path(folder) / "figure.svg"
+            self.save(path)
+            return path.read_text(encoding="utf-8")
 
 
-def figure(trace: Trace, view: str = "timeline", **options: object) -> TraceFigure:
+def figure(
+    trace: Trace,
+    view: str = "timeline",
+    *,
+    preset: str = "",
+    time: Time | None = None,
+    **options: object,
+) -> TraceFigure:
     """Return the figure of a view, called as ``ggscope export --view`` calls it.
 
-    `options` are those of the figure in `ggscope.render.figures`, e.g. ``visible``.
+    Parameters
+    ----------
+    preset : its size and letters: "single" or "double" (column of a journal), "slide",
+        "readme"; "" = none.
+    time : range of time to draw, for views that have one.
+    options : those of the figure in `ggscope.render.figures`, e.g. ``color_by``.
 
     Raises
     ------
     ExportError
-        If there is no such view.
+        If there is no such view or preset.
+    QueryError
+        If `time` is not understood.
     """
+    from ggscope.render.figure_style import preset as preset_style
+
     if view not in FIGURES:
         raise ExportError(f"{view!r} has no figure; {', '.join(FIGURES)} have one.")
-    return TraceFigure(FIGURES[view].figure(trace, **options))
+    if time is not None:
+        options["visible"] = _time_range(trace, time)
+    look = preset_style(preset) if preset else None
+    return TraceFigure(FIGURES[view].figure(trace, **options), look)
 
 
-class SpanTable:
-    """The spans of a trace, or some of them, as a table for other libraries."""
+class Table:
+    """Rows with named columns, for pandas, polars, Arrow and notebooks."""
 
-    def __init__(self, events: Events) -> None:
-        self._events = events
+    def __init__(
+        self, make_columns: Callable[[], Mapping[str, ExportColumn]], n_rows: int
+    ) -> None:
+        self._make_columns, self._n_rows = make_columns, n_rows
+
+    @cached_property
+    def _columns(self) -> Mapping[str, ExportColumn]:
+        return self._make_columns()
 
     def __len__(self) -> int:
-        return len(self._events.spans)
+        return self._n_rows
+
+    def __repr__(self) -> str:
+        names = ", ".join(self._columns)
+        return f"<{type(self).__name__}: {len(self):,} rows of {names}>"
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the values by the name of the column; None where one is unknown."""
-        from ggscope.exporters.spans import SpanTable as Columns
-
-        table = Columns(self._events)
-        found: dict[str, list[Any]] = {name: [] for name in table.names}
-        for piece in table.columns(1 << 16):
-            for name, values in piece.items():
-                found[name] += values
-        return found
+        return {name: column.to_list() for name, column in self._columns.items()}
 
     def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table``. Raises ExportError where pyarrow is missing."""
-        from ggscope.exporters.spans import SpanTable as Columns
-        from ggscope.exporters.spans import utf8
+        """Return a ``pyarrow.Table``; texts are dictionary-encoded.
 
-        try:
-            import pyarrow
-        except ImportError:
-            raise ExportError("It is not installed: pip install pyarrow.") from None
-        table = Columns(self._events)
-        kinds = {True: pyarrow.int64(), False: pyarrow.string()}
-        schema = pyarrow.schema([(name, kinds[n]) for name, n in table.numbers()])
-        pieces = [
-            pyarrow.table(
-                {name: utf8(values) for name, values in piece.items()}, schema=schema
-            )
-            for piece in table.columns(1 << 16)
-        ]
-        return pyarrow.concat_tables(pieces) if pieces else schema.empty_table()
+        Raises ExportError where pyarrow is missing.
+        """
+        return arrow_table(self._columns)
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame``; numbers stay whole where some are unknown.
@@ -159,8 +225,37 @@ class SpanTable:
         try:
             import pandas
         except ImportError:
-            raise ExportError("It is not installed: pip install pandas.") from None
+            raise ExportError(
+                "pandas is not installed. Install it with: pip install pandas"
+            ) from None
         return pandas.DataFrame(self.columns()).convert_dtypes()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as an Arrow C stream, e.g. for polars."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{xml(name)}</th>" for name in self._columns)
+        shown = [c.head(_MAX_HTML_ROWS).to_list() for c in self._columns.values()]
+        lines = (
+            "".join(f"<td>{'' if v is None else xml(str(v))}</td>" for v in row)
+            for row in zip(*shown, strict=True)
+        )
+        rows = "".join(f"<tr>{line}</tr>" for line in lines)
+        more = len(self) - _MAX_HTML_ROWS
+        note = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
+        head = f"<thead><tr>{head}</tr></thead>"
+        return f"<table>{head}<tbody>{rows}</tbody></table>{note}"
+
+
+class SpanTable(Table):
+    """The spans of a trace, or some of them, as a table for other libraries."""
+
+    def __init__(self, events: Events) -> None:
+        from ggscope.exporters.spans import SpanTable as SpanColumns
+
+        self._events = events
+        super().__init__(lambda: SpanColumns(events).encoded(), len(events.spans))
 
     def save(
         self, path: Path | str, form: str | None = None, *, overwrite: bool = True
@@ -188,20 +283,95 @@ class SpanTable:
         return forms.losses(self._events, form)
 
 
-def table(
-    trace: Trace, where: str = "", time: tuple[int, int] | None = None
-) -> SpanTable:
+def table(trace: Trace, where: str = "", time: Time | None = None) -> SpanTable:
     """Return the spans as a table.
 
     Parameters
     ----------
     where : a filter, as in the window; "" = all.
-    time : begin and end in ticks; spans that reach into it are there as wholes.
+    time : begin and end, in ticks or as texts such as "1.5 ms"; spans that reach into
+        the range are there as wholes.
 
     Raises
     ------
     QueryError
-        If the filter is not understood.
+        If the filter or the range is not understood.
     """
     keep = filter_mask(trace, read_filter(where, trace))
-    return SpanTable(Events(trace, keep, None if time is None else TimeRange(*time)))
+    return SpanTable(Events(trace, keep, _time_range(trace, time)))
+
+
+class StatsTable(Table):
+    """Statistics by group, with the columns of ``ggscope stats --format csv``.
+
+    Attributes
+    ----------
+    rows : one `StatRow` per group, the longest total first.
+    all : the row of all groups together, without percentiles.
+    """
+
+    def __init__(self, stat_table: StatTable, facts: StatFacts) -> None:
+        self.rows, self.all = stat_table.rows, stat_table.all
+        rows = records(self.rows, facts)
+        names = record_names([facts])
+        super().__init__(
+            lambda: {name: Values([row[name] for row in rows]) for name in names},
+            len(rows),
+        )
+
+
+def stats(
+    trace: Trace,
+    by: By = "op",
+    *,
+    where: str = "",
+    time: Time | None = None,
+    include_estimated: bool = False,
+) -> StatsTable:
+    """Return totals, means, percentiles and bytes by group, as ``ggscope stats`` does.
+
+    Parameters
+    ----------
+    by : what a group is: "op", "family", "layer", "token", "thread", "phase",
+        "engine", "lane", "tensor", "source", "expert", "core" or "numa".
+    where : a filter, as in the window; "" = all spans.
+    time : only spans that touch this range, with their whole durations.
+    include_estimated : use the times of estimated and unfinished spans too.
+
+    Raises
+    ------
+    QueryError
+        If there is no such grouping, or the filter or range is not understood.
+    """
+    if by not in BY:
+        raise QueryError(f"There is no grouping {by!r}. Groupings: {', '.join(BY)}.")
+    visible = _time_range(trace, time)
+    mask = filter_mask(trace, read_filter(where, trace))
+    groups = stat_table(
+        trace, by, mask=mask, time=visible, include_estimated=include_estimated
+    )
+    return StatsTable(groups, stat_facts(trace, by, groups, visible))
+
+
+def accesses(trace: Trace, where: str = "", time: Time | None = None) -> Table:
+    """Return what spans read and write, one access per row.
+
+    Columns: time (start of the span), span, lane, op, token, kind ("read", "write"),
+    space, tensor, layer, expert, offset and size in bytes. Accesses that belong to no
+    span follow at the end; with a filter or a range they are left out.
+
+    Parameters
+    ----------
+    where, time : restrict the spans, as in `table`.
+
+    Raises
+    ------
+    QueryError
+        If the filter or the range is not understood.
+    """
+    mask, ids = filter_mask(trace, read_filter(where, trace)), None
+    visible = _time_range(trace, time)
+    if mask is not None or visible is not None:
+        ids = np.sort(Events(trace, mask, visible).spans)
+    flat = trace.accesses.flat(trace.spans, ids)
+    return Table(partial(access_columns, trace, flat), len(flat))

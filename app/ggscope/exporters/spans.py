@@ -5,7 +5,7 @@ not there; what a span lacks is empty (null), such as the duration where no end 
 recorded.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -16,6 +16,14 @@ import numpy.typing as npt
 
 from ggscope.analysis.reads.op_io import Direction, account
 from ggscope.errors import ExportError
+from ggscope.exporters.columns import (
+    ExportColumn,
+    Numbers,
+    Texts,
+    known_numbers,
+    texts_by_id,
+    utf8,
+)
 from ggscope.exporters.events import Events
 from ggscope.model.tables import (
     I64,
@@ -29,7 +37,7 @@ from ggscope.model.tables import (
 from ggscope.model.trace import Trace, lane_titles
 from ggscope.sanitize import Value, csv_text, json_text, markdown_row, tsv_text
 
-_PIECE = 1 << 14
+_CHUNK_ROWS = 1 << 14
 _GROUP = 1 << 17
 """Rows of a group of a Parquet file: each is written and forgotten."""
 _OF_NUMBERS = ("layer", "token", "core", "numa")
@@ -69,30 +77,30 @@ class SpanTable:
         trace, s = self.trace, self.trace.spans
         unit = trace.clock.unit_name
         titles = lane_titles(trace.lanes)
-        phases = {int(phase): phase.name.lower() for phase in Phase}
-        qualities = {int(quality): quality.word for quality in Quality}
-        make: dict[str, Callable[[Array], list[Any]]] = {
-            "record": lambda ids: _known(ids if s.record is None else s.record[ids]),
-            f"start_{unit}": lambda ids: s.start[ids].tolist(),
+        strings = trace.strings
+        make: dict[str, Callable[[Array], ExportColumn]] = {
+            "record": lambda ids: known_numbers(
+                ids if s.record is None else s.record[ids]
+            ),
+            f"start_{unit}": lambda ids: Numbers(s.start[ids]),
             f"duration_{unit}": self._durations,
             **self._wait_column(f"wait_{unit}"),
-            "lane": lambda ids: [titles[i] for i in s.lane[ids].tolist()],
-            "name": lambda ids: [
-                trace.strings[i] or None for i in s.name[ids].tolist()
-            ],
-            "op": lambda ids: [trace.op_name(i) or None for i in s.op[ids].tolist()],
+            "lane": lambda ids: texts_by_id(s.lane[ids], titles.__getitem__),
+            "name": lambda ids: texts_by_id(s.name[ids], strings.__getitem__),
+            "op": lambda ids: texts_by_id(s.op[ids], trace.op_name),
         }
         for name in _OF_NUMBERS:
             column = getattr(s, name)
             if column is not None:
                 make[name] = partial(_numbers_of, column)
         if (phase := s.phase) is not None:
-            make["phase"] = lambda ids: [phases.get(i) for i in phase[ids].tolist()]
+            phases = {int(phase): phase.name.lower() for phase in Phase}
+            make["phase"] = lambda ids: texts_by_id(phase[ids], phases.get)
         if (tensor := s.tensor) is not None:
-            make["tensor"] = lambda ids: [self._tensor(i) for i in tensor[ids].tolist()]
-        make["quality"] = lambda ids: [
-            qualities[i] for i in quality_of(s.flags[ids]).tolist()
-        ]
+            make["tensor"] = lambda ids: texts_by_id(tensor[ids], self._tensor)
+        make["quality"] = lambda ids: texts_by_id(
+            quality_of(s.flags[ids]), lambda quality: Quality(quality).word
+        )
         make |= self._moved.columns()
         self._make = make
         self.names = tuple(make)
@@ -119,25 +127,17 @@ class SpanTable:
         is_unfinished = quality_of(s.flags[ids]) == Quality.UNFINISHED
         return np.where(is_unfinished, -1, s.end[ids] - s.start[ids])
 
-    def _durations(self, ids: Array) -> list[int | None]:
+    def _durations(self, ids: Array) -> Numbers:
         s = self.trace.spans
-        is_unfinished = quality_of(s.flags[ids]) == Quality.UNFINISHED
-        lengths = (s.end[ids] - s.start[ids]).tolist()
-        return [
-            None if unknown else length
-            for unknown, length in zip(is_unfinished.tolist(), lengths, strict=True)
-        ]
+        has_end = quality_of(s.flags[ids]) != Quality.UNFINISHED
+        return Numbers(s.end[ids] - s.start[ids], has_end)
 
-    def _wait_column(self, name: str) -> dict[str, Callable[[Array], list[Any]]]:
+    def _wait_column(self, name: str) -> dict[str, Callable[[Array], ExportColumn]]:
         """Return the column of waits by its name, where the trace has them."""
         wait = self.trace.spans.wait
         if wait is None:
             return {}
-        return {
-            name: lambda ids: [
-                None if ticks == NO_WAIT else ticks for ticks in wait[ids].tolist()
-            ]
-        }
+        return {name: lambda ids: Numbers(wait[ids], wait[ids] != NO_WAIT)}
 
     def _tensor(self, tensor: int) -> str | None:
         if tensor < 0:
@@ -149,15 +149,19 @@ class SpanTable:
         return [(name, name not in _OF_TEXT) for name in self.names]
 
     def columns(self, size: int) -> Iterator[dict[str, list[Any]]]:
-        """Yield pieces of so many rows, by the name of the column."""
+        """Yield chunks of so many rows, by the name of the column."""
         for begin in range(0, len(self.ids), size):
             ids = self.ids[begin : begin + size]
-            yield {name: column(ids) for name, column in self._make.items()}
+            yield {name: column(ids).to_list() for name, column in self._make.items()}
+
+    def encoded(self) -> dict[str, ExportColumn]:
+        """Return all rows by the name of the column, texts as codes."""
+        return {name: column(self.ids) for name, column in self._make.items()}
 
     def rows(self) -> Iterator[list[tuple[Value, ...]]]:
-        """Yield pieces of rows."""
-        for piece in self.columns(_PIECE):
-            yield list(zip(*piece.values(), strict=True))
+        """Yield chunks of rows."""
+        for chunk in self.columns(_CHUNK_ROWS):
+            yield list(zip(*chunk.values(), strict=True))
 
 
 class _Moved:
@@ -189,8 +193,8 @@ class _Moved:
         self._loose = accesses.loose
         self._texts: dict[tuple[int, str], str | None] = {}
 
-    def columns(self) -> dict[str, Callable[[Array], list[Any]]]:
-        """Return what makes the columns, by name."""
+    def columns(self) -> dict[str, Callable[[Array], ExportColumn]]:
+        """Return functions that make the columns of spans, by name."""
         if not self._has_any:
             return {}
         numbers = {name: partial(self._numbers, name) for name in self._sums}
@@ -223,19 +227,17 @@ class _Moved:
             known |= np.isin(ids, self._loose.span)
         return np.asarray(known, np.bool_)
 
-    def _numbers(self, name: str, ids: Array) -> list[int | None]:
-        counts = self._counts(ids).tolist()
-        values = self._of(name, ids).tolist()
-        return [v if known else None for v, known in zip(values, counts, strict=True)]
+    def _numbers(self, name: str, ids: Array) -> Numbers:
+        return Numbers(self._of(name, ids), self._counts(ids))
 
-    def _listed(self, name: str, ids: Array) -> list[str | None]:
+    def _listed(self, name: str, ids: Array) -> Texts:
         """Return what is recorded of each source, a text for each span."""
         pattern = self._trace.accesses.pattern
         if len(pattern) != len(self._trace.spans):
-            return [None] * len(ids)
-        return [self._text(p, name) for p in pattern[ids].tolist()]
+            return Texts(np.zeros(len(ids), np.int64), [None])
+        return texts_by_id(pattern[ids], partial(self._text, name))
 
-    def _text(self, pattern: int, name: str) -> str | None:
+    def _text(self, name: str, pattern: int) -> str | None:
         """Return the sources of a pattern; made once, as spans repeat them."""
         if pattern < 0:
             return None
@@ -258,12 +260,8 @@ class _Moved:
         return str(value) if value >= 0 else ""
 
 
-def _numbers_of(column: Array, ids: Array) -> list[int | None]:
-    return _known(column[ids])
-
-
-def _known(numbers: Array) -> list[int | None]:
-    return [None if number < 0 else number for number in numbers.tolist()]
+def _numbers_of(column: Array, ids: Array) -> Numbers:
+    return known_numbers(column[ids])
 
 
 def chunks(
@@ -327,29 +325,21 @@ def _parquet(table: SpanTable) -> Iterator[bytes]:
         path = f"{folder}/spans.parquet"
         with duckdb.connect(f"{folder}/spans.duckdb") as base:
             base.execute(f"CREATE TABLE spans ({typed})")
-            for piece in table.columns(_GROUP):
-                base.register(
-                    "piece", {name: _array(utf8(v)) for name, v in piece.items()}
-                )
-                base.execute("INSERT INTO spans SELECT * FROM piece")
-                base.unregister("piece")
+            for chunk in table.columns(_GROUP):
+                arrays = {name: _array(values) for name, values in chunk.items()}
+                base.register("chunk", arrays)
+                base.execute("INSERT INTO spans SELECT * FROM chunk")
+                base.unregister("chunk")
             base.execute("COPY spans TO ? (FORMAT parquet, COMPRESSION zstd)", [path])
         with open(path, "rb") as file:
-            while piece_ := file.read(1 << 20):
-                yield piece_
-
-
-def utf8(values: Sequence[Any]) -> list[Any]:
-    """Return values without halves of surrogate pairs, which UTF-8 cannot hold."""
-    return [
-        v.encode("utf-8", "replace").decode("utf-8") if isinstance(v, str) else v
-        for v in values
-    ]
+            while block := file.read(1 << 20):
+                yield block
 
 
 def _array(values: list[Any]) -> Array:
     """Return values as DuckDB takes them: None is masked, or an object."""
     if any(isinstance(v, str) for v in values):
-        return np.array(values, object)
+        texts = [utf8(v) if isinstance(v, str) else v for v in values]
+        return np.array(texts, object)
     gone = [v is None for v in values]
     return np.ma.array([v or 0 for v in values], np.int64, mask=gone)
