@@ -9,7 +9,7 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo llama test test-fast test-nightly fuzz walk soak bench bench-capture count-files lint check samples wheel package clean help
+.PHONY: run demo llama test test-fast test-nightly fuzz walk soak bench bench-capture count-files lint lock check samples wheel package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-capture         ns per record, and tokens per second with and without"
 	@echo "make count-files           count the files that run on the way to an answer"
 	@echo "make lint                  ruff, mypy, import contracts, commit subjects"
+	@echo "make lock                  pin what packages are built of: packaging/requirements.lock"
 	@echo "make samples               write resources/samples again"
 	@echo "make wheel                 wheel and source distribution, in dist/"
 	@echo "make package               these, .deb, .rpm and .tar.zst; ARGS='--without-sql deb'"
@@ -76,6 +77,15 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) packaging/commit_subjects.py
+
+# Versions and hashes of what release builds install, for all systems at once.
+lock: $(STAMP)
+	@$(PY) -m pip install --quiet "uv>=0.5"
+	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
+		$(PY) -m uv pip compile pyproject.toml - \
+		--universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+		--extra build --extra sql --extra perfetto \
+		--custom-compile-command "make lock" -o packaging/requirements.lock
 
 check: lint test
 

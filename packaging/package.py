@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -32,6 +31,8 @@ WORK = ROOT / "build" / "package"
 DIST = ROOT / "dist"
 ENV = WORK / "env"
 BUNDLE = WORK / "bundle" / "ggscope"
+LOCK = HERE / "requirements.lock"
+"""Written by `make lock`."""
 LIMITS = {True: 200_000_000, False: 150_000_000}
 """Bytes that the bundle may take, with SQL and without."""
 DEB_LIMIT = 70_000_000
@@ -117,23 +118,18 @@ def _found(pattern: str, text: str) -> str:
 
 
 def environment() -> Path:
-    """Return the interpreter of an environment that is used for packaging only."""
+    """Return the interpreter of an environment that is used for packaging only.
+
+    It has the versions of `packaging/requirements.lock`, each checked by its hash.
+    """
     python = ENV / "bin" / "python"
-    wanted = [*extras("build"), *extras("sql"), *extras("perfetto")]
-    stamp = ENV / "wanted"
-    if not stamp.is_file() or stamp.read_text() != "\n".join(wanted):
+    stamp = ENV / LOCK.name
+    if not stamp.is_file() or stamp.read_bytes() != LOCK.read_bytes():
         tell("making an environment for packaging")
         run([sys.executable, "-m", "venv", "--clear", ENV])
-        run([python, "-m", "pip", "install", "--quiet", *wanted])
-        stamp.write_text("\n".join(wanted))
+        run([python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", LOCK])
+        shutil.copy(LOCK, stamp)
     return python
-
-
-def extras(name: str) -> list[str]:
-    """Return what an extra of pyproject.toml asks for."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted: list[str] = project["optional-dependencies"][name]
-    return wanted
 
 
 @cache
@@ -144,7 +140,7 @@ def wheels() -> Path:
         if old.suffix == ".whl" or old.name.endswith(".tar.gz"):
             old.unlink()
     tell("building wheel and source distribution")
-    run([python, "-m", "build", "--outdir", DIST, ROOT])
+    run([python, "-m", "build", "--no-isolation", "--outdir", DIST, ROOT])
     (wheel,) = DIST.glob("ggscope-*.whl")
     if "-py3-none-" not in wheel.name:
         raise SystemExit(f"package: {wheel.name} should serve every Python 3")
@@ -175,7 +171,6 @@ def bundle(*, with_sql: bool) -> None:
     python = environment()
     wheel = wheels()  # of the sources as they are, whatever lies in dist/
     pip = [python, "-m", "pip", "install", "--quiet"]
-    run([*pip, f"{wheel}[sql,perfetto]"])
     run([*pip, "--force-reinstall", "--no-deps", wheel])
     tell("bundling by PyInstaller")
     run(

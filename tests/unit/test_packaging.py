@@ -471,6 +471,37 @@ def test_sysconfig_of_the_bundle_names_no_folder_of_the_builder(tmp_path: Path) 
     assert not [folder for folder in folders if folder in text]
 
 
+def locked() -> dict[str, list[tuple[str, int]]]:
+    """Return the versions of the lock file with their number of hashes, by name."""
+    pins: dict[str, list[tuple[str, int]]] = {}
+    for block in re.split(r"\n(?=[a-z])", script("package.py").LOCK.read_text("utf-8")):
+        pin = re.match(r"([a-z0-9-]+)==(\S+)", block)
+        if pin is not None:
+            one = (pin[2], block.count("--hash=sha256:"))
+            pins.setdefault(pin[1], []).append(one)
+    return pins
+
+
+def test_lock_has_a_pin_with_hashes_for_each_requirement() -> None:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras = document["project"]["optional-dependencies"]
+    listed = [
+        *document["project"]["dependencies"],
+        *document["build-system"]["requires"],
+    ]
+    listed += [one for name in ("build", "sql", "perfetto") for one in extras[name]]
+    pins = locked()
+
+    for requirement in map(Requirement, listed):
+        versions = pins.get(canonicalize_name(requirement.name), [])
+        assert versions, f"{requirement} is not locked; run make lock"
+        assert all(requirement.specifier.contains(v) for v, _ in versions), requirement
+    assert [name for name, found in pins.items() if not all(n for _, n in found)] == []
+
+
 def test_bundle_that_names_a_folder_of_the_builder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
