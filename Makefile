@@ -9,7 +9,7 @@ NATIVE := $(wildcard app/ggscope/native/*.[ch]) $(addprefix app/ggscope/native/,
 SYSTEM := $(VENV)/.system
 SAMPLE := resources/samples/llama.ggmlviz
 
-.PHONY: run demo llama test test-fast test-nightly fuzz walk soak bench bench-capture count-files lint lock check samples wheel package clean help
+.PHONY: run demo llama test test-fast test-nightly fuzz walk soak bench bench-capture count-files lint lock docs check samples wheel package clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make count-files           count the files that run on the way to an answer"
 	@echo "make lint                  ruff, mypy, import contracts, commit subjects"
 	@echo "make lock                  pin what packages are built of: packaging/requirements.lock"
+	@echo "make docs                  build the site, in build/site"
 	@echo "make samples               write resources/samples again"
 	@echo "make wheel                 wheel and source distribution, in dist/"
 	@echo "make package               these, .deb, .rpm and .tar.zst; ARGS='--without-sql deb'"
@@ -77,6 +78,12 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) packaging/commit_subjects.py
+
+# Works without a server: open build/site/index.html.
+docs: $(STAMP)
+	@$(PY) -m pip install --quiet --editable '.[docs]'
+	@$(PY) packaging/make_docs.py
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 # Versions and hashes of what release builds install, for all systems at once.
 lock: $(STAMP)

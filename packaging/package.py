@@ -41,13 +41,18 @@ HOME = "usr/lib/ggscope"
 """Where the packages put the bundle; /usr/bin holds links."""
 DOCUMENTS = (
     "README.md",
-    "resources/docs/guide.md",
+    "resources/docs/guide",
+    "resources/docs/views",
+    "resources/docs/formats",
+    "resources/docs/start.md",
+    "resources/docs/commands.md",
+    "resources/docs/keys.md",
     "resources/docs/limits.md",
     "resources/docs/trace-model.md",
     "resources/docs/ring-format.md",
     "resources/docs/plugin-example.py",
 )
-"""What a person may want to read without the program."""
+"""What a person may want to read without the program: files and folders."""
 COMMANDS = ("ggscope", "ggscope-capture")
 SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
 
@@ -425,7 +430,11 @@ def tree(target: Path) -> None:
     documents.mkdir(parents=True)
     (documents / "copyright").write_text(copyright_text(), "utf-8")
     for name in DOCUMENTS:
-        shutil.copy(ROOT / name, documents)
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, documents / source.name)
+        else:
+            shutil.copy(source, documents)
     changes = (ROOT / "CHANGELOG.md").read_bytes()
     (documents / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
     manual = share / "man" / "man1"

@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QMenu, QTextBrowser
 from pytestqt.qtbot import QtBot
 
-from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
+from ggscope.gui.dialogs.dialogs import GUIDE_PAGES, guide_text, text_dialog
 from ggscope.gui.dialogs.find import FindLine
 from ggscope.gui.main_window import MainWindow
 from support import ROOT
@@ -37,8 +37,8 @@ def test_menu_entries_that_the_documents_name_are_in_the_menus(
     }
     named = {
         (name, *found.groups())
-        for name in ("guide.md", "limits.md")
-        for found in _ENTRY.finditer((DOCS / name).read_text("utf-8"))
+        for name in (*GUIDE_PAGES, "limits")
+        for found in _ENTRY.finditer((DOCS / f"{name}.md").read_text("utf-8"))
     }
     assert len(named) > 6
     for document, title, entry in sorted(named):
@@ -46,6 +46,24 @@ def test_menu_entries_that_the_documents_name_are_in_the_menus(
         assert isinstance(menu, QMenu), (document, title)
         words = " ".join(entry.split()).rstrip("…")
         assert words in entries(menu), (document, title, entry)
+
+
+def test_guide_has_each_page_as_a_chapter_without_links_to_files() -> None:
+    text = guide_text()
+
+    chapters = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    titles = [
+        (DOCS / f"{n}.md").read_text("utf-8").splitlines()[0] for n in GUIDE_PAGES
+    ]
+    assert [t for t in titles if t.removeprefix("# ") not in chapters] == []
+    assert ".md)" not in text
+    assert "![" not in text
+    on_disk = {
+        path.relative_to(DOCS).with_suffix("").as_posix()
+        for folder in ("guide", "views")
+        for path in (DOCS / folder).glob("*.md")
+    }
+    assert on_disk <= set(GUIDE_PAGES)
 
 
 def blocks(document: QTextDocument) -> list[QTextBlock]:

@@ -73,7 +73,7 @@ FILES = (
     ("~/.local/share/ggscope/readers/", "readers of your own, a Python file each"),
     ("/dev/shm/ggscope-*", "rings of programs that are traced"),
     (
-        "/usr/share/doc/ggscope/guide.md",
+        "/usr/share/doc/ggscope/guide/",
         "the guide; also Help > Guide in the window",
     ),
 )

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import platform
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,14 @@ from ggscope.views.base.view import guarded
 
 _TITLE_PX = 420
 """A narrower dialog has a title that the window manager cuts."""
+GUIDE_PAGES = (
+    "start", "guide/opening", "guide/experiments", "guide/navigation",
+    "views/timeline", "guide/filters", "views/index", "views/heatmap", "views/tensors",
+    "views/hot", "views/cache", "views/experts", "views/buffers", "views/graph",
+    "guide/export", "guide/shell", "guide/recording", "guide/live", "guide/problems",
+    "guide/plugins",
+)  # fmt: skip
+"""Pages of resources/docs that *Help > User guide* shows, in this order."""
 _LONG_TEXT = 10_000
 """Letters; in longer texts one looks for words."""
 _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -577,12 +586,19 @@ def system_report() -> str:
 
 
 def guide_text() -> str:
-    """Return the user guide as Markdown: the first that is there."""
-    for name in ("docs/index.md", "docs/guide.md", "docs/README.md"):
-        try:
-            return assets.path(name).read_text("utf-8")
-        except OSError:
-            continue
-    from ggscope.gui.commands.shortcuts import keys_markdown
+    """Return the user guide as one Markdown text: all its pages, in their order."""
+    try:
+        pages = [assets.path(f"docs/{name}.md") for name in GUIDE_PAGES]
+        texts = [page.read_text("utf-8") for page in pages]
+    except OSError:
+        from ggscope.gui.commands.shortcuts import keys_markdown
 
-    return "# ggscope\n\n## " + "Keys" + "\n\n" + keys_markdown()
+        return f"# ggscope\n\n## Keys\n\n{keys_markdown()}"
+    return "# User guide\n\n" + "\n".join(map(_as_chapter, texts))
+
+
+def _as_chapter(page: str) -> str:
+    """Return a page of the site as part of one text: no links to files, no pictures."""
+    page = re.sub(r"^!\[.*\)\n", "", page, flags=re.MULTILINE)
+    page = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", page)
+    return re.sub(r"^(#+ )", r"#\1", page, flags=re.MULTILINE)

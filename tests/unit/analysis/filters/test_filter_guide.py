@@ -10,7 +10,7 @@ from ggscope.analysis.filters.text import parse_filter
 from link_traces import random_links_trace
 from support import ROOT
 
-GUIDE = (ROOT / "resources" / "docs" / "guide.md").read_text("utf-8")
+GUIDE = (ROOT / "resources" / "docs" / "guide" / "filters.md").read_text("utf-8")
 (BLOCK,) = re.findall(r"```filter\n(.*?)```", GUIDE, re.DOTALL)
 LINES = BLOCK.splitlines()
 PARTS = re.split(r"  +", "  ".join(LINES[:4]))
