@@ -10,12 +10,12 @@ from PySide6.QtGui import QImage
 
 import builders
 from ggscope.analysis.rows.columns import RowColumns
+from ggscope.analysis.rows.peaks import COARSE, RowPeaks
 from ggscope.analysis.rows.rows import Row, make_row
 from ggscope.model.tables import Array
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import ColumnBatch, ImageBatch
 from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.gl.gpu_buffers import COARSE, RowPeaks
 from ggscope.render.timeline import runs as timeline_runs
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.runs import (

@@ -32,7 +32,7 @@ from ggscope.render.gl.base import (
     gl_module,
     gl_string,
 )
-from ggscope.render.gl.gpu_buffers import BUDGET_BYTES, RowStore
+from ggscope.render.gl.row_store import BUDGET_BYTES, RowStore
 from ggscope.render.gl.search import GpuSearch
 from ggscope.render.painter import (
     DASH_PX,

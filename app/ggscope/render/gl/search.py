@@ -19,15 +19,8 @@ from ggscope.analysis.rows.rows import make_row
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import U32, ColumnBatch, ColumnRow
 from ggscope.render.gl.base import GlError, Program, first_error
-from ggscope.render.gl.gpu_buffers import (
-    BUDGET_BYTES,
-    NAMES,
-    PAGE_UNITS,
-    TIMES,
-    Held,
-    Page,
-    RowStore,
-)
+from ggscope.render.gl.gpu_buffers import NAMES, PAGE_UNITS, TIMES, Page
+from ggscope.render.gl.row_store import BUDGET_BYTES, Held, RowStore
 from ggscope.render.texels import FLOOR, resolved
 
 _UNITS = (

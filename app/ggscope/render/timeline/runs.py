@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import Columns, RowColumns, table_of
+from ggscope.analysis.rows.peaks import RowPeaks
 from ggscope.model.tables import I64, Array
 from ggscope.native.library import library
-from ggscope.render.gl.gpu_buffers import RowPeaks
-from ggscope.render.timeline.scene import GpuRowSource, TimeScale
+from ggscope.render.gpu_rows import GpuRowSource
+from ggscope.render.timeline.scene import TimeScale
 
 LEAST_IN_VIEW = 8
 """With fewer spans in view a row is not worth its place on the card."""

@@ -1,20 +1,19 @@
 """What a timeline or overview picture depends on, and where its parts lie."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.filters.masks import SearchHits
-from ggscope.analysis.rows.columns import RowColumns, column_edges
+from ggscope.analysis.rows.columns import column_edges
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64, Array, Spans
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Clip
-from ggscope.render.gl.gpu_buffers import RowPeaks
+from ggscope.render.gpu_rows import GpuRowSource
 from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
@@ -58,19 +57,6 @@ def spans_on(spans: Spans, lane: TimelineLane, ids: I64) -> I64:
         return ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
     column: Array | None = getattr(spans, lane.field)
     return ids[:0] if column is None else ids[column[ids] == lane.value]
-
-
-class GpuRowSource(Protocol):
-    """Something that draws rows without asking the processor for their columns."""
-
-    def hold(
-        self, columns: RowColumns, by_id: Array | None, n_categories: int
-    ) -> RowPeaks | None:
-        """Return what is long in a row if it can be drawn now, else None.
-
-        `by_id` is the category per span id, None for a row of one hue.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,12 +39,12 @@ from ggscope.render.batch import Align, DisplayList, Face, Text, TextList
 from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import CSS_DPI, FigureStyle, css_px
 from ggscope.render.gl.base import is_software
-from ggscope.render.gl.gpu_buffers import BUDGET_BYTES
 from ggscope.render.gl.painter import GlPainter
+from ggscope.render.gl.row_store import BUDGET_BYTES
+from ggscope.render.gpu_rows import GpuRowSource
 from ggscope.render.painter import StaticLayerCache, paint, wrapped
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
-from ggscope.render.timeline.scene import GpuRowSource
 from ggscope.session.session import Session
 from ggscope.session.settings import Drawing
 from ggscope.session.tasks import Request
