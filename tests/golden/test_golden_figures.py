@@ -11,7 +11,7 @@ from ggscope.render.batch import Face
 from ggscope.render.export import ensure_gui_application
 from ggscope.render.figure_style import PRESETS
 from ggscope.render.figures import FIGURES
-from ggscope.render.painter import font
+from ggscope.render.text_metrics import font
 from ggscope.session_loading import open_bundle
 from support import ROOT
 

@@ -17,7 +17,7 @@ from ggscope.model.selection import Filter, Selection
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import TextBatch
 from ggscope.render.buffers import BuffersGeometry
-from ggscope.render.painter import text_width
+from ggscope.render.text_metrics import text_width
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.buffers.view import BuffersView

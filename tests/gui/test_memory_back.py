@@ -15,7 +15,7 @@ from ggscope.gui import memory
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.memory import ClosedReturner, MemoryReturner
-from ggscope.render import painter
+from ggscope.render import text_metrics
 from ggscope.render.batch import Face
 from ggscope.session.tasks import TaskContext, Tasks
 from support import ROOT
@@ -100,14 +100,16 @@ def test_texts_of_a_closed_trace_are_not_kept(
 ) -> None:
     document = opened(ROOT / "resources" / "samples" / "llama.ggmlviz")
     for width in range(40, 140):
-        painter.elided("blk.0.attn_q.weight of the trace", Face.NUMBERS, 12.0, width)
-    assert painter.elided.cache_info().currsize >= 100
-    assert painter.text_width.cache_info().currsize
+        text_metrics.elided(
+            "blk.0.attn_q.weight of the trace", Face.NUMBERS, 12.0, width
+        )
+    assert text_metrics.elided.cache_info().currsize >= 100
+    assert text_metrics.text_width.cache_info().currsize
 
     window.close_document(document)
 
-    qtbot.waitUntil(lambda: painter.elided.cache_info().currsize == 0)
-    assert painter.text_width.cache_info().currsize == 0
+    qtbot.waitUntil(lambda: text_metrics.elided.cache_info().currsize == 0)
+    assert text_metrics.text_width.cache_info().currsize == 0
 
 
 HEAPS = """

@@ -90,10 +90,10 @@ class ClosedReturner(QObject):
             self._timer.start()
 
     def _give_back(self) -> None:
-        from ggscope.render.painter import forget_texts  # the first window does without
+        from ggscope.render.text_metrics import clear_text_caches  # not at start
 
         # Names of the closed trace, at each width at which they were cut: 0.4 KiB each.
-        forget_texts()
+        clear_text_caches()
         gc.collect()  # on this thread: what goes may be a widget
         _give_back_aside()
 

@@ -47,7 +47,8 @@ from ggscope.render.figure_style import (
     Length,
     look_words,
 )
-from ggscope.render.painter import END_ISOLATE, ISOLATE, font, paint
+from ggscope.render.painter import paint
+from ggscope.render.text_metrics import END_ISOLATE, ISOLATE, font
 from ggscope.sanitize import json_text, one_line, plain
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 80, 32

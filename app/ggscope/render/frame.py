@@ -1,7 +1,7 @@
-"""What stands around the picture of a figure: title, legend and colour bar.
+"""The frame of a figure: title, legend and colour bar.
 
-One frame for the figures of all views. It takes the room that it needs, so that no
-picture lies under it and nothing of it is cut.
+One frame for the figures of all views. It takes the height that it needs, so that it
+neither covers the picture nor is cut.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from ggscope.render.colors import ColorBar, Entry, Sign, color_bar
 from ggscope.render.export import RenderedFigure, ensure_gui_application
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.grid import placed
-from ggscope.render.painter import text_width
+from ggscope.render.text_measurer import TextMeasurer, qt_measurer
 from ggscope.render.theme import Theme, mix
 from ggscope.render.theme import theme as theme_named
 
@@ -30,9 +30,9 @@ _PAD = 8.0
 _TITLE_SIZE, _TITLE_HEIGHT = 13.0, 26.0
 _SIZE, _LINE_HEIGHT = 10.5, 16.0
 _SWATCH, _GAP = 10.0, 14.0
-_BAR_PX, _LEAST_BAR_PX = 140.0, 40.0
-_MOST_LINES = 8
-_LEAST_BODY = 40.0
+_BAR_PX, _MIN_BAR_PX = 140.0, 40.0
+_MAX_LINES = 8
+_MIN_BODY = 40.0
 
 
 class Frame:
@@ -56,19 +56,21 @@ class Frame:
         title: str = "",
         entries: Sequence[Entry] = (),
         bars: Sequence[ColorBar] = (),
+        measurer: TextMeasurer | None = None,
     ) -> None:
         ensure_gui_application()
+        self._text_width = (measurer or qt_measurer()).width
         self._look, self._width = look, width
         self._theme = theme_named(look.theme)
         self._title = self._title_lines(title)
         self._bars = bars if look.color_bar else ()
-        self._lines, n_more = _wrapped(entries if look.legend else (), width)
+        self._lines, n_more = self._wrapped(entries if look.legend else ())
         self.left_out: tuple[str, ...] = ()
         if n_more:
             more = format_counted(n_more, "colour")
             self.left_out = (f"Not in the legend for lack of room: {more}.",)
         if look.height is not None:
-            self._make_room(look.height_or(0.0) - _LEAST_BODY)
+            self._fit_into(look.height_or(0.0) - _MIN_BODY)
         self.top = self._snapped(self._title_height)
         self.bottom = self._snapped(self._foot_height)
 
@@ -81,49 +83,63 @@ class Frame:
         n_lines = len(self._lines) + sum(self._bar_lines(bar) for bar in self._bars)
         return n_lines * _LINE_HEIGHT + 8 if n_lines else 0.0
 
-    def _make_room(self, most: float) -> None:
-        """Leave out what a low figure cannot hold besides its picture."""
-        if self._title_height + self._foot_height > most and self._foot_height:
+    def _fit_into(self, max_height: float) -> None:
+        """Drop legend and title where a low figure has no height for them."""
+        if self._title_height + self._foot_height > max_height and self._foot_height:
             self._lines, self._bars = [], ()
             self.left_out = ("This height has no room for a legend.",)
-        if self._title_height > most:
+        if self._title_height > max_height:
             self._title = []
 
     def _title_lines(self, title: str) -> list[tuple[str, Face, float]]:
         """Return the text, face and height of each line: two where one is too long."""
-        room = self._width - 2 * _PAD
+        max_px = self._width - 2 * _PAD
         if not title:
             return []
         head, _, rest = title.partition(" · ")
-        if not rest or text_width(title, Face.HEADING, _TITLE_SIZE) <= room:
+        if not rest or self._text_width(title, Face.HEADING, _TITLE_SIZE) <= max_px:
             return [(title, Face.HEADING, _TITLE_HEIGHT)]
         return [(head, Face.HEADING, _TITLE_HEIGHT), (rest, Face.WORDS, _LINE_HEIGHT)]
+
+    def _wrapped(self, entries: Sequence[Entry]) -> tuple[list[list[Entry]], int]:
+        """Return the lines of a legend, and how many entries fit on none of them."""
+        lines: list[list[Entry]] = []
+        x = 0.0
+        for number, entry in enumerate(entries):
+            entry_px = _SWATCH + 5 + self._text_width(entry.label, Face.WORDS, _SIZE)
+            if not lines or x + entry_px > self._width - _PAD:
+                if len(lines) == _MAX_LINES:
+                    return lines, len(entries) - number
+                lines.append([])
+                x = _PAD
+            lines[-1].append(entry)
+            x += entry_px + _GAP
+        return lines, 0
 
     def _snapped(self, value: float) -> float:
         return ceil(value * self._look.scale - 1e-6) / self._look.scale
 
-    def body_height(self, wanted: float) -> float:
-        """Return the height of the picture in it: what is left, or what it wants."""
+    def body_height(self, natural: float) -> float:
+        """Return the picture's height: `natural`, or what a given height leaves."""
         if self._look.height is None:
-            return self._snapped(wanted)
-        whole = self._look.height_or(0.0)
-        return whole - self.top - self.bottom
+            return self._snapped(natural)
+        return self._look.height_or(0.0) - self.top - self.bottom
 
     def around(self, body: DisplayList) -> DisplayList:
         """Return the figure with `body` as its picture."""
         height = self.top + body.height + self.bottom
-        whole = placed(
+        picture = placed(
             self._width, height, body.scale, body.background, [(body, 0.0, self.top)]
         )
         texts, batches = TextList(), list[Batch]()
         y = 0.0
-        for words, face, tall in self._title:
+        for line_text, face, line_height in self._title:
             size = _TITLE_SIZE if face is Face.HEADING else _SIZE
             texts.append(
-                Text(_PAD, y + tall / 2, words, self._theme.text, size, face,
+                Text(_PAD, y + line_height / 2, line_text, self._theme.text, size, face,
                      width=self._width - 2 * _PAD)
             )  # fmt: skip
-            y += tall
+            y += line_height
         y = self.top + body.height + 4 + _LINE_HEIGHT / 2
         for line in self._lines:
             x = _PAD
@@ -131,46 +147,50 @@ class Frame:
                 batches += _sign(entry, x, y, self._theme)
                 x += _SWATCH + 5
                 texts.append(Text(x, y, entry.label, self._theme.text, _SIZE))
-                x += text_width(entry.label, Face.WORDS, _SIZE) + _GAP
+                x += self._text_width(entry.label, Face.WORDS, _SIZE) + _GAP
             y += _LINE_HEIGHT
         for bar in self._bars:
             batches += self._bar_batches(bar, y, texts)
             y += self._bar_lines(bar) * _LINE_HEIGHT
         return DisplayList(
-            whole.width, whole.height, whole.scale, whole.background,
-            (*whole.batches, *batches, *texts.batch()),
-            spots=whole.spots,
+            picture.width, picture.height, picture.scale, picture.background,
+            (*picture.batches, *batches, *texts.batch()),
+            spots=picture.spots,
         )  # fmt: skip
 
-    def _bar_room(self, bar: ColorBar) -> tuple[list[float], float]:
-        """Return the widths of both ends in words, and what they leave of a line."""
-        sides = [text_width(w, Face.NUMBERS, _SIZE) + 6 for w in (bar.low, bar.high)]
+    def _bar_space(self, bar: ColorBar) -> tuple[list[float], float]:
+        """Return the widths of the texts of both ends, and the rest of the line."""
+        sides = [
+            self._text_width(w, Face.NUMBERS, _SIZE) + 6 for w in (bar.low, bar.high)
+        ]
         return sides, self._width - 2 * _PAD - sum(sides)
 
     def _bar_lines(self, bar: ColorBar) -> int:
         """Return how many lines a scale takes: two where its title is long."""
-        _, room = self._bar_room(bar)
-        title_px = text_width(bar.title, Face.WORDS, _SIZE)
-        return 1 if title_px + 10 + _LEAST_BAR_PX <= room else 2
+        _, rest_px = self._bar_space(bar)
+        title_px = self._text_width(bar.title, Face.WORDS, _SIZE)
+        return 1 if title_px + 10 + _MIN_BAR_PX <= rest_px else 2
 
     def _bar_batches(self, bar: ColorBar, y: float, texts: TextList) -> list[Batch]:
-        """Return the colours of the scale; append its words to `texts`."""
+        """Return the colours of the scale; append its texts to `texts`."""
         theme, x = self._theme, _PAD
-        sides, room = self._bar_room(bar)
-        title_px = text_width(bar.title, Face.WORDS, _SIZE)
+        sides, rest_px = self._bar_space(bar)
+        title_px = self._text_width(bar.title, Face.WORDS, _SIZE)
         is_beside = self._bar_lines(bar) == 1
-        most = room - 10 - _LEAST_BAR_PX if is_beside else self._width - 2 * _PAD
-        texts.append(Text(x, y, bar.title, theme.text, _SIZE, width=max(most, 1.0)))
+        title_max = rest_px - 10 - _MIN_BAR_PX if is_beside else self._width - 2 * _PAD
+        texts.append(
+            Text(x, y, bar.title, theme.text, _SIZE, width=max(title_max, 1.0))
+        )
         if is_beside:
-            x, room = x + title_px + 10, room - title_px - 10
+            x, rest_px = x + title_px + 10, rest_px - title_px - 10
         else:
             y += _LINE_HEIGHT
-        wide = max(min(_BAR_PX, room), _LEAST_BAR_PX)
+        bar_px = max(min(_BAR_PX, rest_px), _MIN_BAR_PX)
         texts.append(Text(x, y, bar.low, theme.text, _SIZE, Face.NUMBERS))
         x = round((x + sides[0]) * self._look.scale) / self._look.scale
-        wide = round(wide * self._look.scale) / self._look.scale
-        texts.append(Text(x + wide + 6, y, bar.high, theme.text, _SIZE, Face.NUMBERS))
-        return [color_bar(x, y - 4, wide, 8.0, bar.colors)]
+        bar_px = round(bar_px * self._look.scale) / self._look.scale
+        texts.append(Text(x + bar_px + 6, y, bar.high, theme.text, _SIZE, Face.NUMBERS))
+        return [color_bar(x, y - 4, bar_px, 8.0, bar.colors)]
 
 
 def framed(
@@ -205,22 +225,6 @@ def framed(
         (*left_out, *frame.left_out),
         look.title or "",
     )
-
-
-def _wrapped(entries: Sequence[Entry], width: float) -> tuple[list[list[Entry]], int]:
-    """Return the lines of a legend, and how many entries have no place on them."""
-    lines: list[list[Entry]] = []
-    x = 0.0
-    for number, entry in enumerate(entries):
-        wide = _SWATCH + 5 + text_width(entry.label, Face.WORDS, _SIZE)
-        if not lines or x + wide > width - _PAD:
-            if len(lines) == _MOST_LINES:
-                return lines, len(entries) - number
-            lines.append([])
-            x = _PAD
-        lines[-1].append(entry)
-        x += wide + _GAP
-    return lines, 0
 
 
 def _sign(entry: Entry, x: float, y: float, theme: Theme) -> list[Batch]:

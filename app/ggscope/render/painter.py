@@ -1,15 +1,13 @@
-"""The QPainter painter: display lists on widgets, images, SVG and PDF.
+"""Display lists drawn by QPainter: on widgets, images, SVG and PDF.
 
-Also what a picture is measured by: typefaces and widths of texts (as they are drawn,
-with what cannot be seen shown). Needs a QGuiApplication.
+Needs a QGuiApplication.
 """
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +15,6 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
-    QFont,
-    QFontDatabase,
-    QFontMetricsF,
-    QGuiApplication,
     QImage,
     QPainter,
     QPen,
@@ -40,96 +34,23 @@ from ggscope.render.batch import (
     LineBatch,
     Pattern,
     RectBatch,
-    StaticLayer,
     Text,
     TextBatch,
 )
 from ggscope.render.texels import resolved
+from ggscope.render.text_metrics import (
+    baseline_shift,
+    elided,
+    font,
+    isolated,
+    text_width,
+)
 from ggscope.sanitize import one_line
 
-ISOLATE, END_ISOLATE = "\u2068", "\u2069"
-_LETTERS = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff"
-_RIGHT_TO_LEFT = re.compile(f"[{_LETTERS}](?:[^\u0041-\u024f·]*[{_LETTERS}])?")
-"""A run, with what lies between its letters unless that is Latin."""
-_LEAST = 4
-"""Fewer letters and an ellipsis say nothing that the colour does not say."""
+if TYPE_CHECKING:
+    from ggscope.render.static_layer import StaticLayerCache
 
-
-@lru_cache(maxsize=256)
-def font(face: Face, size: float) -> QFont:
-    """Return the font of `face` with `size` pixels per em.
-
-    Words are set in the application's face, numbers and names in the system's
-    monospaced one. Shared: do not change the result.
-    """
-    if face is Face.NUMBERS:
-        chosen = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        chosen.setStyleHint(QFont.StyleHint.Monospace)
-    else:
-        chosen = QFont(QGuiApplication.font())
-    if face is Face.HEADING:
-        chosen.setWeight(QFont.Weight.DemiBold)
-    # Pixels, not points: layouts count pixels, and points change with the screen.
-    chosen.setPixelSize(max(1, round(size)))
-    return chosen
-
-
-@lru_cache(maxsize=256)
-def metrics(face: Face, size: float) -> QFontMetricsF:
-    """Return the measures of a font."""
-    return QFontMetricsF(font(face, size))
-
-
-@lru_cache(maxsize=8192)
-def text_width(text: str, face: Face, size: float) -> float:
-    """Return the width of `text` in pixels."""
-    return metrics(face, size).horizontalAdvance(one_line(text))
-
-
-def wrapped(text: str, face: Face, size: float, width: float) -> list[str]:
-    """Return `text` as lines of at most `width` pixels, cut between words.
-
-    A word that is wider has a line of its own.
-    """
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, face, size) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
-
-
-@lru_cache(maxsize=16384)
-def elided(text: str, face: Face, size: float, width: int) -> str:
-    """Return `text` shortened to `width` pixels; "" where nothing useful fits."""
-    text = one_line(text)
-    if text_width(text, face, size) <= width:
-        return text
-    short = metrics(face, size).elidedText(text, Qt.TextElideMode.ElideRight, width)
-    return short if len(short) > _LEAST else ""
-
-
-def isolated(text: str) -> str:
-    """Return `text` with runs from right to left kept from turning what is around."""
-    return _RIGHT_TO_LEFT.sub(rf"{ISOLATE}\g<0>{END_ISOLATE}", text)
-
-
-@lru_cache(maxsize=256)
-def baseline_shift(face: Face, size: float) -> float:
-    """Return how far the baseline lies below the middle of a line of text."""
-    measures = metrics(face, size)
-    return (measures.ascent() - measures.descent()) / 2
-
-
-def forget_texts() -> None:
-    """Drop the measures of texts; those that are drawn are measured anew."""
-    elided.cache_clear()
-    text_width.cache_clear()
-
-
-MOST_BOXES = 20_000
+MAX_BOXES = 20_000
 """Figures with more boxes hold pictures of them: files stay small, viewers quick."""
 HATCH_PERIOD = {Pattern.HATCH: 8.0, Pattern.FAINT_HATCH: 6.0, Pattern.DOTTED: 4.0}
 """Device-independent pixels after which a pattern repeats."""
@@ -141,44 +62,13 @@ DOT_SHADE = 0.55
 """How much of the fill's brightness a dot keeps."""
 
 
-class StaticLayerCache:
-    """Keeps an image of what stands still in a picture, for the next one."""
-
-    def __init__(self) -> None:
-        self._key: tuple[object, ...] = ()
-        self._image = QImage()
-
-    def image(self, picture: DisplayList, still: StaticLayer, area: Clip) -> QImage:
-        """Return the batches of `still`, which lie in `area`, painted once."""
-        batches = picture.batches[still.first : still.stop]
-        scale, background = picture.scale, picture.background
-        # Batches are equal where they are the same objects.
-        look = (area, scale, background)
-        key = (look, font(Face.WORDS, 12.0), *batches)
-        if key != self._key:
-            self._key = key
-            self._image = QImage(
-                round(area.width * scale),
-                round(area.height * scale),
-                QImage.Format.Format_RGB32,
-            )
-            self._image.setDevicePixelRatio(scale)
-            painter = QPainter(self._image)
-            try:
-                painter.translate(-area.x, -area.y)
-                paint(replace(picture, batches=batches, still=None), painter)
-            finally:
-                painter.end()
-        return self._image
-
-
 def paint(
     picture: DisplayList,
     painter: QPainter,
     *,
     texts: bool = True,
     vector: bool = False,
-    kept: StaticLayerCache | None = None,
+    cache: "StaticLayerCache | None" = None,
 ) -> None:
     """Draw a display list.
 
@@ -190,8 +80,8 @@ def paint(
     vector : the target keeps shapes (SVG, PDF): pictures become boxes, as long as
         all of them are few. Else they are handed over whole and at full size, so that
         no viewer smoothes them.
-    kept : what keeps the part that stands still, of a target that is painted again
-        and again at the same place.
+    cache : cache of the static layer, for a target that is painted repeatedly at the
+        same place.
 
     Notes
     -----
@@ -199,13 +89,13 @@ def paint(
     them on device pixels.
     """
     painter.save()
-    still = None if kept is None else picture.still
-    if still is not None and still.first == still.stop:
-        still = None  # nothing that stands: no image brings the background
+    layer = None if cache is None else picture.still
+    if layer is not None and layer.first == layer.stop:
+        layer = None  # an empty layer: no image brings the background
     # An image that lies between pixels would not be the same to the pixel.
     if not (painter.transform().isIdentity() and float(picture.scale).is_integer()):
-        still = None
-    if still is None or still.area is not None:
+        layer = None
+    if layer is None or layer.area is not None:
         painter.fillRect(
             QRectF(0, 0, picture.width, picture.height), color_of(picture.background)
         )
@@ -214,12 +104,12 @@ def paint(
     if vector:
         shapes = _Shapes.BOXES if are_few_boxes(picture) else _Shapes.PICTURES
     for number, batch in enumerate(picture.batches):
-        if still is not None and still.first <= number < still.stop:
-            if kept is not None and number == still.first:
-                area = still.area or Clip(0, 0, picture.width, picture.height)
+        if layer is not None and layer.first <= number < layer.stop:
+            if cache is not None and number == layer.first:
+                area = layer.area or Clip(0, 0, picture.width, picture.height)
                 painter.setClipping(False)
-                place = QPointF(area.x, area.y)
-                painter.drawImage(place, kept.image(picture, still, area))
+                origin = QPointF(area.x, area.y)
+                painter.drawImage(origin, cache.image(picture, layer, area))
             continue
         if isinstance(batch, TextBatch):
             if texts:
@@ -243,7 +133,7 @@ def are_few_boxes(picture: DisplayList) -> bool:
             n_boxes += changes + len(pixels)
         elif isinstance(batch, ColumnBatch):
             n_boxes += len(batch.rows) * len(batch.edges)
-    return n_boxes <= MOST_BOXES
+    return n_boxes <= MAX_BOXES
 
 
 def paint_texts(picture: DisplayList, painter: QPainter) -> None:
@@ -472,7 +362,7 @@ def pattern_marks(
     step = HATCH_PERIOD[pattern]
     x, y, width, height = place.astype(np.float64).T
     if pattern is Pattern.DOTTED:
-        if (width * height).sum() / step**2 > MOST_BOXES:
+        if (width * height).sum() / step**2 > MAX_BOXES:
             return None
         dots = [_dots(*one, step) for one in zip(x, y, width, height, strict=True)]
         return np.concatenate([np.zeros((0, 4)), *dots])
@@ -480,7 +370,7 @@ def pattern_marks(
     first = np.ceil((x + y) / step).astype(np.int64)
     n = np.maximum(np.floor((x + y + width + height) / step).astype(np.int64), first)
     n += 1 - first
-    if n.sum() > MOST_BOXES:
+    if n.sum() > MAX_BOXES:
         return None
     which = np.repeat(np.arange(len(n)), n)
     order = np.arange(len(which)) - np.repeat(np.cumsum(n) - n, n)

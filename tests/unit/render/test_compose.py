@@ -34,8 +34,8 @@ from ggscope.render.batch import (
 )
 from ggscope.render.colors import Sign, category_color
 from ggscope.render.figure_style import FigureStyle
-from ggscope.render.painter import elided
 from ggscope.render.texels import FLOOR
+from ggscope.render.text_metrics import elided
 from ggscope.render.theme import THEMES, theme
 from ggscope.render.timeline.compose import compose_timeline, figure_legend
 from ggscope.render.timeline.figure import TimelineOptions, timeline_figure

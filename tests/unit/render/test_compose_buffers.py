@@ -22,7 +22,7 @@ from ggscope.render.buffers import (
     compose_buffers,
     peak_words,
 )
-from ggscope.render.painter import text_width
+from ggscope.render.text_metrics import text_width
 from ggscope.render.theme import theme
 from ggscope.render.timeline.scene import TimeScale
 from scenes import texts_of

@@ -33,7 +33,7 @@ from ggscope.render.heatmap.scene import (
     key_counts,
     value_keys,
 )
-from ggscope.render.painter import text_width
+from ggscope.render.text_metrics import text_width
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
 from heat_traces import moe_trace
 from reads_builder import TensorRow, reads_trace

@@ -87,7 +87,7 @@ def test_few_columns_and_patterns_are_shapes_in_an_svg(tmp_path: Path) -> None:
 def test_many_columns_are_one_picture_in_an_svg(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(painter, "MOST_BOXES", 100)
+    monkeypatch.setattr(painter, "MAX_BOXES", 100)
 
     root = svg_of(pictures.everything(), tmp_path)
 
@@ -188,7 +188,7 @@ def test_pdf_holds_neither_photographs_nor_pictures_of_few_boxes(
 ) -> None:
     few, many = tmp_path / "few.pdf", tmp_path / "many.pdf"
     export_display_list(pictures.everything(), few)
-    monkeypatch.setattr(painter, "MOST_BOXES", 100)
+    monkeypatch.setattr(painter, "MAX_BOXES", 100)
     export_display_list(pictures.everything(), many)
 
     assert b"/Subtype /Image" not in few.read_bytes()

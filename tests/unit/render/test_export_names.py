@@ -10,7 +10,7 @@ from PySide6.QtGui import QImageReader
 from figures import export
 from ggscope.model.trace import Trace
 from ggscope.readers.registry import open_trace
-from ggscope.render import painter
+from ggscope.render import painter, text_metrics
 from ggscope.render.figures import FIGURES
 from hostile_names import CONTROLS, MARKUP, hostile_named
 
@@ -62,9 +62,13 @@ def test_svg_is_xml(
     # What-if cache draws no name of the trace; all draw their title.
     title = " ".join((*CONTROLS, *MARKUP)) if passes_by or view == "cache" else None
     if passes_by:  # the document is made safe once more, whatever was drawn
-        monkeypatch.setattr(painter, "one_line", str)
-        monkeypatch.setattr(painter, "elided", painter.elided.__wrapped__)
-        monkeypatch.setattr(painter, "text_width", painter.text_width.__wrapped__)
+        width = text_metrics.text_width.__wrapped__
+        elided = text_metrics.elided.__wrapped__
+        monkeypatch.setattr(text_metrics.QtTextMeasurer, "width", staticmethod(width))
+        for module in (painter, text_metrics):
+            monkeypatch.setattr(module, "one_line", str)
+            monkeypatch.setattr(module, "elided", elided)
+            monkeypatch.setattr(module, "text_width", width)
 
     export(name, traces[reader], target, title=title)
 

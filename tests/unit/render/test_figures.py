@@ -31,8 +31,8 @@ from ggscope.render.figure_style import PRESETS, FigureStyle, Length
 from ggscope.render.figures import FIGURES
 from ggscope.render.frame import Frame
 from ggscope.render.graph.figure import GraphOptions, graph_figure
-from ggscope.render.painter import isolated
 from ggscope.render.reads import HotOptions, hot_figure
+from ggscope.render.text_metrics import isolated
 from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from ggscope.session_loading import open_bundle
 from graph_traces import network_trace

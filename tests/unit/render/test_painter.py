@@ -19,7 +19,8 @@ from ggscope.render.batch import (
     RectBatch,
 )
 from ggscope.render.export import ensure_gui_application, render_image
-from ggscope.render.painter import StaticLayerCache, color_of, paint
+from ggscope.render.painter import color_of, paint
+from ggscope.render.static_layer import StaticLayerCache
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
@@ -214,7 +215,7 @@ def assert_same_on_kept(composed: list[DisplayList]) -> None:
             image.setDevicePixelRatio(scale)
             image.fill(0xFFFF0000)  # what was there before
             painter = QPainter(image)
-            paint(picture, painter, kept=part)
+            paint(picture, painter, cache=part)
             painter.end()
             images.append(image)
         assert picture.still is not None

@@ -27,7 +27,6 @@ from ggscope.render.graph.scene import (
     letter_size,
     visible_boxes,
 )
-from ggscope.render.painter import text_width
 from ggscope.render.theme import mix, outline_pair, with_alpha
 
 MAP_WIDTH, MAP_HEIGHT = (44.0, 150.0), 210.0
@@ -93,7 +92,7 @@ def frame_title_batches(scene: GraphScene, boxes: I64) -> list[Batch]:
         title, inside = layer_words(scene, int(layout.layer[box]))
         words = f"▾ {title}" + (f"  {inside}" if scene.zoom >= FULL_ZOOM else "")
         left, top = max(x0[i], 0.0) + 6, max(y0[i], scene.clip.y) + 3
-        width = text_width(words, Face.HEADING, size) + 12
+        width = scene.measurer.width(words, Face.HEADING, size) + 12
         height = size * 1.6
         if top + height > y1[i] or left + width > x1[i]:
             continue
@@ -187,7 +186,7 @@ def _kinds(scene: GraphScene, width: float) -> list[Batch]:
     rects, texts = RectList(), TextList()
     swatch, gap, x, y = 10.0, 14.0, _MARGIN + 2, LEGEND_HEIGHT / 2
     for word, color in scene.look.legend:
-        length = swatch + 5 + text_width(word, Face.WORDS, _LEGEND_PX)
+        length = swatch + 5 + scene.measurer.width(word, Face.WORDS, _LEGEND_PX)
         if x + length > width - _MARGIN:
             break
         rects.add(x, x + swatch, y - swatch / 2, y + swatch / 2, color)
@@ -201,7 +200,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
     texts, rects, found = TextList(), RectList(), list[Batch]()
     word, low, high = _heat_words(scene), _lowest(scene), _highest(scene)
     size, bar, y = _LEGEND_PX, 90.0, LEGEND_HEIGHT / 2
-    pieces = [text_width(w, Face.WORDS, size) for w in (word, low, high)]
+    pieces = [scene.measurer.width(w, Face.WORDS, size) for w in (word, low, high)]
     missing = "not in the trace"
     x = _MARGIN + 2
     if x + sum(pieces) + bar + 26 <= width:  # else the scale alone
@@ -213,7 +212,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
     x += bar + 6
     texts.append(Text(x, y, high, theme.text, size))
     x += pieces[2] + 16
-    if x + 20 + text_width(missing, Face.WORDS, size) <= width:
+    if x + 20 + scene.measurer.width(missing, Face.WORDS, size) <= width:
         rects.add(x, x + 14, y - 5, y + 5, theme.line, theme.line,
                   int(Pattern.FAINT_HATCH))  # fmt: skip
         texts.append(Text(x + 20, y, missing, theme.dim, size))

@@ -1,7 +1,7 @@
 """What a picture of a graph is composed from, where things are, and what boxes say."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from ggscope.model.units import format_bytes, format_count, format_duration
 from ggscope.render.batch import Align, Clip, Face, Pattern, Text
 from ggscope.render.colors import label_color
 from ggscope.render.graph.look import BoxLook, GraphColorBy
+from ggscope.render.text_measurer import TextMeasurer, qt_measurer
 from ggscope.render.theme import Theme, mix
 
 Flags = npt.NDArray[np.bool_]
@@ -73,6 +74,7 @@ class GraphScene:
     hover: int = -1
     band: tuple[float, float, float, float] | None = None
     show_minimap: bool = True
+    measurer: TextMeasurer = field(default_factory=qt_measurer)
 
     @property
     def table(self) -> Graph:

@@ -51,7 +51,6 @@ from ggscope.render.heatmap.scene import (
     key_counts,
     value_keys,
 )
-from ggscope.render.painter import text_width
 from ggscope.render.theme import Theme, mix, outline_pair, with_alpha
 
 _SIZE = 10.5
@@ -86,7 +85,10 @@ def offset_axis(place: HeatGeometry) -> list[Batch]:
     in_gib = scene.axis.kind == "offset" and _step(place) >= _GIB // 64
     for x, offset in zip(xs.tolist(), offsets.tolist(), strict=True):
         words = _gib(offset, _step(place)) if in_gib else format_offset(offset)
-        if x + text_width(words, Face.NUMBERS, _SIZE) + 4 <= scene.width:
+        if (
+            x + place.scene.measurer.width(words, Face.NUMBERS, _SIZE) + 4
+            <= scene.width
+        ):
             texts.append(Text(x + 3, top + 10, words, theme.dim, _SIZE, Face.NUMBERS))
     right = place.x.x0 - 6
     texts.append(Text(right, top + 10, "offset", theme.dim, _SIZE, align=Align.RIGHT))
@@ -132,7 +134,7 @@ def heads(place: HeatGeometry) -> list[Batch]:
             continue
         color = category_color(key, theme)
         middle = (top + bottom) / 2
-        width = text_width(words, Face.HEADING, 9.5) + 10
+        width = place.scene.measurer.width(words, Face.HEADING, 9.5) + 10
         rects.add(right - width, right, middle - 7, middle + 7, color)
         texts.append(
             Text(right - width / 2, middle, words, label_color(color), 9.5,
@@ -173,7 +175,10 @@ def _row_labels(place: HeatGeometry) -> list[Batch]:
             # The kind of the rows stands with the first one: above them is an axis.
             titled = f"{scene.base.rows.kind} {words}"
             has_title = words.startswith("no ") or scene.base.rows.kind == "time"
-            if not has_title and text_width(titled, Face.NUMBERS, _SIZE) <= room:
+            if (
+                not has_title
+                and place.scene.measurer.width(titled, Face.NUMBERS, _SIZE) <= room
+            ):
                 words = titled
         texts.append(
             Text(place.x.x0 - 6, y, words, theme.dim, _SIZE, Face.NUMBERS, Align.RIGHT,
@@ -300,19 +305,19 @@ def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
     words = scale_words(scene, scale)
     right = scene.width - 10
     texts = TextList()
-    right = _right_text(texts, high, right, y, theme.dim, Face.NUMBERS)
+    right = _right_text(place, texts, high, right, y, theme.dim, Face.NUMBERS)
     bar_left = right - _BAR_PX - 6
     name = map_on(scene.colors, theme)
     bar = color_bar(bar_left, y - 5, _BAR_PX, 10, name)
-    left = _right_text(texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
+    left = _right_text(place, texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
     if bar_left < 60:
         return []
     # Where there is no room for all: words of the scale go first, then the swatch.
     swatches, begin = _swatches(place, y)
     if begin > left:
         swatches, begin = [], 12.0
-    if left - 12 - text_width(words, Face.WORDS, _SIZE) >= begin:
-        left = _right_text(texts, words, left - 12, y, theme.dim, Face.WORDS)
+    if left - 12 - place.scene.measurer.width(words, Face.WORDS, _SIZE) >= begin:
+        left = _right_text(place, texts, words, left - 12, y, theme.dim, Face.WORDS)
     if left - begin > 80:
         texts.append(
             Text(
@@ -386,7 +391,7 @@ def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
     for words, color, pattern in untouched_meanings(place.scene):
         rects.add(end, end + 12, y - 5, y + 5, color, pattern=int(pattern))
         texts.append(Text(end + 17, y, words, theme.dim, _SIZE))
-        end += 17 + text_width(words, Face.WORDS, _SIZE) + 18
+        end += 17 + place.scene.measurer.width(words, Face.WORDS, _SIZE) + 18
     found: list[Batch] = [*rects.batch()]
     if place.held[1] > place.held[0]:
         words = "none to all of a tensor in the page cache (measured)"
@@ -394,16 +399,22 @@ def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
         ys = np.array([y - 5], np.float32), np.array([y + 5], np.float32)
         found.append(ImageBatch(shades, end, end + 33, *ys))
         texts.append(Text(end + 38, y, words, theme.dim, _SIZE))
-        end += 38 + text_width(words, Face.WORDS, _SIZE) + 18
+        end += 38 + place.scene.measurer.width(words, Face.WORDS, _SIZE) + 18
     return [*found, *texts.batch()], end
 
 
 def _right_text(
-    texts: TextList, words: str, right: float, y: float, color: int, face: Face
+    place: HeatGeometry,
+    texts: TextList,
+    words: str,
+    right: float,
+    y: float,
+    color: int,
+    face: Face,
 ) -> float:
     """Add a text that ends at `right`; return where it begins."""
     texts.append(Text(right, y, words, color, _SIZE, face, Align.RIGHT))
-    return right - text_width(words, face, _SIZE)
+    return right - place.scene.measurer.width(words, face, _SIZE)
 
 
 def totals_words(place: HeatGeometry) -> str:
@@ -853,7 +864,7 @@ def mark_words(scene: HeatScene, mark: HeatMark) -> str:
 def _pill(place: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Batch]:
     theme = place.scene.theme
     words = mark_words(place.scene, mark)
-    half = text_width(words, Face.NUMBERS, _PILL_SIZE) / 2 + 9
+    half = place.scene.measurer.width(words, Face.NUMBERS, _PILL_SIZE) / 2 + 9
     x = max(min(x, place.x.x1 - half - 2), place.x.x0 + half + 2)
     y = place.x.snap(min(y, place.heat[1] - 10))
     pill = RectList()

@@ -23,6 +23,7 @@ from ggscope.render.colors import (
     automatic_kind,
     texels,
 )
+from ggscope.render.text_measurer import TextMeasurer, qt_measurer
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.scene import TimeScale
 
@@ -142,6 +143,7 @@ class HeatScene:
     held: npt.NDArray[np.float64] | None = None
     is_figure: bool = False
     cache: HeatCache = field(default_factory=HeatCache)
+    measurer: TextMeasurer = field(default_factory=qt_measurer)
 
     def tensor_name(self, tensor: int) -> str:
         """Return the name of a row of ``Trace.tensors``; "" for none."""

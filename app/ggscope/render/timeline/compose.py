@@ -48,7 +48,7 @@ from ggscope.render.colors import (
     lut,
     phase_color,
 )
-from ggscope.render.painter import text_width
+from ggscope.render.text_measurer import TextMeasurer
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.timeline.lanes import (
     WORK_KINDS,
@@ -317,9 +317,11 @@ def _add_group(
         )
 
 
-def figure_header_width(layout: LaneLayout, trace: Trace, width: float) -> float:
-    """Return the room that the headers of a figure need, at most 30 % of it."""
-    widest = 24.0
+def figure_header_width(
+    layout: LaneLayout, trace: Trace, width: float, measurer: TextMeasurer
+) -> float:
+    """Return the width of the headers of a figure, at most 30 % of it."""
+    widest, text_width = 24.0, measurer.width
     for box in layout.boxes_between(0.0, _TALLEST):
         if box.lane is None:
             words = text_width(box.title, Face.HEADING, _FIGURE_SIZE)

@@ -44,6 +44,7 @@ from ggscope.render.options import (
     selection_option,
     time_option,
 )
+from ggscope.render.text_metrics import QT_TEXT
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.compose import (
     compose_timeline,
@@ -145,7 +146,7 @@ def _drawn(
         height=_HEIGHT,
         theme=theme_named(look.theme),
         scale=look.scale,
-        header_width=figure_header_width(layout, trace, width),
+        header_width=figure_header_width(layout, trace, width, QT_TEXT),
         color_by=options.color_by,
         mask=options.mask,
         mask_token=id(options.mask),

@@ -42,7 +42,6 @@ from ggscope.render.colors import (
     lut,
     phase_color,
 )
-from ggscope.render.painter import text_width
 from ggscope.render.texels import column_pixels, foot_pixels, footed, row_texels
 from ggscope.render.theme import Theme, contrast, mix, with_alpha
 from ggscope.render.timeline.runs import (
@@ -775,7 +774,7 @@ def token_labels(
     long each took stands beside it wherever there is room.
     """
     scene, trace = geometry.scene, geometry.scene.index.trace
-    theme, spans = scene.theme, trace.spans
+    theme, spans, text_width = scene.theme, trace.spans, scene.measurer.width
     marked = _is_selected(scene, wide.ids)
     is_readable = contrast(theme.selection, neutral_color(theme)) >= _TEXT_CONTRAST
     lit = theme.selection if is_readable else theme.text

@@ -14,6 +14,7 @@ from ggscope.model.tables import I64, Array, Spans
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Clip
 from ggscope.render.gpu_rows import GpuRowSource
+from ggscope.render.text_measurer import TextMeasurer, qt_measurer
 from ggscope.render.theme import Theme
 
 AXIS_HEIGHT = 26
@@ -109,6 +110,7 @@ class TimelineScene:
     lit: LitSpans | None = None
     holder: GpuRowSource | None = None
     waiting: frozenset[str] = frozenset()
+    measurer: TextMeasurer = field(default_factory=qt_measurer)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

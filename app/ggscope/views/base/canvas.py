@@ -42,7 +42,9 @@ from ggscope.render.gl.base import is_software
 from ggscope.render.gl.painter import GlPainter
 from ggscope.render.gl.row_store import BUDGET_BYTES
 from ggscope.render.gpu_rows import GpuRowSource
-from ggscope.render.painter import StaticLayerCache, paint, wrapped
+from ggscope.render.painter import paint
+from ggscope.render.static_layer import StaticLayerCache
+from ggscope.render.text_metrics import wrapped
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 from ggscope.session.session import Session
@@ -166,7 +168,7 @@ class RasterCanvas(QWidget):
         painter = QPainter(self)
         try:
             painter.scale(zoom, zoom)
-            paint(picture, painter, kept=self._kept)
+            paint(picture, painter, cache=self._kept)
         finally:
             painter.end()
 

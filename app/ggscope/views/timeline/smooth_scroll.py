@@ -16,7 +16,8 @@ from PySide6.QtGui import QImage, QPainter
 
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Batch, DisplayList, Text, TextBatch
-from ggscope.render.painter import HATCH_PERIOD, StaticLayerCache, paint, paint_texts
+from ggscope.render.painter import HATCH_PERIOD, paint, paint_texts
+from ggscope.render.static_layer import StaticLayerCache
 from ggscope.render.timeline.scene import TimelineScene, time_scale
 
 FRAME_MS = 16
@@ -157,7 +158,7 @@ class Glide(QObject):
             period = math.lcm(*(round(p * scale) for p in HATCH_PERIOD.values()))
             shift = (left - visible.start * n // duration) % period
             painter.setBrushOrigin(QPointF(shift / scale, 0.0))
-            paint(picture, painter, kept=self._still)
+            paint(picture, painter, cache=self._still)
         finally:
             painter.end()
         place = (size, ratio, zoom)
