@@ -14,7 +14,7 @@ from ggscope.model.units import TimeRange
 from ggscope.render.gl.base import GlError
 from ggscope.render.gl.search import GpuSearch
 from ggscope.render.theme import theme
-from ggscope.render.timeline import rows
+from ggscope.render.timeline import runs
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import SEARCH_VARIABLE, GlCanvas, wants_search
 from ggscope.views.timeline.view import TimelineView
@@ -38,7 +38,7 @@ def view(
     qtbot: QtBot, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> TimelineView:
     monkeypatch.setenv(SEARCH_VARIABLE, "1")
-    monkeypatch.setattr(rows, "LEAST_IN_VIEW", 16)
+    monkeypatch.setattr(runs, "MIN_IN_VIEW", 16)
     view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
     view.resize(1000, 500)

@@ -81,7 +81,7 @@ def held_scenes() -> list[TimelineScene]:
 def test_picture_with_a_holder_equals_the_one_without(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline_runs, "LEAST_IN_VIEW", 1)
+    monkeypatch.setattr(timeline_runs, "MIN_IN_VIEW", 1)
     scene, holder = held_scenes()[number], Holder()
 
     picture = compose_timeline(replace(scene, holder=holder))
@@ -94,7 +94,7 @@ def test_picture_with_a_holder_equals_the_one_without(
 def test_filter_draws_ghosts_and_what_is_kept_by_the_holder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(timeline_runs, "LEAST_IN_VIEW", 1)
+    monkeypatch.setattr(timeline_runs, "MIN_IN_VIEW", 1)
     scene = replace(held_scenes()[-1], holder=Holder())
 
     batches = compose_timeline(scene).batches
@@ -111,7 +111,7 @@ def test_filter_draws_ghosts_and_what_is_kept_by_the_holder(
 def test_rows_with_few_spans_in_view_are_not_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(timeline_runs, "LEAST_IN_VIEW", 10_000)
+    monkeypatch.setattr(timeline_runs, "MIN_IN_VIEW", 10_000)
     holder = Holder()
 
     picture = compose_timeline(replace(busy_scene(), holder=holder))
@@ -123,7 +123,7 @@ def test_rows_with_few_spans_in_view_are_not_held(
 def test_view_of_fewer_ticks_than_pixels_is_not_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(timeline_runs, "LEAST_IN_VIEW", 1)
+    monkeypatch.setattr(timeline_runs, "MIN_IN_VIEW", 1)
     scene, holder = busy_scene(), Holder()
     at = scene.visible.start
 

@@ -18,7 +18,7 @@ from ggscope.native.library import library
 from ggscope.render.gpu_rows import GpuRowSource
 from ggscope.render.timeline.scene import TimeScale
 
-LEAST_IN_VIEW = 8
+MIN_IN_VIEW = 8
 """With fewer spans in view a row is not worth its place on the card."""
 
 
@@ -83,10 +83,10 @@ def held_row(
     processor's: there is nothing to be gained.
     """
     row, edges = columns.row, time.edges
-    if holder is None or len(row) < LEAST_IN_VIEW or time.duration < time.n_columns:
+    if holder is None or len(row) < MIN_IN_VIEW or time.duration < time.n_columns:
         return None
     low, high = row.start.searchsorted(edges[[0, -1]]).tolist()
-    if high - low < LEAST_IN_VIEW:
+    if high - low < MIN_IN_VIEW:
         return None
     peaks = holder.hold(columns, by_id, n_categories)
     return None if peaks is None else GpuRow(columns, low, high, peaks)
