@@ -16,15 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ggscope_capture.ring import (
-    CONTROL,
-    LANE,
-    RECORD,
-    RING_OVERWRITE,
-    STRUCTS,
-    Frame,
-    State,
-)
+from ggscope_capture.ring import CONTROL, DTYPES, LANE, RECORD
+from ggscope_capture.ring_format import FrameType, RingFlag, RingState
 
 OPS = ((1, "MUL_MAT"), (2, "ADD"), (3, "ROPE"), (4, "SOFT_MAX"), (5, "RMS_NORM"))
 N_NODES = 100
@@ -46,15 +39,17 @@ def definitions(identity: bytes, model: Path | None = None) -> bytes:
     parts = [b"GGSDEFS1" + struct.pack("<II", 1, 0x01020304) + identity]
     if model is not None:
         size, name = model.stat().st_size, text(str(model))
-        parts.append(frame(Frame.MODEL, struct.pack("<IIQQ", 0, 1, 4096, size) + name))
+        parts.append(
+            frame(FrameType.MODEL, struct.pack("<IIQQ", 0, 1, 4096, size) + name)
+        )
         body = struct.pack("<QQQ", MAPPED_AT, size, 0) + name
-        parts.append(frame(Frame.MAPPING, body))
-    parts += [frame(Frame.OP, struct.pack("<I", n) + text(name)) for n, name in OPS]
+        parts.append(frame(FrameType.MAPPING, body))
+    parts += [frame(FrameType.OP, struct.pack("<I", n) + text(name)) for n, name in OPS]
     weight = struct.pack("<IIII4QQQ", 0, 0, 8, 2, 64, 64, 1, 1, 4096, 9000)
-    parts.append(frame(Frame.WEIGHT, weight + text("blk.0.ffn_up.weight")))
+    parts.append(frame(FrameType.WEIGHT, weight + text("blk.0.ffn_up.weight")))
     body = struct.pack("<IIIIIIQ", 0, N_NODES, N_NODES + 1, N_NODES, 0, 0, 7)
     for i in range(N_NODES + 1):
-        tensor = np.zeros(1, STRUCTS["def_tensor"])
+        tensor = np.zeros(1, DTYPES["def_tensor"])
         tensor["op"], tensor["layer"] = i % 5 + 1, i // 10
         tensor["sources"] = 0xFFFFFFFF
         tensor["offset"], tensor["bytes"] = (1 << 64) - 1, 256
@@ -66,7 +61,7 @@ def definitions(identity: bytes, model: Path | None = None) -> bytes:
         name = "blk.0.ffn_up.weight" if i == N_NODES else f"node-{i // 10}-{i}"
         body += tensor.tobytes() + text(name)
         body += b"\0" * (-len(body) % 8)
-    parts.append(frame(Frame.BUILD, body))
+    parts.append(frame(FrameType.BUILD, body))
     return b"".join(parts)
 
 
@@ -111,12 +106,12 @@ class Writer:
             "events_capacity": EVENT_BYTES,
             "file_size": size,
             "pid": os.getpid(),
-            "flags": RING_OVERWRITE if overwrites else 0,
+            "flags": RingFlag.OVERWRITE if overwrites else 0,
             "t0_mono": time.monotonic_ns(),
             "t0_real": time.time_ns(),
             "start_time": start_time(),
             "program": b"made-up",
-            "state": State.RUNS,
+            "state": RingState.RUNS,
         }.items():
             self.control[name] = value
         self.control["identity"] = np.frombuffer(identity, np.uint8)
@@ -155,7 +150,7 @@ class Writer:
         head = struct.pack(
             "<IIIHHHHIQQQ", number, 0, number // 2, 0, lanes, 2, 0, n, 0, 0, backend
         )
-        self.event(Frame.GRAPH_BEGIN, head, begin)
+        self.event(FrameType.GRAPH_BEGIN, head, begin)
         node = np.arange(n) % N_NODES
         made = np.zeros(n, RECORD)
         made["t0"] = begin + np.arange(n) * 1000
@@ -167,7 +162,7 @@ class Writer:
             made["extra"] = lane + 10 | lane // 2 << 12 if lane else 0xFFF
             self.put(lane, made)
         end = begin + n * 1000
-        self.event(Frame.GRAPH_END, struct.pack("<IiQ", number, 0, n * lanes), end)
+        self.event(FrameType.GRAPH_END, struct.pack("<IiQ", number, 0, n * lanes), end)
 
     def put(self, lane: int, records: np.ndarray) -> None:
         head = int(self.lanes["head"][lane])
@@ -187,7 +182,7 @@ class Writer:
         self.written += len(records)
 
     def end(self) -> None:
-        self.control["state"] = State.ENDED
+        self.control["state"] = RingState.ENDED
 
     def close(self) -> None:
         del self.control, self.lanes, self._records

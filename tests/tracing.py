@@ -20,6 +20,16 @@ from ggscope.cli import main
 from ggscope_capture import ring, targets
 from ggscope_capture.facts import to_sidecar
 from ggscope_capture.native import build
+from ggscope_capture.ring_format import (
+    RECORD_BEGIN,
+    DefBuild,
+    DefWeight,
+    EventGraph,
+    Frame,
+    FrameType,
+    TensorFlag,
+    unpack,
+)
 from ggscope_capture.sidecar import TABLES
 from ggscope_capture.told import Told, joined
 
@@ -94,40 +104,38 @@ class Traced:
     facts: dict[str, list[list[list[int]]]]
     control: np.ndarray
     lanes: np.ndarray
-    definitions: list[ring.Event]
-    events: list[ring.Event]
+    definitions: list[Frame]
+    events: list[Frame]
     records: list[np.ndarray] = field(default_factory=list)
 
     def told(self) -> Told:
         return Told.of(self.definitions, self.events, joined(self.records), self.lanes)
 
-    def of(self, kind: ring.Frame) -> list[ring.Event]:
+    def of(self, kind: FrameType) -> list[Frame]:
         return [e for e in (*self.definitions, *self.events) if e.type == kind]
 
     @property
     def ops(self) -> dict[int, str]:
         found = {}
-        for event in self.of(ring.Frame.OP):
-            number = int(np.frombuffer(event.body, "<u4", 1)[0])
-            found[number] = ring.text_at(event.body, 4)[0]
+        for event in self.of(FrameType.OP):
+            found[event.number()] = event.text()
         return found
 
-    def builds(self) -> dict[int, tuple[np.void, list[tuple[np.void, str]]]]:
+    def builds(self) -> dict[int, tuple[DefBuild, list[tuple[np.void, str]]]]:
         """Return head and tensors with names, by the number of the build."""
         found = {}
         for number, made in self.told().builds.items():
             found[number] = made.head, [*zip(made.tensors, made.names, strict=True)]
         return found
 
-    def graphs(self) -> dict[int, np.void]:
-        told = [e.struct("event_graph")[0] for e in self.of(ring.Frame.GRAPH_BEGIN)]
-        return {int(graph["graph"]): graph for graph in told}
+    def graphs(self) -> dict[int, EventGraph]:
+        told = [unpack(EventGraph, e.body) for e in self.of(FrameType.GRAPH_BEGIN)]
+        return {graph.graph: graph for graph in told}
 
-    def weights(self) -> dict[str, np.void]:
+    def weights(self) -> dict[str, DefWeight]:
         found = {}
-        for event in self.of(ring.Frame.WEIGHT):
-            weight, rest = event.struct("def_weight")
-            found[ring.text_at(rest)[0]] = weight
+        for event in self.of(FrameType.WEIGHT):
+            found[event.text()] = unpack(DefWeight, event.body)
         return found
 
 
@@ -172,22 +180,22 @@ def check_records(traced: Traced, *, lanes: int, graphs: int) -> None:
     assert int(traced.control["no_node"]) == 0
     expected: Counter[tuple[int, int]] = Counter()
     for number, graph in told.items():
-        _, tensors = builds[int(graph["build"])]
-        for node in range(int(graph["n_nodes"])):
-            if tensors[node][0]["flags"] & ring.TensorFlag.COMPUTED:
+        _, tensors = builds[graph.build]
+        for node in range(graph.n_nodes):
+            if tensors[node][0]["flags"] & TensorFlag.COMPUTED:
                 expected[number, node] += lanes
     found: Counter[tuple[int, int]] = Counter()
     for part in traced.records:
         found.update(zip(part["graph"].tolist(), part["node"].tolist(), strict=True))
         end = part["t0"] + part["op_ns"] + part["wait_ns"]
         assert np.all(part["t0"][1:] >= end[:-1])
-        assert np.all(part["extra"] & ring.RECORD_BEGIN == 0)
+        assert np.all(part["extra"] & RECORD_BEGIN == 0)
     assert found == expected
     ops = traced.ops
     for part in traced.records:
         for row in part[:: max(1, len(part) // 50)]:
             head = told[int(row["graph"])]
-            tensor, name = builds[int(head["build"])][1][int(row["node"])]
+            tensor, name = builds[head.build][1][int(row["node"])]
             assert tensor["op"] == row["op"]
             assert int(row["op"]) in ops
             assert name

@@ -498,7 +498,7 @@ def _recover(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import target_of
     from ggscope_capture.recording_folder import partial_of
-    from ggscope_capture.ring import RingError
+    from ggscope_capture.ring_format import RingError
 
     configuration = _configuration(options)
     settings, path = configuration.settings, _ring(options.ring)
@@ -527,7 +527,7 @@ def _save(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
     from ggscope_capture.launcher import target_of
     from ggscope_capture.record import count_choices
-    from ggscope_capture.ring import RingError
+    from ggscope_capture.ring_format import RingError
 
     # Whoever asks it to end finds nothing half written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -634,7 +634,8 @@ def _ring(name: str) -> Path:
 
 def _set(options: argparse.Namespace) -> int:
     from ggscope_capture import recording
-    from ggscope_capture.ring import Ring, RingError
+    from ggscope_capture.ring import Ring
+    from ggscope_capture.ring_format import RingError
 
     names = frozenset(_flags(options))
     configuration = _configuration(options)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope_capture.ring import RECORD_GRAPH
+from ggscope_capture.ring_format import RECORD_GRAPH
 from ggscope_capture.told import Told
 
 I64 = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ def account_of(told: Told) -> RecordCount:
     numbers, which = np.unique(graphs["build"], return_inverse=True)
     heads = [told.builds.head(number) for number in numbers.tolist()]
     n_computed = np.array(
-        [-1 if head is None else int(head["n_computed"]) for head in heads], np.int64
+        [-1 if head is None else head.n_computed for head in heads], np.int64
     )[which]
     n_threads = graphs["n_threads"].astype(np.int64)
     is_known = (n_computed >= 0) & (n_threads > 0)

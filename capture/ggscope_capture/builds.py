@@ -4,7 +4,6 @@ A server that gets requests of ever new lengths builds ever new graphs. They are
 when they are asked for: all at once would not fit into memory.
 """
 
-import struct
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,19 +13,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope_capture.ring import STRUCTS, Event, Frame, RingError, TensorColumn, text_at
+from ggscope_capture.ring import DTYPES
+from ggscope_capture.ring_format import (
+    DefBuild,
+    DefLike,
+    Frame,
+    FrameType,
+    RingError,
+    TensorColumn,
+    build_changes,
+    build_tensors,
+    size_of,
+    unpack,
+)
 
 Array = npt.NDArray[Any]
-_HEAD_BYTES = STRUCTS["def_build"].itemsize
-_LIKE = struct.Struct("<II")
-_COLUMN = struct.Struct("<IIII")
+_HEAD_BYTES = size_of(DefBuild)
 _CACHED = 64
 _FIELDS = {
     TensorColumn.POINTER: "pointer", TensorColumn.DATA: "data",
     TensorColumn.BYTES: "bytes", TensorColumn.OFFSET: "offset",
     TensorColumn.BUFFER: "buffer",
 }  # fmt: skip
-_N_COLUMNS = TensorColumn.NB + 4
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Build:
         described whole; -1 = this one.
     """
 
-    head: np.void
+    head: DefBuild
     tensors: Array
     names: list[str]
     whole: int = -1
@@ -92,28 +100,26 @@ class Builds(Mapping[int, Build]):
             If it is damaged, or like one that is not known.
         """
         head = _head(data, begin, end)
-        number, like = int(head["build"]), -1
+        number, like = head.build, -1
         known = self._places.get(number)
-        if known is not None and (known.like < 0 or kind == Frame.BUILD_LIKE):
+        if known is not None and (known.like < 0 or kind == FrameType.BUILD_LIKE):
             return
-        if kind == Frame.BUILD_LIKE:
+        if kind == FrameType.BUILD_LIKE:
             like = _like_of(data, begin, end)
             whole = self._places.get(like)
             if whole is None or whole.like >= 0:
                 raise RingError(f"build {number} is like one that is not known")
-            if (
-                _head(whole.data, whole.begin, whole.end)["n_tensors"]
-                != (head["n_tensors"])
-            ):
+            whole_head = _head(whole.data, whole.begin, whole.end)
+            if whole_head.n_tensors != head.n_tensors:
                 raise RingError(f"build {number} is like one of another size")
             for change in changes(bytes(data[begin:end])):
-                if len(change.at) and change.at.max() >= head["n_tensors"]:
+                if len(change.at) and change.at.max() >= head.n_tensors:
                     raise RingError(f"build {number} is damaged")
         else:
             _whole(bytes(data[begin:end]))
         self._places[number] = _Place(data, begin, end, like)
 
-    def add_event(self, event: Event) -> None:
+    def add_event(self, event: Frame) -> None:
         """Add a build by its frame; raises RingError."""
         self.add(event.type, event.body, 0, len(event.body))
 
@@ -135,7 +141,7 @@ class Builds(Mapping[int, Build]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def head(self, number: int) -> np.void | None:
+    def head(self, number: int) -> DefBuild | None:
         """Return the ``def_build`` of a build; None where it is not known."""
         place = self._places.get(number)
         return None if place is None else _head(place.data, place.begin, place.end)
@@ -163,60 +169,32 @@ class Builds(Mapping[int, Build]):
         return build
 
 
-def _head(data: bytes | mmap, begin: int, end: int) -> np.void:
-    if end - begin < _HEAD_BYTES:
-        raise RingError("a build is cut")
-    body = bytes(data[begin : begin + _HEAD_BYTES])
-    head: np.void = np.frombuffer(body, STRUCTS["def_build"], 1)[0]
-    return head
+def _head(data: bytes | mmap, begin: int, end: int) -> DefBuild:
+    return unpack(DefBuild, data[begin : min(end, begin + _HEAD_BYTES)])
 
 
 def _whole(body: bytes) -> Build:
     """Return a build that its frame describes whole; raises RingError."""
-    dtype = STRUCTS["def_tensor"]
-    head = _head(body, 0, len(body))
-    n = int(head["n_tensors"])
-    if n * dtype.itemsize > len(body) - _HEAD_BYTES or head["n_nodes"] > n:
-        raise RingError("a build is cut")
-    names, places, at = [], [], _HEAD_BYTES
-    for _ in range(n):
-        if at + dtype.itemsize + 2 > len(body):
-            raise RingError("a build is cut")
-        name, end = text_at(body, at + dtype.itemsize)
-        names.append(name)
-        places.append(at)
-        at = end + (at - end) % 8
-    rows = b"".join(body[place : place + dtype.itemsize] for place in places)
+    dtype = DTYPES["def_tensor"]
+    head, begins, names = build_tensors(body)
+    rows = b"".join(body[begin : begin + dtype.itemsize] for begin in begins)
     return Build(head, np.frombuffer(rows, dtype), names)
 
 
 def _like_of(data: bytes | mmap, begin: int, end: int) -> int:
-    if end - begin < _HEAD_BYTES + _LIKE.size:
-        raise RingError("a build is cut")
-    return int(_LIKE.unpack_from(data, begin + _HEAD_BYTES)[0])
+    begin += _HEAD_BYTES
+    return unpack(DefLike, data[begin : min(end, begin + size_of(DefLike))]).like
 
 
 def changes(body: bytes) -> Iterator[Change]:
     """Yield what differs, column by column; raises RingError where that is cut."""
-    if len(body) < _HEAD_BYTES + _LIKE.size:
-        raise RingError("a build is cut")
-    n_columns = _LIKE.unpack_from(body, _HEAD_BYTES)[1]
-    at = _HEAD_BYTES + _LIKE.size
-    for _ in range(min(n_columns, _N_COLUMNS)):
-        if at + _COLUMN.size > len(body):
-            raise RingError("the changes of a build are cut")
-        column, n_moved, n_single, _ = _COLUMN.unpack_from(body, at)
-        at += _COLUMN.size
-        n_bytes = 16 * n_moved + 12 * n_single
-        if column >= _N_COLUMNS or at + n_bytes > len(body):
-            raise RingError("the changes of a build are cut")
-        words = np.frombuffer(body, "<u8", 2 * n_moved + n_single, at)
-        single = np.frombuffer(body, "<u4", n_single, at + 8 * len(words))
+    for column, n_moved, n_single, values_at, indexes_at in build_changes(body):
+        values = np.frombuffer(body, "<u8", 2 * n_moved + n_single, values_at)
+        indexes = np.frombuffer(body, "<u4", n_single, indexes_at)
         yield Change(
-            column, words[:n_moved], words[n_moved : 2 * n_moved],
-            words[2 * n_moved :], single,
+            column, values[:n_moved], values[n_moved : 2 * n_moved],
+            values[2 * n_moved :], indexes,
         )  # fmt: skip
-        at += n_bytes + n_bytes % 8
 
 
 def _apply(tensors: Array, change: Change) -> None:

@@ -3,22 +3,28 @@
 Tables of many rows are made while they are written: see `Rows`.
 """
 
-import struct
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ggscope_capture.record import count_choices
-from ggscope_capture.ring import (
+from ggscope_capture.ring_format import (
     RECORD_GRAPH,
     UNKNOWN_U32,
     UNKNOWN_U64,
-    Frame,
-    Host,
+    BufferChange,
+    DefBackend,
+    DefBuffer,
+    DefCheck,
+    DefWeight,
+    EventBuffer,
+    FrameType,
+    HostCall,
     Knowledge,
     Mode,
-    text_at,
+    Model,
+    unpack,
 )
 from ggscope_capture.told import Told, Ubatch, joined
 
@@ -132,79 +138,71 @@ def from_definitions(told: Told) -> dict[str, Any]:
     buffers: dict[int, dict[str, Any]] = {}
     weights: dict[int, dict[str, list[Any]]] = {}
     for event in told.definitions:
-        if event.type == Frame.PROGRAM:
-            program, at = text_at(event.body, 4)
-            version, at = text_at(event.body, at)
-            line, _ = text_at(event.body, at)
-            found["program"], found["ggml"] = program, version
+        if event.type == FrameType.PROGRAM:
+            found["program"], found["ggml"], line = event.texts()
             found["command"] = line.split("\0")
-        elif event.type == Frame.MODEL:
-            number, n, data, size = struct.unpack_from("<IIQQ", event.body)
+        elif event.type == FrameType.MODEL:
+            model = unpack(Model, event.body)
             found["models"].append(
-                {"model": number, "path": text_at(event.body, 24)[0],
-                 "tensors": n, "data_offset": data, "size": size,
-                 "weights": weights.setdefault(number, {
+                {"model": model.model, "path": event.text(),
+                 "tensors": model.n_tensors, "data_offset": model.data_offset,
+                 "size": model.size, "weights": weights.setdefault(model.model, {
                      "index": [], "name": [], "type": [], "shape": [], "offset": [],
                      "size": [],
                  })}
             )  # fmt: skip
-        elif event.type == Frame.WEIGHT:
-            weight, rest = event.struct("def_weight")
-            columns = weights.get(int(weight["model"]))
+        elif event.type == FrameType.WEIGHT:
+            weight = unpack(DefWeight, event.body)
+            columns = weights.get(weight.model)
             if columns is not None:
-                columns["name"].append(text_at(rest)[0])
-                columns["shape"].append(weight["ne"].tolist())
+                columns["name"].append(event.text())
+                columns["shape"].append([*weight.ne])
                 for key in ("index", "type", "offset", "size"):
-                    columns[key].append(int(weight[key]))
-        elif event.type == Frame.BUFFER:
-            told_buffer, rest = event.struct("def_buffer")
-            number = int(told_buffer["buffer"])
-            known = buffers.get(number, {})
-            buffers[number] = {
-                "buffer": number, "name": text_at(rest)[0],
-                "size": int(told_buffer["size"]), "base": int(told_buffer["base"]),
-                "pointer": int(told_buffer["pointer"]),
-                "usage": _known(told_buffer["usage"]), "seen": event.time,
-                "allocated": known.get("allocated"), "freed": known.get("freed"),
+                    columns[key].append(getattr(weight, key))
+        elif event.type == FrameType.BUFFER:
+            buffer = unpack(DefBuffer, event.body)
+            earlier = buffers.get(buffer.buffer, {})
+            buffers[buffer.buffer] = {
+                "buffer": buffer.buffer, "name": event.text(),
+                "size": buffer.size, "base": buffer.base, "pointer": buffer.pointer,
+                "usage": _known(buffer.usage), "seen": event.time,
+                "allocated": earlier.get("allocated"), "freed": earlier.get("freed"),
             }  # fmt: skip
-        elif event.type == Frame.BUFFER_EVENT:
-            number, kind, usage = struct.unpack_from("<IIQ", event.body)
-            buffer = buffers.get(number, {})
-            if kind == 3:
-                buffer["usage"] = usage
+        elif event.type == FrameType.BUFFER_EVENT:
+            number, kind, usage = unpack(EventBuffer, event.body)
+            changed = buffers.get(number, {})
+            if kind == BufferChange.USAGE:
+                changed["usage"] = usage
             else:
-                buffer["allocated" if kind == 1 else "freed"] = event.time
-        elif event.type == Frame.BACKEND:
-            backend, rest = event.struct("def_backend")
-            name, at = text_at(rest)
-            device, at = text_at(rest, at)
+                is_new = kind == BufferChange.ALLOCATED
+                changed["allocated" if is_new else "freed"] = event.time
+        elif event.type == FrameType.BACKEND:
+            backend = unpack(DefBackend, event.body)
+            name, device, description = event.texts()
             found["backends"].append(
-                {"backend": int(backend["backend"]), "name": name, "device": device,
-                 "description": text_at(rest, at)[0],
-                 "pointer": int(backend["pointer"])}
+                {"backend": backend.backend, "name": name, "device": device,
+                 "description": description, "pointer": backend.pointer}
             )  # fmt: skip
-        elif event.type == Frame.NOTE:
-            found["notes"].append(text_at(event.body, 4)[0])
-        elif event.type == Frame.CHECK:
-            check, _ = event.struct("def_check")
-            names = [
-                name for name in cast(Any, check.dtype.names) if name != "reserved"
-            ]
-            found["checks"].append({name: int(check[name]) for name in names})
+        elif event.type == FrameType.NOTE:
+            found["notes"].append(event.text())
+        elif event.type == FrameType.CHECK:
+            check = unpack(DefCheck, event.body)._asdict()
+            del check["reserved"]
+            found["checks"].append(check)
     found["buffers"] = list(buffers.values())
     return found
 
 
 def _hosts(told: Told) -> Iterator[Row]:
-    kinds = set(Host)
-    for host in told.events.rows(Frame.HOST, "event_host"):
+    kinds = set(HostCall)
+    for host in told.events.rows(FrameType.HOST, "event_host"):
         kind = int(host["kind"])
-        name = Host(kind).name.lower() if kind in kinds else str(kind)
+        name = HostCall(kind).name.lower() if kind in kinds else str(kind)
         yield {"kind": name, **{key: _known(host[key]) for key in _HOST_KEYS}}
 
 
 def _copies(told: Told) -> Iterator[Row]:
-    for copy in told.events.rows(Frame.COPY, "event_copy"):
+    for copy in told.events.rows(FrameType.COPY, "event_copy"):
         name = bytes(copy["name"]).decode("utf-8", "replace")
         yield {"name": name, **{key: _known(copy[key]) for key in _COPY_KEYS}}
 
@@ -224,24 +222,22 @@ def _graphs(told: Told) -> Iterator[Row]:
 def _ubatch_facts(ubatch: Ubatch) -> dict[str, Any]:
     """Return what a sidecar says of a ubatch."""
     facts = {
-        "ubatch": int(ubatch.head["ubatch"]),
+        "ubatch": ubatch.head.ubatch,
         "time": ubatch.time,
-        "context": int(ubatch.head["context"]),
+        "context": ubatch.head.context,
         "tokens": ubatch.tokens,
         "positions": ubatch.positions,
-        "phase": int(ubatch.head["phase"]),
+        "phase": ubatch.head.phase,
     }
     rows = ubatch.rows
     if rows is None:
         return facts
-    knows = Knowledge(
-        int(rows["knowledge"]) & (Knowledge.SEQUENCES | Knowledge.OUTPUTS)
-    )
+    knows = Knowledge(rows.knowledge & (Knowledge.SEQUENCES | Knowledge.OUTPUTS))
     outputs = [row for row, is_output in enumerate(ubatch.outputs) if is_output]
     counts = [len(numbers) for numbers in ubatch.sequences]
     return facts | {
-        "decode": _known(rows["decode"]),
-        "owner": int(rows["owner"]) or None,
+        "decode": _known(rows.decode),
+        "owner": rows.owner or None,
         "phases": ubatch.phases,
         "outputs": outputs if Knowledge.OUTPUTS in knows else None,
         "sequences": [number for numbers in ubatch.sequences for number in numbers],

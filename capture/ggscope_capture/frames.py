@@ -4,24 +4,19 @@ A long run has millions of them. They stay where they are, in a mapped file most
 is kept of each is its place.
 """
 
-import struct
 from array import array
 from collections.abc import Iterable, Iterator
-from mmap import mmap
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope_capture.ring import STRUCTS, Event, Frame
+from ggscope_capture.ring import DTYPES
+from ggscope_capture.ring_format import FRAME_HEAD, Buffer, Frame, frame_bounds
 
-Buffer = bytes | mmap
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
-HEAD_BYTES = 16
-"""Of each frame: size, type, zero, time."""
-_HEAD = struct.Struct("<IHHQ")
-_SIZE_AND_TYPE = struct.Struct("<IH")
+HEAD_BYTES = FRAME_HEAD.size
 _BLOCK = 1 << 14
 
 
@@ -30,35 +25,28 @@ class Frames:
 
     Attributes
     ----------
-    types : uint16[n], of `Frame` or unknown.
+    types : uint16[n], of `FrameType`, or unknown.
     begins, sizes : int64[n], where each is, its head included.
     end : where the last whole one ends; what is behind it is cut or damaged.
     """
 
     def __init__(self, data: Buffer, begin: int = 0) -> None:
         """Look through a buffer from `begin` on."""
-        self.data = data
+        self.data, self.end = data, begin
         types, begins, sizes = array("H"), array("q"), array("q")
-        self.end, n_bytes, unpack = begin, len(data), _SIZE_AND_TYPE.unpack_from
-        while self.end + 8 <= n_bytes:
-            size, kind = unpack(data, self.end)
-            if size < 8 or size % 8 or self.end + size > n_bytes:
-                break
-            if kind != Frame.PAD:
-                if size < HEAD_BYTES:
-                    break
+        for kind, at, self.end in frame_bounds(data, begin):
+            if kind:  # a pad has none
                 types.append(kind)
-                begins.append(self.end)
-                sizes.append(size)
-            self.end += size
+                begins.append(at)
+                sizes.append(self.end - at)
         self.types: npt.NDArray[np.uint16] = np.array(types, np.uint16)
         self.begins: I64 = np.array(begins, np.int64)
         self.sizes: I64 = np.array(sizes, np.int64)
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> "Frames":
+    def of(cls, events: Iterable[Frame]) -> "Frames":
         """Return events as frames of a buffer."""
-        return cls(b"".join(map(packed, events)))
+        return cls(b"".join(event.packed() for event in events))
 
     def __len__(self) -> int:
         return len(self.types)
@@ -67,14 +55,14 @@ class Frames:
         """Return the numbers of the frames of some types, ascending."""
         return np.flatnonzero(np.isin(self.types, kinds))
 
-    def event(self, number: int) -> Event:
+    def event(self, number: int) -> Frame:
         """Return a frame with its body copied."""
         begin = int(self.begins[number])
-        _, kind, _, time = _HEAD.unpack_from(self.data, begin)
+        _, kind, _, time = FRAME_HEAD.unpack_from(self.data, begin)
         end = begin + int(self.sizes[number])
-        return Event(kind, time, bytes(self.data[begin + HEAD_BYTES : end]))
+        return Frame(kind, time, bytes(self.data[begin + HEAD_BYTES : end]))
 
-    def events(self, *kinds: int) -> Iterator[Event]:
+    def events(self, *kinds: int) -> Iterator[Frame]:
         """Yield the frames of some types; of all where none is named."""
         numbers = self.where(*kinds) if kinds else np.arange(len(self))
         return map(self.event, numbers.tolist())
@@ -96,7 +84,7 @@ class Frames:
         """Yield the structs that frames of a type begin with; they are long enough."""
         numbers = self.where(kind)
         for at in range(0, len(numbers), _BLOCK):
-            yield from self.structs(numbers[at : at + _BLOCK], STRUCTS[name])
+            yield from self.structs(numbers[at : at + _BLOCK], DTYPES[name])
 
     def where_true(self, is_good: npt.NDArray[np.bool_]) -> "Frames":
         """Return those of the frames that are good, of the same buffer."""
@@ -116,9 +104,3 @@ class Frames:
             return np.zeros((0, n), np.uint8)
         raw = np.frombuffer(self.data, np.uint8)
         return np.ascontiguousarray(raw[begins[:, None] + np.arange(n)])
-
-
-def packed(event: Event) -> bytes:
-    """Return an event as the frame that it was."""
-    size = HEAD_BYTES + len(event.body)
-    return _HEAD.pack(size, event.type, 0, event.time) + event.body

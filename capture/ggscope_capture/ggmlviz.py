@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ggscope_capture.builds import Build
 from ggscope_capture.facts import from_definitions
-from ggscope_capture.ring import RECORD_BEGIN, RECORD_GRAPH
+from ggscope_capture.ring_format import RECORD_BEGIN, RECORD_GRAPH
 from ggscope_capture.told import PIECE, Told
 
 Array = npt.NDArray[Any]
@@ -67,7 +67,7 @@ class _Labels:
 
     def of(self, build: Build) -> int:
         """Return the number of the label of a build's first node."""
-        whole = build.whole if build.whole >= 0 else int(build.head["build"])
+        whole = build.whole if build.whole >= 0 else build.head.build
         if whole not in self._first:
             self._first[whole] = len(self.texts)
             self.texts += [_label(name) for name in build.names]

@@ -34,13 +34,8 @@ from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
 from ggscope_capture.recording_folder import NOTE_SUFFIX, partial_of
 from ggscope_capture.regular_file import is_own_file
-from ggscope_capture.ring import (
-    DEFS_SUFFIX,
-    RECORD,
-    RING_PAGE,
-    NotReadyError,
-    RingError,
-)
+from ggscope_capture.ring import RECORD, NotReadyError
+from ggscope_capture.ring_format import DEFS_SUFFIX, RING_PAGE, RingError
 
 _LOOK_S = 0.2
 """So often a new ring is looked for, and the settings' file."""

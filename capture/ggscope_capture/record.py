@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope_capture.builds import Build
-from ggscope_capture.ring import (
-    RECORD,
+from ggscope_capture.ring import DTYPES, RECORD
+from ggscope_capture.ring_format import (
     RECORD_BEGIN,
     RECORD_GRAPH,
-    STRUCTS,
     UNKNOWN_U32,
-    Event,
     Frame,
+    FrameType,
     Phase,
+    RingError,
     TensorFlag,
-    text_at,
+    experts_body,
 )
 from ggscope_capture.told import PIECE, Told
 
@@ -162,7 +162,7 @@ class _Layouts:
         return rows
 
     def _layout(self, build: Build) -> _Layout:
-        whole = build.whole if build.whole >= 0 else int(build.head["build"])
+        whole = build.whole if build.whole >= 0 else build.head.build
         layout = self._layouts.pop(whole, None)
         if layout is None:
             layout = _layout(build, has_names=self._has_names)
@@ -173,7 +173,7 @@ class _Layouts:
 
 
 def _layout(build: Build, *, has_names: bool) -> _Layout:
-    tensors, n = build.tensors, int(build.head["n_nodes"])
+    tensors, n = build.tensors, build.head.n_nodes
     names = np.array(
         [name.encode() if has_names else b"" for name in build.names] or [b""]
     )
@@ -206,7 +206,7 @@ def _sources(build: Build, node: int) -> list[int]:
     n = len(build.tensors)
     used = [int(s) for s in build.tensors[node]["sources"] if s < n]
     after = node + 1
-    if after < build.head["n_nodes"]:
+    if after < build.head.n_nodes:
         fused = build.tensors[after]
         if fused["flags"] & TensorFlag.FUSED:
             used += [
@@ -225,7 +225,7 @@ class _Choices:
 
     def __init__(self, told: Told) -> None:
         self._told = told
-        frames = told.events.where(Frame.EXPERTS, Frame.ROUTER)
+        frames = told.events.where(FrameType.EXPERTS, FrameType.ROUTER)
         times = told.events.times(frames)
         order = np.argsort(times, kind="stable")
         self._frames, self._times, self._n = frames[order], times[order], 0
@@ -248,7 +248,7 @@ def count_choices(told: Told) -> int:
     """Return how many extension records there will be."""
     n = 0
     for kind, bytes_each, room in (
-        (Frame.EXPERTS, 4, _CHOICE_ROOM), (Frame.ROUTER, 8, _ROUTER_ROOM),
+        (FrameType.EXPERTS, 4, _CHOICE_ROOM), (FrameType.ROUTER, 8, _ROUTER_ROOM),
     ):  # fmt: skip
         frames = told.events.where(kind)
         heads = told.events.structs(frames, _EXPERTS)
@@ -262,37 +262,37 @@ def count_choices(told: Told) -> int:
     return n
 
 
-_EXPERTS = STRUCTS["event_experts"]
+_EXPERTS = DTYPES["event_experts"]
 
 
-def _choice_records(told: Told, event: Event) -> Iterator[Array]:
-    head, body = event.struct("event_experts")
-    used, rows = int(head["used"]), int(head["rows"])
-    is_router = event.type == Frame.ROUTER
+def _choice_records(told: Told, event: Frame) -> Iterator[Array]:
+    try:
+        head, ids, raw_scores = experts_body(event)
+    except RingError:
+        return
+    used, rows = head.used, head.rows
+    is_router = event.type == FrameType.ROUTER
     room = _ROUTER_ROOM if is_router else _CHOICE_ROOM
-    n = used * rows
-    place = int(told.places(np.array([head["graph"]]))[0])
-    if n * (8 if is_router else 4) > len(body) or place < 0:
+    place = int(told.places(np.array([head.graph]))[0])
+    if place < 0 or not 0 < used <= room or not 0 <= head.layer < _NO_LAYER:
         return
-    if not 0 < used <= room or not 0 <= head["layer"] < _NO_LAYER:
-        return
-    listed = np.frombuffer(body, "<i4", n).reshape(rows, used).astype(np.uint16)
+    listed = np.frombuffer(ids, "<i4").reshape(rows, used).astype(np.uint16)
     if is_router:
-        scores = np.frombuffer(body, "<f4", n, 4 * n).reshape(rows, used)
+        scores = np.frombuffer(raw_scores, "<f4").reshape(rows, used)
         scaled = np.rint(np.clip(np.nan_to_num(scores), 0, 1) * 0xFFFF)
         listed = np.stack([listed, scaled.astype(np.uint16)], axis=-1)
     per_record = min(room // used, 255)
-    name = _node_name(told, place, int(head["node"]))
+    name = _node_name(told, place, head.node)
     for first in range(0, rows, per_record):
         part = listed[first : first + per_record]
         record = np.zeros(1, _CHOICE)
         record["time"], record["token"] = event.time, told.steps[place]
-        record["layer"], record["name"] = head["layer"], name
+        record["layer"], record["name"] = head.layer, name
         record["phase"] = told.phases[place] == Phase.GENERATE
-        record["row"] = min(int(head["first_row"]) + first, 0xFFFF)
+        record["row"] = min(head.first_row + first, 0xFFFF)
         record["op"] = _ROUTER_OP if is_router else _EXPERTS_OP
         record["used"], record["rows"] = used, len(part)
-        record["of"] = min(int(head["n_experts"]), 0xFFFF)
+        record["of"] = min(head.n_experts, 0xFFFF)
         record["list"][0, : part.size] = part.ravel()
         yield record
 
@@ -310,12 +310,12 @@ _QUOTED = str.maketrans({'"': "'", "\\": "/", "\n": " ", "|": "/", "<": "(", ">"
 def to_dot(told: Told, build: Build) -> str:
     """Return a build as ``ggml_graph_dump_dot`` writes graphs, with names of ops."""
     types = {
-        int.from_bytes(event.body[:4], "little"): text_at(event.body, 16)[0]
+        event.number(): event.text()
         for event in told.definitions
-        if event.type == Frame.TYPE
+        if event.type == FrameType.TYPE
     }
     lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
-    n_nodes, n = int(build.head["n_nodes"]), len(build.tensors)
+    n_nodes, n = build.head.n_nodes, len(build.tensors)
     edges = []
     for index in range(n):
         tensor = build.tensors[index]

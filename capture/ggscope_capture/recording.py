@@ -24,7 +24,7 @@ from ggscope_capture import account, files, filters
 from ggscope_capture.builds import Builds
 from ggscope_capture.config import Settings
 from ggscope_capture.facts import to_sidecar
-from ggscope_capture.frames import HEAD_BYTES, Frames, packed
+from ggscope_capture.frames import HEAD_BYTES, Frames
 from ggscope_capture.ggmlviz import ggmlviz_pieces
 from ggscope_capture.record import TRACE, record_pieces
 from ggscope_capture.recording_folder import (
@@ -38,26 +38,29 @@ from ggscope_capture.recording_folder import (
 from ggscope_capture.regular_file import is_own_file
 from ggscope_capture.ring import (
     CONTROL,
-    DEFS_SUFFIX,
+    DTYPES,
     LANE,
     RECORD,
-    RECORD_GRAPH,
-    RING_PAGE,
-    STRUCTS,
-    UNKNOWN_U32,
-    Event,
-    Frame,
     NotReadyError,
     Ring,
-    RingError,
-    SeenDefinitions,
-    State,
-    defs_head,
     identity_of,
-    text_at,
+)
+from ggscope_capture.ring_format import (
+    DEFS_SUFFIX,
+    RECORD_GRAPH,
+    RING_PAGE,
+    UNKNOWN_U32,
+    DefsHeader,
+    Frame,
+    FrameType,
+    RingError,
+    RingState,
+    SeenDefinitions,
+    defs_head,
+    size_of,
 )
 from ggscope_capture.sidecar import pieces
-from ggscope_capture.told import Records, Told, is_whole, whole_events
+from ggscope_capture.told import Records, Told, whole_events
 
 _AT_FIRST = {
     "events": b"",
@@ -65,11 +68,11 @@ _AT_FIRST = {
     "facts": json.dumps({"lost": 0, "lost_events": 0}).encode(),
 }
 """What a folder has when nothing was taken yet."""
-_BUILDS = (Frame.BUILD, Frame.BUILD_LIKE)
-_BUFFERS = (Frame.BUFFER, Frame.BUFFER_EVENT)
+_BUILDS = (FrameType.BUILD, FrameType.BUILD_LIKE)
+_BUFFERS = (FrameType.BUFFER, FrameType.BUFFER_EVENT)
 _MAX_FACTS_BYTES = 1 << 20
 _MAX_LANES_BYTES = LANE.itemsize << 16
-_DEFS_HEAD_BYTES = STRUCTS["defs_header"].itemsize
+_DEFS_HEAD_BYTES = size_of(DefsHeader)
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
 _FILTERS = ("op_mask", "lane_mask", "layer_first", "layer_last")
 _COMMANDS = (*_FILTERS, "sample_every", "enabled")
@@ -181,13 +184,13 @@ class Recorder:
             self._last[lane] = int(newest["t0"][newest["lane"] == lane].max())
         is_newest = events.begins >= events.end - ring.n_bytes
         numbers = np.flatnonzero(is_newest).tolist()
-        self._seen = {packed(events.event(number)) for number in numbers}
+        self._seen = {events.event(number).packed() for number in numbers}
         definitions = self.place.map("definitions")
         found = Frames(definitions, _DEFS_HEAD_BYTES)
         self.place.cut("definitions", found.end)
         for event in found.events():
             ring.seen.is_new(event)
-        self._ops |= known_ops(found.events(Frame.OP))
+        self._ops |= known_ops(found.events(FrameType.OP))
 
     def _remember_facts(self) -> None:
         with contextlib.suppress(OSError, RingError):
@@ -199,11 +202,11 @@ class Recorder:
     def _take_definitions(self) -> None:
         """Put new definitions in safety."""
         new = self.ring.definitions()
-        self.place.append("definitions", [packed(event) for event in new])
+        self.place.append("definitions", [event.packed() for event in new])
         self._ops |= known_ops(new)
         for event in new:
-            if event.type == Frame.NOTE and is_whole(event):
-                self._notes.append(text_at(event.body, 4)[0])
+            if event.type == FrameType.NOTE and event.is_whole():
+                self._notes.append(event.text())
 
     def _go_on_with(self, facts: dict[str, Any]) -> None:
         """Take over what was told to the tracer before, and note what is told now."""
@@ -234,8 +237,9 @@ class Recorder:
             parts = [part[~self._is_known(part)] for part in parts]
         room = self._room()
         n = 0
-        self.n_graphs += sum(event.type == Frame.GRAPH_BEGIN for event in events)
-        new = [content for content in map(packed, events) if content not in self._seen]
+        self.n_graphs += sum(event.type == FrameType.GRAPH_BEGIN for event in events)
+        contents = [event.packed() for event in events]
+        new = [content for content in contents if content not in self._seen]
         # Events first: whoever reads records meanwhile knows what they belong to.
         self.place.append("events", new)
         taken = []
@@ -365,7 +369,7 @@ def end_of(
     elif is_running(ring):
         state = "running"
     else:
-        states = {int(State.ENDED): "exited", int(State.REPLACED): "replaced"}
+        states = {int(RingState.ENDED): "exited", int(RingState.REPLACED): "replaced"}
         # A program that is gone without a word was killed, or left by _exit.
         state = states.get(ring.value("state"), "gone")
     return {
@@ -400,7 +404,7 @@ def load(folder: Path, settings: Settings) -> Recording:
     # In this order: what they belong to is there then.
     records, events = _records(place), Frames(place.map("events"))
     facts = _facts(place)
-    waiting: list[Event] = []
+    waiting: list[Frame] = []
     if place.has("control"):
         page = place.read("control", RING_PAGE)
         heads = place.read("lanes", _MAX_LANES_BYTES)
@@ -438,13 +442,13 @@ def load(folder: Path, settings: Settings) -> Recording:
 
 
 def _told_by(
-    definitions: Frames, waiting: Iterable[Event]
-) -> tuple[Builds, list[Event], int]:
+    definitions: Frames, waiting: Iterable[Frame]
+) -> tuple[Builds, list[Frame], int]:
     """Return builds, other definitions, and how many were damaged.
 
     `waiting` : those that the reader of the ring may not have taken yet.
     """
-    builds, others, n_bad = Builds(), list[Event](), 0
+    builds, others, n_bad = Builds(), list[Frame](), 0
     seen = SeenDefinitions()
     for number, kind in enumerate(definitions.types.tolist()):
         begin = int(definitions.begins[number]) + HEAD_BYTES
@@ -466,7 +470,7 @@ def _told_by(
             builds.add_event(event)
         except RingError:
             n_bad += 1
-    good = [event for event in others if is_whole(event)]
+    good = [event for event in others if event.is_whole()]
     return builds, good, n_bad + len(others) - len(good)
 
 
@@ -566,8 +570,8 @@ def _wanted(told: Told, settings: Settings) -> Told:
         return told
     events = told.events
     if settings.layers:
-        frames = events.where(Frame.EXPERTS, Frame.ROUTER)
-        heads = events.structs(frames, STRUCTS["event_experts"])
+        frames = events.where(FrameType.EXPERTS, FrameType.ROUTER)
+        heads = events.structs(frames, DTYPES["event_experts"])
         is_kept = np.ones(len(events), np.bool_)
         is_kept[frames] = np.isin(heads["layer"], settings.layers)
         events = events.where_true(is_kept)
@@ -598,8 +602,8 @@ class _Layers:
     def _table(self, whole: int) -> NDArray[np.int64]:
         if whole not in self._of_whole:
             build = self._told.builds[whole]
-            n = int(build.head["n_nodes"])
-            self._of_whole[whole] = build.tensors["layer"][:n].astype(np.int64)
+            layers = build.tensors["layer"][: build.head.n_nodes]
+            self._of_whole[whole] = layers.astype(np.int64)
         return self._of_whole[whole]
 
 
@@ -633,14 +637,13 @@ def apply(
     control["filter_seq"] += 1
 
 
-def known_ops(definitions: Iterable[Event]) -> dict[str, int]:
+def known_ops(definitions: Iterable[Frame]) -> dict[str, int]:
     """Return the numbers of the ops that definitions name."""
     ops = {}
     for definition in definitions:
-        if definition.type == Frame.OP and len(definition.body) > 4:
+        if definition.type == FrameType.OP:
             with contextlib.suppress(RingError):
-                name, _ = text_at(definition.body, 4)
-                ops[name] = int.from_bytes(definition.body[:4], "little")
+                ops[definition.text()] = definition.number()
     return ops
 
 
@@ -737,7 +740,7 @@ def _prepare(place: RecordingFolder, ring: Path, identity: str) -> None:
 
     In this order: who comes after a reader that was killed at once goes on with it.
     """
-    files_at_first = {**_AT_FIRST, "definitions": defs_head(identity)}
+    files_at_first = {**_AT_FIRST, "definitions": defs_head(bytes.fromhex(identity))}
     for name, content in {**files_at_first, MARKER: identity.encode()}.items():
         if not place.has(name):
             place.write(name, content)
@@ -861,7 +864,7 @@ def look(path: Path) -> Listed:
     with ring:
         pid = ring.value("pid")
         state = "running" if is_running(ring) else "dead"
-        if state == "dead" and ring.value("state") != State.RUNS:
+        if state == "dead" and ring.value("state") != RingState.RUNS:
             state = "ended"
         waiting = ring.waiting().sum()
         reader = ring.value("reader_pid")

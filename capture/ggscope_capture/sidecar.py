@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ggscope_capture.builds import Build
 from ggscope_capture.columns import blocks, table, text
-from ggscope_capture.ring import UNKNOWN_U32, UNKNOWN_U64
+from ggscope_capture.ring_format import UNKNOWN_U32, UNKNOWN_U64
 
 TABLES = (
     "whole_graphs", "buffers", "threads", "graph_list", "ubatches", "host", "copies",
@@ -62,10 +62,10 @@ def build_facts(
     for build in builds:
         head, tensors = build.head, build.tensors
         facts = {
-            "build": int(head["build"]),
-            "nodes": int(head["n_nodes"]),
-            "computed": int(head["n_computed"]),
-            "fused": int(head["n_fused"]),
+            "build": head.build,
+            "nodes": head.n_nodes,
+            "computed": head.n_computed,
+            "fused": head.n_fused,
         }
         key = (
             facts["nodes"], facts["computed"], facts["fused"], tuple(build.names),
@@ -80,7 +80,7 @@ def build_facts(
         }
         yield {
             "build": facts["build"],
-            "like": int(whole.head["build"]),
+            "like": whole.head.build,
             "changes": {name: told for name, told in changes.items() if told},
         }
 

@@ -7,6 +7,7 @@ in their files, mapped; what is kept of them are columns of numbers.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,30 +15,34 @@ import numpy.typing as npt
 
 from ggscope_capture.builds import Build, Builds
 from ggscope_capture.frames import HEAD_BYTES, Frames
-from ggscope_capture.ring import (
-    RECORD,
+from ggscope_capture.ring import DTYPES, RECORD
+from ggscope_capture.ring_format import (
+    FRAMES,
+    LANES_OF_SLOT,
     RECORD_GRAPH,
     ROW_OUTPUT,
     ROW_PHASE,
-    STRUCTS,
     UNKNOWN_U32,
-    Event,
+    EventGraphEnd,
+    EventUbatch,
     Frame,
+    FrameType,
     RingError,
-    text_at,
+    UbatchRows,
+    fields,
+    ubatch_body,
 )
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
 PIECE = 1 << 18
 """Records that are worked on at a time."""
-_LANES_OF_SLOT = 512
-_END = STRUCTS["event_graph_end"]
-_OLD_END = np.dtype([("graph", "<u4"), ("status", "<i4"), ("n_records", "<u8")])
+_END = DTYPES["event_graph_end"]
+_OLD_END = np.dtype(fields(EventGraphEnd)[:3])
 """Older tracers do not tell what their filters leave."""
 GRAPH = np.dtype(
     [
-        *STRUCTS["event_graph"].descr,
+        *DTYPES["event_graph"].descr,
         ("begin", "<u8"), ("end", "<u8"), ("has_end", "?"), ("status", "<i4"),
         ("written", "<i8"), ("expected", "<i8"),
     ]
@@ -129,48 +134,30 @@ class Ubatch:
     sequences : those that each token is of.
     """
 
-    head: np.void
+    head: EventUbatch
     time: int
     tokens: list[int]
     positions: list[int]
-    rows: np.void | None = None
+    rows: UbatchRows | None = None
     phases: list[int] = field(default_factory=list)
     outputs: list[bool] = field(default_factory=list)
     sequences: list[list[int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, event: Event) -> "Ubatch":
-        """Return what an event tells; raises RingError where it is cut."""
-        head, body = event.struct("event_ubatch")
-        n, n_positions = int(head["n_tokens"]), int(head["n_positions"])
-        size = 4 * (n + n_positions)
-        if size > len(body):
-            raise RingError("a ubatch is cut")
-        listed = np.frombuffer(body, "<i4", n + n_positions).tolist()
-        plain = cls(head, event.time, listed[:n], listed[n:])
-        dtype = STRUCTS["ubatch_rows"]
-        if len(body) - size < dtype.itemsize:
+    def of(cls, event: Frame) -> "Ubatch":
+        """Return what an event holds; raises RingError where it is cut."""
+        ubatch = ubatch_body(event.body)
+        tokens, positions = [*ubatch.tokens], [*ubatch.positions]
+        plain = cls(ubatch.head, event.time, tokens, positions)
+        if ubatch.rows is None:
             return plain
-        rows = np.frombuffer(body, dtype, 1, size)[0]
-        at, n, n_all = size + dtype.itemsize, int(rows["n_rows"]), rows["n_sequences"]
-        counts_at = at + n + -n % 4
-        if counts_at + 4 * (n + int(n_all)) > len(body):
-            raise RingError("the rows of a ubatch are cut")
-        bits = np.frombuffer(body, "u1", n, at)
-        counts = np.frombuffer(body, "<u4", n, counts_at).astype(np.int64)
-        if counts.sum() != n_all:
-            raise RingError("the sequences of a ubatch are not those of its rows")
-        sequences = np.frombuffer(body, "<i4", int(n_all), counts_at + 4 * n)
+        sequences = iter(ubatch.sequences)
         return replace(
             plain,
-            rows=rows,
-            phases=(bits & ROW_PHASE).tolist(),
-            outputs=((bits & ROW_OUTPUT) != 0).tolist(),
-            sequences=[
-                part.tolist() for part in np.split(sequences, np.cumsum(counts)[:-1])
-            ]
-            if n
-            else [],
+            rows=ubatch.rows,
+            phases=[bits & ROW_PHASE for bits in ubatch.bits],
+            outputs=[bits & ROW_OUTPUT != 0 for bits in ubatch.bits],
+            sequences=[[*islice(sequences, n)] for n in ubatch.counts],
         )
 
 
@@ -191,21 +178,21 @@ class Told:
     builds: Builds
     graphs: Array
     ops: dict[int, str]
-    definitions: Sequence[Event]
+    definitions: Sequence[Frame]
     events: Frames
 
     @classmethod
     def of(
         cls,
-        definitions: Iterable[Event],
-        events: Iterable[Event] | Frames,
+        definitions: Iterable[Frame],
+        events: Iterable[Frame] | Frames,
         records: Array,
         lanes: Array,
     ) -> "Told":
         """Take what `Ring` gave; raises RingError where a definition is damaged."""
         builds, others = Builds(), []
         for event in definitions:
-            if event.type in (Frame.BUILD, Frame.BUILD_LIKE):
+            if event.type in (FrameType.BUILD, FrameType.BUILD_LIKE):
                 builds.add_event(event)
             else:
                 others.append(event)
@@ -216,16 +203,16 @@ class Told:
     def with_builds(
         cls,
         builds: Builds,
-        definitions: Sequence[Event],
+        definitions: Sequence[Frame],
         events: Frames,
         records: Records,
         lanes: Array,
     ) -> "Told":
         """Take what a recording has; frames are as long as their type says."""
         ops = {
-            _number(event): text_at(event.body, 4)[0]
+            event.number(): event.text()
             for event in definitions
-            if event.type == Frame.OP
+            if event.type == FrameType.OP
         }
         graphs = _graphs(events)
         return cls(records, lanes, builds, graphs, ops, definitions, events)
@@ -256,7 +243,7 @@ class Told:
             if build is None:
                 continue
             nodes = spans["node"][rows].astype(np.int64)
-            is_known = nodes < int(build.head["n_nodes"])
+            is_known = nodes < build.head.n_nodes
             yield build, rows[is_known], nodes[is_known]
 
     def threads(self, lanes: Array) -> I64:
@@ -265,7 +252,7 @@ class Told:
         if not len(self.lanes):
             return known
         slot = self.lanes["slot"][known].astype(np.int64)
-        return np.asarray(slot * _LANES_OF_SLOT + self.lanes["ith"][known], np.int64)
+        return np.asarray(slot * LANES_OF_SLOT + self.lanes["ith"][known], np.int64)
 
     @cached_property
     def phases(self) -> I64:
@@ -298,8 +285,8 @@ class Told:
 
         Ascending by their number.
         """
-        frames = self.events.where(Frame.UBATCH)
-        heads = self.events.structs(frames, STRUCTS["event_ubatch"])
+        frames = self.events.where(FrameType.UBATCH)
+        heads = self.events.structs(frames, DTYPES["event_ubatch"])
         order = np.argsort(heads["ubatch"], kind="stable")
         numbers = heads["ubatch"][order]
         is_last = np.append(numbers[1:] != numbers[:-1], True)[: len(order)]
@@ -310,17 +297,17 @@ class Told:
 
 def _graphs(events: Frames) -> Array:
     """Return the graphs that were told, by their number."""
-    frames = events.where(Frame.GRAPH_BEGIN)
-    heads = events.structs(frames, STRUCTS["event_graph"])
+    frames = events.where(FrameType.GRAPH_BEGIN)
+    heads = events.structs(frames, DTYPES["event_graph"])
     order = np.argsort(heads["graph"], kind="stable")
     numbers = heads["graph"][order]
     last = order[np.append(numbers[1:] != numbers[:-1], True)[: len(order)]]
     graphs = np.zeros(len(last), GRAPH)
-    for name in STRUCTS["event_graph"].names or ():
+    for name in DTYPES["event_graph"].names or ():
         graphs[name] = heads[name][last]
     graphs["begin"] = events.times(frames[last])
     graphs["written"] = graphs["expected"] = -1
-    ends = events.where(Frame.GRAPH_END)
+    ends = events.where(FrameType.GRAPH_END)
     rows = events.structs(ends, _OLD_END)
     expected = np.full(len(ends), -1, np.int64)
     is_new = events.body_bytes(ends) >= _END.itemsize
@@ -338,48 +325,13 @@ def _graphs(events: Frames) -> Array:
     return graphs
 
 
-def _number(event: Event) -> int:
-    if len(event.body) < 4:
-        raise RingError("a definition is cut")
-    return int.from_bytes(event.body[:4], "little")
-
-
-_SHAPES: dict[int, tuple[int, int]] = {
-    Frame.PROGRAM: (4, 3), Frame.OP: (4, 1), Frame.TYPE: (16, 1),
-    Frame.MODEL: (24, 1), Frame.NOTE: (4, 1), Frame.BUFFER_EVENT: (16, 0),
-    Frame.WEIGHT: (STRUCTS["def_weight"].itemsize, 1),
-    Frame.BUFFER: (STRUCTS["def_buffer"].itemsize, 1),
-    Frame.BACKEND: (STRUCTS["def_backend"].itemsize, 3),
-    Frame.CHECK: (STRUCTS["def_check"].itemsize, 0),
-    Frame.GRAPH_BEGIN: (STRUCTS["event_graph"].itemsize, 0),
-    Frame.GRAPH_END: (_OLD_END.itemsize, 0),
-    Frame.UBATCH: (STRUCTS["event_ubatch"].itemsize, 0),
-    Frame.EXPERTS: (STRUCTS["event_experts"].itemsize, 0),
-    Frame.ROUTER: (STRUCTS["event_experts"].itemsize, 0),
-    Frame.HOST: (STRUCTS["event_host"].itemsize, 0),
-    Frame.COPY: (STRUCTS["event_copy"].itemsize, 0),
-}  # fmt: skip
-"""Bytes before the texts of a frame, and how many texts there are."""
-
-
-def is_whole(event: Event) -> bool:
-    """Tell whether a definition holds what its type says; unknown types do."""
-    at, n_texts = _SHAPES.get(event.type, (0, 0))
-    try:
-        for _ in range(n_texts):
-            _, at = text_at(event.body, at)
-    except RingError:
-        return False
-    return at <= len(event.body)
-
-
 def whole_events(events: Frames) -> npt.NDArray[np.bool_]:
     """Tell of each event whether it holds what its type says; unknown types do."""
     least = np.zeros(1 << 16, np.int64)
-    for kind, (size, _) in _SHAPES.items():
-        least[kind] = size
+    for kind, frame_format in FRAMES.items():
+        least[kind] = frame_format.n_bytes
     is_good: npt.NDArray[np.bool_] = events.sizes - HEAD_BYTES >= least[events.types]
-    for number in events.where(Frame.UBATCH).tolist():
+    for number in events.where(FrameType.UBATCH).tolist():
         if is_good[number]:
             try:
                 Ubatch.of(events.event(number))

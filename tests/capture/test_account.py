@@ -11,7 +11,8 @@ from ggscope_capture import recording
 from ggscope_capture.__main__ import main
 from ggscope_capture.config import Settings, resolve
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import RECORD, Frame
+from ggscope_capture.ring import RECORD
+from ggscope_capture.ring_format import FrameType
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(
@@ -103,7 +104,7 @@ def test_graph_without_end_is_interrupted_and_not_lost(writer: Writer) -> None:
     head = np.zeros(1, "<u4")
     head[0] = 1
     body = head.tobytes() + b"\0" * 4 + b"\xff" * 4 + b"\0\0\2\0" + b"\0" * 40
-    writer.event(Frame.GRAPH_BEGIN, body, 1 << 40)
+    writer.event(FrameType.GRAPH_BEGIN, body, 1 << 40)
     rows = np.zeros(3, RECORD)
     rows["graph"], rows["t0"] = 1, (1 << 40) + np.arange(3)
     writer.put(0, rows)

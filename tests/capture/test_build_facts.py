@@ -13,7 +13,13 @@ from ggscope.readers.discovery import survey
 from ggscope.session_loading import open_bundle
 from ggscope_capture.builds import Build
 from ggscope_capture.columns import text
-from ggscope_capture.ring import STRUCTS, TENSOR_SOURCES, UNKNOWN_U32, UNKNOWN_U64
+from ggscope_capture.ring import DTYPES
+from ggscope_capture.ring_format import (
+    TENSOR_SOURCES,
+    UNKNOWN_U32,
+    UNKNOWN_U64,
+    DefBuild,
+)
 from ggscope_capture.sidecar import build_facts
 
 N_NODES, N_TENSORS = 60, 90
@@ -22,10 +28,8 @@ N_NODES, N_TENSORS = 60, 90
 def build(number: int, *, seed: int = 0, n_tokens: int = 1, names: str = "t") -> Build:
     """Return a build whose sizes and places follow `n_tokens`, with some at random."""
     chance, fixed = np.random.default_rng(seed), np.random.default_rng(7)
-    head = np.zeros(1, STRUCTS["def_build"])
-    head["build"], head["n_nodes"], head["n_tensors"] = number, N_NODES, N_TENSORS
-    head["n_computed"], head["n_fused"] = N_NODES - 3, 3
-    tensors = np.zeros(N_TENSORS, STRUCTS["def_tensor"])
+    head = DefBuild(number, N_NODES, N_TENSORS, N_NODES - 3, 3, 0, 0)
+    tensors = np.zeros(N_TENSORS, DTYPES["def_tensor"])
     is_weight = np.arange(N_TENSORS) >= N_TENSORS - 20
     width = fixed.integers(1, 9, N_TENSORS) * 64
     tensors["flags"] = np.where(is_weight, 4, 1)
@@ -42,7 +46,7 @@ def build(number: int, *, seed: int = 0, n_tokens: int = 1, names: str = "t") ->
     tensors["sources"] = UNKNOWN_U32
     tensors["sources"][:N_NODES, :2] = fixed.integers(0, N_TENSORS, (N_NODES, 2))
     assert tensors["sources"].shape[1] == TENSOR_SOURCES
-    return Build(head[0], tensors, [f"{names}-{i}" for i in range(N_TENSORS)])
+    return Build(head, tensors, [f"{names}-{i}" for i in range(N_TENSORS)])
 
 
 def whole(made: Build) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ggscope_capture import codemod, doctor, record, ring, targets
+from ggscope_capture import codemod, doctor, record, targets
 from ggscope_capture.__main__ import main
+from ggscope_capture.ring_format import CPU_BITS
 from recordings import facts_of
 from tracing import CACHE, built, info, tracer
 
@@ -63,8 +64,8 @@ def check_trace(out: Path, threads: int) -> dict[str, Any]:
     assert facts == ("threads", 0, 0)
     assert (sidecar["unnamed_ops"], sidecar["lost_definitions"]) == (0, 0)
     extra = np.fromfile(out, record.TRACE)["sources"]["more"][:expected, 3]
-    cores = set((extra & (1 << ring.CPU_BITS) - 1).tolist())
-    assert cores <= os.sched_getaffinity(0) or cores == {(1 << ring.CPU_BITS) - 1}
+    cores = set((extra & (1 << CPU_BITS) - 1).tolist())
+    assert cores <= os.sched_getaffinity(0) or cores == {(1 << CPU_BITS) - 1}
     lived = [b for b in sidecar["buffers"] if b["size"] > 0 and b["allocated"]]
     assert all(b["allocated"] <= b["freed"] for b in lived)
     assert 2 in {b["usage"] for b in lived}  # what is computed in

@@ -10,7 +10,7 @@ from ggscope_capture import recording
 from ggscope_capture.__main__ import main
 from ggscope_capture.config import Settings, resolve
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import Frame
+from ggscope_capture.ring_format import FrameType
 from ring_writer import N_NODES, Writer, frame, text
 
 pytestmark = pytest.mark.skipif(
@@ -71,7 +71,7 @@ def test_command_from_elsewhere_outlives_a_new_op_and_reaches_the_output(
     assert main(["set", str(writer.path), "--ops", "ADD", "--sample", "7"]) == 0
     said = writer.control["op_mask"][0].tolist()
     with writer.path.with_name(f"{writer.path.name}.defs").open("ab") as file:
-        file.write(frame(Frame.OP, b"\x09\0\0\0" + text("GLU")))
+        file.write(frame(FrameType.OP, b"\x09\0\0\0" + text("GLU")))
     recorder.poll()
 
     assert writer.control["op_mask"][0].tolist() == said

@@ -24,6 +24,7 @@ from ggscope.live.program import ProgramSource
 from ggscope.live.recording_store import write_kept
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
+from ggscope_capture.ring_format import FrameType
 from recordings import facts_of
 from tracing import TRACER, doors, info, tracer
 
@@ -160,7 +161,7 @@ def test_ring_takes_what_is_free(
         assert len(records) + opened.dropped() == NODES * 2000
         assert opened.dropped() > 0
         assert (opened.value("defs_lost") == 0) == has_names
-        builds = [e for e in opened.definitions() if e.type == ring.Frame.BUILD]
+        builds = [e for e in opened.definitions() if e.type == FrameType.BUILD]
         assert len(builds) == has_names
     check_order(records)
 

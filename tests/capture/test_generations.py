@@ -28,6 +28,7 @@ from ggscope_capture.config import resolve
 from ggscope_capture.facts import to_sidecar
 from ggscope_capture.native import build
 from ggscope_capture.recording import Recorder
+from ggscope_capture.ring_format import FrameType, Mode
 from ggscope_capture.told import Told
 from tracing import doors, told_by, tracer
 
@@ -365,10 +366,10 @@ def test_builds_that_the_ring_has_no_more_are_found_in_the_recording(
         decoded = live_builds.Builds()
         for number in (3, 1, 500, 2):
             frames = kept.find(number)
-            assert frames[0].type == ring.Frame.BUILD
+            assert frames[0].type == FrameType.BUILD
             *_, found = (
                 decoded.whole(frame.body)
-                if frame.type == ring.Frame.BUILD
+                if frame.type == FrameType.BUILD
                 else decoded.like(frame.body)
                 for frame in frames
             )
@@ -453,7 +454,7 @@ def test_no_thread_uses_a_build_that_another_one_replaces(
     assert "runtime error" not in said
     with ring.Ring(path, is_owner=False) as read:
         assert read.value("graphs") > graphs
-        mode = ring.Mode.THREADS if way == "THREADED" else ring.Mode.BEGINS
+        mode = Mode.THREADS if way == "THREADED" else Mode.BEGINS
         assert read.value("mode") == mode
         assert sum(map(len, read.records())) > 0
         assert (read.value("no_node"), read.value("defs_lost")) == (0, 0)

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from ggscope_capture import recording, ring, targets
+from ggscope_capture.ring_format import RingError
 from recordings import facts_of
 from tracing import built, doors, info, tracer
 
@@ -200,7 +201,7 @@ def taken(path: Path) -> int:
     try:
         with ring.Ring(path, is_owner=False) as opened:
             return int(opened.lanes["tail"].sum())
-    except ring.RingError:
+    except RingError:
         return 0
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ggscope.cli import main
-from ggscope_capture import ggmlviz, record, ring, targets
+from ggscope_capture import ggmlviz, record, targets
+from ggscope_capture.ring_format import Frame, FrameType, RingError
 from ggscope_capture.told import Told, joined
 from tracing import Traced, command, doors, info, plain_sidecar, run
 
@@ -49,7 +50,7 @@ def test_records_are_read_with_all_that_was_measured(
     assert np.array_equal(np.sort(ops["time"]), ops["time"])
     assert np.array_equal(ops["sources"]["more"][:, 0], told.records.all()["wait_ns"])
     assert np.array_equal(ops["sources"]["more"][:, 3], told.records.all()["extra"])
-    assert len(rows) - n == len(moe.of(ring.Frame.EXPERTS)) * 2
+    assert len(rows) - n == len(moe.of(FrameType.EXPERTS)) * 2
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
@@ -129,10 +130,10 @@ def test_sidecar_tells_what_records_cannot(moe: Traced) -> None:
 
 
 def test_damaged_frames_are_refused_with_a_reason(moe: Traced) -> None:
-    (build, *_) = moe.of(ring.Frame.BUILD)
-    cut = ring.Event(build.type, build.time, build.body[: len(build.body) // 2])
+    (build, *_) = moe.of(FrameType.BUILD)
+    cut = Frame(build.type, build.time, build.body[: len(build.body) // 2])
 
-    with pytest.raises(ring.RingError, match="cut"):
+    with pytest.raises(RingError, match="cut"):
         Told.of([cut], [], joined([]), moe.lanes)
 
 

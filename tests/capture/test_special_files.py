@@ -10,7 +10,8 @@ import hostile_rings
 from ggscope_capture.__main__ import main
 from ggscope_capture.config import resolve
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import Ring, RingError, defs_path
+from ggscope_capture.ring import Ring, defs_path
+from ggscope_capture.ring_format import RingError
 from hostile_rings import FOLDER_FILES, HARMS, Harm, ended_ring, note, replaced
 
 pytestmark = [

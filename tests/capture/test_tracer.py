@@ -11,6 +11,19 @@ import numpy as np
 import pytest
 
 from ggscope_capture import ring, targets
+from ggscope_capture.ring_format import (
+    DefCheck,
+    DefMapping,
+    EventHost,
+    FrameType,
+    HostCall,
+    Mode,
+    RingState,
+    TensorFlag,
+    experts_body,
+    ubatch_body,
+    unpack,
+)
 from tracing import Traced, check_records, command, doors, run, tracer
 
 pytestmark = pytest.mark.skipif(
@@ -53,10 +66,10 @@ def test_every_computed_node_has_a_record(
     steps = traced.facts["steps"][0]
 
     check_records(traced, lanes=1, graphs=len(steps))
-    (check,) = traced.of(ring.Frame.CHECK)
-    told = check.struct("def_check")[0]
-    assert (told["result"], told["mode"]) == (1, ring.Mode.THREADS)
-    assert traced.control["state"] == ring.State.ENDED
+    (check,) = traced.of(FrameType.CHECK)
+    told = unpack(DefCheck, check.body)
+    assert (told.result, told.mode) == (1, Mode.THREADS)
+    assert traced.control["state"] == RingState.ENDED
 
 
 @pytest.mark.parametrize(("package", "door"), TARGETS)
@@ -67,12 +80,11 @@ def test_tokens_and_positions_are_those_of_the_program(
     steps = traced.facts["steps"][0]
     at = 0
 
-    for tokens, event in zip(steps, traced.of(ring.Frame.UBATCH), strict=True):
-        head, body = event.struct("event_ubatch")
-        listed = np.frombuffer(body, "<i4", head["n_tokens"] + head["n_positions"])
-        assert listed[: len(tokens)].tolist() == tokens
-        assert listed[len(tokens) :].tolist() == list(range(at, at + len(tokens)))
-        assert head["phase"] == (1 if at == 0 else 2)
+    for tokens, event in zip(steps, traced.of(FrameType.UBATCH), strict=True):
+        ubatch = ubatch_body(event.body)
+        assert [*ubatch.tokens] == tokens
+        assert [*ubatch.positions] == list(range(at, at + len(tokens)))
+        assert ubatch.head.phase == (1 if at == 0 else 2)
         at += len(tokens)
 
 
@@ -90,25 +102,24 @@ def test_weights_lie_where_the_gguf_package_says(
     expected = {t.name: (int(t.data_offset), int(t.n_bytes)) for t in tensors}
 
     registered = {
-        name: (int(weight["offset"]), int(weight["size"]))
-        for name, weight in traced.weights().items()
+        name: (weight.offset, weight.size) for name, weight in traced.weights().items()
     }
     assert registered == expected
     # The other way: from the address of the data and where the file is mapped.
-    mapped = [e.struct("def_mapping") for e in traced.of(ring.Frame.MAPPING)]
+    mapped = [unpack(DefMapping, e.body) for e in traced.of(FrameType.MAPPING)]
     used = set()
     for _, parts in traced.builds().values():
         for tensor, name in parts:
-            if not tensor["flags"] & ring.TensorFlag.WEIGHT:
+            if not tensor["flags"] & TensorFlag.WEIGHT:
                 continue
             base = name.split(" (")[0]
-            if not tensor["flags"] & ring.TensorFlag.VIEW:
+            if not tensor["flags"] & TensorFlag.VIEW:
                 used.add(base)
                 assert int(tensor["offset"]) == expected[base][0]
             places = [
-                int(tensor["data"]) - int(place["address"]) + int(place["offset"])
-                for place, _ in mapped
-                if 0 <= int(tensor["data"]) - int(place["address"]) < int(place["size"])
+                int(tensor["data"]) - place.address + place.offset
+                for place in mapped
+                if 0 <= int(tensor["data"]) - place.address < place.size
             ]
             if places:
                 assert places[-1] == int(tensor["offset"])
@@ -122,17 +133,17 @@ def test_experts_of_the_router_are_those_that_were_computed(
     traced = runs[package, door, "nano-moe"]
 
     told: list[dict[tuple[int, int], np.ndarray]] = []
-    for kind in (ring.Frame.EXPERTS, ring.Frame.ROUTER):
+    for kind in (FrameType.EXPERTS, FrameType.ROUTER):
         lists = {}
         for event in traced.of(kind):
-            head, body = event.struct("event_experts")
-            n = int(head["rows"]) * int(head["used"])
-            assert head["n_experts"] == 8
-            ids = np.frombuffer(body, "<i4", n)
+            head, raw_ids, raw_scores = experts_body(event)
+            assert head.n_experts == 8
+            ids = np.frombuffer(raw_ids, "<i4")
+            assert len(ids) == head.rows * head.used
             assert np.all((ids >= 0) & (ids < 8))
-            lists[int(head["graph"]), int(head["layer"])] = ids
-            if kind == ring.Frame.ROUTER:
-                scores = np.frombuffer(body, "<f4", n, 4 * n).reshape(-1, head["used"])
+            lists[head.graph, head.layer] = ids
+            if kind == FrameType.ROUTER:
+                scores = np.frombuffer(raw_scores, "<f4").reshape(-1, head.used)
                 assert np.all((scores > 0) & (scores <= 1))
                 assert np.all(np.diff(scores, axis=1) <= 0)
         told.append(lists)
@@ -193,7 +204,7 @@ def test_two_contexts_at_once_are_told_apart(
 
     steps = traced.facts["steps"]
     check_records(traced, lanes=1, graphs=sum(map(len, steps)))
-    contexts = {int(graph["context"]) for graph in traced.graphs().values()}
+    contexts = {graph.context for graph in traced.graphs().values()}
     assert len(contexts) == 2
 
 
@@ -220,14 +231,16 @@ def test_a_server_tells_its_decodes_and_samples(
     n = len(traced.graphs())
     assert n >= 5
     check_records(traced, lanes=1, graphs=n)
-    host = [e.struct("event_host")[0] for e in traced.of(ring.Frame.HOST)]
-    times = {kind: [h for h in host if h["kind"] == kind] for kind in ring.Host}
-    assert len(times[ring.Host.DECODE]) == len(times[ring.Host.COMPUTE]) == n
-    assert len(times[ring.Host.SAMPLE]) >= 5
+    host = [unpack(EventHost, e.body) for e in traced.of(FrameType.HOST)]
+    times = {kind: [h for h in host if h.kind == kind] for kind in HostCall}
+    assert len(times[HostCall.DECODE]) == len(times[HostCall.COMPUTE]) == n
+    assert len(times[HostCall.SAMPLE]) >= 5
     for decode, compute in zip(
-        times[ring.Host.DECODE], times[ring.Host.COMPUTE], strict=True
+        times[HostCall.DECODE],
+        times[HostCall.COMPUTE],
+        strict=True,
     ):
-        assert decode["begin"] <= compute["begin"] <= compute["end"] <= decode["end"]
+        assert decode.begin <= compute.begin <= compute.end <= decode.end
 
 
 def test_programs_without_ggml_are_left_alone(tmp_path: Path) -> None:
@@ -257,7 +270,7 @@ def test_full_lanes_drop_what_is_new_and_count_it(
 
     with ring.Ring(path) as read:
         written = sum(map(len, read.records()))
-        ends = [e for e in read.events() if e.type == ring.Frame.GRAPH_END]
+        ends = [e for e in read.events() if e.type == FrameType.GRAPH_END]
         told = sum(int(np.frombuffer(e.body, "<u8", 1, 8)[0]) for e in ends)
         assert read.dropped() > 0
         assert written + read.dropped() == told

@@ -17,6 +17,26 @@ import pytest
 from ggscope.live import ring as live
 from ggscope_capture import ring
 from ggscope_capture.native import build
+from ggscope_capture.ring_format import (
+    CPU_BITS,
+    RECORD_BEGIN,
+    RECORD_GRAPH,
+    RECORD_MIGRATED,
+    UNKNOWN_U32,
+    Clock,
+    DefCheck,
+    EventCopy,
+    EventGraph,
+    EventGraphEnd,
+    EventHost,
+    Frame,
+    FrameType,
+    HostCall,
+    Mode,
+    RingState,
+    text_at,
+    unpack,
+)
 from tracing import doors, tracer
 
 SOURCE = Path(__file__).parent / "fake_ggml.c"
@@ -84,9 +104,9 @@ def taken(path: Path) -> tuple[ring.Ring, np.ndarray]:
     return opened, np.concatenate([np.zeros(0, ring.RECORD), *opened.records()])
 
 
-def check_of(opened: ring.Ring) -> np.void:
-    (check,) = [e for e in opened.definitions() if e.type == ring.Frame.CHECK]
-    return check.struct("def_check")[0]
+def check_of(opened: ring.Ring) -> DefCheck:
+    (check,) = [e for e in opened.definitions() if e.type == FrameType.CHECK]
+    return unpack(DefCheck, check.body)
 
 
 def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
@@ -96,8 +116,8 @@ def test_every_node_of_every_graph_is_told(fake: Fake) -> None:
 
     assert len(records) == NODES * GRAPHS * 3
     assert np.all(np.bincount(records["node"]) == GRAPHS * 3)
-    assert check_of(opened)["result"] == 1
-    assert opened.value("state") == ring.State.ENDED
+    assert check_of(opened).result == 1
+    assert opened.value("state") == RingState.ENDED
 
 
 def test_ops_without_elements_are_no_unknown_ops(fake: Fake) -> None:
@@ -108,7 +128,7 @@ def test_ops_without_elements_are_no_unknown_ops(fake: Fake) -> None:
 
     assert len(records) == NODES // 2 * GRAPHS * 2
     assert opened.value("no_node") == 0
-    assert check_of(opened)["result"] == 1
+    assert check_of(opened).result == 1
 
 
 @pytest.mark.parametrize("pace_ms", [0, 20])
@@ -117,15 +137,15 @@ def test_decodes_keep_a_pace_where_one_is_set(pace_ms: int, fake: Fake) -> None:
     assert fake.run(NODES, GRAPHS, kind="-decodes", **wanted) == 0
 
     opened, records = taken(fake.folder / "ring")
-    events = [e for e in opened.events() if e.type == ring.Frame.HOST]
-    calls = [e.struct("event_host")[0] for e in events]
-    begins = np.sort([c["begin"] for c in calls if c["kind"] == ring.Host.DECODE])
+    events = [e for e in opened.events() if e.type == FrameType.HOST]
+    calls = [unpack(EventHost, e.body) for e in events]
+    begins = np.sort([c.begin for c in calls if c.kind == HostCall.DECODE])
 
     assert len(records) == NODES * GRAPHS
     assert len(begins) == GRAPHS - 1  # the first one found the library untouched
     assert (np.diff(begins.astype(np.int64)) >= pace_ms * 1_000_000).all()
     # The waits lie between the calls: within them there is nothing but the graph.
-    took = np.median([int(c["end"] - c["begin"]) for c in calls])
+    took = np.median([c.end - c.begin for c in calls])
     assert took < 20_000_000
 
 
@@ -137,9 +157,7 @@ def test_what_is_given_to_be_known_of_a_run_stands_in_it(
 
     opened, _ = taken(fake.folder / "ring")
     notes = [
-        ring.text_at(e.body, 4)[0]
-        for e in opened.definitions()
-        if e.type == ring.Frame.NOTE
+        text_at(e.body, 4)[0] for e in opened.definitions() if e.type == FrameType.NOTE
     ]
 
     assert notes == ([given[:511]] if given else [])
@@ -166,11 +184,11 @@ def test_a_pinned_run_shows_one_core(fake: Fake) -> None:
 
     _, records = taken(fake.folder / "ring")
 
-    cores = set((records["extra"] & (1 << ring.CPU_BITS) - 1).tolist())
+    cores = set((records["extra"] & (1 << CPU_BITS) - 1).tolist())
     if cores == {0xFFF}:
         pytest.skip("the processor does not tell its cores")
     assert cores == {core}
-    assert not np.any(records["extra"] & ring.RECORD_MIGRATED)
+    assert not np.any(records["extra"] & RECORD_MIGRATED)
 
 
 def test_a_killed_program_leaves_all_that_it_did(fake: Fake) -> None:
@@ -179,7 +197,7 @@ def test_a_killed_program_leaves_all_that_it_did(fake: Fake) -> None:
     opened, records = taken(fake.folder / "ring")
 
     assert len(records) == NODES * GRAPHS
-    assert opened.value("state") == ring.State.RUNS
+    assert opened.value("state") == RingState.RUNS
 
 
 def test_a_child_has_a_ring_of_its_own(fake: Fake) -> None:
@@ -193,7 +211,11 @@ def test_a_child_has_a_ring_of_its_own(fake: Fake) -> None:
     # The parent goes on after its child has ended.
     assert (len(own), len(others)) == (2 * NODES * GRAPHS, 2 * NODES * GRAPHS)
     names = {event.type for event in child.definitions()}
-    assert {ring.Frame.BUILD, ring.Frame.OP, ring.Frame.PROGRAM} <= names
+    assert {
+        FrameType.BUILD,
+        FrameType.OP,
+        FrameType.PROGRAM,
+    } <= names
     assert opened.value("pid") != child.value("pid")
 
 
@@ -214,11 +236,11 @@ def test_tensors_that_look_otherwise_are_refused_with_the_version(
 
     opened, records = taken(fake.folder / "ring")
 
-    notes = [e for e in opened.definitions() if e.type == ring.Frame.NOTE]
-    text, _ = ring.text_at(notes[0].body, 4)
+    notes = [e for e in opened.definitions() if e.type == FrameType.NOTE]
+    text, _ = text_at(notes[0].body, 4)
     assert text.startswith("ggml 0.0.fake is not understood")
     assert len(records) == GRAPHS
-    assert np.all(records["extra"] & ring.RECORD_GRAPH)
+    assert np.all(records["extra"] & RECORD_GRAPH)
 
 
 def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
@@ -226,11 +248,11 @@ def test_what_cannot_be_seen_by_thread_is_told_by_graph(fake: Fake) -> None:
 
     opened, records = taken(fake.folder / "ring")
 
-    assert opened.value("mode") == ring.Mode.GRAPHS
-    assert check_of(opened)["missing_nodes"] == NODES
+    assert opened.value("mode") == Mode.GRAPHS
+    assert check_of(opened).missing_nodes == NODES
     assert len(records) == GRAPHS
-    assert np.all(records["extra"] & ring.RECORD_GRAPH)
-    assert np.all(records["node"] == ring.UNKNOWN_U32)
+    assert np.all(records["extra"] & RECORD_GRAPH)
+    assert np.all(records["node"] == UNKNOWN_U32)
 
 
 @pytest.mark.parametrize("kind", ["-card", "-sealed", "-closed"])
@@ -241,27 +263,27 @@ def test_other_backends_and_sealed_libraries_are_told_by_graph(
 
     opened, records = taken(fake.folder / "ring")
 
-    assert opened.value("mode") == ring.Mode.GRAPHS
+    assert opened.value("mode") == Mode.GRAPHS
     assert len(records) == GRAPHS
-    assert np.all(records["extra"] & ring.RECORD_GRAPH)
+    assert np.all(records["extra"] & RECORD_GRAPH)
     events = opened.events()
     begun = [
-        event.struct("event_graph")[0]
+        unpack(EventGraph, event.body)
         for event in events
-        if event.type == ring.Frame.GRAPH_BEGIN
+        if event.type == FrameType.GRAPH_BEGIN
     ]
-    assert [int(graph["graph"]) for graph in begun] == list(range(GRAPHS))
-    assert all(graph["build"] == 0 and graph["n_nodes"] == NODES for graph in begun)
+    assert [graph.graph for graph in begun] == list(range(GRAPHS))
+    assert all(graph.build == 0 and graph.n_nodes == NODES for graph in begun)
     field = "context" if kind == "-sealed" else "backend"
-    assert all(graph[field] for graph in begun)
-    copies = [e for e in events if e.type == ring.Frame.COPY]
+    assert all(getattr(graph, field) for graph in begun)
+    copies = [e for e in events if e.type == FrameType.COPY]
     if kind == "-card":
         # The first one came before there was a ring.
         assert len(copies) == GRAPHS - 1
-        copy, _ = copies[0].struct("event_copy")
-        assert copy["bytes"] == 8 * 8 * 4
-        assert copy["begin"] <= copy["end"]
-        assert bytes(copy["name"]) == b"left"
+        copy = unpack(EventCopy, copies[0].body)
+        assert copy.bytes == 8 * 8 * 4
+        assert copy.begin <= copy.end
+        assert copy.name.rstrip(b"\0") == b"left"
 
 
 def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:
@@ -269,9 +291,9 @@ def test_ops_without_barriers_have_a_begin_only(fake: Fake) -> None:
 
     opened, records = taken(fake.folder / "ring")
 
-    assert opened.value("mode") == ring.Mode.BEGINS
+    assert opened.value("mode") == Mode.BEGINS
     assert len(records) == NODES * GRAPHS
-    assert np.all(records["extra"] & ring.RECORD_BEGIN)
+    assert np.all(records["extra"] & RECORD_BEGIN)
     assert not records["op_ns"].any()
 
 
@@ -284,22 +306,22 @@ def test_libraries_that_call_themselves_directly_tell_when_ops_begin(
 
     opened, records = taken(fake.folder / "ring")
 
-    assert opened.value("mode") == ring.Mode.BEGINS
+    assert opened.value("mode") == Mode.BEGINS
     assert len(records) == NODES * GRAPHS * n_threads
-    assert np.all(records["extra"] & ring.RECORD_BEGIN)
+    assert np.all(records["extra"] & RECORD_BEGIN)
     assert int(np.count_nonzero(opened.lanes["state"])) == n_threads
     for graph in range(GRAPHS):
         mine = records[records["graph"] == graph]
         assert np.all(np.bincount(mine["node"]) == n_threads)
         assert np.all(np.bincount(mine["lane"]) == NODES)
     begun = [
-        event.struct("event_graph")[0]
+        unpack(EventGraph, event.body)
         for event in opened.events()
-        if event.type == ring.Frame.GRAPH_BEGIN
+        if event.type == FrameType.GRAPH_BEGIN
     ]
-    assert {int(graph["n_threads"]) for graph in begun} == {0}  # not known beforehand
+    assert {graph.n_threads for graph in begun} == {0}  # not known beforehand
     told = ring.Ring(fake.folder / "ring").definitions()
-    notes = [ring.text_at(e.body, 4)[0] for e in told if e.type == ring.Frame.NOTE]
+    notes = [text_at(e.body, 4)[0] for e in told if e.type == FrameType.NOTE]
     assert [note.split(":")[0] for note in notes] == [
         "Ops are seen by their beginnings only"
     ]
@@ -341,8 +363,11 @@ def test_arm64_does_the_same(kind: str, arm64: Path, tmp_path: Path) -> None:
     opened, records = taken(tmp_path / "ring")
 
     assert len(records) == 50 * 20 * 3
-    mode = ring.Mode.BEGINS if kind else ring.Mode.THREADS
-    assert (opened.value("mode"), opened.value("clock")) == (mode, ring.Clock.IS_CNTVCT)
+    mode = Mode.BEGINS if kind else Mode.THREADS
+    assert (opened.value("mode"), opened.value("clock")) == (
+        mode,
+        Clock.IS_CNTVCT,
+    )
 
 
 def test_a_ring_that_cannot_be_made_changes_nothing(fake: Fake) -> None:
@@ -367,9 +392,9 @@ def test_newest_events_outlive_the_oldest_ones(fake: Fake) -> None:
 
     events = opened.events()
     begun = [
-        int(event.struct("event_graph")[0]["graph"])
+        unpack(EventGraph, event.body).graph
         for event in events
-        if event.type == ring.Frame.GRAPH_BEGIN
+        if event.type == FrameType.GRAPH_BEGIN
     ]
     assert opened.events_lost > 0
     assert begun == list(range(begun[0], n))
@@ -390,7 +415,7 @@ def test_the_viewer_takes_the_newest_events_of_a_lapped_ring(fake: Fake) -> None
     begun = [
         int.from_bytes(frame.body[:4], "little")
         for frame in fresh.frames
-        if frame.type == ring.Frame.GRAPH_BEGIN
+        if frame.type == FrameType.GRAPH_BEGIN
     ]
     assert begun
     assert begun == list(range(begun[0], n))
@@ -404,7 +429,7 @@ def test_events_that_find_no_room_are_counted(fake: Fake) -> None:
 
     dropped = opened.value("events_dropped")
     events = opened.events()
-    clocks = sum(event.type == ring.Frame.CLOCK for event in events)
+    clocks = sum(event.type == FrameType.CLOCK for event in events)
     assert dropped > 0
     assert len(events) - clocks + dropped >= 2 * n
     assert opened.events_lost == 0
@@ -427,8 +452,8 @@ def test_one_graph_of_so_many_is_traced(fake: Fake) -> None:
     assert len(records) == NODES * GRAPHS // 5
 
 
-def ends(opened: ring.Ring) -> list[ring.Event]:
-    return [e for e in opened.events() if e.type == ring.Frame.GRAPH_END]
+def ends(opened: ring.Ring) -> list[Frame]:
+    return [e for e in opened.events() if e.type == FrameType.GRAPH_END]
 
 
 def switch_off(control: np.ndarray) -> None:
@@ -476,7 +501,7 @@ def test_the_viewer_changes_what_is_traced_while_it_runs(
     process.stdin.flush()
     process.stdout.readline()
     after = sum(map(len, opened.records()))
-    expected = [int(e.struct("event_graph_end")[0]["n_expected"]) for e in ends(opened)]
+    expected = [unpack(EventGraphEnd, e.body).n_expected for e in ends(opened)]
     process.stdin.close()
     process.stdout.read()
 

@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 
 from ggscope_capture import ring
+from ggscope_capture.ring_format import UNKNOWN_U32, Frame, Phase, RingError, frames
 from ggscope_capture.told import Ubatch
 
 NATIVE = Path(ring.__file__).parent / "native"
-PROMPT, GENERATE, MIXED = ring.Phase.PROMPT, ring.Phase.GENERATE, ring.Phase.MIXED
-UNKNOWN = ring.Phase.UNKNOWN
+PROMPT, GENERATE, MIXED = (
+    Phase.PROMPT,
+    Phase.GENERATE,
+    Phase.MIXED,
+)
+UNKNOWN = Phase.UNKNOWN
 Row = tuple[int, int, Sequence[int], bool]
 """Token, position, sequences, and whether its output is asked for."""
 
@@ -146,12 +151,12 @@ class Program:
         """Return the ubatches that were told since, each once."""
         size = ctypes.c_uint64.in_dll(self.library, "n_told")
         data = (ctypes.c_uint8 * (1 << 20)).in_dll(self.library, "told")
-        events = [event for event, _ in ring.frames(bytes(data[: size.value]))]
+        events = [event for event, _ in frames(bytes(data[: size.value]))]
         size.value = 0
         found = {}
         for event in events:
             ubatch = Ubatch.of(event)
-            found[int(ubatch.head["ubatch"])] = ubatch
+            found[ubatch.head.ubatch] = ubatch
         return list(found.values())
 
 
@@ -192,12 +197,12 @@ def test_prompt_then_one_token_at_a_time(program: Program, extended: bool) -> No
     told += program.decode(rows(5, 1), extended=extended)
 
     assert phases(told) == [[PROMPT] * 4, [GENERATE], [GENERATE]]
-    assert [ubatch.head["phase"] for ubatch in told] == [PROMPT, GENERATE, GENERATE]
+    assert [ubatch.head.phase for ubatch in told] == [PROMPT, GENERATE, GENERATE]
     assert [ubatch.sequences for ubatch in told] == [[[0]] * 4, [[0]], [[0]]]
     assert [ubatch.outputs for ubatch in told] == [[False] * 3 + [True], [True], [True]]
-    decodes = [int(ubatch.rows["decode"]) for ubatch in told]
+    decodes = [ubatch.rows.decode for ubatch in told]
     assert decodes == [decodes[0], decodes[0] + 1, decodes[0] + 2]
-    assert {int(ubatch.rows["knowledge"]) for ubatch in told} == {3}
+    assert {ubatch.rows.knowledge for ubatch in told} == {3}
 
 
 def test_a_prompt_of_one_token_is_a_prompt(program: Program) -> None:
@@ -225,7 +230,7 @@ def test_a_request_joins_others_that_generate(program: Program) -> None:
     told += program.decode([*rows(6, 1, 0), *rows(3, 1, 1)])
 
     assert phases(told) == [[GENERATE] + [PROMPT] * 3, [GENERATE] * 2]
-    assert [ubatch.head["phase"] for ubatch in told] == [MIXED, GENERATE]
+    assert [ubatch.head.phase for ubatch in told] == [MIXED, GENERATE]
 
 
 def test_a_draft_that_is_verified_is_generated(program: Program) -> None:
@@ -299,8 +304,8 @@ def test_a_long_prompt_is_one_decode_of_several_ubatches(program: Program) -> No
     told = program.decode(rows(0, 5), [0, 1], [2, 3], [4])
 
     assert phases(told) == [[PROMPT] * 2, [PROMPT] * 2, [PROMPT]]
-    assert len({int(ubatch.rows["decode"]) for ubatch in told}) == 1
-    assert [int(ubatch.head["ubatch"]) for ubatch in told] == [0, 1, 2]
+    assert len({ubatch.rows.decode for ubatch in told}) == 1
+    assert [ubatch.head.ubatch for ubatch in told] == [0, 1, 2]
 
 
 def test_rows_in_another_order_keep_their_sequences(program: Program) -> None:
@@ -359,7 +364,7 @@ def test_contexts_have_sequences_of_their_own(program: Program) -> None:
     told = program.decode(rows(0, 4), context=1) + program.decode(rows(4, 1), context=2)
 
     assert phases(told) == [[PROMPT] * 4, [PROMPT]]
-    assert [int(ubatch.rows["owner"]) for ubatch in told] == [1, 2]
+    assert [ubatch.rows.owner for ubatch in told] == [1, 2]
 
 
 def test_without_calls_outputs_of_the_graph_tell(program: Program) -> None:
@@ -367,8 +372,8 @@ def test_without_calls_outputs_of_the_graph_tell(program: Program) -> None:
     told += program.compute(rows(5, 3, output="all")) + program.compute(rows(8, 5))
 
     assert phases(told) == [[PROMPT] * 4, [GENERATE], [GENERATE] * 3, [PROMPT] * 5]
-    assert {int(ubatch.rows["knowledge"]) for ubatch in told} == {2}
-    assert {int(ubatch.rows["decode"]) for ubatch in told} == {ring.UNKNOWN_U32}
+    assert {ubatch.rows.knowledge for ubatch in told} == {2}
+    assert {ubatch.rows.decode for ubatch in told} == {UNKNOWN_U32}
 
 
 def test_without_calls_and_outputs_several_tokens_are_not_known(
@@ -381,7 +386,7 @@ def test_without_calls_and_outputs_several_tokens_are_not_known(
     ]
 
     assert phases(told) == [[PROMPT] * 4, [GENERATE], [UNKNOWN] * 3, [GENERATE]]
-    assert [ubatch.head["phase"] for ubatch in told] == [PROMPT, GENERATE, 0, GENERATE]
+    assert [ubatch.head.phase for ubatch in told] == [PROMPT, GENERATE, 0, GENERATE]
 
 
 def test_without_calls_positions_tell_sequences_apart(program: Program) -> None:
@@ -406,7 +411,7 @@ def test_a_batch_that_was_filled_before_it_was_seen_is_not_believed(
     program.library.call_ends(True, False)
 
     assert told[0].sequences == [[0], [0]]
-    assert int(told[0].rows["knowledge"]) == 2
+    assert told[0].rows.knowledge == 2
 
 
 def test_rows_that_are_cut_are_refused(program: Program) -> None:
@@ -415,16 +420,16 @@ def test_rows_that_are_cut_are_refused(program: Program) -> None:
     program.library.probe_graph(given, 2, given, 2, 2, None, 0)
     size = ctypes.c_uint64.in_dll(program.library, "n_told")
     data = (ctypes.c_uint8 * (1 << 20)).in_dll(program.library, "told")
-    ((event, _),) = ring.frames(bytes(data[: size.value]))
+    ((event, _),) = frames(bytes(data[: size.value]))
     program.told()
     inputs, head = 24 + 16, 24
     known = []
 
     for length in range(len(event.body) + 1):
         try:
-            cut = ring.Event(event.type, event.time, event.body[:length])
+            cut = Frame(event.type, event.time, event.body[:length])
             known.append((length, Ubatch.of(cut).rows is not None))
-        except ring.RingError:
+        except RingError:
             pass
 
     # Older tracers end behind the inputs.

@@ -12,7 +12,7 @@ import pytest
 from ggscope.cli.arguments import parse
 from ggscope.gui.single_instance.client import make_request
 from ggscope.live.open_source import follow
-from ggscope_capture.ring import Frame
+from ggscope_capture.ring_format import FrameType
 from ring_writer import Writer, frame
 from ring_writer import text as told_text
 from support import ROOT
@@ -129,8 +129,8 @@ def ring_with_facts(path: Path) -> str:
     check = struct.pack("<IIIIQQQQ", 0, 1, 1, 4, 400, 396, 1, 0)
     card = told_text("RPC0") + told_text("RPC0[a:1]") + told_text("a card")
     with path.with_name(f"{path.name}.defs").open("ab") as file:
-        file.write(frame(Frame.CHECK, check))
-        file.write(frame(Frame.BACKEND, struct.pack("<IIQ", 2, 0, 9) + card))
+        file.write(frame(FrameType.CHECK, check))
+        file.write(frame(FrameType.BACKEND, struct.pack("<IIQ", 2, 0, 9) + card))
     for backend in (2, 2, 0):
         writer.graph(backend=backend)
     writer.end()

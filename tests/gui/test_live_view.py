@@ -32,7 +32,7 @@ from ggscope.session.tasks import TaskState
 from ggscope.views.base.view import calm_ms
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
-from ggscope_capture.ring import Frame
+from ggscope_capture.ring_format import FrameType
 from messages import said
 from panes import pane, texts_of_widgets
 from ring_writer import Writer
@@ -456,7 +456,7 @@ def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
     document = followed(writer)
     assert document.live.meters.heard.tokens == -1
     body = struct.pack("<IIIIQ", 0, 5, 0, 1, 0) + b"\0" * 20
-    writer.event(Frame.UBATCH, body, 0)
+    writer.event(FrameType.UBATCH, body, 0)
     grow(document, writer, qtbot)
     qtbot.waitUntil(lambda: document.live.meters.heard.tokens == 5, timeout=10_000)
 
@@ -547,7 +547,7 @@ def test_rates_are_those_of_the_last_second():
 def test_open_spans_fade_out(followed, writer, qtbot):
     document = followed(writer)
     head = struct.pack("<IIIHHHHIQQQ", 99, 0, 77, 0, 2, 2, 0, 100, 0, 0, 0)
-    writer.event(Frame.GRAPH_BEGIN, head, time.monotonic_ns())
+    writer.event(FrameType.GRAPH_BEGIN, head, time.monotonic_ns())
     qtbot.waitUntil(lambda: len(document.session.trace.open_spans) > 0, timeout=10_000)
     (timeline,) = document.workspace.views("timeline")
     from ggscope.render.timeline.marks import open_batches
@@ -787,7 +787,7 @@ def test_token_strip_tells_ids_and_positions_where_there_is_room(
     window, qtbot, writer, followed
 ):
     body = struct.pack("<IIIIQ2i", 0, 1, 1, 2, 0, 450, 17)
-    writer.event(Frame.UBATCH, body, time.monotonic_ns())
+    writer.event(FrameType.UBATCH, body, time.monotonic_ns())
     document = followed(writer, 3)  # the third graph ends the first ubatch
     trace = document.session.trace
     ids = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN)[trace.spans.lane])

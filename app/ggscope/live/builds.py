@@ -1,19 +1,29 @@
-"""The nodes of graphs as a ring describes them: whole, or by what differs."""
+"""The nodes of graphs as a ring describes them: whole, or by differences."""
 
-import struct
 from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.errors import LiveError
-from ggscope.live.ring import TENSOR, text_at
+from ggscope.live.ring import TENSOR
 from ggscope.model.tables import Array
+from ggscope_capture.ring_format import (
+    ColumnChange,
+    DefBuild,
+    DefLike,
+    RingError,
+    TensorColumn,
+    build_changes,
+    build_tensors,
+    size_of,
+    unpack,
+)
 
-_HEAD, _LIKE, _COLUMN = (struct.Struct(f) for f in ("<IIIIIIQ", "<II", "<IIII"))
-_FIELDS = {1: "data", 2: "bytes", 3: "offset", 4: "buffer"}
-"""Columns that count here; the others are pointers and shapes."""
-_N_COLUMNS = 13
+_FIELDS = {
+    TensorColumn.DATA: "data", TensorColumn.BYTES: "bytes",
+    TensorColumn.OFFSET: "offset", TensorColumn.BUFFER: "buffer",
+}  # fmt: skip
+"""Columns that the viewer reads; the others are pointers and shapes."""
 _MAX_WHOLES = 128
 
 
@@ -28,14 +38,17 @@ class Build:
 
 
 class Builds:
-    """Decodes builds; those that others may be like are kept."""
+    """Decodes builds, and caches the whole ones for those that are like them."""
 
     def __init__(self) -> None:
         self._wholes: OrderedDict[int, Build] = OrderedDict()
 
     def whole(self, body: bytes) -> Build:
-        """Return a build that is described whole; raises LiveError."""
-        build = _whole(body)
+        """Return a build that is described whole; raises RingError."""
+        head, begins, names = build_tensors(body)
+        rows = [body[begin : begin + TENSOR.itemsize] for begin in begins]
+        tensors = np.frombuffer(b"".join(rows), TENSOR)
+        build = Build(head.build, head.n_nodes, tensors, names)
         self._wholes.pop(build.number, None)
         self._wholes[build.number] = build
         if len(self._wholes) > _MAX_WHOLES:
@@ -43,65 +56,37 @@ class Builds:
         return build
 
     def like(self, body: bytes) -> Build:
-        """Return a build that is described by what differs from a whole one.
+        """Return a build that is described by its differences from a whole one.
 
         Raises
         ------
-        LiveError
-            If it is damaged, or like one that is not known.
+        RingError
+            If it is damaged, or like an unknown one.
         """
-        if len(body) < _HEAD.size + _LIKE.size:
-            raise LiveError("a build is cut")
-        number, _, n_tensors, *_ = _HEAD.unpack_from(body)
-        like, n_columns = _LIKE.unpack_from(body, _HEAD.size)
-        whole = self._wholes.get(like)
-        if whole is None or len(whole.tensors) != n_tensors:
-            raise LiveError(f"build {number} is like one that is not known")
+        head = unpack(DefBuild, body)
+        whole = self._wholes.get(unpack(DefLike, body, size_of(DefBuild)).like)
+        if whole is None or len(whole.tensors) != head.n_tensors:
+            raise RingError(f"build {head.build} is like an unknown one")
         tensors = whole.tensors.copy()
-        at = _HEAD.size + _LIKE.size
-        for _ in range(min(n_columns, _N_COLUMNS)):
-            at = _change(tensors, body, at)
-        return Build(number, whole.n_nodes, tensors, whole.names)
+        for change in build_changes(body):
+            _apply(tensors, body, change)
+        return Build(head.build, whole.n_nodes, tensors, whole.names)
 
 
-def _whole(body: bytes) -> Build:
-    if len(body) < _HEAD.size:
-        raise LiveError("a build is cut")
-    number, n_nodes, n_tensors, *_ = _HEAD.unpack_from(body)
-    at, places, names = _HEAD.size, list[int](), list[str]()
-    while len(places) < n_tensors:
-        if at + TENSOR.itemsize > len(body):
-            raise LiveError(f"build {number} ends within its tensors")
-        places.append(at)
-        name, at = text_at(body, at + TENSOR.itemsize)
-        at = (at + 7) // 8 * 8
-        names.append(name)
-    rows = [body[place : place + TENSOR.itemsize] for place in places]
-    return Build(number, n_nodes, np.frombuffer(b"".join(rows), TENSOR), names)
-
-
-def _change(tensors: Array, body: bytes, at: int) -> int:
-    """Change one column as the bytes at `at` say; return where the next one is."""
-    if at + _COLUMN.size > len(body):
-        raise LiveError("the changes of a build are cut")
-    column, n_moved, n_single, _ = _COLUMN.unpack_from(body, at)
-    at += _COLUMN.size
-    n_bytes = 16 * n_moved + 12 * n_single
-    if at + n_bytes > len(body):
-        raise LiveError("the changes of a build are cut")
-    end: int = at + n_bytes + n_bytes % 8
+def _apply(tensors: Array, body: bytes, change: ColumnChange) -> None:
+    """Change one column of tensors; raises RingError beyond their number."""
+    column, n_moved, n_single, values_at, indexes_at = change
     if column not in _FIELDS:
-        return end
-    words = np.frombuffer(body, "<u8", 2 * n_moved + n_single, at)
-    single = np.frombuffer(body, "<u4", n_single, at + words.nbytes)
-    if len(single) and int(single.max()) >= len(tensors):
-        raise LiveError("a change beyond the tensors of a build")
-    values = tensors[_FIELDS[column]]
+        return
+    numbers = np.frombuffer(body, "<u8", 2 * n_moved + n_single, values_at)
+    indexes = np.frombuffer(body, "<u4", n_single, indexes_at)
+    if len(indexes) and int(indexes.max()) >= len(tensors):
+        raise RingError("a change beyond the tensors of a build")
+    values = tensors[_FIELDS[TensorColumn(column)]]
     if n_moved:
-        order = np.argsort(words[:n_moved])
-        before, after = words[:n_moved][order], words[n_moved : 2 * n_moved][order]
+        order = np.argsort(numbers[:n_moved])
+        before, after = numbers[:n_moved][order], numbers[n_moved : 2 * n_moved][order]
         place = np.minimum(np.searchsorted(before, values), n_moved - 1)
         moves = before[place] == values
         values[moves] = after[place[moves]].astype(values.dtype)
-    values[single] = words[2 * n_moved :].astype(values.dtype)
-    return end
+    values[indexes] = numbers[2 * n_moved :].astype(values.dtype)

@@ -1,6 +1,5 @@
 """Which experts were chosen while a program runs, as its events tell."""
 
-import struct
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +9,11 @@ from ggscope.model.growing import GrowingTable
 from ggscope.model.routing import Routing
 from ggscope.model.tables import Array
 from ggscope.readers.tensor.routing import CHOICE, merged_choices
+from ggscope_capture.ring_format import Frame, FrameType, experts_body
 
-_HEAD = struct.Struct("<IIiIIIII")
-_MOST = 1 << 15
+_MAX_NUMBER = 1 << 15
 """Layers and experts; no list is longer."""
-_MOST_WAITING = 1 << 6
+_MAX_WAITING = 1 << 6
 _KEPT_OPS = 1 << 15
 """Ops that a choice may belong to; a choice comes soon after its op began."""
 
@@ -34,34 +33,40 @@ class Choices:
         self._ops = np.zeros((0, 3), np.int64)
         self._n_experts = 0
 
-    def add(self, body: bytes, tick: int, token: int, *, has_scores: bool) -> None:
-        """Take one event; what cannot be is left out.
+    def add(self, frame: Frame, tick: int, token: int) -> None:
+        """Add the choices of one event; impossible ones are left out.
 
         Parameters
         ----------
         token : of the graph; -1 where it is not known.
+
+        Raises
+        ------
+        RingError
+            If it is cut.
         """
-        graph, _, layer, rows, used, n_experts, first, _ = _HEAD.unpack_from(body)
-        n, at = rows * used, _HEAD.size
-        if not 0 <= layer < _MOST or not n > 0 or not 0 < used < _MOST:
+        head, ids, raw_scores = experts_body(frame)
+        graph, layer, used = head.graph, head.layer, head.used
+        n, n_experts = head.rows * used, head.n_experts
+        if not 0 <= layer < _MAX_NUMBER or not n > 0 or not 0 < used < _MAX_NUMBER:
             return
-        if at + n * (8 if has_scores else 4) > len(body):
-            return
-        experts = np.frombuffer(body, "<i4", n, at)
-        limit = n_experts if 0 < n_experts < _MOST else _MOST
+        experts = np.frombuffer(ids, "<i4")
+        if n_experts >= _MAX_NUMBER:
+            n_experts = 0  # damaged
+        limit = n_experts or _MAX_NUMBER
         if int(experts.min()) < 0 or int(experts.max()) >= limit:
             return
         found = np.zeros(n, CHOICE)
         found["time"], found["layer"] = tick, layer
         # Graphs without tokens must not share a key.
         found["token"] = graph if token < 0 else token
-        found["row"] = first + np.arange(n) // used
+        found["row"] = head.first_row + np.arange(n) // used
         found["rank"] = np.arange(n) % used
         found["expert"], found["score"] = experts, np.nan
+        has_scores = frame.type == FrameType.ROUTER
         if has_scores:
-            scores = np.frombuffer(body, "<f4", n, at + 4 * n)
-            found["score"] = np.clip(scores, 0, 1)
-        self._n_experts = max(self._n_experts, n_experts if n_experts < _MOST else 0)
+            found["score"] = np.clip(np.frombuffer(raw_scores, "<f4"), 0, 1)
+        self._n_experts = max(self._n_experts, n_experts)
         self._waiting.setdefault(graph, ([], []))[has_scores].append(found)
         self._tokens[graph] = token
 
@@ -86,7 +91,7 @@ class Choices:
         """
         if is_over:
             self._ended, self._ending = list(self._waiting), []
-        elif len(self._waiting) > _MOST_WAITING:  # the end of one was lost
+        elif len(self._waiting) > _MAX_WAITING:  # the end of one was lost
             oldest = next(iter(self._waiting))
             self._ended.append(oldest)
         # A graph may tell of its end twice: damage.

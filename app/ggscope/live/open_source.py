@@ -13,9 +13,10 @@ from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.program import ProgramSource
 from ggscope.live.regular_file import is_own_file, open_for_reading
-from ggscope.live.ring import MAGIC, writer_of
+from ggscope.live.ring import writer_of
 from ggscope.live.source import LiveSource
 from ggscope.readers.ggmlviz.layouts import MAGIC as STREAM_MAGIC
+from ggscope_capture.ring_format import RING_MAGIC
 
 RING_VARIABLE = "GGSCOPE_RING"
 """Environment variable with the path of the ring that a program will make."""
@@ -44,11 +45,11 @@ def follow(
             raise LiveError(f"{path}: this is no ring of ggscope-capture.")
     try:
         with open_for_reading(path, follows_links=True) as file:
-            head = file.read(len(MAGIC))
+            head = file.read(len(RING_MAGIC))
     except OSError:
         head = b""
     kinds: dict[bytes, type[ProgramSource | GrowingFile]] = {
-        MAGIC: ProgramSource,
+        RING_MAGIC: ProgramSource,
         STREAM_MAGIC: GgmlvizSource,
     }
     named: dict[str, type[ProgramSource | GrowingFile]] = {
@@ -82,7 +83,7 @@ def rings() -> list[Path]:
             continue
         try:
             with open_for_reading(path) as file:
-                if file.read(len(MAGIC)) == MAGIC:
+                if file.read(len(RING_MAGIC)) == RING_MAGIC:
                     found.append((path.stat().st_mtime_ns, path))
         except OSError:  # gone meanwhile
             continue

@@ -2,8 +2,7 @@
 
 import contextlib
 import os
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,7 @@ from ggscope.live.recording_store import (
 )
 from ggscope.live.regular_file import owner_name
 from ggscope.live.residency import ProgramResidency
-from ggscope.live.ring import (
-    ENDED,
-    MAGIC,
-    REPLACED,
-    UNKNOWN,
-    Frame,
-    Ring,
-    RingBatch,
-    first_bytes,
-    text_at,
-)
+from ggscope.live.ring import Ring, RingBatch, first_bytes
 from ggscope.live.source import (
     NANO,
     RecordingLocation,
@@ -71,19 +60,41 @@ from ggscope.readers.common.run_events import (
 from ggscope.readers.common.ubatches import MOST_SEQUENCES, ubatch_tokens
 from ggscope.readers.tensor.routing import CHOOSING_OPS
 from ggscope.sanitize import one_line
+from ggscope_capture.ring_format import (
+    RING_MAGIC,
+    ROW_OUTPUT,
+    ROW_PHASE,
+    UNKNOWN_U32,
+    DefBuffer,
+    DefCheck,
+    DefMapping,
+    DefWeight,
+    EventBuffer,
+    EventCopy,
+    EventGraph,
+    EventHost,
+    Frame,
+    FrameType,
+    HostCall,
+    Knowledge,
+    Model,
+    RingError,
+    RingState,
+    UbatchBody,
+    ubatch_body,
+    unpack,
+)
 
 _LOOK_NS = NANO // 4
 """How often it is asked whether the program is still there."""
-_MOST_OPS = 1 << 10
-_UBATCH, _ROWS = struct.Struct("<IIIIQ"), struct.Struct("<IIIIQ")
-"""Of an event before the tokens, and behind them before what is told of each."""
-_PHASE_BITS, _OUTPUT_BIT, _KNOWS_OUTPUTS = 3, 4, 2
-_MOST_COUNTED = 1 << 10
-_TOLD = (4, 5, 9, 12, 13, 33)
-"""What counts even where no spans are kept: models, weights, mappings, backends and
-their graphs, the self-test."""
+_MAX_OPS = 1 << 10
+_MAX_COUNTED = 1 << 10
+_COUNTED_FRAMES = frozenset({
+    FrameType.MODEL, FrameType.WEIGHT, FrameType.CHECK, FrameType.MAPPING,
+    FrameType.BACKEND, FrameType.GRAPH_BEGIN,
+})  # fmt: skip
+"""What is read even where no spans are kept."""
 _NO_END = int(SpanFlag.INFERRED_END)
-_SYNCHRONIZE = HOST_NAMES.index("synchronize")
 _GUESSED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
 _COLUMNS = {
     "start": np.int64, "end": np.int64, "name": np.int32, "op": np.int16,
@@ -256,8 +267,8 @@ class ProgramSource:
         try:
             # Read once: its writer may write them at this very moment.
             head = first_bytes(self.path)
-            if head != MAGIC:
-                if not MAGIC.startswith(head.rstrip(b"\0")):
+            if head != RING_MAGIC:
+                if not RING_MAGIC.startswith(head.rstrip(b"\0")):
                     raise LiveError(f"{self.path}: this is no ring of ggscope-capture.")
                 self._wait(f"{self.path} is being made")
                 return False
@@ -318,7 +329,7 @@ class ProgramSource:
         try:
             return (
                 os.stat(self.path).st_ino != ring.inode
-                and first_bytes(self.path) == MAGIC
+                and first_bytes(self.path) == RING_MAGIC
             )
         except OSError:
             return False
@@ -335,9 +346,9 @@ class ProgramSource:
 
 def _end(state: int) -> tuple[State, str]:
     """Return how a program ended, by what it wrote last, and in words."""
-    if state == ENDED:
+    if state == RingState.ENDED:
         return State.ENDED, "the program has ended"
-    if state == REPLACED:
+    if state == RingState.REPLACED:
         return State.ENDED, "the program became another one (exec)"
     return (
         State.GONE,
@@ -373,7 +384,7 @@ class _ProgramTrace:
         self._nodes = Definitions(self._builder, self.residency)
         self._choices = Choices(self._builder)
         # The last one stands for what is no op: -1.
-        self._is_choosing = np.zeros(_MOST_OPS + 1, np.bool_)
+        self._is_choosing = np.zeros(_MAX_OPS + 1, np.bool_)
         self._decoded = Builds()
         self._builds: dict[int, tuple[int, int]] = {}
         self.kept_builds: KeptBuilds | None = None
@@ -429,11 +440,11 @@ class _ProgramTrace:
     def add(self, ring: Ring, fresh: RingBatch) -> bool:
         """Add what is new; tell whether anything was."""
         for frame in fresh.frames:
-            if not self._keeps_spans and frame.type not in _TOLD:
+            if not self._keeps_spans and frame.type not in _COUNTED_FRAMES:
                 continue
             try:
                 self._frame(frame)
-            except (LiveError, struct.error, ValueError) as error:
+            except (RingError, ValueError) as error:
                 self._builder.warn(
                     Severity.NOTICE,
                     "live_damaged",
@@ -544,7 +555,7 @@ class _ProgramTrace:
                 n_nodes_all=len(name),
                 origin=self._origin,
                 far=FAR,
-                most_ops=_MOST_OPS,
+                most_ops=_MAX_OPS,
                 graph_name=self._builder.strings.intern("graph"),
                 no_end=_NO_END,
                 begin_only=BEGIN_ONLY,
@@ -629,129 +640,126 @@ class _ProgramTrace:
     # -- definitions and events --------------------------------------------
 
     def _frame(self, frame: Frame) -> None:
-        match frame.type:
-            case 2:
-                (number,) = struct.unpack_from("<I", frame.body)
-                if number < _MOST_OPS:
-                    self._ops[number] = text_at(frame.body, 4)[0]
-                    names = [self._ops.get(i, "") for i in range(max(self._ops) + 1)]
-                    self._builder.ops = OpTable("ring", tuple(names))
-                    if self._ops[number] in CHOOSING_OPS:
-                        self._is_choosing[number] = True
-            case 4:
-                number, n, data, size = struct.unpack_from("<IIQQ", frame.body)
-                path = text_at(frame.body, 24)[0]
-                self._nodes.add_model(number, path, size, data, n)
-            case 5:
-                self._weight(frame.body)
-            case 6:
-                self._buffer(frame.body)
-            case 12:
-                address, size, _ = struct.unpack_from("<QQQ", frame.body)
-                self.residency.add_place(address, size)
-            case 7:
-                self._build(self._decoded.whole(frame.body))
-            case 14:
-                self._build(self._decoded.like(frame.body))
-            case 9:
-                self._self_test(frame.body)
-            case 13:
-                (number,) = struct.unpack_from("<I", frame.body)
-                name, at = text_at(frame.body, 16)
-                device, at = text_at(frame.body, at)
-                self._told.add_backend(number, name, device, text_at(frame.body, at)[0])
-            case 11:
-                text, _ = text_at(frame.body, 4)
-                self._builder.warn(Severity.NOTICE, "live_note", text)
-            case 33:
-                self._graph_begin(frame)
-            case 34:
-                self._graph_end(frame)
-            case 35:
-                self._ubatch(frame.body)
-            case 36 | 37:
-                (number,) = struct.unpack_from("<I", frame.body)
-                graph = self._told.graphs.get(number)
-                if graph is not None:
-                    self._choices.add(
-                        frame.body,
-                        self._ticks(frame.time)[0],
-                        graph.token,
-                        has_scores=frame.type == 37,
-                    )
-            case 40:
-                number, kind, usage = struct.unpack_from("<IIQ", frame.body)
-                (tick,) = self._ticks(frame.time)
-                self._nodes.add_buffer_event(number, kind, usage, tick)
-            case 38:
-                kind, _, begin, end = struct.unpack_from("<IIQQ", frame.body)
-                name = HOST_NAMES[kind] if kind < len(HOST_NAMES) else f"call {kind}"
-                times = self._ticks(begin, end)
-                self._told.call(name, *times)
-                if kind == _SYNCHRONIZE and len(frame.body) >= 44:
-                    (ubatch,) = struct.unpack_from("<I", frame.body, 40)
-                    self._told.synchronize(ubatch, *times)
-            case 39:
-                begin, end = struct.unpack_from("<QQ", frame.body)
-                name = frame.body[40:104].split(b"\0")[0].decode("utf-8", "replace")
-                self._told.copy(name, *self._ticks(begin, end))
+        """Add a definition or event; raises RingError where it is damaged."""
+        add = _ADDERS.get(frame.type)
+        if add is not None:
+            add(self, frame)
 
-    def _self_test(self, body: bytes) -> None:
-        graph, _, _, _, expected, found = struct.unpack_from("<IIIIQQ", body)
-        self._told.add_self_test(graph, found, expected)
+    def _op(self, frame: Frame) -> None:
+        number = frame.number()
+        if number >= _MAX_OPS:
+            return
+        name = self._ops[number] = frame.text()
+        names = [self._ops.get(i, "") for i in range(max(self._ops) + 1)]
+        self._builder.ops = OpTable("ring", tuple(names))
+        if name in CHOOSING_OPS:
+            self._is_choosing[number] = True
 
-    def _ubatch(self, body: bytes) -> None:
-        number, n, n_positions, phase, context = _UBATCH.unpack_from(body)
-        at = _UBATCH.size + 4 * (n + n_positions)
-        if at > len(body):
-            raise LiveError(f"ubatch {number} ends within its tokens")
-        listed = np.frombuffer(body, "<i4", n + n_positions, _UBATCH.size).tolist()
-        told = _rows_of_ubatch(body, at, context)
-        tokens = ubatch_tokens(listed[:n], listed[n:], phase, **told)
-        # It may be told again, when more of it is known.
+    def _model(self, frame: Frame) -> None:
+        model = unpack(Model, frame.body)
+        self._nodes.add_model(
+            model.model, frame.text(), model.size, model.data_offset, model.n_tensors
+        )
+
+    def _weight(self, frame: Frame) -> None:
+        weight = unpack(DefWeight, frame.body)
+        numbers = [*weight.ne, weight.offset, weight.size]
+        self._nodes.add_weight(
+            weight.model, weight.index, frame.text(), weight.type, numbers
+        )
+
+    def _buffer(self, frame: Frame) -> None:
+        number, usage, pointer, base, size = unpack(DefBuffer, frame.body)
+        self._nodes.add_buffer(number, frame.text(), usage, base or pointer, size)
+
+    def _buffer_event(self, frame: Frame) -> None:
+        number, kind, usage = unpack(EventBuffer, frame.body)
+        (tick,) = self._ticks(frame.time)
+        self._nodes.add_buffer_event(number, kind, usage, tick)
+
+    def _mapping(self, frame: Frame) -> None:
+        mapping = unpack(DefMapping, frame.body)
+        self.residency.add_place(mapping.address, mapping.size)
+
+    def _whole_build(self, frame: Frame) -> None:
+        self._build(self._decoded.whole(frame.body))
+
+    def _like_build(self, frame: Frame) -> None:
+        self._build(self._decoded.like(frame.body))
+
+    def _self_test(self, frame: Frame) -> None:
+        check = unpack(DefCheck, frame.body)
+        self._told.add_self_test(check.graph, check.found, check.expected)
+
+    def _backend(self, frame: Frame) -> None:
+        self._told.add_backend(frame.number(), *frame.texts())
+
+    def _note(self, frame: Frame) -> None:
+        self._builder.warn(Severity.NOTICE, "live_note", frame.text())
+
+    def _graph_begin(self, frame: Frame) -> None:
+        graph = unpack(EventGraph, frame.body)
+        if not self._keeps_spans:
+            self._told.count_graph(graph.backend_number)
+            return
+        is_known = graph.build in self._builds or graph.build == UNKNOWN_U32
+        if not is_known and self.kept_builds:
+            for definition in self.kept_builds.find(graph.build):
+                self._frame(definition)
+        self._told.begin_graph(
+            graph.graph,
+            self._builds.get(graph.build, (0, 0)),
+            self._ticks(frame.time)[0],
+            token=-1 if graph.ubatch == UNKNOWN_U32 else graph.ubatch,
+            phase=graph.phase,
+            slot=graph.slot,
+            split=graph.split,
+            backend=graph.backend_number,
+        )
+
+    def _graph_end(self, frame: Frame) -> None:
+        number = frame.number()
+        self._choices.end(number)
+        self._told.end_graph(number, self._ticks(frame.time)[0])
+
+    def _ubatch(self, frame: Frame) -> None:
+        ubatch = ubatch_body(frame.body)
+        number = ubatch.head.ubatch
+        tokens = ubatch_tokens(
+            ubatch.tokens,
+            ubatch.positions,
+            ubatch.head.phase,
+            **_rows_of_ubatch(ubatch),
+        )
+        # It may be repeated, when more of it is known.
         before = self._counted.pop(number, 0)
         self._counted[number] = len(tokens)
-        if len(self._counted) > _MOST_COUNTED:
+        if len(self._counted) > _MAX_COUNTED:
             self._counted.pop(next(iter(self._counted)))
         self.n_tokens = max(self.n_tokens, 0) + len(tokens) - before
         self._told.add_ubatch(number, tokens)
 
+    def _experts(self, frame: Frame) -> None:
+        graph = self._told.graphs.get(frame.number())
+        if graph is not None:
+            self._choices.add(frame, self._ticks(frame.time)[0], graph.token)
+
+    def _host_call(self, frame: Frame) -> None:
+        call = unpack(EventHost, frame.body)
+        is_known = call.kind < len(HOST_NAMES)
+        name = HOST_NAMES[call.kind] if is_known else f"call {call.kind}"
+        times = self._ticks(call.begin, call.end)
+        self._told.call(name, *times)
+        if call.kind == HostCall.SYNC:
+            self._told.synchronize(call.ubatch, *times)
+
+    def _copy(self, frame: Frame) -> None:
+        copy = unpack(EventCopy, frame.body)
+        name = copy.name.split(b"\0")[0].decode("utf-8", "replace")
+        self._told.copy(name, *self._ticks(copy.begin, copy.end))
+
     def _ticks(self, *times: int) -> list[int]:
         return [min(time, FAR) - self._origin for time in times]
-
-    def _graph_begin(self, frame: Frame) -> None:
-        head = struct.unpack_from("<IIIHHHHI16xI", frame.body)
-        number, build, ubatch, slot, _, phase, split, _, backend = head
-        if not self._keeps_spans:
-            self._told.count_graph(backend)
-            return
-        if build not in self._builds and build != UNKNOWN and self.kept_builds:
-            for found in self.kept_builds.find(build):
-                self._frame(found)
-        self._told.begin_graph(
-            number,
-            self._builds.get(build, (0, 0)),
-            self._ticks(frame.time)[0],
-            token=-1 if ubatch == UNKNOWN else ubatch,
-            phase=phase,
-            slot=slot,
-            split=split,
-            backend=backend,
-        )
-
-    def _graph_end(self, frame: Frame) -> None:
-        (number,) = struct.unpack_from("<I", frame.body)
-        self._choices.end(number)
-        self._told.end_graph(number, self._ticks(frame.time)[0])
-
-    def _weight(self, body: bytes) -> None:
-        model, index, kind, _, *numbers = struct.unpack_from("<IIII4QQQ", body)
-        self._nodes.add_weight(model, index, text_at(body, 64)[0], kind, numbers)
-
-    def _buffer(self, body: bytes) -> None:
-        number, usage, pointer, base, size = struct.unpack_from("<IIQQQ", body)
-        name = text_at(body, 32)[0]
-        self._nodes.add_buffer(number, name, usage, base or pointer, size)
 
     def _build(self, build: Build) -> None:
         # One may be told anew, for those who come late.
@@ -761,35 +769,53 @@ class _ProgramTrace:
             )
 
 
-def _rows_of_ubatch(body: bytes, at: int, context: int) -> dict[str, Any]:
-    """Return what is told of each token of a ubatch behind its inputs.
+_ADDERS: Mapping[int, Callable[[_ProgramTrace, Frame], None]] = {
+    FrameType.OP: _ProgramTrace._op,
+    FrameType.MODEL: _ProgramTrace._model,
+    FrameType.WEIGHT: _ProgramTrace._weight,
+    FrameType.BUFFER: _ProgramTrace._buffer,
+    FrameType.BUFFER_EVENT: _ProgramTrace._buffer_event,
+    FrameType.MAPPING: _ProgramTrace._mapping,
+    FrameType.BUILD: _ProgramTrace._whole_build,
+    FrameType.BUILD_LIKE: _ProgramTrace._like_build,
+    FrameType.CHECK: _ProgramTrace._self_test,
+    FrameType.BACKEND: _ProgramTrace._backend,
+    FrameType.NOTE: _ProgramTrace._note,
+    FrameType.GRAPH_BEGIN: _ProgramTrace._graph_begin,
+    FrameType.GRAPH_END: _ProgramTrace._graph_end,
+    FrameType.UBATCH: _ProgramTrace._ubatch,
+    FrameType.EXPERTS: _ProgramTrace._experts,
+    FrameType.ROUTER: _ProgramTrace._experts,
+    FrameType.HOST: _ProgramTrace._host_call,
+    FrameType.COPY: _ProgramTrace._copy,
+}
+"""What adds a frame, by its type. Clocks, lanes, types of tensors and the name of the
+program are not needed here."""
+
+
+def _rows_of_ubatch(ubatch: UbatchBody) -> dict[str, Any]:
+    """Return what a ubatch says about each of its tokens.
 
     Raises
     ------
-    LiveError
+    RingError
         If that cannot be.
     """
-    if len(body) - at < _ROWS.size:
+    rows, context = ubatch.rows, ubatch.head.context
+    if rows is None:
         return {"context": context}  # by an older tracer
-    n, decode, knowledge, n_sequences, owner = _ROWS.unpack_from(body, at)
-    at += _ROWS.size
-    counts_at = at + n + -n % 4
-    if counts_at + 4 * (n + n_sequences) > len(body):
-        raise LiveError("what is told of the tokens of a ubatch is cut")
-    bits = np.frombuffer(body, "u1", n, at)
-    counts = np.frombuffer(body, "<u4", n, counts_at).astype(np.int64)
-    sequences = np.frombuffer(body, "<i4", n_sequences, counts_at + 4 * n)
-    is_far = (sequences < 0) | (sequences >= MOST_SEQUENCES)
-    if counts.sum() != n_sequences or is_far.any():
-        raise LiveError("the sequences of a ubatch are not those of its tokens")
-    knows_outputs = knowledge & _KNOWS_OUTPUTS
+    bits = np.frombuffer(ubatch.bits, "u1")
+    sequences = np.array(ubatch.sequences, np.int32)
+    if ((sequences < 0) | (sequences >= MOST_SEQUENCES)).any():
+        raise RingError("the sequences of a ubatch are not those of its tokens")
+    knows_outputs = rows.knowledge & Knowledge.OUTPUTS
     return {
-        "phases": bits & _PHASE_BITS,
-        "outputs": (bits & _OUTPUT_BIT) != 0 if knows_outputs else None,
-        "counts": counts,
+        "phases": bits & ROW_PHASE,
+        "outputs": (bits & ROW_OUTPUT) != 0 if knows_outputs else None,
+        "counts": np.array(ubatch.counts, np.int64),
         "sequences": sequences,
-        "context": owner or context,
-        "decode": -1 if decode == UNKNOWN else decode,
+        "context": rows.owner or context,
+        "decode": -1 if rows.decode == UNKNOWN_U32 else rows.decode,
     }
 
 

@@ -11,7 +11,6 @@ import contextlib
 import json
 import mmap
 import os
-import struct
 import sys
 import tempfile
 import time
@@ -34,26 +33,25 @@ from ggscope.live.recording_folder import (
     write_note,
 )
 from ggscope.live.regular_file import open_for_reading, open_regular
-from ggscope.live.ring import (
-    BUILD,
-    BUILD_HEAD_BYTES,
-    BUILD_LIKE,
-    DEFS_HEAD_BYTES,
-    DEFS_MAGIC,
-    RECORD,
-    Frame,
-    Ring,
-    SeenDefinitions,
-    Taken,
-    defs_of,
-    frames,
-    packed,
-)
+from ggscope.live.ring import DEFS_HEAD_BYTES, RECORD, Ring, Taken, defs_of
 from ggscope.live.source import RecordingLocation
 from ggscope.model.record_kinds import counted_words
 from ggscope.model.tables import Array
 from ggscope.model.units import format_bytes, format_count
 from ggscope.sanitize import one_line
+from ggscope_capture.ring_format import (
+    FRAME_HEAD,
+    DefBuild,
+    DefLike,
+    Frame,
+    FrameType,
+    RingError,
+    SeenDefinitions,
+    defs_head,
+    frames,
+    size_of,
+    unpack,
+)
 
 if sys.platform != "win32":
     import fcntl
@@ -67,7 +65,6 @@ _POLL_S = 0.03
 _HELD = ("records", "events", "definitions")
 _PAGES = ("control", "lanes")
 """What a recording has of the ring itself, when it is over."""
-_DEFS_HEAD = struct.Struct("<8sII16s")
 _MAX_FACTS_BYTES = 1 << 20
 
 
@@ -156,7 +153,7 @@ class RecordingWriter:
                 for name in ("facts", *_HELD):
                     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                     self._files.append(os.fdopen(descriptor, "r+b", buffering=0))
-                _write(self._files[3], _defs_head(identity))
+                _write(self._files[3], defs_head(identity))
                 _lock(self._files[0])
                 self.tell(0, 0)
             else:
@@ -206,7 +203,7 @@ class RecordingWriter:
         if file.seek(0, os.SEEK_END) < DEFS_HEAD_BYTES:
             # An older tool wrote them at its end.
             file.truncate(0)
-            _write(file, _defs_head(bytes.fromhex(self._identity)))
+            _write(file, defs_head(bytes.fromhex(self._identity)))
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             last = DEFS_HEAD_BYTES
@@ -230,7 +227,7 @@ class RecordingWriter:
             return
         begin = self._files[1].tell()
         definitions = b"".join(
-            packed(frame)
+            frame.packed()
             for frame, _ in frames(taken.definitions)
             if frame is not None and self._seen.is_new(frame)
         )
@@ -401,10 +398,10 @@ class KeptBuilds:
                 if number not in self._places:
                     self._scan(file)
                 frame, whole = self._frame(file, number), None
-                if frame is not None and frame.type == BUILD_LIKE:
-                    (like,) = struct.unpack_from("<I", frame.body, BUILD_HEAD_BYTES)
+                if frame is not None and frame.type == FrameType.BUILD_LIKE:
+                    like = unpack(DefLike, frame.body, size_of(DefBuild)).like
                     whole = self._frame(file, like)
-        except (OSError, struct.error):
+        except (OSError, RingError):
             return []
         return [each for each in (whole, frame) if each is not None]
 
@@ -415,13 +412,13 @@ class KeptBuilds:
             head = file.read(20)
             if len(head) < 20:
                 return
-            size, kind = struct.unpack_from("<IH", head)
+            size, kind, _, _ = FRAME_HEAD.unpack_from(head)
             if size < 8 or size % 8:
                 return
-            if kind in (BUILD, BUILD_LIKE):
+            if kind in (FrameType.BUILD, FrameType.BUILD_LIKE):
                 number = int.from_bytes(head[16:20], "little")
                 known = self._places.get(number)
-                if known is None or kind == BUILD:
+                if known is None or kind == FrameType.BUILD:
                     self._places[number] = (self._end, size)
             self._end += size
 
@@ -430,10 +427,6 @@ class KeptBuilds:
         file.seek(begin)
         found = next(frames(file.read(size)), None) if size else None
         return None if found is None else found[0]
-
-
-def _defs_head(identity: bytes) -> bytes:
-    return _DEFS_HEAD.pack(DEFS_MAGIC, 2, 0x0102_0304, identity)
 
 
 def _made_folder(identity: str) -> RecordingFolder:

@@ -1,14 +1,13 @@
 """The ring of the capture library, read while a program writes it.
 
-The layout is told in ``resources/docs/ring-format.md``. Every number in the file is
-another program's, which may be broken, older or killed: what leads outside is unknown.
+``ggscope_capture.ring_format`` has its layout. Every number in the file is another
+program's, which may be broken, older or killed: what leads outside is unknown.
 """
 
 import mmap
 import os
 import re
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,142 +23,43 @@ from ggscope.live.regular_file import (
 )
 from ggscope.live.source import NANO, now_ns
 from ggscope.model.tables import I64, Array
-
-MAGIC, DEFS_MAGIC = b"GGSRING1", b"GGSDEFS1"
-PAGE = 4096
-UNKNOWN = 0xFFFF_FFFF
-BUILD, BUILD_LIKE = 7, 14
-OVERWRITES = 1
-RUNS, ENDED, REPLACED = 1, 2, 3
-
-_VERSIONS, _BYTE_ORDER = (1, 2), 0x0102_0304
-"""In the first one definitions are never given back."""
-DEFS_HEAD_BYTES = BUILD_HEAD_BYTES = 32
-_LANE_BYTES, _MOST_LANES = 256, 1 << 16
-_MAX_RING_BYTES = 8 << 30
-"""The tracer makes no longer ones."""
-_MOST_BYTES = 1 << 28
-"""Longer frames, and more definitions at a time, are damage."""
-
-RECORD = np.dtype(
-    [("t0", "<u8"), ("op_ns", "<u4"), ("wait_ns", "<u4"), ("node", "<u4"),
-     ("graph", "<u4"), ("lane", "<u2"), ("op", "<u2"), ("extra", "<u4")]
-)  # fmt: skip
-_BYTES = np.dtype("<u8")
-"""What records are copied as: numpy copies those of a structure field by field."""
-TENSOR = np.dtype(
-    [("op", "<u2"), ("type", "<u2"), ("flags", "<u4"), ("ggml_flags", "<u4"),
-     ("layer", "<i4"), ("pointer", "<u8"), ("data", "<u8"), ("bytes", "<u8"),
-     ("offset", "<u8"), ("model", "<u4"), ("weight", "<u4"), ("buffer", "<u4"),
-     ("view_source", "<u4"), ("ne", "<u8", (4,)), ("nb", "<u8", (4,)),
-     ("sources", "<u4", (10,))]
-)  # fmt: skip
-_HEAD = np.dtype(
-    {
-        "names": ["version", "byte_order", "header_size", "record_size", "lane_size",
-                  "n_lanes", "lanes_offset", "lane_capacity", "records_offset",
-                  "events_offset", "events_capacity", "pid", "flags", "t0_mono",
-                  "t0_real", "start_time", "identity", "program", "reader_pid",
-                  "reader_heartbeat", "state", "mode", "no_lane", "events_head",
-                  "events_dropped", "events_oldest", "events_tail", "defs_tail",
-                  "defs_bytes", "defs_first"],
-        "formats": ["<u4"] * 6 + ["<u8"] * 5 + ["<u4"] * 2 + ["<u8"] * 3
-        + ["V16", "S256", "<u4", "<u8", "<u4", "<u4"] + ["<u8"] * 8,
-        "offsets": [8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 84, 88, 96, 104,
-                    128, 256, 1032, 1040, 2072, 2076, 2080, 2560, 2568, 2584, 2624,
-                    1152, 2096, 2112],
-        "itemsize": PAGE,
-    }
-)  # fmt: skip
-_LANE = np.dtype(
-    {
-        "names": ["state", "slot", "ith", "tid", "head", "dropped", "tail"],
-        "formats": ["<u4", "<u2", "<u2", "<u4", "<u8", "<u8", "<u8"],
-        "offsets": [0, 4, 6, 8, 64, 72, 128],
-        "itemsize": _LANE_BYTES,
-    }
+from ggscope_capture.ring_format import (
+    DEFS_MAGIC,
+    DEFS_SUFFIX,
+    MAX_LANES,
+    MAX_RING_BYTES,
+    RING_BYTE_ORDER,
+    RING_MAGIC,
+    RING_PAGE,
+    RING_VERSIONS,
+    DefsHeader,
+    DefTensor,
+    Frame,
+    RingControl,
+    RingFlag,
+    RingLane,
+    RingRecord,
+    RingState,
+    SeenDefinitions,
+    fields,
+    frames,
+    size_of,
 )
-_FRAME = struct.Struct("<IHHQ")
-_MOST_COUNTED = 1 << 56
+
+RECORD, TENSOR = np.dtype(fields(RingRecord)), np.dtype(fields(DefTensor))
+_CONTROL, _LANE = np.dtype(fields(RingControl)), np.dtype(fields(RingLane))
+_WORD = np.dtype("<u8")
+"""What records are copied as: numpy copies those of a structure field by field."""
+DEFS_HEAD_BYTES = size_of(DefsHeader)
+_MAX_DEFS_BYTES = 1 << 28
+"""So much of the definitions is read at a time."""
+_MAX_COUNT = 1 << 56
+_LAYOUT = ("version", "byte_order", "header_size", "record_size", "lane_size",
+           "n_lanes", "lanes_offset", "lane_capacity", "records_offset",
+           "events_offset", "events_capacity")  # fmt: skip
+"""Fields of the first page that say where the others are."""
 _NAME = re.compile(r"ggscope-(\d+)-")
 """Rings are named after the program, or after the launcher that records them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A definition or an event: its type, CLOCK_MONOTONIC ns, and what follows."""
-
-    type: int
-    time: int
-    body: bytes
-
-
-def frames(
-    data: bytes | mmap.mmap, begin: int = 0
-) -> Iterator[tuple[Frame | None, int]]:
-    """Yield the whole frames of `data` from `begin` on, and where each ends.
-
-    None stands for one that only fills room. What has no possible size ends the walk.
-    """
-    at = begin
-    while at + 8 <= len(data):
-        size, kind = struct.unpack_from("<IH", data, at)
-        if size < 8 or size % 8 or at + size > len(data):
-            return
-        frame = None
-        if kind and size >= _FRAME.size:
-            body = data[at + _FRAME.size : at + size]
-            frame = Frame(kind, _FRAME.unpack_from(data, at)[3], body)
-        at += size
-        yield frame, at
-
-
-def packed(frame: Frame) -> bytes:
-    """Return a frame as it was in the ring."""
-    size = _FRAME.size + len(frame.body)
-    return _FRAME.pack(size, frame.type, 0, frame.time) + frame.body
-
-
-def text_at(body: bytes, at: int) -> tuple[str, int]:
-    """Return the text at `at` and where it ends. Raises LiveError beyond the frame."""
-    if at + 2 > len(body):
-        raise LiveError("a text lies outside its frame")
-    end = at + 2 + int.from_bytes(body[at : at + 2], "little")
-    if end > len(body):
-        raise LiveError("a text goes beyond its frame")
-    return body[at + 2 : end].decode("utf-8", "replace"), end
-
-
-class SeenDefinitions:
-    """Tells definitions apart from those that were told before.
-
-    Each generation of a ring's definitions begins with all that lasts, and tells the
-    builds anew that its graphs use.
-    """
-
-    def __init__(self) -> None:
-        self._frames: set[Frame] = set()
-        self._whole: set[int] = set()
-        self._like: set[int] = set()
-
-    def is_new(self, frame: Frame) -> bool:
-        """Tell whether a definition says anything new; it is known from then on.
-
-        A build that was described by what differs is new where it is told whole:
-        others may be like it.
-        """
-        is_build = frame.type in (BUILD, BUILD_LIKE)
-        if not is_build or len(frame.body) < BUILD_HEAD_BYTES:
-            is_new = frame not in self._frames
-            self._frames.add(frame)
-            return is_new
-        number = int.from_bytes(frame.body[:4], "little")
-        if number in self._whole:
-            return False
-        known = self._whole if frame.type == BUILD else self._like
-        is_new = number not in known
-        known.add(number)
-        return is_new
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +131,7 @@ class Ring:
         try:
             status = os.fstat(descriptor)
             self.inode, self.owner = status.st_ino, status.st_uid
-            if status.st_size < PAGE:
+            if status.st_size < RING_PAGE:
                 raise LiveError(f"{path}: shorter than the first page of a ring")
             access = mmap.ACCESS_WRITE if may_write else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, status.st_size, access=access)
@@ -286,7 +186,7 @@ class Ring:
         the writer has written over.
         """
         parts, capacity = [np.zeros(0, RECORD)], self._records.shape[1]
-        may_lap, n_over = bool(self.value("flags") & OVERWRITES), 0
+        may_lap, n_over = bool(self.value("flags") & RingFlag.OVERWRITE), 0
         for lane in range(len(self._lanes)):
             tail, stop = int(self._lanes["tail"][lane]), int(self._tail[lane])
             first = max(tail, stop - capacity)
@@ -301,7 +201,7 @@ class Ring:
             parts.append(part)
         upto, self._events_tail = self._events_tail, self.value("events_tail")
         _, raw = self._events(upto)
-        both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
+        both = np.concatenate([np.ascontiguousarray(p).view(_WORD) for p in parts])
         definitions, _ = self._read_definitions(0, self._defs_at)
         return Taken(both.view(RECORD), raw, definitions), n_over
 
@@ -342,33 +242,33 @@ class Ring:
         return int(n_waiting) * RECORD.itemsize
 
     def _open(self, size: int) -> None:
-        head = np.frombuffer(self._map[:PAGE], _HEAD, 1)
-        self._head: Any = np.frombuffer(self._map, _HEAD, 1)
-        number = {name: int(head[name][0]) for name in _HEAD.names[:11]}  # type: ignore[index]
+        head = np.frombuffer(self._map[:RING_PAGE], _CONTROL, 1)
+        self._head: Any = np.frombuffer(self._map, _CONTROL, 1)
+        number = {name: int(head[name][0]) for name in _LAYOUT}
         capacity, n = number["lane_capacity"], number["n_lanes"]
         ends = (
-            number["lanes_offset"] + n * _LANE_BYTES,
+            number["lanes_offset"] + n * _LANE.itemsize,
             number["records_offset"] + n * capacity * RECORD.itemsize,
             number["events_offset"] + number["events_capacity"],
         )
-        if number["version"] not in _VERSIONS:
-            known = " and ".join(map(str, _VERSIONS))
+        if number["version"] not in RING_VERSIONS:
+            known = " and ".join(map(str, RING_VERSIONS))
             raise LiveError(
                 f"{self.path}: a ring of version {number['version']}; this program "
                 f"reads versions {known}. Use the capture tool that came with it."
             )
         self._has_generations = number["version"] > 1
         if (
-            number["byte_order"] != _BYTE_ORDER
-            or number["header_size"] != PAGE
+            number["byte_order"] != RING_BYTE_ORDER
+            or number["header_size"] != RING_PAGE
             or number["record_size"] != RECORD.itemsize
-            or number["lane_size"] != _LANE_BYTES
-            or not 0 < n <= _MOST_LANES
+            or number["lane_size"] != _LANE.itemsize
+            or not 0 < n <= MAX_LANES
             or not _is_power_of_two(capacity)
             or not _is_power_of_two(number["events_capacity"])
-            or min(number["lanes_offset"], number["records_offset"]) < PAGE
+            or min(number["lanes_offset"], number["records_offset"]) < RING_PAGE
             or max(ends) > size
-            or size > _MAX_RING_BYTES
+            or size > MAX_RING_BYTES
         ):
             raise LiveError(f"{self.path}: the first page of this ring is damaged")
         at = number["lanes_offset"]
@@ -427,7 +327,7 @@ class Ring:
         """Return what no counter can exceed: a record or event each nanosecond."""
         elapsed = now_ns() - self.value("t0_mono")
         # Of another start of the machine, or another one, it is not known how long.
-        return elapsed + NANO if elapsed >= 0 else _MOST_COUNTED
+        return elapsed + NANO if elapsed >= 0 else _MAX_COUNT
 
     def _sane_dropped(self) -> I64:
         """Return how many records each lane has not placed; 0 where that cannot be."""
@@ -455,7 +355,7 @@ class Ring:
         return possible
 
     def _may_lap(self) -> bool:
-        return not self.is_owner or bool(self.value("flags") & OVERWRITES)
+        return not self.is_owner or bool(self.value("flags") & RingFlag.OVERWRITE)
 
     @property
     def identity(self) -> bytes:
@@ -476,7 +376,7 @@ class Ring:
 
     def is_running(self) -> bool:
         """Tell whether the program still writes, as far as can be seen."""
-        if self.value("state") != RUNS:
+        if self.value("state") != RingState.RUNS:
             return False
         return is_running(self.value("pid"), self.value("start_time"))
 
@@ -497,7 +397,7 @@ class Ring:
         gaps: list[tuple[int, int, int]] = []
         counts = np.zeros(len(lanes), np.int64)
         n = 0
-        overwrites = bool(self.value("flags") & OVERWRITES)
+        overwrites = bool(self.value("flags") & RingFlag.OVERWRITE)
         may_lap = self._may_lap()
         for at, lane in enumerate(lanes.tolist()):
             tail, stop = int(self._tail[lane]), int(head[lane])
@@ -529,7 +429,7 @@ class Ring:
         self._lost += sum(gap[1] for gap in gaps)
         records = parts[0] if len(parts) == 1 else np.zeros(0, RECORD)
         if len(parts) > 1:
-            both = np.concatenate([np.ascontiguousarray(p).view(_BYTES) for p in parts])
+            both = np.concatenate([np.ascontiguousarray(p).view(_WORD) for p in parts])
             records = both.view(RECORD)
         if keep is not None:
             keep(Taken(records, raw, raw_definitions))
@@ -546,9 +446,9 @@ class Ring:
     def pages(self) -> dict[str, bytes]:
         """Return what a recording has of the ring itself, by the name of its file."""
         at = self.value("lanes_offset")
-        lanes = self._map[at : at + len(self._lanes) * _LANE_BYTES]
+        lanes = self._map[at : at + len(self._lanes) * _LANE.itemsize]
         # In this order: where the first page is, the others are.
-        return {"lanes": lanes, "control": self._map[:PAGE]}
+        return {"lanes": lanes, "control": self._map[:RING_PAGE]}
 
     def _copied(self, lane: int, first: int, stop: int) -> Array:
         capacity = self._records.shape[1]
@@ -557,8 +457,8 @@ class Ring:
         if stop == first:
             return np.zeros(0, RECORD)
         if low < high:
-            return np.array(ring[low:high].view(_BYTES)).view(RECORD)
-        both = np.concatenate([ring[low:].view(_BYTES), ring[:high].view(_BYTES)])
+            return np.array(ring[low:high].view(_WORD)).view(RECORD)
+        both = np.concatenate([ring[low:].view(_WORD), ring[:high].view(_WORD)])
         return both.view(RECORD)
 
     def _events(self, head: int) -> tuple[list[Frame], bytes]:
@@ -582,7 +482,7 @@ class Ring:
         whole = [frame for frame, _ in found if frame is not None]
         raw = data[torn : torn + found[-1][1]] if found else b""
         if len(whole) < len(found):  # what fills room may be damage for others
-            raw = b"".join(map(packed, whole))
+            raw = b"".join(frame.packed() for frame in whole)
         return whole, raw
 
     def _definitions(self) -> tuple[list[Frame], bytes]:
@@ -609,9 +509,9 @@ class Ring:
                     begin = max(begin, self.value("defs_first"))
                     written = DEFS_HEAD_BYTES + self.value("defs_bytes")
                     end = written if end is None else min(end, written)
-                n_bytes = _MOST_BYTES if end is None else max(end - begin, 0)
+                n_bytes = _MAX_DEFS_BYTES if end is None else max(end - begin, 0)
                 file.seek(begin)
-                data = file.read(min(n_bytes, _MOST_BYTES))
+                data = file.read(min(n_bytes, _MAX_DEFS_BYTES))
         except (OSError, OverflowError):
             return b"", begin
         if self._has_generations:
@@ -625,13 +525,13 @@ class Ring:
 
 def defs_of(ring: Path) -> Path:
     """Return the file of a ring's definitions."""
-    return ring.with_name(f"{ring.name}.defs")
+    return ring.with_name(ring.name + DEFS_SUFFIX)
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file; those of a ring are `MAGIC`, written last."""
+    """Return the first bytes of a file; a ring's `RING_MAGIC` is written last."""
     with open_for_reading(path) as file:
-        return file.read(len(MAGIC))
+        return file.read(len(RING_MAGIC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -655,15 +555,15 @@ def ring_head(path: Path) -> RingHead | None:
     """Return what a ring says of its program; None where that cannot be read."""
     try:
         with open_for_reading(path) as file:
-            page = file.read(PAGE)
+            page = file.read(RING_PAGE)
     except OSError:
         return None
-    if len(page) < PAGE or not page.startswith(MAGIC):
+    if len(page) < RING_PAGE or not page.startswith(RING_MAGIC):
         return None
-    head: Any = np.frombuffer(page, _HEAD, 1)[0]
+    head: Any = np.frombuffer(page, _CONTROL, 1)[0]
     pid, start = int(head["pid"]), int(head["start_time"])
     program = bytes(head["program"]).split(b"\0")[0].decode("utf-8", "replace")
-    runs = int(head["state"]) == RUNS and is_running(pid, start)
+    runs = int(head["state"]) == RingState.RUNS and is_running(pid, start)
     return RingHead(pid, program, int(head["t0_real"]) / 1e9, runs)
 
 

@@ -1,7 +1,7 @@
-// The ring: the file through which a traced program tells what it does.
+// The ring: the file into which a traced program writes what it does.
 //
-// This header is the one source of truth of the layout. ring.py says the same to Python
-// and a test compares the two; resources/docs/ring-format.md explains it to people.
+// This header is the one source of truth of the layout. ring_format.py says the same to
+// Python and a test compares the two; resources/docs/ring-format.md explains it to people.
 //
 // Two files belong together: the ring itself (PATH: control page, lanes, events, records)
 // and the definitions (PATH.defs: what events and records refer to by number). Both are
@@ -195,7 +195,7 @@ enum frame_type {
     DEF_BACKEND = 13, // struct def_backend; text name, device, its description
     DEF_BUILD_LIKE = 14, // struct def_build, struct def_like, then its columns
     // Events, in the ring
-    EVENT_CLOCK = 32,       // u64 mono, real, ticks, first ticks
+    EVENT_CLOCK = 32,       // u64 mono, u64 real, u64 ticks, u64 first ticks
     EVENT_GRAPH_BEGIN = 33, // struct event_graph
     EVENT_GRAPH_END = 34,   // struct event_graph_end
     EVENT_UBATCH = 35,      // struct event_ubatch, i32 tokens[n], i32 positions[n], rows

@@ -28,7 +28,8 @@ from ggscope.readers.registry import open_trace
 from ggscope_capture.__main__ import main as capture
 from ggscope_capture.config import resolve
 from ggscope_capture.recording import Recorder
-from ggscope_capture.ring import CONTROL, RECORD, Frame, frames
+from ggscope_capture.ring import CONTROL, RECORD
+from ggscope_capture.ring_format import FrameType, frames
 from ring_writer import N_NODES, Writer
 
 pytestmark = pytest.mark.skipif(
@@ -95,16 +96,16 @@ def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
     writer.graph()
     choice = struct.pack("<IIiIIIII", 0, 0, 3, 1, 2, 8, 0, 0)
     choice += np.array([5, 2], "<i4").tobytes()
-    writer.event(Frame.EXPERTS, choice, time.monotonic_ns())
+    writer.event(FrameType.EXPERTS, choice, time.monotonic_ns())
     begin = time.monotonic_ns()
     head = struct.pack("<IIIHHHHIQQQ", 1, 0, 0, 0, 1, 2, 1, N_NODES, 0, 0, 1)
-    writer.event(Frame.GRAPH_BEGIN, head, begin)
+    writer.event(FrameType.GRAPH_BEGIN, head, begin)
     record = np.zeros(1, RECORD)
     record["node"], record["graph"], record["t0"] = 0xFFFFFFFF, 1, begin
     record["op_ns"], record["extra"] = 5_000, WHOLE_GRAPH | 0xFFF
     writer.put(0, record)
     end = struct.pack("<IiQ", 1, 0, 1)
-    writer.event(Frame.GRAPH_END, end, begin + 6_000)
+    writer.event(FrameType.GRAPH_END, end, begin + 6_000)
     polled(source)
     target = tmp_path / "out.bin"
 

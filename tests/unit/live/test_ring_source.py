@@ -27,7 +27,8 @@ from ggscope.model.tensors import Place
 from ggscope.model.trace import LaneKind
 from ggscope.session.live import FollowState, ended
 from ggscope.views.base.cells import columns_of
-from ggscope_capture.ring import RECORD, Frame
+from ggscope_capture.ring import RECORD
+from ggscope_capture.ring_format import FrameType
 from ring_writer import N_NODES, Writer, frame, text
 
 pytestmark = pytest.mark.skipif(
@@ -203,7 +204,7 @@ def test_tokens_and_positions_of_a_ubatch_are_in_its_name(
     source, path, tokens, positions, name
 ):
     writer = Writer(path)
-    writer.event(Frame.UBATCH, ubatch(0, tokens, positions), time.monotonic_ns())
+    writer.event(FrameType.UBATCH, ubatch(0, tokens, positions), time.monotonic_ns())
     writer.graph()
     source.poll()
     trace = source.snapshot()
@@ -221,7 +222,7 @@ def test_tokens_and_positions_of_a_ubatch_are_in_its_name(
 
 def test_ubatch_that_is_cut_tells_no_tokens(source, path):
     writer = Writer(path)
-    writer.event(Frame.UBATCH, ubatch(0, [1, 2, 3], [])[:28], time.monotonic_ns())
+    writer.event(FrameType.UBATCH, ubatch(0, [1, 2, 3], [])[:28], time.monotonic_ns())
     writer.graph()
     source.poll()
 
@@ -565,7 +566,7 @@ def test_random_bytes_in_records_and_frames_never_break_the_trace(path, seed):
     for _ in range(4):
         records = np.frombuffer(rng.bytes(50 * RECORD.itemsize), RECORD)
         writer.put(int(rng.integers(0, 4)), records)
-        kind = int(rng.choice([*Frame]))
+        kind = int(rng.choice([*FrameType]))
         if kind >= 32:
             writer.event(kind, rng.bytes(int(rng.integers(0, 80))), 0)
         else:
@@ -585,8 +586,8 @@ def test_times_that_cannot_be_stay_within_those_of_a_trace(source, path, place, 
         writer.control["t0_mono"] = value
     writer.graph(20)
     body = struct.pack("<IIIHHHHI16xI", 99, 0, 99, 0, 1, 1, 0, 0, 0)
-    writer.event(Frame.GRAPH_BEGIN, body, value)
-    writer.event(Frame.GRAPH_END, struct.pack("<I", 99) + bytes(28), value)
+    writer.event(FrameType.GRAPH_BEGIN, body, value)
+    writer.event(FrameType.GRAPH_END, struct.pack("<I", 99) + bytes(28), value)
 
     source.poll()
 
@@ -615,7 +616,7 @@ def test_what_the_library_says_and_what_is_damaged_are_problems(source, path):
     writer = Writer(path)
     with path.with_name(path.name + ".defs").open("ab") as file:
         note = struct.pack("<IH", 1, 5) + b"hello"
-        file.write(frame(Frame.NOTE, note) + frame(Frame.BUILD, bytes(8)))
+        file.write(frame(FrameType.NOTE, note) + frame(FrameType.BUILD, bytes(8)))
     writer.graph()
 
     source.poll()
@@ -716,16 +717,18 @@ def test_choices_of_a_graph_come_when_it_has_ended_with_the_scores_of_the_router
 ):
     writer = Writer(path)
     writer.graph()
-    told_choice(writer, Frame.ROUTER, 0, [[5, 2], [1, 0]], [[0.75, 0.25], [0.6, 0.4]])
-    told_choice(writer, Frame.EXPERTS, 0, [[5, 2], [1, 0]])
-    told_choice(writer, Frame.EXPERTS, 0, [[5, 2], [1, 0]])  # of another weight
-    told_choice(writer, Frame.ROUTER, 0, [[7]], [[1.5]], layer=4)
-    told_choice(writer, Frame.EXPERTS, 0, [[8]])  # there is no such expert
-    told_choice(writer, Frame.EXPERTS, 99, [[1]])  # nor such a graph
+    told_choice(
+        writer, FrameType.ROUTER, 0, [[5, 2], [1, 0]], [[0.75, 0.25], [0.6, 0.4]]
+    )
+    told_choice(writer, FrameType.EXPERTS, 0, [[5, 2], [1, 0]])
+    told_choice(writer, FrameType.EXPERTS, 0, [[5, 2], [1, 0]])  # of another weight
+    told_choice(writer, FrameType.ROUTER, 0, [[7]], [[1.5]], layer=4)
+    told_choice(writer, FrameType.EXPERTS, 0, [[8]])  # there is no such expert
+    told_choice(writer, FrameType.EXPERTS, 99, [[1]])  # nor such a graph
     source.poll()
     assert len(source.snapshot().routing) == 0
 
-    writer.event(Frame.GRAPH_END, struct.pack("<IiQ", 0, 0, 0), 0)
+    writer.event(FrameType.GRAPH_END, struct.pack("<IiQ", 0, 0, 0), 0)
     source.poll()
     assert len(source.snapshot().routing) == 0  # records of it may be on their way
     assert source.poll()
@@ -745,7 +748,7 @@ def test_choices_of_a_graph_come_when_it_has_ended_with_the_scores_of_the_router
 def test_choices_that_wait_come_at_the_end_of_the_program(source, path):
     writer = Writer(path)
     writer.graph()
-    told_choice(writer, Frame.ROUTER, 0, [[5, 2]], [[0.75, 0.25]])
+    told_choice(writer, FrameType.ROUTER, 0, [[5, 2]], [[0.75, 0.25]])
     writer.end()
     for _ in range(3):
         polled(source)
@@ -814,10 +817,10 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
     check = struct.pack("<IIIIQQQQ", 0, 1, 1, 4, 400, 396, 1, 0)
     card = text("RPC0") + text("RPC0[a:1]") + text("a card")
     parts = [
-        frame(Frame.CHECK, check),
-        frame(Frame.BACKEND, struct.pack("<IIQ", 1, 0, 7) + text("CPU") * 3),
-        frame(Frame.BACKEND, struct.pack("<IIQ", 2, 0, 9) + card),
-        frame(Frame.BACKEND, b"\1"),
+        frame(FrameType.CHECK, check),
+        frame(FrameType.BACKEND, struct.pack("<IIQ", 1, 0, 7) + text("CPU") * 3),
+        frame(FrameType.BACKEND, struct.pack("<IIQ", 2, 0, 9) + card),
+        frame(FrameType.BACKEND, b"\1"),
     ]
     with path.with_name(f"{path.name}.defs").open("ab") as file:
         file.write(b"".join(parts))
@@ -842,7 +845,7 @@ def test_graphs_of_another_backend_are_named_after_it(source, path):
     writer = Writer(path)
     names = ("CPU", "Vulkan0")
     parts = [
-        frame(Frame.BACKEND, struct.pack("<IIQ", 1 + i, 0, 7) + text(name) * 3)
+        frame(FrameType.BACKEND, struct.pack("<IIQ", 1 + i, 0, 7) + text(name) * 3)
         for i, name in enumerate(names)
     ]
     with path.with_name(f"{path.name}.defs").open("ab") as file:
@@ -853,15 +856,15 @@ def test_graphs_of_another_backend_are_named_after_it(source, path):
             "<IIIHHHHIQQQ", number, 0, 0, 0, 1, 2, number, N_NODES, 0, 0, backend
         )
         at = begin + 10_000 * number
-        writer.event(Frame.GRAPH_BEGIN, head, at)
+        writer.event(FrameType.GRAPH_BEGIN, head, at)
         made = np.zeros(1, RECORD)
         made["node"], made["graph"], made["t0"] = 0xFFFFFFFF, number, at
         made["op_ns"], made["extra"] = 5_000, 1 << 30 | 0xFFF
         writer.put(0, made)
-        writer.event(Frame.GRAPH_END, struct.pack("<IiQ", number, 0, 1), at + 6_000)
+        writer.event(FrameType.GRAPH_END, struct.pack("<IiQ", number, 0, 1), at + 6_000)
     # The program waits for what the other backend has still to do.
     wait = struct.pack("<IIQQQQII", 6, 1, begin + 17_000, begin + 90_000, 0, 0, 0, 1)
-    writer.event(Frame.HOST, wait, begin + 90_000)
+    writer.event(FrameType.HOST, wait, begin + 90_000)
     writer.n_graphs = 2
     writer.graph()  # of the next ubatch
     polled(source)
@@ -883,7 +886,7 @@ def test_graph_that_is_not_over_when_following_stops_lacks_nothing(source, path)
         writer.graph()
     begin = time.monotonic_ns()
     head = struct.pack("<IIIHHHHIQQQ", 6, 0, 3, 0, 2, 2, 0, N_NODES, 0, 0, 0)
-    writer.event(Frame.GRAPH_BEGIN, head, begin)
+    writer.event(FrameType.GRAPH_BEGIN, head, begin)
     for lane, nodes in enumerate((range(60), [*range(40), 59])):
         made = np.zeros(len(nodes), RECORD)
         made["node"], made["graph"], made["lane"] = list(nodes), 6, lane

@@ -12,7 +12,7 @@ from ggscope.live.open_source import follow, rings, wanted_path
 from ggscope.live.recording_folder import note_path
 from ggscope.live.recording_store import write_kept
 from ggscope.live.ring import Ring, defs_of
-from ggscope_capture.ring import Frame
+from ggscope_capture.ring_format import FrameType
 from hostile_rings import FOLDER_FILES, HARMS, Harm, replaced
 from ring_writer import Writer, frame, text
 
@@ -120,7 +120,7 @@ def test_model_of_another_kind_ends_nothing(
     harm(model)
     with defs_of(path).open("ab") as file:
         head = struct.pack("<IIQQ", 0, 1, 4096, 1 << 20)
-        file.write(frame(Frame.MODEL, head + text(str(model))))
+        file.write(frame(FrameType.MODEL, head + text(str(model))))
     writer.graph(10)
 
     assert followed(path) == (40, "")

@@ -48,20 +48,17 @@ from ggscope.readers.recording.columns import (
 )
 from ggscope.readers.recording.story import end_words, story_of
 from ggscope.readers.source import Source
+from ggscope_capture.ring_format import LANES_OF_SLOT, TENSOR_SOURCES, HostCall
 
 MAX_BYTES = 1 << 29
 _VERSIONS = (1, 2)
 _SIGN = re.compile(rb'\s*\{\s*"format"\s*:\s*"ggscope-capture"')
-_KINDS = (
-    "decode", "compute", "alloc", "input", "output", "sync", "sample", "reset",
-)  # fmt: skip
-_CALLS = dict(zip(_KINDS, HOST_NAMES[1:], strict=True))
-"""What the window calls the calls that a sidecar names."""
+_CALLS = {call.name.lower(): HOST_NAMES[call] for call in HostCall}
+"""Display names of the calls that a sidecar names."""
 _U16, _U32, _U64 = 1 << 16, 1 << 32, 1 << 64
-_MOST_OPS = 1 << 10
-_MOST_THREADS, _MOST_SLOTS = 1 << 14, 128
-"""Records number threads in 16 bits, 512 for each slot."""
-_MOST_SOURCES = 10
+_MAX_OPS = 1 << 10
+_MAX_THREADS, _MAX_SLOTS = 1 << 14, (1 << 16) // LANES_OF_SLOT
+"""Records number threads in 16 bits."""
 _LOOK_EVERY = 1 << 10
 """Items between two looks at whether anybody still waits."""
 _WIDTH = {"data": _U64, "bytes": _U64, "offset": _U64}
@@ -85,7 +82,7 @@ _LOSSES = (
      "damaged and left out when it was recorded.", ""),
 )  # fmt: skip
 _NOT_PLACED = "Where they are missing is not recorded."
-_MOST_RANGES = 8
+_MAX_RANGES = 8
 
 
 class SidecarReader:
@@ -274,8 +271,8 @@ class _Sidecar:
     def _ops(self) -> None:
         names: dict[int, str] = {}
         for key, name in self._object("ops").items():
-            number = int(key) if re.fullmatch(r"\d{1,4}", key) else _MOST_OPS
-            if number < _MOST_OPS and isinstance(name, str):
+            number = int(key) if re.fullmatch(r"\d{1,4}", key) else _MAX_OPS
+            if number < _MAX_OPS and isinstance(name, str):
                 names[number] = name
             else:
                 self._doubt("ops")
@@ -288,7 +285,7 @@ class _Sidecar:
         found: dict[int, int] = {}
         for item in self._items("threads"):
             numbers = [_whole(item.get(k), _U16) for k in ("thread", "slot", "index")]
-            if None in numbers or len(found) >= _MOST_THREADS:
+            if None in numbers or len(found) >= _MAX_THREADS:
                 self._doubt("threads")
                 continue
             thread, slot, index = (int(n or 0) for n in numbers)
@@ -372,7 +369,7 @@ class _Sidecar:
         tensors["sources"] = UNKNOWN
         for row, used in zip(tensors, listed["sources"], strict=True):
             good = [_whole(s, n) for s in _listed(used)]
-            kept = [s for s in good if s is not None][:_MOST_SOURCES]
+            kept = [s for s in good if s is not None][:TENSOR_SOURCES]
             if len(kept) != len(good) or not isinstance(used, list):
                 self._doubt("builds.tensors.sources")
             row["sources"][: len(kept)] = kept
@@ -506,7 +503,7 @@ class _Sidecar:
             if ubatch in ubatches:  # before its first graph
                 self._ubatch(ubatch, ubatches.pop(ubatch))
             phase = _whole(item.get("phase"), N_PHASES)
-            slot = _whole(item.get("slot"), _MOST_SLOTS)
+            slot = _whole(item.get("slot"), _MAX_SLOTS)
             build = _or(_whole(item.get("build"), _U32), -1)
             graph = self._events.begin_graph(
                 number,
@@ -697,9 +694,9 @@ def _graph_words(account: RunAccount) -> str:
     runs = [part.tolist() for part in np.split(account.short, cuts)]
     parts = [
         str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}"
-        for run in runs[:_MOST_RANGES]
+        for run in runs[:_MAX_RANGES]
     ]
-    more = " and others" if len(runs) > _MOST_RANGES else ""
+    more = " and others" if len(runs) > _MAX_RANGES else ""
     if len(account.short) == 1:
         return f"Graph {parts[0]} lacks them."
     return f"Graphs {', '.join(parts)}{more} lack them."

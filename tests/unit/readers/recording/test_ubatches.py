@@ -16,7 +16,7 @@ from ggscope.live.program import ProgramSource
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.discovery import survey
 from ggscope.session_loading import open_bundle
-from ggscope_capture.ring import Frame
+from ggscope_capture.ring_format import FrameType
 from recordings import N_THREADS, NODES, recording, requests, sidecar, ubatch_event
 from ring_writer import Writer
 
@@ -119,7 +119,7 @@ def test_live_tells_the_same_tokens(served: Trace, tmp_path: Path) -> None:
     for ubatch in requests()["ubatches"]:
         # It may be told twice.
         for _ in range(1 + (ubatch["ubatch"] == 1)):
-            writer.event(Frame.UBATCH, ubatch_event(ubatch), 0)
+            writer.event(FrameType.UBATCH, ubatch_event(ubatch), 0)
         writer.n_graphs = 2 * ubatch["ubatch"]  # two graphs of a ubatch
         for _ in range(2):
             writer.graph()
