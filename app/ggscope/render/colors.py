@@ -19,13 +19,13 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
-from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope import assets
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.categories import Categories
 from ggscope.analysis.rows.colorings import is_ordered
 from ggscope.model.ggml.ops import family_of
@@ -45,8 +45,10 @@ _LIGHT_YELLOW = 0xFFB39D00
 """Yellow has a contrast of 1.3 on white, so light themes use a darker one."""
 
 
-_luts: WeakKeyDictionary[Categories, dict[Theme, U32]] = WeakKeyDictionary()
-_foot_luts: WeakKeyDictionary[Categories, dict[Theme, U32]] = WeakKeyDictionary()
+_luts: DerivedCache[Categories, dict[Theme, U32]] = DerivedCache(
+    "colours of categories"
+)
+_foot_luts: DerivedCache[Categories, dict[Theme, U32]] = DerivedCache("colours of feet")
 
 
 @lru_cache(maxsize=16384)
@@ -78,19 +80,19 @@ def category_color(key: str, theme: Theme) -> int:
 
 
 def lut(categories: Categories, theme: Theme) -> U32:
-    """Return the colour of every category, uint32[len(keys)]; kept for each theme."""
-    kept = _luts.setdefault(categories, {})
-    if theme not in kept:
-        kept[theme] = _make_lut(categories.keys, theme)
-    return kept[theme]
+    """Return the colour of every category, uint32[len(keys)]; cached for each theme."""
+    luts = _luts.setdefault(categories, {})
+    if theme not in luts:
+        luts[theme] = _make_lut(categories.keys, theme)
+    return luts[theme]
 
 
 def foot_lut(categories: Categories, theme: Theme) -> U32:
-    """Return the colour of the feet of every category; kept for each theme."""
-    kept = _foot_luts.setdefault(categories, {})
-    if theme not in kept:
-        kept[theme] = foot_colors(lut(categories, theme), theme)
-    return kept[theme]
+    """Return the colour of the feet of every category; cached for each theme."""
+    luts = _foot_luts.setdefault(categories, {})
+    if theme not in luts:
+        luts[theme] = foot_colors(lut(categories, theme), theme)
+    return luts[theme]
 
 
 def foot_colors(colors: U32, theme: Theme) -> U32:

@@ -12,11 +12,11 @@ is per entry; of the spans only narrow columns are looked at.
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.experts.slices import expert_slices, stated_experts
 from ggscope.analysis.heat.rows import interval_of, pass_starts
 from ggscope.analysis.once import once
@@ -210,7 +210,7 @@ def loose_bytes(trace: Trace) -> tuple[I64, I64]:
     return known - passed, passed
 
 
-_kept_with_choices: WeakKeyDictionary[Trace, AccessTable] = WeakKeyDictionary()
+_with_routing: DerivedCache[Trace, AccessTable] = DerivedCache("accesses with routing")
 
 
 def account(trace: Trace) -> AccessTable:
@@ -218,15 +218,15 @@ def account(trace: Trace) -> AccessTable:
 
     Notes
     -----
-    O(spans + distinct accesses); kept as long as the trace.
+    O(spans + distinct accesses); cached as long as the trace lives.
     """
-    found = _kept_with_choices.get(trace)
-    if found is None:
+    table = _with_routing.get(trace)
+    if table is None:
         plain = _without_choices(trace)
-        found = _with_choices(trace, plain)
-        if found is plain or len(trace.spans) <= _MOST_KEPT:
-            _kept_with_choices[trace] = found
-    return found
+        table = _with_choices(trace, plain)
+        if table is plain or len(trace.spans) <= _MOST_KEPT:
+            _with_routing[trace] = table
+    return table
 
 
 # -- by the op's definition ----------------------------------------------------

@@ -8,11 +8,11 @@ and what is marked as doubtful.
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.analysis.rows.rows import MAX_ROWS
@@ -90,17 +90,17 @@ _DIGIT_PX = 6.1
 _LABEL_GAP_PX = 4.0
 _LABEL_Y = 7.0
 """Axis labels sit high, so that the flags of markers fit under them."""
-_KEPT_HEADS = 3
+_MAX_HEADS = 3
 """Several timelines may show a trace, each at a size of its own."""
-_last_heads: WeakKeyDictionary[
+_last_heads: DerivedCache[
     TraceIndex,
     list[tuple[LaneLayout, tuple[object, ...], tuple[list[Batch], list[Batch]]]],
-] = WeakKeyDictionary()
+] = DerivedCache("headers of lanes")
 _LONGEST_USE = "100.0 %"
-_last_uses: WeakKeyDictionary[TraceIndex, tuple[tuple[object, ...], list[LaneUse]]] = (
-    WeakKeyDictionary()
+_last_uses: DerivedCache[TraceIndex, tuple[tuple[object, ...], list[LaneUse]]] = (
+    DerivedCache("utilisation of lanes")
 )
-"""How busy the lanes of the last picture were: the mouse moves, the range does not."""
+"""Utilisation of the lanes of the last picture: the mouse moves, the range does not."""
 _WORDS_PX = 96.0
 """Bands narrower than this carry no words."""
 _PLATE_PX = 7.0
@@ -123,7 +123,7 @@ def head_batches(
 
     Notes
     -----
-    Headers do not depend on the time in view: those of the last pictures are kept.
+    Headers do not depend on the time in view: those of the last pictures are cached.
     """
     scene = geometry.scene
     key = (
@@ -131,12 +131,12 @@ def head_batches(
         (scene.theme, scene.is_figure),
         tuple(notes.items()),
     )
-    kept = _last_heads.setdefault(scene.index, [])
-    for layout, known, batches in kept:
-        if layout is scene.layout and known == key:
+    cached = _last_heads.setdefault(scene.index, [])
+    for layout, cached_key, batches in cached:
+        if layout is scene.layout and cached_key == key:
             return batches
     batches = _make_heads(geometry, boxes, notes)
-    kept[:] = [*kept[-_KEPT_HEADS + 1 :], (scene.layout, key, batches)]
+    cached[:] = [*cached[-_MAX_HEADS + 1 :], (scene.layout, key, batches)]
     return batches
 
 
@@ -473,15 +473,15 @@ def use_batches(
     ]
     keys = tuple(lane.key for lane, _, _ in shown)
     time = scene.visible if scene.marked is None else scene.marked.time
-    asked = (time, keys, scene.color_by)
-    known = _last_uses.get(scene.index)
-    if known is None or known[0] != asked:
-        known = asked, scene.index.shares_in(keys, time, scene.color_by)
-        _last_uses[scene.index] = known
+    query = (time, keys, scene.color_by)
+    cached = _last_uses.get(scene.index)
+    if cached is None or cached[0] != query:
+        cached = query, scene.index.shares_in(keys, time, scene.color_by)
+        _last_uses[scene.index] = cached
     texts = TextList()
     pinned = Clip(0, geometry.lanes_y, edge, geometry.pinned_clip.height)
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
-    for (lane, box, y), use in zip(shown, known[1], strict=True):
+    for (lane, box, y), use in zip(shown, cached[1], strict=True):
         indent = _GROUP_INDENT if lane.title == lane.group else _LANE_INDENT
         if _has_room_for(_LONGEST_USE, box.title, edge - indent - HEAD_PAD):
             middle = y + box.row_y[0] + box.row_height / 2

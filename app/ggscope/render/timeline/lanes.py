@@ -1,10 +1,10 @@
 """What lies on the lanes: rows of spans, stalls over them, and curves of counters."""
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.columns import Columns, RowColumns, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
@@ -54,12 +54,12 @@ _UNFILTERED = (LaneKind.TOKEN, LaneKind.PHASE, LaneKind.SEQUENCE)
 """Lanes that tell where in the run something is: a filter of ops leaves them."""
 _MAX_REASONS = 100
 
-_KEPT_VIEWS = 3
+_MAX_VIEWS = 3
 """Several timelines may show a trace, each at a size of its own."""
 # Not keyed by the rows: their `Columns` refer to them, so none would ever go.
-_last_columns: WeakKeyDictionary[
+_last_columns: DerivedCache[
     TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
-] = WeakKeyDictionary()
+] = DerivedCache("columns of lanes")
 
 
 def row_style(lane: TimelineLane) -> RowStyle:
@@ -279,20 +279,20 @@ class LanesDraft:
                 )
             )
 
-    def _query(self, asked: list[RowColumns]) -> dict[RowColumns, Columns]:
+    def _query(self, rows: list[RowColumns]) -> dict[RowColumns, Columns]:
         """Return the columns of the view; those of the last picture if unchanged.
 
         Moving the mouse repaints without moving the view.
         """
         scene, time = self._scene, self._time
         view = (time.visible, time.n_columns, scene.color_by, scene.mask_token)
-        kept = _last_columns.setdefault(self._index, {})
-        shown = kept.setdefault(view, {})
-        for old in list(kept)[:-_KEPT_VIEWS]:  # figures are drawn on other threads
-            kept.pop(old, None)
-        new = [columns for columns in asked if columns not in shown]
-        shown.update(zip(new, query_many(new, time.edges), strict=True))
-        return shown
+        views = _last_columns.setdefault(self._index, {})
+        cached = views.setdefault(view, {})
+        for old_view in list(views)[:-_MAX_VIEWS]:  # figures: drawn on other threads
+            views.pop(old_view, None)
+        new = [row for row in rows if row not in cached]
+        cached.update(zip(new, query_many(new, time.edges), strict=True))
+        return cached
 
     def _spans_around(self, row: Row) -> tuple[bool, bool] | None:
         """Tell whether a row has spans before and after the view."""

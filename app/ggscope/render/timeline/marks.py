@@ -5,10 +5,10 @@ names of bookmarks stand on the axis, where near ones share a label.
 """
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
 from ggscope.analysis.rows.rows import Row
@@ -62,9 +62,13 @@ _OPEN_SHARE = 0.5
 """How much of the text's colour an open span begins with."""
 
 Boxes = list[tuple[LaneBox, float]]
-_marker_order: WeakKeyDictionary[TraceIndex, tuple[Array, Array]] = WeakKeyDictionary()
+_marker_order: DerivedCache[TraceIndex, tuple[Array, Array]] = DerivedCache(
+    "order of markers"
+)
 """Ids of a trace's markers in time order, and their times."""
-_invalid_times: WeakKeyDictionary[TraceIndex, Array] = WeakKeyDictionary()
+_invalid_times: DerivedCache[TraceIndex, Array] = DerivedCache(
+    "markers of invalid traces"
+)
 """Times of the markers that call a trace invalid, int64[n]."""
 
 
@@ -264,12 +268,12 @@ def visible_markers(geometry: TimelineGeometry) -> Array:
     A marker at the very end of the view belongs to it.
     """
     index, time = geometry.scene.index, geometry.time
-    known = _marker_order.get(index)
-    if known is None:
+    cached = _marker_order.get(index)
+    if cached is None:
         times = index.trace.markers.time
         order = np.argsort(times, kind="stable")
-        known = _marker_order[index] = (order, times[order])
-    order, times = known
+        cached = _marker_order[index] = (order, times[order])
+    order, times = cached
     at = np.searchsorted(times, np.append(time.edges, time.visible.end + 1), "left")
     return order[at[:-1][np.diff(at) > 0]]
 
@@ -298,17 +302,16 @@ def _marker_lines(geometry: TimelineGeometry) -> list[Batch]:
 
 
 def _invalid(geometry: TimelineGeometry) -> Array:
-    """Return when the trace's writer called it invalid."""
+    """Return the times at which the trace's writer called it invalid, int64[n]."""
     index = geometry.scene.index
-    if index not in _invalid_times:
-        trace = index.trace
+    times = _invalid_times.get(index)
+    if times is None:
+        trace, times = index.trace, index.trace.markers.time
         name = trace.strings.find(INVALID_TRACE)
-        has_any = name >= 0 and len(trace.markers) > 0
-        times = trace.markers.time
-        _invalid_times[index] = (
-            times[trace.markers.name == name] if has_any else times[:0]
-        )
-    return _invalid_times[index]
+        has_any = name >= 0 and len(times) > 0
+        times = times[trace.markers.name == name] if has_any else times[:0]
+        _invalid_times[index] = times
+    return times
 
 
 def _invalid_lines(geometry: TimelineGeometry) -> list[Batch]:

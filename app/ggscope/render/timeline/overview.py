@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.rows.columns import RowColumns, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES
@@ -38,7 +38,7 @@ _HIT_PX = 6.0
 _FOOT_PX = 4.0
 _TEXT_SIZE = 9.5
 _BAR_STRENGTH, _WAIT_STRENGTH = 0.8, 0.5
-_MAX_KEPT = 8
+_MAX_CACHED = 8
 _MAX_NAMES = 40
 _NAME_PX = 44.0
 
@@ -63,9 +63,9 @@ class Skyline:
     touched: npt.NDArray[np.bool_]
 
 
-_kept: WeakKeyDictionary[TraceIndex, dict[Any, Any]] = WeakKeyDictionary()
-"""Skylines, and the still parts of pictures, by what they depend on."""
-_kept_lock = Lock()
+_cache: DerivedCache[TraceIndex, dict[Any, Any]] = DerivedCache("overview")
+"""Skylines and static layers of pictures, by what they depend on."""
+_cache_lock = Lock()
 _T = TypeVar("_T")
 
 
@@ -80,7 +80,7 @@ def compose_overview(scene: OverviewScene) -> DisplayList:
     time = TimeScale(scene.index.trace.extent, 0, scene.width, scene.scale)
     look = (scene.width, scene.height, scene.scale, scene.theme)
     key = ("still", look, scene.color_by, scene.mask_token, scene.show_waits)
-    still = _remembered(scene, key, lambda: tuple(_still(scene, time)))
+    still = _cached(scene, key, lambda: tuple(_still(scene, time)))
     bottom = time.snap(scene.height - 1)
     batches = (*still, *_marks(scene, time, bottom), *_window(scene, time))
     return DisplayList(
@@ -123,21 +123,21 @@ def _still(scene: OverviewScene, time: TimeScale) -> list[Batch]:
 def skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
     """Return the busy shares of the strip, computed once per width and colouring."""
     key = (time.n_columns, time.visible, scene.color_by, scene.mask_token)
-    return _remembered(scene, key, lambda: _skyline(scene, time))
+    return _cached(scene, key, lambda: _skyline(scene, time))
 
 
-def _remembered(scene: OverviewScene, key: Any, make: Callable[[], _T]) -> _T:
-    """Return what was made for `key`, of which a trace keeps the last few."""
-    with _kept_lock:
-        kept = _kept.setdefault(scene.index, {})
-        found: _T | None = kept.get(key)
-    if found is None:
-        found = make()
-        with _kept_lock:
-            while len(kept) >= _MAX_KEPT:
-                kept.pop(next(iter(kept)))
-            kept[key] = found
-    return found
+def _cached(scene: OverviewScene, key: Any, make: Callable[[], _T]) -> _T:
+    """Return the value of `key`; a trace has the last few of them cached."""
+    with _cache_lock:
+        values = _cache.setdefault(scene.index, {})
+        value: _T | None = values.get(key)
+    if value is None:
+        value = make()
+        with _cache_lock:
+            while len(values) >= _MAX_CACHED:
+                values.pop(next(iter(values)))
+            values[key] = value
+    return value
 
 
 def _skyline(scene: OverviewScene, time: TimeScale) -> Skyline:
