@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+import ggscope
 from ggscope.assets import APPLICATION_ID
 from ggscope.cli.arguments import make_parser
 from support import ROOT
@@ -105,11 +105,10 @@ def test_actions_are_there_and_their_commands_are_understood() -> None:
 
 
 def test_release_is_the_program_s_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     release = ElementTree.parse(METAINFO).getroot().find("releases/release")
 
     assert release is not None
-    assert release.attrib["version"] == project["version"]
+    assert release.attrib["version"] == ggscope.__version__
 
 
 def test_icons_are_what_their_script_draws(tmp_path: Path) -> None:

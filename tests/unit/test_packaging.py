@@ -176,11 +176,20 @@ def test_icu_refuses_other_data() -> None:
 
 
 def test_version_is_one() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
-    assert project["version"] == ggscope.__version__
+    assert document["project"]["dynamic"] == ["version"]
+    assert (ROOT / document["tool"]["hatch"]["version"]["path"]).samefile(
+        ggscope.__file__
+    )
     assert script("package.py").version() == ggscope.__version__
     assert ggscope.__version__ == script("macos/info.py").VERSION
+
+
+def test_version_has_a_section_of_the_changelog() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+    assert script("release_notes.py").section(changelog, ggscope.__version__)
 
 
 def test_application_id_is_one() -> None:
