@@ -22,6 +22,9 @@ PACKAGES = ("ggscope", "ggscope_capture")
 _CHOSEN_LATER = ("OpenGL.GL", "duckdb", "perfetto.trace_builder.proto_builder")
 """Imported within a ``try``, or by the first function of OpenGL that is called."""
 
+_TRIED_BEFORE = {"pyarrow"}
+"""Imported plainly by functions whose callers have tried whether it is there."""
+
 
 class _Missing(importlib.abc.MetaPathFinder):
     """Finds what is left out to be not there."""
@@ -43,7 +46,7 @@ def main(packages: Iterable[str]) -> int:
     sys.meta_path.insert(0, _Missing())
     needed = {*_CHOSEN_LATER, *(name for p in packages for name in needed_by(p))}
     code = 0
-    for name in sorted(needed):
+    for name in sorted(needed - _TRIED_BEFORE):
         try:
             importlib.import_module(name)
         except ImportError as error:
