@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ggscope.analysis.graph.inputs import graph_input_purposes
 from ggscope.analysis.graph.layout import GraphLayers
 from ggscope.analysis.graph.measures import NodeMeasures
-from ggscope.analysis.graph.search import graph_leaf_words, op_words
+from ggscope.analysis.graph.search import op_words
 from ggscope.analysis.reads.unrecorded import is_silent
 from ggscope.analysis.reads.usage import Usage
 from ggscope.analysis.sessions.correlate import Correlation, Rule
@@ -65,7 +66,7 @@ def drawn_node_facts(
 
 def _leaf_facts(trace: Trace, graph: Graph, node: int) -> list[Fact]:
     """Return what a nameless input is for, where its readers say so."""
-    words = graph_leaf_words(trace, graph).get(node, "")
+    words = graph_input_purposes(trace, graph).get(node, "")
     return [Fact("stands for", f"{words} (inferred)", caution=True)] if words else []
 
 

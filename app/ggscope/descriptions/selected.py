@@ -126,7 +126,7 @@ def tensor_facts(
     Parameters
     ----------
     figures : None while they are being counted.
-    leaf : what a nameless input is for, as `analysis.graph.search` infers it.
+    leaf : what a nameless input is for, as `analysis.graph.inputs` infers it.
     """
     tensors, name = trace.tensors, tensor_name(trace, row)
     component = parse(name).component

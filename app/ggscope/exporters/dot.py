@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from ggscope.analysis.graph.search import graph_leaf_words
+from ggscope.analysis.graph.inputs import graph_input_purposes
 from ggscope.model.graph import Graph, NodeFlag
 from ggscope.model.trace import Trace
 
@@ -58,7 +58,7 @@ def _node(trace: Trace, graph: Graph, row: int, node_id: str) -> str:
         if gradient:
             label += f" | <g>{_escaped(op)}"
     # Readers of these files know labels by heart: what is inferred stands beside them.
-    words = graph_leaf_words(trace, graph).get(row, "")
+    words = graph_input_purposes(trace, graph).get(row, "")
     inferred = f'tooltip="{_escaped(words)} (inferred)"; ' if words else ""
     return (
         f'  "{node_id}" [ style = filled; fillcolor = {fill}; shape = record; '

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.graph.inputs import graph_input_purposes, input_title
 from ggscope.analysis.graph.layered import F64
 from ggscope.analysis.graph.layout import BoxKind, GraphLayout
-from ggscope.analysis.graph.search import graph_leaf_words, input_words, op_words
+from ggscope.analysis.graph.search import op_words
 from ggscope.descriptions.selected import shape_text
 from ggscope.model.graph import Graph
 from ggscope.model.tables import I64
@@ -213,7 +214,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
     clip = scene.clip
     if scene.zoom < FULL_ZOOM:
         if is_input:  # what a nameless one is for tells more than "leaf_4"
-            purpose = graph_leaf_words(trace, graph).get(node, "")
+            purpose = graph_input_purposes(trace, graph).get(node, "")
             words = [purpose or _short_name(name)]
         else:
             is_high = op and name and y1 - y0 >= 2 * _SHORT_PX + 1
@@ -228,7 +229,7 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_pale: bool) -> list[
         ]  # fmt: skip
     size, small = letter_size(scene, _NAME_PX), letter_size(scene, _SMALL_PX)
     if is_input:
-        said = input_words(trace, graph, node)
+        said = input_title(trace, graph, node)
         # A sentence of letters of one width does not fit into the box.
         face = Face.NUMBERS if said == name else Face.WORDS
         return [

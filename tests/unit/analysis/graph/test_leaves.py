@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ggscope.analysis.graph.search import (
-    find_nodes,
-    graph_leaf_words,
-    input_words,
-    leaf_words,
+from ggscope.analysis.graph.inputs import (
+    graph_input_purposes,
+    input_purposes,
+    input_title,
 )
+from ggscope.analysis.graph.search import find_nodes
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.model.tables import AccessColumns, Accesses, FlatAccesses
 from ggscope.model.trace import OpTable, Trace
@@ -55,7 +55,7 @@ def trace_of(*ops: tuple[str, str, tuple[str, ...]]) -> Trace:
 def words(trace: Trace) -> dict[str, str]:
     return {
         trace.strings[int(trace.tensors.name[row])]: text
-        for row, text in leaf_words(trace).items()
+        for row, text in input_purposes(trace).items()
     }
 
 
@@ -129,7 +129,7 @@ def test_leaf_whose_readers_disagree_or_say_nothing_is_left_out():
 def test_named_tensors_are_never_renamed():
     trace = trace_of(("ROPE", "Qcur-0", ("Qcur-0", "inp_pos")))
 
-    assert leaf_words(trace) == {}
+    assert input_purposes(trace) == {}
 
 
 def test_graph_tells_leaves_that_accesses_do_not():
@@ -162,7 +162,7 @@ def named(trace: Trace) -> dict[str, str]:
     (graph,) = trace.graphs
     return {
         trace.strings[int(graph.name[row])]: text
-        for row, text in graph_leaf_words(trace, graph).items()
+        for row, text in graph_input_purposes(trace, graph).items()
     }
 
 
@@ -181,7 +181,7 @@ def test_leaf_of_a_graph_alone_is_told_by_the_ops_that_read_it():
         "leaf_9": "V cache rows",
         "leaf_11": "attention mask",
     }
-    shown = [input_words(trace, graph, node) for node in (0, 3, 10)]
+    shown = [input_title(trace, graph, node) for node in (0, 3, 10)]
     assert shown == ["leaf_4 · RoPE positions", "inp_pos", "leaf_20"]
     assert find_nodes(trace, graph, "positions").tolist() == [0]
 
