@@ -24,10 +24,13 @@ from ggscope.analysis.graph.measures import node_measures
 from ggscope.analysis.heat.heatmap import HeatBase
 from ggscope.analysis.heat.rows import HeatAxis, RowKind
 from ggscope.analysis.links import linked
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.what_if import best_possible, miss_curve, what_if
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
-from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.reads import (
+    hot_facts,
+)
 from ggscope.model.graph import first_node
 from ggscope.model.selection import Selection, TableName
 from ggscope.model.trace import Trace

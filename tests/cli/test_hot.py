@@ -21,7 +21,7 @@ def test_hot_prints_facts_and_a_ranking(run, built):
     # Of the embeddings some rows are read; how long they are nobody says.
     assert lines[-2].startswith("output.weight")
     assert lines[-1].startswith("blk.0.attn_q.weight")
-    assert "not known" in answer.out
+    assert "unknown" in answer.out
 
 
 def test_hot_json_holds_the_figures(run, built):
@@ -69,7 +69,7 @@ def test_hot_ranks_nothing_where_no_access_leads_to_a_tensor(run, tmp_path):
     answer = run("hot", str(path), "--with", str(side))
 
     assert answer.code == 0
-    assert "not known" in answer.out
+    assert "unknown" in answer.out
     assert "blk.0.attn_q.weight" not in answer.out
 
 
@@ -82,7 +82,7 @@ def test_cache_answers_for_the_sizes_asked_for(run, built):
         answer.out
     )
     assert "Reading 2 tensors ahead" in answer.out
-    assert "look-ups of rows (GET_ROWS)" in answer.err
+    assert "row look-ups (GET_ROWS)" in answer.err
 
 
 def test_cache_prints_a_table_without_a_size(run, built):

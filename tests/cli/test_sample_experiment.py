@@ -91,8 +91,8 @@ def test_sums_of_bytes_say_what_they_count_in_the_same_words(run, tmp_path, read
     whole_stacks = stacks * N_USED // N_EXPERTS
     chosen = recorded - looked_up + rows - stacks + whole_stacks
     sums = (recorded, chosen, recorded - looked_up - stacks + whole_stacks)
-    counted = "every access counted, each op's once"
-    of_chosen = f"{counted}, of stacked experts only those chosen"
+    counted = "all accesses, each op once"
+    of_chosen = f"{counted}, of stacked experts only the chosen ones"
     hot = run("hot", FOLDER).out
     cache = run("cache", FOLDER).out
     sized = run("cache", FOLDER, "--cache-size", "64KiB").out
@@ -102,14 +102,12 @@ def test_sums_of_bytes_say_what_they_count_in_the_same_words(run, tmp_path, read
     assert recorded > sums[1] > sums[2]
     assert f"({format_bytes(chosen)} to " in hot
     assert f"; {counted})" in hot
-    assert (
-        f"{format_bytes(chosen)} read; of up to 243.0 KiB more it is not known" in hot
-    )
+    assert f"{format_bytes(chosen)} read; up to 243.0 KiB more unknown" in hot
     assert f"({of_chosen}; " in hot
     assert f"({format_count(chosen)} bytes), {of_chosen}." in picture
-    asked = f"{format_bytes(sums[2])} ({of_chosen}, look-ups of rows left out)"
+    asked = f"{format_bytes(sums[2])} ({of_chosen}, without row look-ups)"
     assert f"The run asks for {asked}; " in cache
-    assert f"of the {asked} that it asks for." in sized
+    assert f"of {asked}." in sized
     whole = run("cache", FOLDER, "--with-row-reads").out
     assert f"{format_bytes(sums[2] + looked_up)} ({of_chosen}); " in whole
 

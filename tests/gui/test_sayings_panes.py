@@ -151,7 +151,7 @@ def test_accesses_that_name_no_tensor_are_not_denied(shown, view_id: str) -> Non
     )
     some = replace(trace, accesses=replace(trace.accesses, loose=loose))
 
-    claim = "None of the 252 accesses of this trace names a tensor."
+    claim = "None of the 252 accesses in this trace names a tensor."
     said, unsaid = (why_empty(shown(view_id, t)) for t in (some, trace))
     assert_sides(claim, said, unsaid)
     assert "Add a" not in said

@@ -127,7 +127,7 @@ def test_heatmap_says_where_places_are_rounded(shown, monkeypatch) -> None:
 
 
 def test_hot_tensors_tell_what_ops_without_records_read(shown) -> None:
-    claim = "read without a record, as the graph tells"
+    claim = "read by ops of the graph that have no record"
 
     assert_sides(
         claim, tips(shown("hot_cold", joined())), tips(shown("hot_cold", moe_reads()))

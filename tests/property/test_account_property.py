@@ -14,6 +14,7 @@ from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.experts.experts import expert_choices, expert_grid
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.reads.file_blocks import read_sequence
+from ggscope.analysis.reads.hot_cold import kv_traffic
 from ggscope.analysis.reads.hotness import cold, heat, space_totals
 from ggscope.analysis.reads.op_io import (
     Direction,
@@ -25,7 +26,6 @@ from ggscope.analysis.reads.op_io import (
 from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.statistics.token_layers import token_layers
-from ggscope.descriptions.reads import kv_traffic
 from ggscope.model.selection import Selection
 from ggscope.model.tables import Space
 from reads_builder import Op, Read, TensorRow, reads_trace

@@ -20,7 +20,7 @@ from support import ROOT
 from touching import PATIENCE_MS, Hand, answer_file_dialog
 
 SAMPLES = ROOT / "resources" / "samples"
-BASIS = "every access counted, each op's once, of stacked experts only those chosen"
+BASIS = "all accesses, each op once, of stacked experts only the chosen ones"
 Opened = Callable[[Path], Document]
 
 

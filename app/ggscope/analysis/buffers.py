@@ -260,7 +260,7 @@ def _by_row(trace: Trace) -> tuple[I64, I64, I64]:
     row = np.flatnonzero((found.what.buffer >= 0) & found.is_access)
     entry = found.owner[row]
     buffer = found.what.buffer[row].astype(np.int64)
-    times = found.times()[entry]
+    times = found.occurrences()[entry]
     count, n_bytes = np.zeros(n, np.int64), np.zeros(n, np.int64)
     add_by_group(count, buffer, times * found.counts[row])
     add_by_group(n_bytes, buffer, times * found.known[row])

@@ -4,6 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from ggscope.analysis.filters.text import parse_range
+from ggscope.analysis.reads.hot_cold import HotCold, KvTraffic, hot_cold
 from ggscope.analysis.reads.hotness import Ranking, RowReads, ranking
 from ggscope.analysis.sessions.join import refused_models
 from ggscope.cli import output
@@ -11,9 +12,6 @@ from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
-    HotCold,
-    KvTraffic,
-    hot_cold,
     hot_facts,
     unnamed_words,
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from ggscope import __version__
 from ggscope.analysis.completeness.expected import Completeness, completeness
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.hotness import ranking
 from ggscope.analysis.statistics.columns import stat_facts
 from ggscope.analysis.statistics.table import StatTable, stat_table
@@ -26,7 +27,9 @@ from ggscope.cli.output import GOOD, spare_inputs
 from ggscope.cli.reading import failure_json, load, reading_words
 from ggscope.cli.stats import stalled_lines
 from ggscope.descriptions.completeness import completeness_words, with_completeness
-from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.reads import (
+    hot_facts,
+)
 from ggscope.descriptions.spans import quality_word
 from ggscope.descriptions.statistics import (
     exact_time,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from ggscope.analysis.filters.masks import filter_mask, read_filter
-from ggscope.analysis.reads.unrecorded import time_words
 from ggscope.analysis.statistics.columns import (
     StatColumn,
     StatFacts,
@@ -29,7 +28,7 @@ from ggscope.descriptions.statistics import (
     stat_notes,
     unrecorded_cells,
 )
-from ggscope.descriptions.times import fused_ops
+from ggscope.descriptions.times import fused_ops, unrecorded_time_text
 from ggscope.errors import QueryError
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
@@ -145,7 +144,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         has_ops=bool((trace.spans.op >= 0).any()),
         has_groups=arguments.by not in _KINDS
         or bool(trace.lanes.of_kind(_KINDS[arguments.by]).any()),
-        silent=time_words(trace),
+        silent=unrecorded_time_text(trace),
         fused=fused_ops(trace),
         unrecorded=table.unrecorded,
         stalls=stalls_json(trace) if is_of_lanes else [],

@@ -1,6 +1,6 @@
 """A selected tensor."""
 
-from ggscope.analysis.graph.search import leaf_words
+from ggscope.analysis.graph.inputs import input_purposes
 from ggscope.analysis.links import Linked
 from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import Correlation
@@ -39,7 +39,7 @@ class TensorEntity(Entity):
         usage = usage_of(self.trace, self.selection, correlation, watcher)
         leaf = ""
         if tensor_name(self.trace, self.row).startswith(_LEAF):
-            leaf = leaf_words(self.trace).get(self.row, "")
+            leaf = input_purposes(self.trace).get(self.row, "")
         return EntityStats(usage, leaf)
 
     def facts(

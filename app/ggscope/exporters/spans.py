@@ -210,7 +210,7 @@ class _Moved:
 
     def _of(self, name: str, ids: Array) -> I64:
         """Return bytes of spans, with those of accesses that name their span."""
-        found = self._sums[name][self._account.told(ids)].astype(np.int64)
+        found = self._sums[name][self._account.counted_entries(ids)].astype(np.int64)
         what, span = self._loose.what, self._loose.span
         kind = {"bytes_read": AccessKind.READ, "bytes_written": AccessKind.WRITE}
         if name in kind and len(span):
@@ -222,7 +222,7 @@ class _Moved:
 
     def _counts(self, ids: Array) -> npt.NDArray[np.bool_]:
         """Tell of which spans something is recorded that is counted with them."""
-        known = self._is_known[self._account.told(ids)]
+        known = self._is_known[self._account.counted_entries(ids)]
         if len(self._loose.span):
             known |= np.isin(ids, self._loose.span)
         return np.asarray(known, np.bool_)

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from ggscope.analysis.reads.hot_cold import HotCold, hot_cold
 from ggscope.analysis.reads.hotness import (
     GROUP_BY,
     GroupBy,
@@ -22,9 +23,7 @@ from ggscope.analysis.reads.what_if import (
     what_if,
 )
 from ggscope.descriptions.reads import (
-    HotCold,
     answer_words,
-    hot_cold,
     hot_facts,
     rests_on,
     unnamed_words,

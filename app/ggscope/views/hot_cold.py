@@ -8,13 +8,12 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
+from ggscope.analysis.reads.hot_cold import HotCold, hot_cold
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
-from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.counting import READ_UNRECORDED
 from ggscope.descriptions.reads import (
-    HotCold,
     HotFact,
-    hot_cold,
     hot_facts,
     names_tensors,
     unnamed_words,

@@ -2,8 +2,11 @@
 
 import pytest
 
+from ggscope.analysis.reads.hot_cold import hot_cold, kv_traffic
 from ggscope.analysis.reads.hotness import space_totals
-from ggscope.descriptions.reads import hot_cold, hot_facts, kv_traffic
+from ggscope.descriptions.reads import (
+    hot_facts,
+)
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.units import TimeRange, format_bytes
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -25,7 +28,7 @@ def test_facts_of_a_run_name_what_is_never_touched():
 def test_facts_without_a_map_do_not_claim_anything_to_be_cold():
     trace = reads_trace((TensorRow("a"),), [Op(0, (Read(0, 10, offset=0),))])
 
-    assert words_of(trace)["Never touched"].startswith("not known")
+    assert words_of(trace)["Never touched"].startswith("unknown")
 
 
 def test_coverage_of_even_reads_is_no_hot_spot():
@@ -37,8 +40,8 @@ def test_coverage_of_even_reads_is_no_hot_spot():
 
     words = words_of(reads_trace(rows, ops))["Coverage"]
 
-    assert "(80.0 % of all tensors) take 80.0 % of the bytes that are read" in words
-    assert "(Gini) 0.00" in words
+    assert "80.0 % of read bytes hit 15.7 KiB (80.0 % of all tensors)" in words
+    assert "Gini 0.00" in words
 
 
 def test_facts_tell_an_alphabetical_file():
@@ -57,7 +60,7 @@ def test_facts_of_traces_without_accesses_are_none():
 def test_facts_say_how_many_accesses_have_no_place():
     trace = reads_trace((TensorRow("a"),), [Op(i, (Read(0, 10),)) for i in range(3)])
 
-    assert words_of(trace)["Without a place"].startswith("3 accesses")
+    assert words_of(trace)["Without offset"].startswith("3 accesses")
 
 
 def test_embedding_rows_are_named_where_accesses_tell_them():

@@ -13,13 +13,16 @@ from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.filters.masks import read_filter
 from ggscope.analysis.graph.layout import graph_layers
 from ggscope.analysis.graph.measures import node_measures
-from ggscope.analysis.reads.unrecorded import time_words
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.rows.colorings import coloring
 from ggscope.analysis.sessions.correlate import correlate
 from ggscope.analysis.sessions.join import SideFile, join
 from ggscope.descriptions.files import join_words
 from ggscope.descriptions.nodes import drawn_node_facts
-from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.reads import (
+    hot_facts,
+)
+from ggscope.descriptions.times import unrecorded_time_text
 from ggscope.errors import QueryError
 from ggscope.gui.commands.shortcuts import load_overrides
 from ggscope.model.routing import UNKNOWN_MORE
@@ -116,17 +119,17 @@ SIDES: dict[str, tuple[Said, Said]] = {
         lambda: join_words(joins(("output.weight (view)", 768, 256)).joins[0]),
         lambda: join_words(joins(("output.weight", 768, 256)).joins[0]),
     ),
-    "*. Derived durations last until the next record, so they hold the time of such "
-    "ops: that of others here is at most what is shown.": (
-        lambda: time_words(joined()),
-        lambda: time_words(traced()),
+    "*. Derived durations last until the next record, so they include these ops: "
+    "durations of other ops are upper limits.": (
+        lambda: unrecorded_time_text(joined()),
+        lambda: unrecorded_time_text(traced()),
     ),
     "not recorded in any pass": (
         lambda: of_nodes(joined()),
         lambda: of_nodes(with_traced_nodes()),
     ),
-    "** more (*, * tensors and expert slices) are read without a record, as the graph "
-    "tells": (
+    "read by ops of the graph that have no record: * (*, * tensors and expert "
+    "slices)": (
         lambda: facts(joined()),
         lambda: facts(join(traced(), [SideFile(model_trace(MODEL), "map")])),
     ),

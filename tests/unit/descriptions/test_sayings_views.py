@@ -232,7 +232,7 @@ def without_sizes(trace: Trace) -> Trace:
             ),
         ),
         (
-            "None of the 252 accesses of this trace names a tensor.",
+            "None of the 252 accesses in this trace names a tensor.",
             lambda: drawn(
                 heatmap_figure(open_trace(SAMPLES / "npu-prefill-decode.json"))
             ),

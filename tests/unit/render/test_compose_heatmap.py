@@ -451,4 +451,4 @@ def test_fields_without_an_access_say_what_is_known_of_them() -> None:
 
     assert meanings(trace) == ["never touched"]
     assert meanings(trace, mask) == ["not touched by what is shown"]
-    assert meanings(replace(trace, warnings=(cut,))) == ["not known whether touched"]
+    assert meanings(replace(trace, warnings=(cut,))) == ["unknown whether touched"]

@@ -111,7 +111,7 @@ def _repeats(trace: Trace, found: AccessTable, entries: I64) -> tuple[I64, I64, 
     wanted[-1] = False  # what -1 finds
     parts: list[tuple[I64, I64]] = []
     for part in chunks(len(spans)):
-        entry = found.told(part)
+        entry = found.counted_entries(part)
         hit = np.flatnonzero(wanted[entry])
         token = (
             np.full(len(hit), -1, np.int64)

@@ -5,7 +5,7 @@ place, and one pass over all spans counts how often each row of a heatmap does e
 """
 
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,6 @@ from ggscope.model.tables import (
 )
 from ggscope.model.trace import Trace
 
-OPEN_EXPERTS = "the trace does not name every expert that its ops compute"
-"""Why it is not known of some experts whether they were read."""
 _ROWS_AT_ONCE = 64
 _AT_ONCE = 1 << 16
 _DENSE_KEYS = 1 << 24
@@ -54,6 +52,17 @@ class Track(IntEnum):
     """A range of the model file that may be read: experts that no list names."""
     NOTHING = 5
     """No access: views, and experts that were not chosen."""
+
+
+class UnknownUse(Enum):
+    """Why it is unknown whether a unit without an access was touched."""
+
+    OMITTED = auto()
+    """The trace leaves out ops that may have touched it."""
+    EXPERTS_OPEN = auto()
+    """Not every chosen expert is named."""
+    UNRECORDED = auto()
+    """Ops of the graph that read it have no record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,25 +104,6 @@ class ByteRanges:
             self.size[rows], self.unknown[rows], self.passed[rows],
             self.tensor[rows], self.layer[rows],
         )  # fmt: skip
-
-
-def counted_words(passed: int, n_row_reads: int = 0, *, is_once: bool) -> str:
-    """Return what a sum of bytes read of the model file counts, for every view alike.
-
-    Parameters
-    ----------
-    passed : bytes that are left out, as they lie in experts that were not chosen.
-    n_row_reads : look-ups of rows that are left out.
-    is_once : whether each op counts once; see `account.counts_once`.
-    """
-    words = ["every access counted, each op's once"]
-    if not is_once:
-        words = ["every access counted, of threads not compared each one's"]
-    if passed:
-        words.append("of stacked experts only those chosen")
-    if n_row_reads:
-        words.append("look-ups of rows left out")
-    return ", ".join(words)
 
 
 def loose_touches(trace: Trace, files: FileMap) -> ByteRanges:
@@ -208,8 +198,8 @@ class Variants:
 
     Attributes
     ----------
-    column : int[n_spans], entries as `AccessTable.told` has them: -1 touches nothing,
-        or is counted with another span.
+    column : int[n_spans], `AccessTable.counted_entries`: -1 touches nothing, or is
+        counted with another span.
     touches : one row per row of the account.
     """
 
@@ -231,7 +221,7 @@ def span_variants(trace: Trace, files: FileMap) -> Variants:
     track[on_file & (found.direction == Direction.WRITE)] = Track.OTHER
     track[on_file & found.is_stack & (found.known == 0)] = Track.MAYBE
     track[~found.is_access] = Track.NOTHING
-    return Variants(found.told(), replace(touches, track=track), found)
+    return Variants(found.counted_entries(), replace(touches, track=track), found)
 
 
 def maybe_units(files: FileMap, touches: ByteRanges, n: I64) -> I64:

@@ -23,6 +23,7 @@ from ggscope.analysis.heat.byte_ranges import (
     Mask,
     SpanCounter,
     Track,
+    UnknownUse,
     joined_touches,
     loose_touches,
     maybe_units,
@@ -136,13 +137,13 @@ class HeatBase:
         return np.asarray((self.maybe > 0) | self.silent | self.unsure, np.bool_)
 
     @property
-    def open_words(self) -> str:
-        """What people read of such units; "" where there are none."""
+    def unknown_use(self) -> UnknownUse | None:
+        """Why some units may be touched without an access to them; None = none may."""
         if self.unsure.any():
-            return "not known whether touched"
+            return UnknownUse.OMITTED
         if self.maybe.any():
-            return "perhaps touched"
-        return "not recorded" if self.silent.any() else ""
+            return UnknownUse.EXPERTS_OPEN
+        return UnknownUse.UNRECORDED if self.silent.any() else None
 
     @property
     def n_pieces(self) -> int:

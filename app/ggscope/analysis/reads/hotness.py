@@ -806,7 +806,7 @@ def _by_ids(
     if not len(tokens) or spans.token is None or not rows.any():
         return reads
     entry = np.append(found.per_entry(rows.astype(np.int64)) > 0, False)
-    chosen = entry[found.told()]
+    chosen = entry[found.counted_entries()]
     if (starts := _starts_in(trace, time)) is not None:
         chosen &= starts
     ubatches = spans.token[chosen]

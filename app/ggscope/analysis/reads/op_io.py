@@ -135,22 +135,21 @@ class AccessTable:
         return np.asarray(self.direction != Direction.NEITHER, np.bool_)
 
     def entries(self, rows: slice | Array) -> Array:
-        """Return the entry of each of some spans, -1 = it accesses nothing."""
+        """Return the entry of each of some spans; -1 = no access."""
         return self.column[rows]
 
-    def told(self, rows: slice | Array = slice(None)) -> Array:
-        """Return the same, and -1 for spans whose op is counted with another span.
+    def counted_entries(self, rows: slice | Array = slice(None)) -> Array:
+        """Return `entries`, with -1 for spans whose op is counted with another span.
 
-        Sums over spans go over these: then each op counts once, however many threads
-        tell of it.
+        Sums over these count each op once, however many threads recorded it.
         """
         entry = self.column[rows]
         if not self.n_repeated:
             return entry
         return np.where(is_repeated(self.flags[rows]), entry.dtype.type(-1), entry)
 
-    def times(self, mask: Bools | None = None) -> I64:
-        """Return how often each entry is done, int64[n_entries]; each op once.
+    def occurrences(self, mask: Bools | None = None) -> I64:
+        """Return the number of ops of each entry, int64[n_entries]; each op once.
 
         Parameters
         ----------
@@ -160,7 +159,7 @@ class AccessTable:
             return count_values(self.column, len(self))
         total = np.zeros(len(self), np.int64)
         for piece in chunks(len(self.column)):
-            entry = self.told(piece)
+            entry = self.counted_entries(piece)
             use = entry >= 0
             if mask is not None:
                 use &= mask[piece]
@@ -169,7 +168,7 @@ class AccessTable:
 
     def row_times(self, mask: Bools | None = None) -> I64:
         """Return how often each row is done, int64[n]; see `times`."""
-        return np.repeat(self.times(mask), np.diff(self.first))
+        return np.repeat(self.occurrences(mask), np.diff(self.first))
 
     def per_entry(self, values: I64) -> I64:
         """Return the sum of a value per row over each entry, int64[n_entries]."""

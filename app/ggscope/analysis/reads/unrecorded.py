@@ -20,8 +20,6 @@ from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
 from ggscope.model.units import format_count
 
 CODE = "nodes_not_recorded"
-READ_UNRECORDED = "read without a record, as the graph tells"
-"""What people read of tensors that `unrecorded_tensors` marks."""
 NO_WORK = frozenset({"NONE", "RESHAPE", "VIEW", "PERMUTE", "TRANSPOSE"})
 """Ops that only describe memory; tracers leave them out."""
 _MOST_NAMED = 6
@@ -159,21 +157,10 @@ def silent_words(join: MatchReport) -> str:
     )
 
 
-def time_words(trace: Trace) -> str:
-    """Return what figures of time hold that is not recorded; "" where nothing."""
-    found = [words for join in trace.joins if (words := silent_words(join))]
-    if not found or not _has_derived_times(trace):
-        return ""
-    return (
-        f"{found[0]}. Derived durations last until the next record, so they hold the "
-        "time of such ops: that of others here is at most what is shown."
-    )
-
-
 def silent_warning(trace: Trace, join: MatchReport) -> ReadWarning:
     """Return the problem of a join with nodes that no record tells of."""
     time = ""
-    if _has_derived_times(trace):
+    if has_derived_times(trace):
         time = ", and the time that is derived for the ops before them holds theirs"
     return ReadWarning(
         Severity.NOTICE,
@@ -187,5 +174,6 @@ def silent_warning(trace: Trace, join: MatchReport) -> ReadWarning:
     )
 
 
-def _has_derived_times(trace: Trace) -> bool:
+def has_derived_times(trace: Trace) -> bool:
+    """Return whether some spans end where the next record of their thread begins."""
     return bool((trace.spans.flags & int(SpanFlag.INFERRED_END)).any())

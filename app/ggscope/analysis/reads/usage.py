@@ -159,7 +159,7 @@ def _of_node(
     seen.add(ids)
     seen.add_time(ids)
     found = account(trace)
-    entry_times = count_values(found.told(ids), len(found))
+    entry_times = count_values(found.counted_entries(ids), len(found))
     times = np.repeat(entry_times, np.diff(found.first))
     sums = _sums(found, times, slice(None))
     return seen.usage(sums | {"n_accesses": int((times * found.counts).sum())})

@@ -475,7 +475,7 @@ class _AccessRows:
 
     def sizes(self, ids: Array, span: Array, row: Array) -> tuple[I64, I64]:
         """Return known and unknown bytes of what `of` found; each op's once."""
-        is_own = (self.account.told(ids) >= 0)[span]
+        is_own = (self.account.counted_entries(ids) >= 0)[span]
         return (
             np.where(is_own, self.known[row], 0).astype(np.int64),
             np.where(is_own, self.unknown[row], 0).astype(np.int64),
@@ -550,7 +550,7 @@ class SpanBytes:
 
     def of(self, ids: Array) -> tuple[I64, I64]:
         """Return known and unknown bytes, int64[len(ids)] each; `ids` ascend."""
-        entry = self._account.told(ids)
+        entry = self._account.counted_entries(ids)
         size: I64 = self.per_entry[entry]
         place, rows = self.loose.of(ids)
         size[place] += self.loose.size[rows]

@@ -96,7 +96,7 @@ def token_layers(
         duration = (spans.end[piece] - spans.start[piece])[row]
         is_own = ~is_repeated(spans.flags[piece][row])
         add_by_group(sums[0], cell, is_own.astype(np.int64))
-        add_by_group(sums[1], cell, per_entry[found.told(piece)[row]])
+        add_by_group(sums[1], cell, per_entry[found.counted_entries(piece)[row]])
         add_by_group(sums[2], cell[good], duration[good])
         n_left_out += int(np.count_nonzero(~good))
         done += piece.stop - piece.start

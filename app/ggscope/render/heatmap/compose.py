@@ -6,8 +6,8 @@ Around the heat stand offsets, rows, layers, names, badges and the colour bar.
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.heat.byte_ranges import counted_words
 from ggscope.analysis.heat.rows import UNIT_WIDTH
+from ggscope.descriptions.counting import UNKNOWN_USES, counting_rule
 from ggscope.model.tables import I64, Array, Space
 from ggscope.model.units import (
     format_bytes,
@@ -378,8 +378,9 @@ def untouched_meanings(scene: HeatScene) -> list[tuple[str, int, Pattern]]:
     found = []
     if not base.is_open.all():
         found.append((words, never_color(theme), Pattern.SOLID))
-    if base.open_words:
-        found.append((base.open_words, theme.idle, Pattern.FAINT_HATCH))
+    if base.unknown_use is not None:
+        text = UNKNOWN_USES[base.unknown_use]
+        found.append((text, theme.idle, Pattern.FAINT_HATCH))
     return found
 
 
@@ -422,7 +423,7 @@ def totals_words(place: HeatGeometry) -> str:
     scene, t = place.scene, place.scene.base.totals
     of_file = (
         f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
-        f"({counted_words(t.passed_bytes, is_once=t.is_once)})"
+        f"({counting_rule(t.passed_bytes, is_once=t.is_once)})"
     )
     words = [of_file, *rest_words(scene)]
     if scene.is_filtered:

@@ -6,9 +6,9 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.heat.byte_ranges import counted_words
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, HeatAxis, RowKind, natural_rows
+from ggscope.descriptions.counting import counting_rule
 from ggscope.descriptions.reads import unnamed_words
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64
@@ -194,6 +194,6 @@ def _description(scene: HeatScene, name: str) -> str:
         f"{format_count(totals.n_file)} accesses to "
         f"{format_count(len(base.files))} tensors and expert slices in a file of "
         f"{format_bytes(base.files.extent)}, {format_both_bytes(totals.file_bytes)}, "
-        f"{counted_words(totals.passed_bytes, is_once=totals.is_once)}. "
+        f"{counting_rule(totals.passed_bytes, is_once=totals.is_once)}. "
         f"{', '.join(rest_words(scene))}. A cell is {cell}."
     )

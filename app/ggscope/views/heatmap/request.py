@@ -9,8 +9,8 @@ from ggscope.analysis.heat.byte_ranges import Mask
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.heat.heatmap import HeatBase, Metric, heat_base
 from ggscope.analysis.heat.rows import AxisKind, RowKind, pass_starts
-from ggscope.analysis.reads.unrecorded import READ_UNRECORDED
 from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.counting import READ_UNRECORDED
 from ggscope.descriptions.residency import held_words
 from ggscope.model.selection import Filter
 from ggscope.model.trace import Trace

@@ -13,9 +13,13 @@ from ggscope.analysis.experts.figures import (
 )
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.heat.rows import HeatAxis
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.hotness import ranking
 from ggscope.analysis.reads.what_if import what_if
-from ggscope.descriptions.reads import hot_cold, hot_facts, rests_on
+from ggscope.descriptions.reads import (
+    hot_facts,
+    rests_on,
+)
 from ggscope.model.routing import UNKNOWN_MORE
 from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
@@ -61,7 +65,7 @@ def test_what_may_be_touched_is_neither_hot_nor_cold(more: int) -> None:
     n_cold = 3 if more == 0 else 1  # two experts and a tensor that nothing reads
     assert (found.cold.n_cold, found.cold.n_unknown) == (n_cold, 3 - n_cold)
     assert f"{n_cold} of 6 tensors and expert slices" in words
-    assert ("it is not known" in remark) == (more != 0)
+    assert ("unknown" in remark) == (more != 0)
     by_expert = ranking(trace, found.heat, "expert", lists_rest=True)
     perhaps = dict(zip(by_expert.keys, by_expert.unknown.tolist(), strict=True))
     assert (perhaps["blk.0.ffn_up_exps.weight[1]"] > 0) == (more != 0)
@@ -77,10 +81,10 @@ def test_bytes_that_may_come_on_top_are_told_with_their_most(
     words, _ = facts_of(trace)["Bytes of the model"]
 
     assert words.startswith("600 B read")
-    assert words.endswith(f"of up to {most} B more it is not known") == (most > 0)
+    assert words.endswith(f"up to {most} B more unknown") == (most > 0)
     found = what_if(trace)
     assert found.curve.bytes_asked == 600
-    left_out = [line for line in rests_on(found) if "stacks of experts" in line]
+    left_out = [line for line in rests_on(found) if "expert stacks" in line]
     assert len(left_out) == (more != 0)
     assert all(f"up to {most} B" in line for line in left_out)
 
@@ -110,7 +114,7 @@ def test_heatmap_says_what_is_perhaps_touched(more: int) -> None:
 
     words = texts_of(compose_heatmap(scene))
 
-    assert ("perhaps touched" in words) == (more != 0)
+    assert ("possibly touched" in words) == (more != 0)
     assert "never touched" in words
     assert base.maybe.tolist() == [2 * more] * 4 + [0, 0]
 
@@ -140,7 +144,9 @@ def test_choice_of_an_op_without_any_list_is_open() -> None:
     found = hot_cold(trace)
 
     assert (found.cold.n_cold, found.cold.n_unknown) == (0, 4)
-    assert "0 B read; of up to 400 B more" in facts_of(trace)["Bytes of the model"][0]
+    assert (
+        "0 B read; up to 400 B more unknown" in facts_of(trace)["Bytes of the model"][0]
+    )
 
 
 def test_kv_cache_tells_reads_from_writes_and_both_from_silence() -> None:
@@ -159,9 +165,9 @@ def test_kv_cache_tells_reads_from_writes_and_both_from_silence() -> None:
 
     # Eight bytes of numbers become at most sixteen in the type of the cache.
     assert both == "64 B read, at most 16 B written"
-    assert silent == "64 B read, no writes are recorded"
-    assert written == "no reads are recorded, at most 16 B written"
+    assert silent == "64 B read, no writes recorded"
+    assert written == "no reads recorded, at most 16 B written"
     masked = (Read(2, 8, **side), Read(0, 64, **side), Read(0, 64, **side))
     attend = Op(20, (*masked, Read(1, 8, **side)), "FLASH_ATTN_EXT")
-    assert kv(attend) == "at most 128 B read, no writes are recorded"
+    assert kv(attend) == "at most 128 B read, no writes recorded"
     assert kv(Op(20, masked, "FLASH_ATTN_EXT")).startswith("128 B read")

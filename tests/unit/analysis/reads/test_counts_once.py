@@ -7,11 +7,12 @@ import pytest
 from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.heat.heatmap import heat_base
 from ggscope.analysis.reads.file_blocks import read_sequence
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.hotness import space_totals
 from ggscope.analysis.reads.op_io import counts_once
 from ggscope.analysis.statistics.columns import stat_facts
 from ggscope.analysis.statistics.table import stat_table
-from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.reads import hot_facts
 from ggscope.descriptions.statistics import headed_columns, stat_notes
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from reads_builder import Op, Read, TensorRow, reads_trace
@@ -49,9 +50,9 @@ def test_remarks_of_sums_say_so(traces: tuple[Trace, Trace]) -> None:
         for trace in traces
     )
 
-    claim = "every access counted, each op's once"
+    claim = "all accesses, each op once"
     assert_sides(claim, compared, apart)
-    claim = "every access counted, of threads not compared each one's"
+    claim = "all accesses, per thread"
     assert_sides(claim, apart, compared)
 
 

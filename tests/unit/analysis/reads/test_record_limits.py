@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.hotness import UntouchedBytes, cold, heat
 from ggscope.analysis.reads.record_limits import uncomputed_results
 from ggscope.analysis.reads.what_if import what_if
-from ggscope.descriptions.reads import hot_cold
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.discovery import survey

@@ -4,15 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.unrecorded import (
     CODE,
     is_silent,
     silent_words,
-    time_words,
     unrecorded_tensors,
 )
 from ggscope.analysis.sessions.join import SideFile, join
-from ggscope.descriptions.reads import hot_cold, hot_facts
+from ggscope.descriptions.reads import (
+    hot_facts,
+)
+from ggscope.descriptions.times import unrecorded_time_text
 from ggscope.model.trace import Trace
 from sentences import assert_sides
 from session_files import model_trace
@@ -30,7 +33,7 @@ def test_nodes_without_a_record_are_told_by_op() -> None:
     (problem,) = (w for w in trace.warnings if w.code == CODE)
     assert (problem.count, problem.severity.word) == (2, "notice")
     assert problem.message.startswith(words)
-    assert words in time_words(trace)
+    assert words in unrecorded_time_text(trace)
     told = [is_silent(trace, trace.graphs[0], row) for row in range(len(NODES))]
     assert told == [False] * 4 + [True] * 2
     claim = "* of * ops of the graph * no record in any pass: *"
@@ -73,7 +76,7 @@ def test_what_they_read_is_not_recorded_and_the_rest_untouched() -> None:
     assert (found.cold.n_unrecorded, found.cold.unrecorded_size) == (1, 192)
     (fact,) = (f for f in hot_facts(trace, found) if f.title == "Never touched")
     assert fact.words.startswith("256 B (50.0 %) of 512 B: 1 of 3")
-    assert "192 B more (37.5 %, 1 tensors and expert slices) are read" in fact.remark
+    assert ": 192 B (37.5 %, 1 tensors and expert slices)" in fact.remark
 
 
 SINKS = [("wq.weight", 0, 64), ("attn_sinks.weight", 64, 192), ("idle.weight", 256, 8)]
@@ -104,7 +107,7 @@ def test_without_a_graph_nothing_is_said() -> None:
     trace = join(traced(), [SideFile(model_trace(MODEL), "map")])
 
     assert not unrecorded_tensors(trace).any()
-    assert time_words(trace) == ""
+    assert unrecorded_time_text(trace) == ""
     assert hot_cold(trace).cold.n_cold == 2
 
 
