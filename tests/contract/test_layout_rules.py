@@ -1,4 +1,4 @@
-"""The rules of the house that no import contract can express."""
+"""Rules of the source layout that no import contract can express."""
 
 import ast
 import subprocess
@@ -132,7 +132,7 @@ def test_every_folder_and_module_of_a_view_is_registered() -> None:
 def test_reader_contract_names_every_built_in_reader() -> None:
     from ggscope.readers import registry
 
-    named = set(contracts()["Readers are strangers"])
+    named = set(contracts()["Readers do not import one another"])
 
     modules = {target.partition(":")[0] for target in registry.BUILTIN}
     assert {".".join(module.split(".")[:3]) for module in modules} == named
