@@ -28,7 +28,7 @@ from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
 ATTACK = '"><script>document.title="PWNED"</script><img src=x onerror=alert(1)>\'&'
-_VOID = ("meta", "img", "source", "!doctype")
+_VOID = ("meta", "img", "source", "input", "!doctype")
 
 
 class Page(HTMLParser):
@@ -69,12 +69,14 @@ def is_safe(page: Page) -> None:
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "section",
         "pre", "p", "figure", "picture", "source", "img", "figcaption", "svg", "g",
         "text", "rect", "div", "table", "thead", "tbody", "tr", "th", "td", "script",
+        "nav", "ul", "li", "a", "dl", "dt", "dd", "caption", "input", "label", "span",
     }  # fmt: skip
     for tag, given in page.tags:
         assert not [name for name in given if name.startswith("on") or name == "style"]
         for name in ("src", "srcset"):
             assert given.get(name, "data:image/png;").startswith("data:image/png;"), tag
-        assert not {"href", "xlink:href", "background", "action"} & set(given)
+        assert given.get("href", "#part-1").startswith("#part-")
+        assert not {"xlink:href", "background", "action"} & set(given)
 
 
 def test_report_of_every_sample_is_whole_small_and_loads_nothing(run, tmp_path) -> None:
@@ -88,8 +90,8 @@ def test_report_of_every_sample_is_whole_small_and_loads_nothing(run, tmp_path) 
         page = page_of(target)
         is_safe(page)
         titles = page.texts["h2"]
-        assert titles[:3] == ["Summary", "Figures", "Statistics"]
-        assert titles[-2:] == ["Problems", "How this was made"]
+        assert titles[:3] == ["What took the time", "Figures", "Statistics"]
+        assert titles[-3:] == ["Problems", "File details", "How this was made"]
         assert sample in page.texts["title"][0]
 
 
@@ -108,6 +110,43 @@ def test_summary_is_what_info_says_and_problems_are_those_of_check(
     for warning in json.loads(problems)["warnings"]:
         assert warning["code"] in page.texts["td"]
         assert warning["message"] in page.texts["td"]
+
+
+def test_report_begins_with_what_took_the_time(run, tmp_path) -> None:
+    target, path = tmp_path / "r.html", SAMPLES / "tinyllama-256.bin"
+    run("report", path, "-o", target, "--view", "timeline")
+    rows = json.loads(run("stats", path, "--json").out)["rows"]
+    phases = json.loads(run("info", path, "--json").out)["latency"]
+    page = page_of(target)
+    text = target.read_text()
+
+    first = text[text.index('id="part-1"') : text.index('id="part-2"')]
+    bars = re.findall('<th scope="row">(.*?)</th>', first)
+    assert bars == [row["key"] for row in rows if row["timed"]][:16]
+    widths = re.findall('<rect width="(.*?)" height="1">', first)
+    longest = rows[0]["total_ns"]
+    for width, row in zip(widths, rows, strict=False):
+        assert float(width) == pytest.approx(100 * row["total_ns"] / longest, abs=0.01)
+    facts = dict(zip(page.texts["dt"], page.texts["dd"], strict=True))
+    (generate,) = (phase for phase in phases if phase["phase"] == "generate")
+    assert facts["Generate"].startswith(f"{generate['tokens_per_s']:,.4g} tokens/s")
+    assert facts["Top op"].startswith(rows[0]["key"])
+    assert facts["Problems"] == "1 kind"
+
+
+def test_contents_list_leads_to_every_section(run, built, tmp_path) -> None:
+    target = tmp_path / "r.html"
+    run("report", built(), "-o", target, "--view", "timeline")
+    page = page_of(target)
+
+    assert page.texts["a"] == page.texts["h2"]
+    links = [given["href"] for given in page.of("a")]
+    assert links == [f"#{given['id']}" for given in page.of("h2")]
+    # A check box enlarges a figure, without a script.
+    boxes = {given["id"] for given in page.of("input")}
+    assert {given["for"] for given in page.of("label")} == boxes
+    n_plain = len([g for g in page.of("table") if g.get("class") != "bars"])
+    assert len(page.texts["caption"]) == n_plain
 
 
 def test_every_digit_is_there_with_and_without_the_script(run, tmp_path) -> None:
@@ -158,7 +197,7 @@ def test_report_tells_how_it_was_made(run, tmp_path) -> None:
 
 
 def test_policy_names_the_script_and_style_that_are_there() -> None:
-    text = report_html("t", [Section("s", "words")]).decode()
+    text = report_html("t", [Section("s", "text")]).decode()
     (policy,) = (
         given["content"]
         for given in Page(text.encode()).of("meta")
@@ -294,7 +333,7 @@ def test_boxes_of_the_timeline_tell_their_exact_times_where_they_are(
         assert abs(boxes[first][0] + (begins - first) * per_second - x) < 3
         assert -3 < length * per_second - width < 4
     captions = "".join(page_of(target).texts["figcaption"])
-    assert f"Pointing tells the exact figures of {len(spots)} spans." in captions
+    assert f"Hover for exact values: {len(spots)} spans." in captions
 
 
 def test_boxes_beyond_their_room_are_left_out_and_counted(
@@ -319,7 +358,7 @@ def test_boxes_beyond_their_room_are_left_out_and_counted(
     run("report", path, "-o", target, "--view", "buffers", "--force")
     texts = page_of(target).texts
     none = "".join(texts.get("figcaption", []) + texts["p"])
-    assert_sides("Pointing tells the exact figures of * *.", all_of_them, none)
+    assert_sides("Hover for exact values: * *.", all_of_them, none)
 
 
 def test_cells_and_tensors_tell_what_the_tables_have(run, tmp_path) -> None:
@@ -398,7 +437,7 @@ def test_trace_without_spans_has_a_report_too(run, tmp_path) -> None:
 
     page = page_of(target)
     assert "Statistics" not in page.texts["h2"]
-    assert "Timeline" not in page.texts["h3"]
+    assert "Timeline" not in page.texts.get("h3", [])
 
 
 def test_report_above_the_limit_is_written_and_says_so(

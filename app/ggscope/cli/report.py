@@ -1,4 +1,7 @@
-"""``ggscope report``: one HTML page that tells of a trace, and opens anywhere."""
+"""``ggscope report``: one HTML page about a trace, which opens anywhere.
+
+It begins with what took the time; the rest follows from large to small.
+"""
 
 import math
 import shlex
@@ -8,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,6 +62,7 @@ from ggscope.model.units import (
     Unit,
     format_bytes,
     format_count,
+    format_counted,
     format_duration,
     format_exact,
     format_exact_bytes,
@@ -72,7 +76,8 @@ if TYPE_CHECKING:
     from ggscope.render.batch import HitRegions
     from ggscope.render.export import Figure
 
-_MAX_WORDS = 200_000
+_MAX_TEXT = 200_000
+_MAX_ENGINES = 4
 _MAX_ROWS, _MAX_BARS, _MAX_LONGEST = 40, 16, 25
 _MAX_PROBLEMS = 200
 _TITLES: dict[By, str] = {
@@ -134,30 +139,96 @@ def report(
     command : how it is made again.
     views : names of the figures; None = of every view that has something to show.
     """
-    found = completeness(trace)
-    trace = with_completeness(trace, found)
+    complete = completeness(trace)
+    trace = with_completeness(trace, complete)
+    facts = describe(trace, path, complete)
+    ops = stat_table(trace, "op", limit=_MAX_ROWS)
     pictures, left_out = _pictures(trace, views)
     sections = [
-        _summary(trace, path, found),
+        _overview(trace, facts, ops),
         Section("Figures", notes=left_out, pictures=tuple(pictures)),
-        _statistics(trace),
+        _statistics(trace, ops),
         _hot(trace),
-        _problems(trace, found),
-        _making(trace, command),
+        _problems(trace, complete),
+        _details(trace, facts),
+        _origin(trace, command),
     ]
     shown = [s for s in sections if s is not None]
     name = trace.info.paths[0].name if trace.info.paths else path.name
     return report_html(f"Report of {name}", shown)
 
 
-def _summary(trace: Trace, path: Path, found: Completeness) -> Section:
-    # Problems have a section of their own.
-    facts = describe(trace, path, found)
-    words = info_text(replace(trace, warnings=()), facts)
-    words = output.unstyled(words).replace("No problems found.", "").rstrip()
-    if len(words) > _MAX_WORDS:
-        words = words[:_MAX_WORDS] + " …"
-    return Section("Summary", words)
+# -- overview ----------------------------------------------------------------
+
+
+def _overview(trace: Trace, facts: dict[str, Any], ops: StatTable) -> Section:
+    """Return what took the time: rates, the top ops and the phases."""
+    if not len(trace.spans):
+        key_facts = tuple(_key_facts(trace, facts, None))
+        return Section("What is in the file", facts=key_facts)
+    tables = []
+    phases = stat_table(trace, "phase") if trace.spans.phase is not None else None
+    if phases is not None and len(phases.rows) > 1:
+        tables.append(_stat_table("Time by phase", "phase", phases, trace))
+    return Section(
+        "What took the time",
+        facts=tuple(_key_facts(trace, facts, ops)),
+        bars=tuple(_op_bars(ops, trace.clock.unit)),
+        tables=tuple(tables),
+    )
+
+
+def _key_facts(
+    trace: Trace, facts: dict[str, Any], ops: StatTable | None
+) -> Iterator[tuple[str, Cell]]:
+    """Yield name and value of what people ask first, where the trace has it."""
+    unit, length = trace.clock.unit, trace.extent.duration
+    if ops is not None:
+        duration = Cell(format_duration(length, unit), format_exact(length, unit))
+        yield "Duration", duration
+        for phase in facts["latency"]:
+            yield _phase_title(phase), _phase_cell(phase, unit)
+        if ops.rows and ops.rows[0].timed:
+            top = ops.rows[0]
+            text = f"{top.key}: {format_share(top.share)} of the op time"
+            yield "Top op", Cell(text, format_exact(top.total, unit))
+        for engine in (facts["engines"] or [])[:_MAX_ENGINES]:
+            if engine["busy_share"] is not None:
+                busy = f"busy {format_share(engine['busy_share'])}"
+                yield engine["lane"], Cell(busy, format_exact(engine["busy"], unit))
+        missing = facts["completeness"]["missing"]
+        if facts["completeness"]["known"]:
+            text = "no missing records found"
+            if missing:
+                text = f"{format_counted(missing, 'record')} missing"
+            yield "Completeness", Cell(text, facts["completeness"]["words"])
+    kinds = len(trace.warnings)
+    yield "Problems", Cell(format_counted(kinds, "kind") if kinds else "none")
+    yield "Format", Cell(trace.info.format)
+
+
+def _phase_title(phase: dict[str, Any]) -> str:
+    return phase["phase"].capitalize() if phase["phase"] else "Tokens"
+
+
+def _phase_cell(phase: dict[str, Any], unit: Unit) -> Cell:
+    """Return tokens per second and the median latency of a phase."""
+    rate, noun = phase["tokens_per_s"], phase["noun"]
+    parts = [] if rate is None else [f"{rate:,.4g} tokens/s"]
+    median, longest = (format_duration(phase[k], unit) for k in ("median", "max"))
+    is_one = phase["spans"] == 1
+    parts += [longest] if is_one else [f"median {median} per {noun}", f"max {longest}"]
+    spans = format_count(phase["spans"])
+    return Cell(" · ".join(parts), f"{noun} spans: {spans}, times {phase['quality']}")
+
+
+def _details(trace: Trace, facts: dict[str, Any]) -> Section:
+    """Return what ``ggscope info`` prints; problems have a section of their own."""
+    text = info_text(replace(trace, warnings=()), facts)
+    text = output.unstyled(text).replace("No problems found.", "").rstrip()
+    if len(text) > _MAX_TEXT:
+        text = text[:_MAX_TEXT] + " …"
+    return Section("File details", text)
 
 
 # -- figures -----------------------------------------------------------------
@@ -233,7 +304,7 @@ def _spots(
             continue
         n = format_count(len(here))
         of = n if len(here) == n_all else f"the widest {n} of {format_count(n_all)}"
-        told.append(f"Pointing tells the exact figures of {of} {what}.")
+        told.append(f"Hover for exact values: {of} {what}.")
         spots += here
     return tuple(spots), told
 
@@ -271,17 +342,15 @@ def _span_words(trace: Trace, span: int) -> str:
 # -- tables ------------------------------------------------------------------
 
 
-def _statistics(trace: Trace) -> Section | None:
+def _statistics(trace: Trace, ops: StatTable) -> Section | None:
     if not len(trace.spans):
         return None
-    tables, bars = [], tuple[Bar, ...]()
+    tables = []
     for by, title in _TITLES.items():
-        found = stat_table(trace, by, limit=_MAX_ROWS)
-        if not found.rows or (by in ("layer", "token") and len(found.rows) < 2):
+        groups = ops if by == "op" else stat_table(trace, by, limit=_MAX_ROWS)
+        if not groups.rows or (by in ("layer", "token") and len(groups.rows) < 2):
             continue
-        if by == "op":
-            bars = tuple(_op_bars(found, trace.clock.unit))
-        tables.append(_stat_table(title, by, found, trace))
+        tables.append(_stat_table(title, by, groups, trace))
     if longest := _longest(trace):
         tables.append(longest)
     # What holds for all of the times stands once.
@@ -290,12 +359,12 @@ def _statistics(trace: Trace) -> Section | None:
         replace(table, notes=tuple(n for n in table.notes if n not in notes))
         for table in tables
     ]
-    return Section("Statistics", notes=notes, bars=bars, tables=tuple(tables))
+    return Section("Statistics", notes=notes, tables=tuple(tables))
 
 
-def _op_bars(found: StatTable, unit: Unit) -> Iterator[Bar]:
+def _op_bars(ops: StatTable, unit: Unit) -> Iterator[Bar]:
     """Return the ops with the longest totals, as parts of the longest."""
-    timed = [row for row in found.rows if row.timed][:_MAX_BARS]
+    timed = [row for row in ops.rows if row.timed][:_MAX_BARS]
     for row in timed:
         yield Bar(
             row.key,
@@ -318,19 +387,19 @@ def _bytes_cell(n_bytes: int) -> Cell:
     return Cell(format_bytes(n_bytes), format_exact_bytes(n_bytes))
 
 
-def _stat_table(title: str, by: By, found: StatTable, trace: Trace) -> ReportTable:
-    facts = stat_facts(trace, by, found)
+def _stat_table(title: str, by: By, groups: StatTable, trace: Trace) -> ReportTable:
+    facts = stat_facts(trace, by, groups)
     columns = headed_columns(facts)
     lines = [
-        [stat_cell(column, row, facts) for column in columns] for row in found.rows
+        [stat_cell(column, row, facts) for column in columns] for row in groups.rows
     ]
-    lines += [unrecorded_cells(op, n, columns) for op, n in found.unrecorded.items()]
+    lines += [unrecorded_cells(op, n, columns) for op, n in groups.unrecorded.items()]
     rows = [[Cell(cell.text, cell.exact) for cell in cells] for cells in lines]
-    more = found.n_groups - len(found.rows)
+    more = groups.n_groups - len(groups.rows)
     notes = [f"… and {format_count(more)} more."] if more > 0 else []
     notes += stalled_lines(trace) if by == "lane" else []
-    notes += stat_notes(trace, found, facts, columns)
-    if n := found.all.count - found.all.timed:
+    notes += stat_notes(trace, groups, facts, columns)
+    if n := groups.all.count - groups.all.timed:
         notes.append(
             f"The times leave out {format_count(n)} spans whose duration is estimated "
             "or unfinished."
@@ -394,7 +463,7 @@ def _hot(trace: Trace) -> Section | None:
         for i in range(min(len(groups), _MAX_ROWS))
     ]
     told = [[Cell(fact.title), Cell(fact.words), Cell(fact.remark)] for fact in facts]
-    tables = [ReportTable("", ("", "", ""), told, n_text=3)]
+    tables = [ReportTable("Summary of reads", ("", "", ""), told, n_text=3)]
     if rows:
         more = len(groups) - len(rows)
         notes = (f"… and {format_count(more)} more.",) if more > 0 else ()
@@ -427,11 +496,11 @@ def _problems(trace: Trace, found: Completeness) -> Section:
     if more > 0:
         notes.append(f"… and {format_count(more)} more; ggscope check lists all.")
     head = ("severity", "code", "message", "count", "place", "offset", "remedy")
-    table = ReportTable("", head, rows, n_text=3, text_last=True)
+    table = ReportTable("Worst first", head, rows, n_text=3, text_last=True)
     return Section("Problems", notes=tuple(notes), tables=(table,))
 
 
-def _making(trace: Trace, command: str) -> Section:
+def _origin(trace: Trace, command: str) -> Section:
     rows = [
         ("made by", f"ggscope {__version__}"),
         ("made at", _when(time.time())),
@@ -448,9 +517,8 @@ def _making(trace: Trace, command: str) -> Section:
         rows.append(("file", f"{path}; {size}, changed {_when(status.st_mtime)}"))
     rows += [(f"option {key}", value) for key, value in trace.info.options.items()]
     cells = [[Cell(name), Cell(value)] for name, value in rows[:_MAX_PROBLEMS]]
-    return Section(
-        "How this was made", tables=(ReportTable("", ("", ""), cells, n_text=2),)
-    )
+    table = ReportTable("Command and files", ("", ""), cells, n_text=2)
+    return Section("How this was made", tables=(table,))
 
 
 def _when(seconds: float) -> str:

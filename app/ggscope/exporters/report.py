@@ -17,6 +17,8 @@ MAX_BYTES = 5_000_000
 """No report is larger, whatever the trace is."""
 MAX_CELL = 240
 """Characters of a cell; what is longer is cut, and an ellipsis says so."""
+_MAX_LABEL = 30
+"""Characters of the label of a bar."""
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1b1b;--paper:#fff;--soft:#5c5c5c;--line:#d8d8d8;
 --band:#f4f4f4;--bad:#a33b00;--bar:#0072b2}
@@ -29,7 +31,13 @@ h1{font-size:1.5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin:2.2rem 0 
 border-bottom:1px solid var(--line);padding-bottom:.2rem}
 h3{font-size:1rem;margin:1.4rem 0 .4rem}p,figcaption{overflow-wrap:anywhere}
 pre{font:13px/1.45 ui-monospace,"Liberation Mono",monospace;background:var(--band);
-padding:.8rem 1rem;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
+padding:.8rem 1rem;overflow:auto;white-space:pre}
+nav ul{margin:0 0 1.4rem;padding:0;list-style:none;display:flex;flex-wrap:wrap;
+gap:.2rem 1.2rem}a{color:var(--bar)}
+dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(10rem,1fr));
+gap:.9rem 1.6rem;margin:0 0 1.4rem}dt{color:var(--soft);font-size:13px}
+dd{margin:0;overflow-wrap:anywhere}caption{text-align:left;font-weight:600;
+padding:1rem 0 .3rem;font-size:15px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px}
 th,td{padding:.22rem .7rem .22rem 0;text-align:right;white-space:nowrap;
 border-bottom:1px solid var(--line);font-variant-numeric:tabular-nums;
@@ -41,18 +49,31 @@ min-width:7rem;max-width:34rem}
 .error,.data_loss{color:var(--bad);font-weight:600}.note,figcaption{color:var(--soft)}
 figure{margin:0 0 1.6rem}
 figure img{display:block;max-width:100%;height:auto;border:1px solid var(--line)}
-.picture{position:relative;width:fit-content;max-width:100%}
+.frame{display:block;overflow-x:auto;cursor:zoom-in}
+.picture{display:block;position:relative;width:fit-content;max-width:100%}
+.zoom{position:absolute;opacity:0}
+.zoom:focus-visible+.frame{outline:2px solid var(--bar)}
+.zoom:checked+.frame{cursor:zoom-out}
+.zoom:checked+.frame .picture{width:max(170%,64rem);max-width:none}
+.zoom:checked+.frame img{width:100%}
+@media screen and (max-width:45rem){.picture{width:44rem;max-width:none}}
 svg.spots{position:absolute;inset:0;width:100%;height:100%}
 svg.spots rect{fill:transparent;stroke:none}
 svg.spots rect:hover{stroke:var(--ink);stroke-width:1}
-svg.bars{width:100%;max-width:62rem;height:auto;font-size:12px}
-svg.bars rect{fill:var(--bar)}svg.bars text{fill:var(--ink)}
-svg.bars g:hover rect{opacity:.75}
+table.bars{width:100%;max-width:62rem}table.bars td,table.bars th{border:0;
+white-space:normal}table.bars th{max-width:14rem;overflow-wrap:break-word;
+color:inherit;font-weight:400}
+table.bars td.bar{width:99%;min-width:4rem}
+table.bars td.value{text-align:left;white-space:nowrap}
+td.bar svg{display:block;width:100%;height:14px;margin-top:.15rem}
+td.bar rect{fill:var(--bar)}tr[data-exact]:hover rect{opacity:.75}
 #tip{position:fixed;z-index:9;max-width:36rem;padding:.35rem .6rem;font-size:13px;
 background:var(--ink);color:var(--paper);pointer-events:none;overflow-wrap:anywhere;
 white-space:pre-line}
-@media print{body{margin:0;max-width:none;font-size:10pt}h2{break-after:avoid}
-figure,tr{break-inside:avoid}#tip,svg.spots{display:none}.scroll{overflow:visible}
+@media print{nav{display:none}
+body{margin:0;max-width:none;font-size:10pt}h2{break-after:avoid}
+figure,tr{break-inside:avoid}#tip,svg.spots{display:none}
+.scroll,.frame{overflow:visible}
 pre,table{font-size:8pt}}
 """
 _SCRIPT = """
@@ -62,7 +83,7 @@ document.body.appendChild(tip);
 document.querySelectorAll("svg.spots title").forEach(function(own){
 own.parentNode.setAttribute("data-exact",own.textContent);own.remove();});
 document.querySelectorAll("[data-exact]").forEach(function(at){
-var own=at.querySelector("title");if(own){own.remove();}at.removeAttribute("title");});
+at.removeAttribute("title");});
 document.addEventListener("mousemove",function(event){
 var at=event.target.closest&&event.target.closest("[data-exact]");
 if(!at){tip.hidden=true;return;}
@@ -93,7 +114,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table; `n_text` first columns, and the last if `text_last`, are words."""
+    """A table; `n_text` first columns, and the last if `text_last`, are texts."""
 
     title: str
     head: tuple[str, ...]
@@ -105,7 +126,7 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of a chart: what it is of, its share of the longest, and its value."""
+    """A bar of a chart; `share` is its length as a share of the longest."""
 
     label: str
     share: float
@@ -146,14 +167,21 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """A part of the report, in the order in which its contents are listed here."""
+    """A part of the report.
+
+    Attributes
+    ----------
+    text : preformatted text, as a terminal shows it.
+    facts : name and value of what stands first.
+    """
 
     title: str
-    words: str = ""
+    text: str = ""
     notes: tuple[str, ...] = ()
     bars: tuple[Bar, ...] = ()
     pictures: tuple[Picture, ...] = ()
     tables: tuple[ReportTable, ...] = ()
+    facts: tuple[tuple[str, Cell], ...] = ()
 
 
 def policy(style: str, script: str = "") -> str:
@@ -176,14 +204,24 @@ def report_html(title: str, sections: Iterable[Section]) -> bytes:
         f"<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_text(title)}</h1>",
     ]
-    for section in sections:
-        parts.append(f"<section><h2>{xml(section.title)}</h2>")
-        if section.words:
-            parts.append(f"<pre>{xml(section.words)}</pre>")
+    listed = list(enumerate(sections, start=1))
+    links = "".join(
+        f'<li><a href="#part-{i}">{xml(part.title)}</a></li>' for i, part in listed
+    )
+    parts.append(f'<nav aria-label="Contents"><ul>{links}</ul></nav>')
+    n_pictures = 0
+    for i, section in listed:
+        parts.append(f'<section><h2 id="part-{i}">{xml(section.title)}</h2>')
+        if section.facts:
+            parts.append(_facts(section.facts))
+        if section.text:
+            parts.append(f"<pre>{xml(section.text)}</pre>")
         parts += [f'<p class="note">{xml(note)}</p>' for note in section.notes]
         if section.bars:
             parts.append(_bars(section.bars))
-        parts += map(_picture, section.pictures)
+        for picture in section.pictures:
+            n_pictures += 1
+            parts.append(_picture(picture, f"zoom-{n_pictures}"))
         for table in section.tables:
             parts += _table(table)
         parts.append("</section>")
@@ -220,13 +258,14 @@ def _table(table: ReportTable) -> list[str]:
         f'<th scope="col"{classes(kind(i))}>{_text(name)}</th>'
         for i, name in enumerate(table.head)
     )
-    lines = [f"<h3>{xml(table.title)}</h3>"] if table.title else []
-    lines.append(f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>')
+    caption = f"<caption>{xml(table.title)}</caption>" if table.title else ""
+    has_head = any(table.head)
+    head = f"<thead><tr>{head}</tr></thead>" if has_head else ""
+    lines = [f'<div class="scroll"><table>{caption}{head}<tbody>']
     for row in table.rows:
         cells = [
             f"<td{classes(kind(i), cell.kind)}{_exact(cell.exact)}"
-            + (f' title="{_text(cell.exact)}"' if cell.exact else "")
-            + f">{_text(cell.text)}</td>"
+            f"{_title(cell.exact)}>{_text(cell.text)}</td>"
             for i, cell in enumerate(row)
         ]
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -234,29 +273,39 @@ def _table(table: ReportTable) -> list[str]:
     return lines + [f'<p class="note">{xml(note)}</p>' for note in table.notes]
 
 
-_BAR, _LABEL, _CHART = 20, 220, 940
-"""Height of a bar's line, width of the labels and of the chart, in its own units."""
+def _facts(facts: Sequence[tuple[str, Cell]]) -> str:
+    items = (
+        f"<div><dt>{xml(name)}</dt>"
+        f"<dd{_exact(cell.exact)}{_title(cell.exact)}>{_text(cell.text)}</dd></div>"
+        for name, cell in facts
+    )
+    return f"<dl>{''.join(items)}</dl>"
+
+
+def _title(exact: str) -> str:
+    """Return the attribute that browsers show without the script, or nothing."""
+    return f' title="{_text(exact)}"' if exact else ""
 
 
 def _bars(bars: Sequence[Bar]) -> str:
-    height = _BAR * len(bars)
-    room = _CHART - _LABEL - 150
-    lines = [f'<svg class="bars" viewBox="0 0 {_CHART} {height}" role="img">']
-    for i, bar in enumerate(bars):
-        width = max(min(bar.share, 1.0), 0.0) * room
-        label = bar.label if len(bar.label) <= 30 else bar.label[:29] + "…"
-        lines.append(
-            f"<g{_exact(bar.exact)}><title>{_text(bar.exact)}</title>"
-            f'<text x="{_LABEL - 8}" y="{_BAR * i + 14}" text-anchor="end">'
-            f'{_text(label)}</text><rect x="{_LABEL}" y="{_BAR * i + 3}" '
-            f'width="{width:.2f}" height="{_BAR - 6}"></rect>'
-            f'<text x="{_LABEL + width + 6:.2f}" y="{_BAR * i + 14}">'
-            f"{_text(bar.text)}</text></g>"
-        )
-    return "".join([*lines, "</svg>"])
+    rows = (
+        f"<tr{_exact(bar.exact)}{_title(bar.exact)}>"
+        f'<th scope="row">{_text(_shortened(bar.label))}</th>'
+        '<td class="bar"><svg viewBox="0 0 100 1" preserveAspectRatio="none">'
+        f'<rect width="{100 * max(min(bar.share, 1.0), 0.0):.2f}" height="1"></rect>'
+        f'</svg></td><td class="value">{_text(bar.text)}</td></tr>'
+        for bar in bars
+    )
+    return f'<table class="bars"><tbody>{"".join(rows)}</tbody></table>'
 
 
-def _picture(picture: Picture) -> str:
+def _shortened(label: str) -> str:
+    return label if len(label) <= _MAX_LABEL else label[: _MAX_LABEL - 1] + "…"
+
+
+def _picture(picture: Picture, zoom_id: str) -> str:
+    """Return a figure; a click, or Space on it, enlarges it and shrinks it again."""
+
     def data(png: bytes) -> str:
         return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
@@ -268,9 +317,12 @@ def _picture(picture: Picture) -> str:
         )
     caption = f"<figcaption>{xml(picture.caption)}</figcaption>"
     return (
-        f'<figure><h3>{xml(picture.title)}</h3><div class="picture"><picture>{dark}'
+        f"<figure><h3>{xml(picture.title)}</h3>"
+        f'<input type="checkbox" class="zoom" id="{zoom_id}" '
+        f'aria-label="Enlarge {_text(picture.title)}">'
+        f'<label class="frame" for="{zoom_id}"><span class="picture"><picture>{dark}'
         f'<img alt="{_text(picture.caption or picture.title)}" '
-        f'src="{data(picture.light)}"></picture>{_spots(picture)}</div>'
+        f'src="{data(picture.light)}"></picture>{_spots(picture)}</span></label>'
         f"{caption if picture.caption else ''}</figure>"
     )
 
