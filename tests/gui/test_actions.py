@@ -359,9 +359,9 @@ def test_key_file_is_read_with_care(
 @pytest.mark.parametrize(
     ("claim", "said", "like"),
     [
-        ("*: there is no command *.", '{"zoom.inn": ["Z"]}', '{"zoom.in": ["Z"]}'),
+        ("*: unknown command *.", '{"zoom.inn": ["Z"]}', '{"zoom.in": ["Z"]}'),
         (
-            "*: * has keys that are not understood.",
+            "*: invalid keys for *.",
             '{"zoom.in": ["Zzz"]}',
             '{"zoom.in": ["Z"]}',
         ),

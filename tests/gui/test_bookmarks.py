@@ -24,7 +24,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
 from messages import clear, said, toast
-from sentences import assert_sides, is_said
+from sentences import assert_sides
 from support import ROOT
 
 DEMO = ROOT / "resources" / "samples" / "llama-demo.ggmlviz"
@@ -117,10 +117,8 @@ def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
     session.status_message.connect(heard.append)
     fill(session, *"abcdefghij")
 
-    assert [is_said("; Alt+{0} goes back to it", words) for words in heard] == (
-        [True] * 9 + [False]
-    )
-    assert_sides("; Alt+{0} goes back to it", heard[8], heard[9])
+    assert ["(Alt+" in message for message in heard] == [True] * 9 + [False]
+    assert "(Alt+9)" in heard[8]
 
 
 def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> None:
@@ -267,7 +265,7 @@ def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
     session.add_bookmark("1000", TimeRange(1000, 1000))
 
     assert len(session.bookmarks) == 1000
-    claim = "There are too many bookmarks; delete some first."
+    claim = "Too many bookmarks; delete some first."
     assert_sides(claim, str(said[-1]), before)
 
 
@@ -309,7 +307,7 @@ def test_bookmarks_are_there_after_reopening_under_another_name(
 
     qtbot.waitUntil(lambda: len(session.bookmarks) > 0)
     assert session.bookmarks == before
-    assert session.bookmarks_kept == "Kept in your data folder"
+    assert session.bookmarks_kept == "Saved in your profile"
 
 
 def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
@@ -359,9 +357,9 @@ def test_why_nothing_lies_beside_the_trace_is_told(
     monkeypatch.undo()
     beside = said("d")
 
-    nothing = "; nothing can be written beside the trace"
+    nothing = "; the folder of the trace is not writable"
     assert_sides(nothing, refused, wanted + taken + beside)
-    taken_words = "; the file beside the trace is not replaced"
+    taken_words = "; another file next to the trace has their name"
     assert_sides(taken_words, taken, wanted + refused + beside)
 
 
@@ -470,10 +468,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
 
     qtbot.waitUntil(lambda: bool(said(found, "bookmarks")))
     assert found.session.bookmarks == ()
-    claim = (
-        "{0} is about other content than {1} has now; its bookmarks ({2}) are not "
-        "shown."
-    )
+    claim = "{0} belongs to other content of {1}; its bookmarks ({2}) are not shown."
     assert_sides(claim, said(found, "bookmarks"), of_own)
 
 

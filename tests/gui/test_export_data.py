@@ -171,7 +171,7 @@ def test_report_of_a_program_that_runs_waits_for_its_recording(
     qtbot.waitUntil(target.exists, timeout=60_000)
     qtbot.waitUntil(lambda: said(window) == "Saved page.html.")
 
-    claim = "A report is made of a file: save the recording first."
+    claim = "Save the recording first: a report is made from a file."
     assert_sides(claim, refused, said(window))
 
 
@@ -223,5 +223,5 @@ def test_report_whose_program_says_nothing_is_told_all_the_same(
     spoken = failure()
     monkeypatch.setattr(assets, "program", lambda: ("false",))
 
-    assert failure() == "ggscope report ended with 1."
+    assert failure() == "ggscope report failed with exit code 1."
     assert "does not exist" in spoken

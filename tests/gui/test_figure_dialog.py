@@ -168,7 +168,7 @@ def test_copies_go_to_the_clipboard(studio: FigureDialog, qtbot: QtBot) -> None:
 
     assert studio.preview is not None
     assert clipboard.image().width() == studio.preview.width
-    claim = "The picture is on the clipboard, {0} pixels."
+    claim = "Copied the picture ({0} px)."
     assert_sides(claim, studio.problem.text(), before)
 
 
@@ -221,7 +221,7 @@ def test_preview_that_takes_long_can_be_stopped(
     settled(studio, qtbot)
 
     assert_sides("Drawing the preview…", busy, idle)
-    assert_sides("Stopped. Change something to draw again.", stopped, idle + busy)
+    assert_sides("Cancelled. Change an option to draw again.", stopped, idle + busy)
     assert not studio.export.isEnabled()
     choose(studio.preset, "double")
     settled(studio, qtbot)

@@ -118,8 +118,8 @@ def test_parts_that_do_not_fit_beside_each_other_are_counted(
 
     several, none = said(60), said(900)
     one = next(text for w in range(80, 900, 20) if "1 more" in (text := said(w)))
-    assert_sides("{0} more parts of the filter", several, none + one)
-    assert_sides("1 more part of the filter", one, none + several)
+    assert_sides("{0} more filter terms", several, none + one)
+    assert_sides("1 more filter term", one, none + several)
 
 
 def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
@@ -145,13 +145,13 @@ def test_list_of_very_many_values_ends_with_how_many_more_there_are(
     assert popup.list.count() == MOST_LISTED + 1
     remark = popup.list.item(MOST_LISTED)
     remark_text = remark.text()
-    assert remark_text == f"and {MOST_LISTED + 1:,} more: type them above"
+    assert remark_text == f"{MOST_LISTED + 1:,} more: type them above"
     assert not remark.flags() & Qt.ItemFlag.ItemIsUserCheckable
     assert session.filter.tensors == frozenset({"t7", last})
     few = tuple((name, name) for name in names[:MOST_LISTED])
     popup._on_choices(Choices({"tensors": few}))
     rest = popup.list.item(popup.list.count() - 1).text()
-    assert_sides("and {} more: type them above", remark_text, rest)
+    assert_sides("{} more: type them above", remark_text, rest)
 
 
 # -- completion while typing -----------------------------------------------------

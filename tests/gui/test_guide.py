@@ -148,7 +148,7 @@ def test_words_that_are_not_there_are_told_and_escape_ends_the_search(
     line.edit.clear()
     QTest.keyClicks(line.edit, "<b>no such words</b>")
 
-    assert line.count.text() == "not found"
+    assert line.count.text() == "no matches"
     assert not line.next.isEnabled()
     assert not browser.textCursor().hasSelection()
     QTest.keyClick(line.edit, Qt.Key.Key_Escape)

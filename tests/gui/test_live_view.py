@@ -224,7 +224,7 @@ def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(
 ):
     document = followed(writer)
     window.actions_["file.reload"].trigger()
-    claim = "There is nothing to reload as long as this tab follows."
+    claim = "Cannot reload while following a program."
     assert document.status.message.full_text == claim
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         window.actions_["live.stop"].trigger()
@@ -358,7 +358,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     assert session.mask is not None
     qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
     session.reload()  # follows anew
-    claim = "There is nothing to reload as long as this tab follows."
+    claim = "Cannot reload while following a program."
     assert_sides(claim, follows, "\n".join(heard))
     assert document.live.is_on
 

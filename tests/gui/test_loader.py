@@ -212,13 +212,13 @@ def test_page_says_why_nothing_was_read(qtbot: QtBot) -> None:
         assert_sides("{0} could not be read", bad, others)
     for claim in (
         "Reading was cancelled",
-        "{0} has not been read.",
-        "Reload reads it from the beginning.",
+        "{0} was not read.",
+        "Reload starts again.",
     ):
         assert_sides(claim, cancelled, fault + several + unknown + damaged + lack)
     for claim in (
-        "The program failed on this file",
-        "This is a fault of ggscope. Copy gives a report of it.",
+        "ggscope failed to read this file",
+        "This is a bug in ggscope. Copy puts a report on the clipboard.",
     ):
         assert_sides(claim, fault, cancelled + several + unknown + damaged + lack)
     claim = "Several readers claim {0}"

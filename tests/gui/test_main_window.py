@@ -705,7 +705,7 @@ def test_picture_of_the_view_used_last_is_copied(
     qtbot.waitUntil(lambda: "clipboard" in said(window))
 
     assert QGuiApplication.clipboard().image() == figure.image()
-    claim = "The picture is on the clipboard, {0} pixels."
+    claim = "Copied the picture ({0} px)."
     assert_sides(claim, said(window), before + while_drawn)
     assert_sides("Drawing the picture", "\n".join(titles), without)
 
@@ -729,7 +729,7 @@ def test_name_that_gets_a_suffix_is_asked_about_where_it_is_taken(
 
     free = said()
     (tmp_path / "picture.png").write_bytes(b"precious")
-    assert_sides("{0} exists already. Replace it?", said(), free)
+    assert_sides("{0} already exists. Replace it?", said(), free)
 
 
 def test_dialogs_for_files_delete_and_rename_nothing(

@@ -260,7 +260,9 @@ def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_p
     dialog.program.setEditText(str(script))
     looked(dialog, qtbot)
 
-    assert dialog.program_words.text().startswith("Perhaps: it is a script of sh")
+    assert dialog.program_words.text().startswith(
+        "May be traceable: it is a script of sh"
+    )
     assert dialog.start.isEnabled()
 
 
@@ -376,7 +378,7 @@ def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatc
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
 
-    assert "No llama.cpp was found on this machine." in dialog.program_words.text()
+    assert "No llama.cpp found." in dialog.program_words.text()
     dialog.close()
 
 
@@ -885,7 +887,7 @@ def test_closing_a_tab_asks_about_a_program_that_runs(
     close()
     assert process.is_running()
     assert window.document is document
-    assert asked[0][1] == "Let it run"  # Enter ends nothing
+    assert asked[0][1] == "Keep running"  # Enter ends nothing
     answer("Stop program")
     close()
     qtbot.waitUntil(lambda: not process.is_running(), timeout=PATIENCE)
@@ -900,7 +902,7 @@ def test_program_that_is_let_run_is_recorded_to_its_end(
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=PATIENCE)
     tool = psutil.Process(document.run.pid)
     (program,) = tool.children()
-    answer("Let it run")
+    answer("Keep running")
     window.actions_["file.close"].trigger()
     assert window.document is None
     QTest.qWait(300)

@@ -287,7 +287,7 @@ def test_command_says_so_where_there_is_no_table(
 ) -> None:
     document = opened(SAMPLE)
     settle(qtbot, document)
-    claim = "Click into a table first, then save it."
+    claim = "Click the table to save first."
     _, written = saved(lambda: window.dialogs.save_table(), "a.csv")
     monkeypatch.setattr(window, "copying", list)
     window.actions_["file.save_table"].trigger()
@@ -299,7 +299,7 @@ def test_command_says_so_where_there_is_no_table(
     empty = said(window)
 
     assert_sides(claim, none, written)
-    assert_sides("This table is empty: nothing to save.", empty, none)
+    assert_sides("The table is empty.", empty, none)
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,7 @@ def test_stepping_by_token_says_that_none_is_recorded(qtbot: QtBot) -> None:
         return "\n".join(heard)
 
     none = said(builders.spans_trace([0], [1]))
-    assert_sides("No token is recorded in this trace", none, said(moe_reads()))
+    assert_sides("No tokens recorded in this trace", none, said(moe_reads()))
 
 
 def test_memory_that_runs_out_on_a_worker_is_said(qtbot: QtBot) -> None:
@@ -332,11 +332,7 @@ def test_memory_that_runs_out_on_a_worker_is_said(qtbot: QtBot) -> None:
         session.close()
         return heard[0]
 
-    claim = (
-        "There is not enough memory for this. Close other tabs or programs, or open a "
-        "part of the file only."
-    )
-    assert_sides(claim, said(MemoryError), said(ValueError))
+    assert_sides("Not enough memory.", said(MemoryError), said(ValueError))
 
 
 def test_start_page_says_where_files_will_be_listed(
@@ -349,14 +345,14 @@ def test_start_page_says_where_files_will_be_listed(
     settings.add_recent(file)
     one = "\n".join(texts_of_widgets(page))
 
-    assert_sides("Files that you open are listed here.", none, one)
+    assert_sides("Recently opened files appear here.", none, one)
 
 
 def test_report_of_the_system_is_copied_and_said(window: MainWindow) -> None:
     before = said(window)
     window.dialogs.copy_system_report()
 
-    claim = "The system report is on the clipboard."
+    claim = "Copied the system report."
     assert_sides(claim, said(window), before)
 
 
@@ -458,7 +454,7 @@ def test_bookmarks_that_cannot_be_written_are_told(
     before = said(document)
     monkeypatch.setattr(KeepRequest, "__call__", fail)
     document.session.add_bookmark("b", TimeRange(50, 60))
-    claim = "Bookmarks could not be kept. {0}"
+    claim = "Could not save the bookmarks. {0}"
     qtbot.waitUntil(lambda: is_said(claim, said(document)))
 
     assert_sides(claim, said(document), before)
@@ -478,7 +474,7 @@ def test_files_that_are_added_are_counted(
         window.close_document(document)
         return words
 
-    assert_sides("{0} files were added.", added(*files), added(files[0]))
+    assert_sides("Added {0} files.", added(*files), added(files[0]))
 
 
 def test_page_of_a_broken_file_offers_what_stands_before_the_fault(
@@ -497,7 +493,7 @@ def test_page_of_a_broken_file_offers_what_stands_before_the_fault(
         page.show_failure(TaskFailure("", "", "", found.value, ""), ())
         return page.hint.text()
 
-    claim = "What stands before the fault can be opened."
+    claim = "The data before the damage can be opened."
     assert_sides(claim, said(whole[: head + 5000]), said(whole[:head]))
 
 
@@ -529,4 +525,4 @@ def test_choice_of_an_op_table_tells_how_sure_the_present_one_is(
     dialogs.choose_ops(inferred, None)
     dialogs.choose_ops(trace, None)
 
-    assert_sides("{0} was inferred with margin {1}.", *heard)
+    assert_sides("{0} was detected with margin {1}.", *heard)

@@ -56,7 +56,7 @@ def test_setting_whose_value_does_not_fit_falls_back_to_the_default() -> None:
         return "\n".join(Settings(store).problems)
 
     odd, good = said('"large"'), said("150")
-    assert_sides("setting * has a value that does not fit: *", odd, good)
+    assert_sides("invalid value for setting *: *", odd, good)
     assert_sides("; the default is used.", odd, good)
 
 
@@ -85,10 +85,10 @@ def test_place_of_bookmarks_is_told_once_they_are_written(
     (tmp_path / "data").rename(tmp_path / "done")
     nowhere = said("data", None)
 
-    assert_sides("Kept beside the trace, in {0}", beside[1], data[1] + nowhere[1])
-    assert_sides("Kept in your data folder", data[1], beside[1] + nowhere[1])
+    assert_sides("Saved next to the trace in {0}", beside[1], data[1] + nowhere[1])
+    assert_sides("Saved in your profile", data[1], beside[1] + nowhere[1])
     others = "\n".join((*beside, *data))
-    assert_sides("Bookmarks of this trace are not kept.", nowhere[1], others)
+    assert_sides("Bookmarks of this trace are not saved.", nowhere[1], others)
 
 
 # -- files of a session ----------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_shift_that_is_taken_back_says_so(opened) -> None:
         document.parts._on_shifted(Path("b.json"), by, before)
         return said(document)
 
-    claim = "The times of {0} are no longer moved by hand."
+    claim = "Reset the time shift of {0}."
     assert_sides(claim, shifted("", "1ms"), shifted("1ms", ""))
 
 
@@ -143,7 +143,7 @@ def listed(qtbot: QtBot) -> Callable[[Trace, str], str]:
 def test_what_occurs_nowhere_is_said_once_everything_is_read(listed) -> None:
     trace = builders.spans_trace([0], [10], op=1)
     waits = replace(trace, pending=frozenset({OTHER_FILES}))
-    claim = "does not occur in this trace"
+    claim = "not in this trace"
 
     assert_sides(claim, listed(trace, "tensor"), listed(moe_reads(), "tensor"))
     assert_sides(claim, listed(trace, "tensor"), listed(trace, "op"))
@@ -160,7 +160,7 @@ def test_filter_can_be_saved_where_there_is_one(
     without = saved.name.placeholderText()
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
 
-    claim = "Filter first, then save it here"
+    claim = "Set a filter to save it here"
     assert_sides(claim, without, saved.name.placeholderText())
     session.close()
 
@@ -175,18 +175,8 @@ def test_view_that_failed_says_whether_memory_ran_out(qtbot: QtBot) -> None:
         return words_of(panel)
 
     memory, other = said("MemoryError: no room"), said("ValueError: no way")
-    assert_sides(
-        "There is not enough memory for this view; the rest of the program goes on. "
-        "Close other tabs or programs, then Retry, or open a part of the file only.",
-        memory,
-        other,
-    )
-    assert_sides(
-        "The rest of the program goes on; nothing of the trace is lost. Retry starts "
-        "this view anew. The report helps to repair it.",
-        other,
-        memory,
-    )
+    assert_sides("Not enough memory for this view", memory, other)
+    assert_sides("Please attach the report to a bug report.", other, memory)
 
 
 def test_page_of_a_file_says_whether_its_format_is_known(qtbot: QtBot) -> None:
@@ -203,7 +193,7 @@ def test_page_of_a_file_says_whether_its_format_is_known(qtbot: QtBot) -> None:
     several = said(AmbiguousFormatError("two take it.", candidates=("a", "b")))
     broken = said(ReadError("it is damaged.", hint="Make it again."))
 
-    claim = "{0} is not a trace that ggscope knows"
+    claim = "Unknown format: {0}"
     assert_sides(claim, unknown, several + broken + said(None))
     claim = "If you know its format, choose its reader below."
     assert_sides(claim, unknown, broken + said(None))
@@ -247,11 +237,7 @@ def test_machine_without_llama_says_so(
         dialog.done(0)
         return words
 
-    claim = (
-        "No llama.cpp was found on this machine. Name a program, or let Help, Live "
-        "demo bring one."
-    )
-    assert_sides(claim, said(), said(Target("/bin/false")))
+    assert_sides("No llama.cpp found.", said(), said(Target("/bin/false")))
 
 
 def test_page_of_a_followed_program_says_how_it_ended(qtbot: QtBot) -> None:

@@ -352,7 +352,7 @@ def test_dialog_tells_which_file_holds_choices_of_experts(
 
     *others, last = trace.parts
     chosen = (*others, replace(last, role="experts"))
-    assert_sides("choices of experts", said(chosen), said(trace.parts))
+    assert_sides("expert routing", said(chosen), said(trace.parts))
 
 
 def test_add_command_asks_for_files(
@@ -527,7 +527,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
     as_told = said(again)
-    assert_sides("The times of {0} were moved by hand: {1}.", by_hand, as_told)
+    assert_sides("Shifted the times of {0} by {1}.", by_hand, as_told)
 
 
 def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(

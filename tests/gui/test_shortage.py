@@ -152,7 +152,7 @@ def test_full_disk_gives_messages_and_leaves_nothing_behind(tmp_path: Path) -> N
 
     assert exported.startswith("READY")
     assert "cannot be written" in exported
-    assert notice.startswith("True The settings cannot be written")
+    assert notice.startswith("True Cannot save the settings")
     assert "figure" not in left
 
 
@@ -209,7 +209,7 @@ def test_view_without_memory_says_what_to_do(qtbot: QtBot, last: str) -> None:
 
     words = " ".join(part.text() for part in panel.findChildren(QLabel))
 
-    assert "not enough memory" in words
+    assert "Not enough memory" in words
     assert "part of the file" in words
 
 
@@ -219,7 +219,7 @@ def test_view_with_another_fault_does_not_speak_of_memory(qtbot: QtBot) -> None:
 
     words = " ".join(part.text() for part in panel.findChildren(QLabel))
 
-    assert "not enough memory" not in words
+    assert "Not enough memory" not in words
 
 
 def test_system_without_threads_gives_a_message(

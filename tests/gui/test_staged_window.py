@@ -357,7 +357,7 @@ def test_limit_of_the_settings_counts(
         "This file may not fit into memory",
         "{0} may not fit into memory",
         "Nothing has been read yet.",
-        "Close the tab; nothing has been read",
+        "Close the tab without reading",
     ):
         assert_sides(claim, refused, read)
         assert is_said(claim, whole_only)

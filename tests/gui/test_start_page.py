@@ -40,7 +40,7 @@ def test_recent_files_are_listed_and_missing_ones_dimmed(
     assert page.recent_rows[1].is_missing
     assert not page.recent_rows[1].isEnabled()
     here, gone = (row.toolTip() for row in page.recent_rows)
-    assert_sides("{0} is not there any more", gone, here)
+    assert_sides("{0} no longer exists", gone, here)
 
 
 def test_recent_file_with_a_name_that_is_too_long_is_missing(
@@ -59,7 +59,7 @@ def test_the_file_of_several_that_is_gone_is_named(
     row = FileRow(RECENT_SEPARATOR.join(map(str, paths)), "")
     qtbot.addWidget(row)
 
-    assert row.toolTip() == f"{paths[1]} is not there any more"
+    assert row.toolTip() == f"{paths[1]} no longer exists"
     assert row.path == paths[0]
 
 

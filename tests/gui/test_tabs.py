@@ -155,12 +155,12 @@ def test_menu_of_a_tab_acts_on_that_tab(
     shown: list[Path] = []
     monkeypatch.setattr(main_window, "show_in_folder", lambda p, _: shown.append(p))
 
-    assert "Close to the right" in choose(window, 0, "Copy path")
+    assert "Close tabs to the right" in choose(window, 0, "Copy path")
     assert QApplication.clipboard().text() == str(three[0].path)
-    assert "Close to the right" not in choose(window, 2, "Show in folder")
+    assert "Close tabs to the right" not in choose(window, 2, "Show in folder")
     assert shown == [three[2].path]
 
-    choose(window, 0, "Close to the right")
+    choose(window, 0, "Close tabs to the right")
     assert window.documents == (three[0],)
     assert "Close others" not in choose(window, 0, "Reopen closed tab")
     assert len(window.documents) == 2

@@ -117,9 +117,9 @@ class DocumentParts(QObject):
     def _on_shifted(self, path: Path, by: str, before: str) -> None:
         """Remember it for this session's files, and let it be undone."""
         self._settings.set_shift(self._document.path, path, by)
-        text = "The times of {0} were moved by hand: {1}."
+        text = "Shifted the times of {0} by {1}."
         if not by:
-            text = "The times of {0} are no longer moved by hand."
+            text = "Reset the time shift of {0}."
         trace = self._document.session.trace
         unit = "ns" if trace is None else trace.clock.unit
         told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
@@ -204,10 +204,8 @@ class DocumentParts(QObject):
             for join in joins_of(trace.joins, name)
             if join.kind != "names"
         ]
-        if len(names) == 1:
-            text = f"{names[0]} was added."
-        else:
-            text = f"{len(came)} files were added."
+        what = names[0] if len(names) == 1 else f"{len(came)} files"
+        text = f"Added {what}."
         return " ".join([text, *(f"{fit}." for fit in fits[:_MAX_NAMED])])
 
 
@@ -649,7 +647,7 @@ class Document(QWidget):
     def _on_live_reload(self, _: object) -> None:
         """Follow anew what has ended."""
         if self.live is not None and self.live.is_on:
-            words = "There is nothing to reload as long as this tab follows."
+            words = "Cannot reload while following a program."
             self.session.status_message.emit(words)
         elif self.live is not None:
             self._follow_again()

@@ -409,11 +409,11 @@ class MainWindow(QMainWindow):
         if len(running) > 1:
             text = f"These programs are still running: {names}."
         more = (
-            "A program that keeps running is recorded to its end, into the file that "
-            "was named for it."
+            "A program that keeps running is recorded until it ends, into its chosen "
+            "file."
         )
         # The first one is taken by Enter: it ends nothing.
-        choices = ["Let it run", "Stop program"]
+        choices = ["Keep running", "Stop program"]
         title = "Close"
         answer = ask_choice(self, title, text, choices, more)
         if answer is None:
@@ -756,7 +756,7 @@ class MainWindow(QMainWindow):
         others = partial(self.close_others, document)
         add_action(menu, "Close others", others, enabled=n > 1)
         right = partial(self.close_right, document)
-        add_action(menu, "Close to the right", right, enabled=not is_last)
+        add_action(menu, "Close tabs to the right", right, enabled=not is_last)
         menu.addSeparator()
         copy = partial(self.copy_path, document)
         add_action(menu, "Copy path", copy, enabled=has_files)

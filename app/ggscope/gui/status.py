@@ -1,4 +1,4 @@
-"""The status strip: file, shown range, op table, problems, memory, renderer, work."""
+"""Status bar: file, visible range, op table, problems, memory, renderer, progress."""
 
 import math
 import os
@@ -30,21 +30,26 @@ MESSAGE_MS = 6000
 """How long a status message replaces the file name."""
 MEMORY_MS = 2000
 CALM_MS = 250
-"""So often the texts follow a program that runs."""
+"""Update interval of the texts while a program is followed."""
 _RANGE_SHARE = 0.34
-"""So much of the strip the range may take before it is cut."""
-_ROOM_FOR_ALL = 900
-"""On a narrower strip there is no room for memory and renderer."""
-_LEAST_FILE = 120
-"""Nor where the file would get less than this."""
-_ROOM_FOR_MARGIN = 1100
-"""On a narrower strip the margin of the op table, and the numbers of the lesser
-problems one by one, stand in tooltips only."""
+"""Largest share of the bar's width for the range."""
+_MIN_WIDTH_PX = 900
+"""A narrower bar hides memory and renderer, at the usual font size."""
+_MIN_FILE_PX = 120
+"""So does one that leaves less than this for the file."""
+_ALL_COUNTS_PX = 1100
+"""A narrower bar counts the less severe problems together."""
+_OP_TABLE_SOURCES = {
+    "declared": "from file",
+    "inferred": "detected",
+    "override": "chosen",
+    "format": "fixed by format",
+}
 
 
 @guarded
 class StatusStrip(QFrame):
-    """One line at the bottom of a session's tab."""
+    """The status bar of a tab."""
 
     ops_clicked = Signal()
     problems_clicked = Signal()
@@ -66,9 +71,9 @@ class StatusStrip(QFrame):
         self.related = self._button("", self.related_clicked)
         self.related.hide()
         self.memory = ElidedLabel(self, mode=Qt.TextElideMode.ElideMiddle)
-        set_tip(self.memory, "Memory that the program uses")
+        set_tip(self.memory, "Memory used by ggscope")
         self.renderer = self._button(
-            "What draws the timeline; click for settings",
+            "Renderer of the timeline; click to change it",
             self.renderer_clicked,
         )
         self.progress = ProgressArea(session, self)
@@ -102,39 +107,40 @@ class StatusStrip(QFrame):
         self._memory_timer.setInterval(MEMORY_MS)
         self._memory_timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
         self._memory_timer.timeout.connect(self._show_memory)
-        self._calm = QTimer(self, singleShot=True, interval=CALM_MS)
-        self._calm.timeout.connect(self._on_trace_changed)
+        self._live_timer = QTimer(self, singleShot=True, interval=CALM_MS)
+        self._live_timer.timeout.connect(self._on_trace_changed)
         self._on_trace_changed()
         self.set_renderer("")
 
     def set_renderer(self, text: str) -> None:
-        """Name what draws the timeline."""
-        self.renderer.setText(text)
+        """Show the renderer of the timeline, as `PaintedView.renderer_text` has it."""
+        self.renderer.setText("CPU rendering" if text == "raster" else text)
         self._show_sides()
 
     def _show_sides(self) -> None:
-        """Leave out what matters least where it would be cut."""
-        has_room = self.width() >= max(self._scaled(_ROOM_FOR_ALL), self._full_width())
-        self.memory.setVisible(has_room)
-        self.renderer.setVisible(has_room and bool(self.renderer.text()))
+        """Show memory and renderer where nothing has to be cut for them."""
+        min_width = max(self._scaled(_MIN_WIDTH_PX), self._full_width())
+        fits = self.width() >= min_width
+        self.memory.setVisible(fits)
+        self.renderer.setVisible(fits and bool(self.renderer.text()))
 
     def _scaled(self, width: int) -> int:
-        """Return a width at the size of the font."""
+        """Return `width` scaled to the size of the font."""
         return round(width * self.fontMetrics().height() / 15)
 
     def _full_width(self) -> int:
-        """Return how wide the strip has to be for everything, the file cut."""
+        """Return the width that shows everything, with the file cut."""
         row = self._row
         chips = [b for b in (self.ops, self.problems, self.related) if not b.isHidden()]
         parts = (*chips, self.memory, self.renderer)
         widths = [part.sizeHint().width() for part in parts]
-        widths += [self._scaled(_LEAST_FILE), self.range.minimumWidth()]
+        widths += [self._scaled(_MIN_FILE_PX), self.range.minimumWidth()]
         margins = row.contentsMargins()
         gaps = row.spacing() * len(widths)  # one more beside the stretch
         return sum(widths) + gaps + margins.left() + margins.right()
 
     def set_related(self, text: str, tip: str) -> None:
-        """Offer files that lie beside this one; "" = there are none to add."""
+        """Offer related files of the folder; "" = there are none."""
         self.related.setText(text)
         self.related.setAccessibleName(text)
         self.related.setAccessibleDescription(tip)
@@ -150,12 +156,12 @@ class StatusStrip(QFrame):
         self._show_left()
 
     def set_part(self, text: str) -> None:
-        """Say which part of the file is shown; "" = all of it."""
+        """Show which part of the file is loaded; "" = all of it."""
         self._part = text
         self._show_file()
 
     def set_phase(self, text: str) -> None:
-        """Say how it stands with what is followed, such as "live"."""
+        """Show the state of a followed program, such as "live"."""
         self._phase = text
         self._show_file()
 
@@ -166,7 +172,7 @@ class StatusStrip(QFrame):
         super().showEvent(event)  # type: ignore[arg-type]  # QShowEvent
 
     def resizeEvent(self, event: object) -> None:
-        """Fit what is told to the new width."""
+        """Shorten the texts to the new width."""
         super().resizeEvent(event)  # type: ignore[arg-type]  # QResizeEvent
         trace = self._session.trace
         self._show_ops(None if trace is None else trace.ops)
@@ -183,7 +189,7 @@ class StatusStrip(QFrame):
         made = QToolButton(self)
         set_tip(made, tip)
         made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        # Never cut: the file and the range give way.
+        # Never cut: file and range shrink instead.
         made.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         made.clicked.connect(signal)
         return made
@@ -192,7 +198,7 @@ class StatusStrip(QFrame):
         self._show_left()
 
     def _show_left(self) -> None:
-        """Show what was said last, else what is worked on, else the file."""
+        """Show the latest status message, else the progress, else the file."""
         if self._message_timer.isActive():
             self._left.setCurrentWidget(self.message)
         elif self.progress.is_shown:
@@ -201,9 +207,9 @@ class StatusStrip(QFrame):
             self._left.setCurrentWidget(self.file)
 
     def _on_trace_changed(self, _: object = None) -> None:
-        if self._session.is_appending:  # each new text lays the window out anew
-            if not self._calm.isActive():
-                self._calm.start()
+        if self._session.is_appending:  # each new text causes a layout of the window
+            if not self._live_timer.isActive():
+                self._live_timer.start()
             return
         trace = self._session.trace
         self._show_file()
@@ -223,31 +229,33 @@ class StatusStrip(QFrame):
         has_table = ops is not None and ops.source != "spelled"
         self.ops.setVisible(has_table)
         if ops is not None and has_table:
-            text = whole = f"ops: {ops.id}, {ops.source}"
+            source = _OP_TABLE_SOURCES.get(ops.source, ops.source)
+            text = f"ops: {ops.id} ({source})"
+            description = text
             if ops.margin is not None:
-                whole += ", margin {}".format(f"{ops.margin:.0f}")
-            self.ops.setText(whole if self.width() >= _ROOM_FOR_MARGIN else text)
-            self.ops.setAccessibleName(whole)
-            set_tip(self.ops, f"{whole}\n{self._ops_tip}")
+                description = f"ops: {ops.id} ({source}, margin {ops.margin:.0f})"
+            self.ops.setText(text)
+            self.ops.setAccessibleName(description)
+            set_tip(self.ops, f"{description}\n{self._ops_tip}")
 
     def _show_problems(self, trace: Trace | None) -> None:
-        """Count kinds of problems by severity; notes where nothing is worse."""
+        """Show the number of problems by severity; notes only without worse ones."""
         counts = problem_counts(trace)
         worst = max(counts, default=Severity.INFO)
-        whole = "no problems" if trace is not None else ""
+        description = "no problems" if trace is not None else ""
         if counts:
-            whole = ", ".join(_count_words(s, n) for s, n in counts.items())
-        text = whole
+            description = ", ".join(_count_text(s, n) for s, n in counts.items())
+        text = description
         if worst > Severity.INFO:
-            text, *rest = (_count_words(s, n) for s, n in counts.items())
-            if rest and self.width() >= _ROOM_FOR_MARGIN:
-                text = whole
-            elif rest:
+            text, *others = (_count_text(s, n) for s, n in counts.items())
+            if others and self.width() >= _ALL_COUNTS_PX:
+                text = description
+            elif others:
                 text += f" +{sum(counts.values()) - counts[worst]}"
             text = f"▲ {text}"
         self.problems.setText(text)
-        self.problems.setAccessibleName(whole)
-        set_tip(self.problems, f"{whole}\n{self._problems_tip}")
+        self.problems.setAccessibleName(description)
+        set_tip(self.problems, f"{description}\n{self._problems_tip}")
         self.problems.setVisible(bool(text))
         level = ""
         if worst > Severity.INFO:
@@ -255,7 +263,7 @@ class StatusStrip(QFrame):
         set_property(self.problems, "level", level)
 
     def _on_range_changed(self, _: object) -> None:
-        if not self._session.is_appending:  # else with the file's name
+        if not self._session.is_appending:  # else updated with the file
             self._show_range()
 
     def _show_range(self, _: object = None) -> None:
@@ -269,13 +277,13 @@ class StatusStrip(QFrame):
         self._fit_range()
 
     def _fit_range(self) -> None:
-        """Keep room for the whole range, at the cost of the file, which its tab names.
+        """Reserve the width of the whole range; the file, which its tab names, shrinks.
 
-        Room once taken is kept at this width, so that panning moves nothing.
+        The width never shrinks again, so that panning moves nothing.
         """
-        most = round(self.width() * _RANGE_SHARE)
-        wanted = max(self.range.sizeHint().width(), self.range.minimumWidth())
-        self.range.setMinimumWidth(min(wanted, most))
+        max_width = round(self.width() * _RANGE_SHARE)
+        width = max(self.range.sizeHint().width(), self.range.minimumWidth())
+        self.range.setMinimumWidth(min(width, max_width))
         self._show_sides()
 
     def _show_memory(self) -> None:
@@ -286,10 +294,9 @@ class StatusStrip(QFrame):
 
 
 class ProgressArea(QWidget):
-    """What is being worked on, how fast, how long still, and a way to stop it.
+    """Progress of a task: title, amount, rate, time left, and a cancel button.
 
-    It appears once a task has run for 300 ms, in the place of the file's name, so
-    that nothing else moves.
+    Replaces the file name once a task has run for 300 ms, so that nothing moves.
     """
 
     shown_changed = Signal(bool)
@@ -318,7 +325,7 @@ class ProgressArea(QWidget):
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is work that lasts."""
+        """Whether a task has run long enough to be shown."""
         return self._is_shown
 
     def _state(self) -> TaskState | None:
@@ -355,10 +362,9 @@ class ProgressArea(QWidget):
 
 
 def progress_texts(state: TaskState, now: float) -> tuple[str, ...]:
-    """Return title, work done of all, rate and estimate of a task, then less of it.
+    """Return title, amount, rate and time left of a task, in ever shorter versions.
 
-    Each text is shorter than the one before; of the last only the estimate is left,
-    or the title where there is none.
+    The last is the time left alone, or the title where that is unknown.
     """
     in_bytes = state.unit == "B"
     amount = format_bytes if in_bytes else format_count
@@ -369,7 +375,7 @@ def progress_texts(state: TaskState, now: float) -> tuple[str, ...]:
         rate = f"{format_bytes(state.rate(now))}/s"
     left = state.seconds_left(now)
     if left is not None and state.done < state.total:
-        estimate = f"{_whole_seconds(left)} left"
+        estimate = f"{_duration_text(left)} left"
     title = state.title
     versions = (
         (title, done, rate, estimate),
@@ -381,10 +387,10 @@ def progress_texts(state: TaskState, now: float) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _whole_seconds(seconds: float) -> str:
-    """Return ``7 s`` or ``2:03``: an estimate has no milliseconds."""
-    whole = max(1, math.ceil(seconds))
-    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02}"
+def _duration_text(seconds: float) -> str:
+    """Return ``7 s`` or ``2:03``, rounded up."""
+    rounded = max(1, math.ceil(seconds))
+    return f"{rounded} s" if rounded < 60 else f"{rounded // 60}:{rounded % 60:02}"
 
 
 def problem_counts(trace: Trace | None) -> dict[Severity, int]:
@@ -399,7 +405,7 @@ def problem_counts(trace: Trace | None) -> dict[Severity, int]:
     return dict(sorted((worse or counts).items(), reverse=True))
 
 
-def _count_words(severity: Severity, n: int) -> str:
+def _count_text(severity: Severity, n: int) -> str:
     one, many = {
         Severity.INFO: ("note", "notes"),
         Severity.NOTICE: ("notice", "notices"),

@@ -51,7 +51,7 @@ class SearchField(QFrame):
         )
         self.edit.setPlaceholderText(self._hints[0])
         self.edit.setAccessibleName("Search")
-        set_tip(self.edit, "Plain text in any case, or a regular expression as /…/")
+        set_tip(self.edit, "Text (case-insensitive) or /regular expression/")
         self.edit.setProperty("mono", True)
         self.edit.setMaxLength(4096)
         self.count = Label(parent=self)
@@ -242,8 +242,8 @@ class ChipRow(QWidget):
             action.setData(chip.part)
         n = len(hidden)
         self._more.setText(f"+{n}")
-        words = f"{n} more parts of the filter"
-        set_tip(self._more, "1 more part of the filter" if n == 1 else words)
+        words = f"{n} more filter terms"
+        set_tip(self._more, "1 more filter term" if n == 1 else words)
         self._more.setVisible(bool(hidden))
         self._more.setGeometry(x, 2, 40, 24)
 
@@ -282,7 +282,7 @@ class Toolbar(QFrame):
             self._on_add_filter,
             self,
             link=True,
-            tip="Show only some of the spans",
+            tip="Filter spans",
         )
         self.color = self._combo([], "Colour by")
         self.time = self._combo(
@@ -304,7 +304,7 @@ class Toolbar(QFrame):
             "Export…",
             self.export_requested.emit,
             self,
-            tip="Write the view used last as a figure (Ctrl+E)",
+            tip="Export the last used view as a figure (Ctrl+E)",
         )
         row.addWidget(self.export_button)
         row.addWidget(self.search, 4)

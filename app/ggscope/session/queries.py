@@ -433,7 +433,7 @@ class Linking:
             _LINKS,
             request,
             self._publish,
-            title="Finding what belongs together",
+            title="Finding related spans",
             on_error=self._on_failed,
             even_if_held=True,
         )

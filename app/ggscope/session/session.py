@@ -788,7 +788,7 @@ class Session(QObject):
         """
         now = self.bookmarks
         if len(now) >= bookmarks.MAX_BOOKMARKS:
-            self.status_message.emit("There are too many bookmarks; delete some first.")
+            self.status_message.emit("Too many bookmarks; delete some first.")
             return None
         name = bookmarks.clean_line(name, bookmarks.MAX_NAME)
         subject = self.bookmark_subject() if time is None else time
@@ -802,7 +802,7 @@ class Session(QObject):
             what=subject.what,
             lane=subject.lane,
         )
-        self._change_bookmarks(bookmarks.added(now, made), f"“{made.name}” made")
+        self._change_bookmarks(bookmarks.added(now, made), f"“{made.name}” added")
         self.status_message.emit(self._words_of_new(made, subject))
         return made
 
@@ -877,7 +877,7 @@ class Session(QObject):
 
     def redo_bookmarks(self) -> None:
         """Make the change once more that was undone last, and say which."""
-        self._tell_step(self._bookmarks.redo(), "Done again: {0}")
+        self._tell_step(self._bookmarks.redo(), "Redone: {0}")
 
     @property
     def bookmarks_kept(self) -> str:
@@ -924,7 +924,7 @@ class Session(QObject):
             thing = "the marked range"
         words = f"“{made.name}”: {thing}"
         if number <= 9:
-            words += f"; Alt+{number} goes back to it"
+            words += f" (Alt+{number})"
         return words
 
     # -- history -----------------------------------------------------------
@@ -960,5 +960,5 @@ class Session(QObject):
 def _no_token(n: int, by: int) -> str:
     """Say why there is no token to step to."""
     if not n:
-        return "No token is recorded in this trace"
+        return "No tokens recorded in this trace"
     return "This is the last token" if by > 0 else "This is the first token"

@@ -461,7 +461,7 @@ class Settings(QObject):
             self.changed.emit(topic)
 
     def _ignore(self, key: str, stored: object) -> None:
-        text = f"setting {key} has a value that does not fit: {str(stored)[:60]!r}"
+        text = f"invalid value for setting {key}: {str(stored)[:60]!r}"
         logger.warning("%s; the default is used", text)
         self.problems.append(text + "; the default is used.")
 
@@ -471,7 +471,7 @@ class Settings(QObject):
         }
         for key in self._store.keys():  # noqa: SIM118 - a store is no mapping
             if key not in known and not key.startswith("lanes/"):
-                self.problems.append(f"setting {key[:80]} is not known; it is ignored.")
+                self.problems.append(f"unknown setting {key[:80]}; it is ignored.")
 
 
 _KINDS: Mapping[str, type] = {

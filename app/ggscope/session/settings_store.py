@@ -167,8 +167,8 @@ class IniStore:
                     self._changed |= changed
                     self._is_cleared |= is_cleared
                 return (
-                    f"The settings cannot be written: {error} What you change lasts "
-                    "until the program ends."
+                    f"Cannot save the settings: {error} Changes last until ggscope "
+                    "exits."
                 )
             with self._lock:
                 self._seen = stored
@@ -208,11 +208,11 @@ class IniStore:
         except ValueError as error:
             kept = set_aside(self.path)
             self.problem = (
-                f"The settings file was damaged while the program ran ({error}); the "
-                f"settings stay as they are. The file is kept as {kept}."
+                f"The settings file was damaged while ggscope was running ({error}); "
+                f"the settings are unchanged. The damaged file is now {kept}."
                 if self._has_read
                 else f"The settings file was damaged ({error}); the defaults are used. "
-                f"It is kept as {kept}."
+                f"The damaged file is now {kept}."
             )
             logger.warning("%s", self.problem)
             return None

@@ -31,8 +31,7 @@ _NICE = 5
 cores it waited a third of its longest turns for one. Not more, since other programs go
 before that work as well."""
 NO_MEMORY = (
-    "There is not enough memory for this. Close other tabs or programs, "
-    "or open a part of the file only."
+    "Not enough memory. Close other tabs or programs, or open only a part of the file."
 )
 
 _T = TypeVar("_T")

@@ -76,20 +76,20 @@ def _with_figure(
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_times, menu="", uses_gl=True),
-    _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Show", keys="Ctrl+1", uses_gl=True),
-    ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Show", keys="Ctrl+2"),
+    _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", uses_gl=True),
+    ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics:StatisticsView", "statistics", keys="Ctrl+9"),
-    _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Show", keys="Ctrl+3", uses_gl=True),
-    _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Show", keys="Ctrl+4", uses_gl=True),
-    ViewEntry("tensors", "Tensors", "centre", "tensors:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Show", keys="Ctrl+0"),
+    _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),
+    _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),
+    ViewEntry("tensors", "Tensors", "centre", "tensors:TensorsView", lambda trace: len(trace.tensors) > 0, menu="View/Panes", keys="Ctrl+0"),
     _with_figure("hot_cold", "bottom", "hot_cold:HotColdView", "hot", keys="Ctrl+7"),
     _with_figure("cache", "bottom", "cache:CacheView", "cache", keys="Ctrl+8"),
     _with_figure("experts", "bottom", "experts.view:ExpertsView", "experts", keys="Ctrl+5"),
     _with_figure("buffers", "bottom", "buffers.view:BuffersView", "buffers", keys="Ctrl+6"),
     ViewEntry("bookmarks", "Bookmarks", "bottom", "bookmarks:BookmarksView", menu="Go", keys="Ctrl+B"),
     ViewEntry("problems", "Problems", "bottom", "problems:ProblemsView"),
-    ViewEntry("console", "Console", "bottom", "console:ConsoleView", menu="View/Show", of_run=True),
+    ViewEntry("console", "Console", "bottom", "console:ConsoleView", menu="View/Panes", of_run=True),
 )
 # fmt: on
 

@@ -198,9 +198,9 @@ def test_spans_whose_expert_is_not_known_have_a_colour_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("content", "claim"),
     [
-        ("[]", "* is no JSON object; it is ignored."),
-        ("{", "* cannot be read (*); it is ignored."),
-        (" " * 2_000_000, "* is too large to be a key map; it is ignored."),
+        ("[]", "* is not a JSON object and is ignored."),
+        ("{", "Cannot read *: *. It is ignored."),
+        (" " * 2_000_000, "* is too large for a key map and is ignored."),
     ],
 )
 def test_key_map_that_cannot_be_used_says_why(

@@ -212,7 +212,7 @@ def test_step_brings_its_span_into_view(session: Session) -> None:
     ("claim", "where"),
     [
         ("Matching spans with the graph", "ggscope.session.queries.QUICK_SPANS"),
-        ("Finding what belongs together", "ggscope.analysis.links.QUICK_SPANS"),
+        ("Finding related spans", "ggscope.analysis.links.QUICK_SPANS"),
     ],
 )
 def test_what_takes_long_is_done_by_a_task_of_that_name(

@@ -65,7 +65,7 @@ def test_unknown_key_is_reported() -> None:
     settings = Settings(MemoryStore({"future/thing": "1"}))
 
     assert "future/thing" in settings.problems[0]
-    claim = "setting * is not known; it is ignored."
+    claim = "unknown setting *; it is ignored."
     for key in ("appearance/reduced_motion", "lanes/ggmlviz"):
         known = Settings(MemoryStore({key: "true"}))
         assert_sides(claim, "\n".join(settings.problems), "\n".join(known.problems))
@@ -73,7 +73,7 @@ def test_unknown_key_is_reported() -> None:
 
 @pytest.mark.parametrize(
     "claim",
-    ["setting * has a value that does not fit: *", "; the default is used."],
+    ["invalid value for setting *: *", "; the default is used."],
 )
 def test_value_is_said_not_to_fit_where_it_does_not(claim: str) -> None:
     def said(size: int) -> str:

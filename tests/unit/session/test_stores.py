@@ -80,9 +80,7 @@ def test_damaged_file_is_kept_aside_and_said(tmp_path: Path, content: bytes) -> 
         settings = Settings(IniStore(path))
 
         assert settings.appearance.theme == "system"
-        claim = (
-            "The settings file was damaged (*); the defaults are used. It is kept as *."
-        )
+        claim = "The settings file was damaged (*); the defaults are used."
         path.write_bytes(b"")
         none = "\n".join(Settings(IniStore(path)).problems)
         assert_sides(claim, settings.problems[0], none)
@@ -105,10 +103,7 @@ def test_file_damaged_meanwhile_is_kept_aside_and_nothing_is_lost(
     settings.change("appearance", font_scale=125)
     settings.sync()
 
-    claim = (
-        "The settings file was damaged while the program ran (*); the settings stay as "
-        "they are. The file is kept as *."
-    )
+    claim = "damaged while ggscope was running (*); the settings are unchanged."
     assert_sides(claim, said[0], "\n".join(Settings(IniStore(path)).problems))
     assert "defaults" not in said[0]
     again = Settings(IniStore(path))
@@ -139,10 +134,7 @@ def test_pipe_in_place_of_the_file_does_not_hold_up_the_start(tmp_path: Path) ->
     refused = settings.store.sync()
     assert settings.appearance.theme == "dark"
     (tmp_path / "ggscope.ini").unlink()
-    claim = (
-        "The settings cannot be written: * What you change lasts until the program "
-        "ends."
-    )
+    claim = "Cannot save the settings: *"
     assert_sides(claim, refused, settings.store.sync())
 
 

@@ -159,7 +159,7 @@ class Menus(QObject):
             action.setData(text)
             action.setEnabled(recent_exists(text))
         self.recent.addSeparator()
-        clear = self.recent.addAction("Clear this list")
+        clear = self.recent.addAction("Clear list")
         clear.setData("")
         clear.setEnabled(bool(self._settings.files.recent))
 
@@ -168,7 +168,7 @@ class Menus(QObject):
         for path in samples():
             add_action(self.samples, path.name).setData(str(path))
         if self.samples.isEmpty():
-            self.samples.addAction("none installed").setEnabled(False)
+            self.samples.addAction("None installed").setEnabled(False)
 
     def _fill_filters(self) -> None:
         self.filters.clear()
@@ -176,7 +176,7 @@ class Menus(QObject):
             action = add_action(self.filters, name, tip=expression)
             action.setData(name)
         if self.filters.isEmpty():
-            self.filters.addAction("none yet").setEnabled(False)
+            self.filters.addAction("None saved").setEnabled(False)
 
     def _on_filter(self, action: QAction) -> None:
         if isinstance(action.data(), str):

@@ -334,7 +334,7 @@ def _live(
 def _end_title(window: "MainWindow") -> str:
     live = None if window.document is None else window.document.live
     is_on = live is not None and live.is_on
-    return "Jump to live" if is_on else "End of the trace"
+    return "Jump to live" if is_on else "End of trace"
 
 
 def _detach(window: "MainWindow") -> None:
@@ -404,12 +404,12 @@ _EDIT = _menu(
     Command("edit.add_filter", "Add to filter…", "Ctrl+Shift+F", TRACE, of_document(lambda d: d.show_filter_popup())),
     _session("edit.clear_filter", "Clear filter", "", FILTER, lambda s: s.set_filter(Filter())),
     _session("edit.clear_selection", "Clear selection", "", TARGET, lambda s: s.clear_selection()),
-    Command("edit.escape", "Back out", "Esc", NOTHING, lambda w: w.escape()),
+    Command("edit.escape", "Cancel or clear selection", "Esc", NOTHING, lambda w: w.escape()),
     _LINE,
     Command("edit.settings", "Settings…", "Ctrl+,", NOTHING, lambda w: w.dialogs.show_settings()),
 )
 _PANES = (
-    *_menu("View/Show", *_shows("View/Show")),
+    *_menu("View/Panes", *_shows("View/Panes")),
     *_menu("Analyse", *_shows("Analyse")),
     *_menu("Go", *_shows("Go")),
     *_menu(
@@ -427,10 +427,10 @@ _VIEW = (
         "View",
         Command("view.full", "Full-screen view", "F11", DOCUMENT, lambda w: w.toggle_full_screen()),
         Command("view.details", "Details", "Q", DOCUMENT, of_workspace(lambda w: w.toggle_details()), is_on=_shows_details),
-        Command("view.drawer", "Drawer", "Shift+Q", DOCUMENT, of_workspace(lambda w: w.toggle_drawer()), is_on=_shows_drawer),
+        Command("view.drawer", "Bottom panel", "Shift+Q", DOCUMENT, of_workspace(lambda w: w.toggle_drawer()), is_on=_shows_drawer),
         Command("view.detailed", "Detailed rows", "T", TRACE, lambda w: w.toggle_detailed()),
-        _switch("view.only_range", "Table and statistics of this range only", "Shift+T", "tables", "only_range"),
-        _switch("view.stalls", "Stalls over lanes", "", "drawing", "shows_stalls"),
+        _switch("view.only_range", "Limit tables to range", "Shift+T", "tables", "only_range"),
+        _switch("view.stalls", "Show stalls", "", "drawing", "shows_stalls"),
         _switch("view.waits", "Show waits", "Shift+W", "drawing", "shows_waits"),
     ),
     *_menu(
@@ -438,8 +438,8 @@ _VIEW = (
         Command("lanes.rename", "Rename lane or group…", "F2", TRACE, lambda w: w.dialogs.rename_lane()),
         _session("lanes.show_hidden", "Show hidden lanes", "", HIDDEN, lambda s: s.set_lane_state(replace(s.lane_state, hidden=frozenset()))),
         _LINE,
-        _session("lanes.open", "Open all groups", "", TRACE, lambda s: s.set_lane_state(replace(s.lane_state, collapsed=frozenset()))),
-        _session("lanes.close", "Close all groups", "", TRACE, _close_groups),
+        _session("lanes.open", "Expand all groups", "", TRACE, lambda s: s.set_lane_state(replace(s.lane_state, collapsed=frozenset()))),
+        _session("lanes.close", "Collapse all groups", "", TRACE, _close_groups),
         _session("lanes.reset", "Reset lanes", "", TRACE, _reset_lanes),
     ),
     *_menu(
@@ -447,7 +447,7 @@ _VIEW = (
         _session("zoom.in", "Zoom in", "W + =", TRACE, lambda s: s.zoom(1 / _ZOOM)),
         _session("zoom.out", "Zoom out", "S -", TRACE, lambda s: s.zoom(_ZOOM)),
         _session("zoom.fit", "Fit all", "0 Home", TRACE, lambda s: s.fit()),
-        _session("zoom.selection", "Centre selection, then fit it", "F", TARGET, lambda s: s.focus_selection()),
+        _session("zoom.selection", "Centre, then fit selection", "F", TARGET, lambda s: s.focus_selection()),
     ),
     *_menu(
         "View/Colour by",
@@ -460,14 +460,14 @@ _VIEW = (
     ),
     *_menu(
         "View/Theme",
-        _setting("theme.system", "Like the system", "appearance", "theme"),
+        _setting("theme.system", "System", "appearance", "theme"),
         _setting("theme.dark", "Dark", "appearance", "theme"),
         _setting("theme.light", "Light", "appearance", "theme"),
     ),
     *_menu(
         "View/Renderer",
-        _setting("renderer.auto", "Whichever is faster", "drawing", "renderer"),
-        _setting("renderer.raster", "Raster", "drawing", "renderer"),
+        _setting("renderer.auto", "Automatic", "drawing", "renderer"),
+        _setting("renderer.raster", "CPU", "drawing", "renderer"),
         _setting("renderer.opengl", "OpenGL", "drawing", "renderer"),
     ),
     *_menu(
@@ -499,23 +499,23 @@ _GO = (
         _pan("right_little", "Pan right a little", "Shift+D Shift+Right", 0.05),
         _pan("left_page", "Pan left by a page", "Ctrl+Left", -1.0),
         _pan("right_page", "Pan right by a page", "Ctrl+Right", 1.0),
-        Command("go.end", "End of the trace", "End", TRACE, of_document(lambda d: d.go_to_end()), title=_end_title),
+        Command("go.end", "End of trace", "End", TRACE, of_document(lambda d: d.go_to_end()), title=_end_title),
     ),
     *_menu(
         "Go/Live",
         _live("live.follow", "Follow the running program", "L", lambda f: f.set_follows(not f.follows), lambda f: f.follows),
-        _live("live.pause", "Pause the picture", "Shift+L", lambda f: f.set_paused(not f.is_paused), lambda f: f.is_paused),
+        _live("live.pause", "Pause display", "Shift+L", lambda f: f.set_paused(not f.is_paused), lambda f: f.is_paused),
         Command("live.stop", "Detach from the program", "", Needs.FOLLOWED, _detach, title=_detach_title),
     ),
     *_menu(
         "Go/Marks",
-        _session("mark.range", "Turn selection into a range", "R", SELECTION, lambda s: s.mark_selection()),
-        _session("mark.temporary", "Mark for now", "M", TRACE, _mark_for_now),
-        Command("mark.named", "Mark with a name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
+        _session("mark.range", "Mark time range of selection", "R", SELECTION, lambda s: s.mark_selection()),
+        _session("mark.temporary", "Temporary bookmark", "M", TRACE, _mark_for_now),
+        Command("mark.named", "Bookmark with name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
         _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.add_bookmark()),
         _LINE,
-        _session("mark.undo", "Undo change of bookmarks", "", BOOKMARK_UNDO, lambda s: s.undo_bookmarks()),
-        _session("mark.redo", "Redo change of bookmarks", "", BOOKMARK_REDO, lambda s: s.redo_bookmarks()),
+        _session("mark.undo", "Undo bookmark change", "", BOOKMARK_UNDO, lambda s: s.undo_bookmarks()),
+        _session("mark.redo", "Redo bookmark change", "", BOOKMARK_REDO, lambda s: s.redo_bookmarks()),
         _LINE,
         _LINE,
         *(_bookmark(number) for number in range(1, 10)),
@@ -532,8 +532,8 @@ _HELP = _menu(
     "Help",
     Command("help.guide", "User guide", "", NOTHING, lambda w: w.dialogs.show_guide()),
     Command("help.demo", "Live demo…", "", NOTHING, lambda w: w.dialogs.start_demo()),
-    Command("help.keys", "Keys", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
-    Command("help.readers", "Readers", "", NOTHING, lambda w: w.dialogs.show_readers()),
+    Command("help.keys", "Keyboard shortcuts", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
+    Command("help.readers", "File formats", "", NOTHING, lambda w: w.dialogs.show_readers()),
     Command("help.messages", "Messages…", "", NOTHING, lambda w: w.dialogs.show_messages()),
     Command("help.report", "Copy system report", "", NOTHING, lambda w: w.dialogs.copy_system_report()),
     _LINE,

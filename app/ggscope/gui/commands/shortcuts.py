@@ -23,7 +23,7 @@ PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+left drag", "Zoom to a region"),
     ("Click, Ctrl+click", "Select, add to the selection"),
     ("Double click", "Fit that span"),
-    ("Right click", "Menu of what is there"),
+    ("Right click", "Context menu"),
 )
 """Keys and gestures that the views handle themselves."""
 
@@ -45,23 +45,23 @@ def load_overrides(path: Path) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            return {}, [f"{path.name} is too large to be a key map; it is ignored."]
+            return {}, [f"{path.name} is too large for a key map and is ignored."]
         data: Any = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}, []
     except (OSError, ValueError, RecursionError) as error:
-        return {}, [f"{path.name} cannot be read ({error}); it is ignored."]
+        return {}, [f"Cannot read {path.name}: {error}. It is ignored."]
     if not isinstance(data, dict):
-        return {}, [f"{path.name} is no JSON object; it is ignored."]
+        return {}, [f"{path.name} is not a JSON object and is ignored."]
     known = {command.id for command in COMMANDS}
     good: dict[str, tuple[str, ...]] = {}
     problems: list[str] = []
     for name, keys in data.items():
         listed = [keys] if isinstance(keys, str) else keys
         if name not in known:
-            problems.append(f"{path.name}: there is no command {name[:60]!r}.")
+            problems.append(f"{path.name}: unknown command {name[:60]!r}.")
         elif not _are_keys(listed):
-            problems.append(f"{path.name}: {name} has keys that are not understood.")
+            problems.append(f"{path.name}: invalid keys for {name}.")
         else:
             good[name] = tuple(listed)
     return good, problems

@@ -152,7 +152,9 @@ class ReportRequest:
                 child.communicate()
         if child.returncode:
             last = said.strip().rpartition("\n")[2].removeprefix("ggscope: ")
-            raise ExportError(last or f"ggscope report ended with {child.returncode}.")
+            raise ExportError(
+                last or f"ggscope report failed with exit code {child.returncode}."
+            )
         return saved_words(self.target)
 
 
@@ -175,14 +177,14 @@ class DataDialog(Dialog):
         self.form = QComboBox(self)
         for name, form in FORMS.items():
             self.form.addItem(f"{form.title} ({form.suffix})", name)
-        self.form.setAccessibleName("Form")
+        self.form.setAccessibleName("Format")
         self.part = QComboBox(self)
-        self.part.addItem("this range", True)
+        self.part.addItem("marked or visible range", True)
         self.part.addItem("all", False)
-        self.part.setAccessibleName("Part")
+        self.part.setAccessibleName("Range")
         set_tip(
             self.part,
-            "The marked range, or else what the timeline shows; spans are whole",
+            "The marked range, otherwise the visible one; spans are not cut",
         )
         self.filtered = QCheckBox("only spans that &match the filter", self)
         self.words = label("", self, "dim", wraps=True)
@@ -191,8 +193,8 @@ class DataDialog(Dialog):
         self.save.setDefault(True)
         self.close_button = button("Close", self.close, self)
         fields = QFormLayout()
-        fields.addRow("&Form", self.form)
-        fields.addRow("&Part", self.part)
+        fields.addRow("&Format", self.form)
+        fields.addRow("&Range", self.part)
         fields.addRow(self.filtered)
         buttons = QHBoxLayout()
         buttons.addStretch(1)

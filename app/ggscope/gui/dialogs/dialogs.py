@@ -65,17 +65,17 @@ GUIDE_PAGES = (
 _LONG_TEXT = 10_000
 """Letters; in longer texts one looks for words."""
 _CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
-    "theme": (("system", "like the system"), ("dark", "dark"), ("light", "light")),
+    "theme": (("system", "system"), ("dark", "dark"), ("light", "light")),
     "renderer": (
-        ("auto", "whichever is faster here"),
+        ("auto", "automatic"),
         ("raster", "raster"),
         ("opengl", "OpenGL"),
     ),
     "wheel": (("scroll", "scrolls lanes"), ("zoom", "zooms time")),
     "place": (
-        ("ask", "in your data folder, and ask"),
-        ("data", "in your data folder"),
-        ("beside", "beside the trace"),
+        ("ask", "profile (ask)"),
+        ("data", "profile"),
+        ("beside", "next to the trace"),
     ),
 }
 
@@ -135,17 +135,17 @@ class SettingsDialog(Dialog):
         self.place = self._choice("bookmarks", "place", settings.bookmarks.place)
         self.motion = self._tick("appearance", "reduced_motion", "Reduce motion")
         self.places = self._tick(
-            "drawing", "keys_by_place", "W A S D by place, not by letter"
+            "drawing", "keys_by_place", "WASD by key position (AZERTY, Dvorak)"
         )
         self.memory = QSpinBox(self)
         self.memory.setRange(0, MAX_LIMIT_MIB)
         self.memory.setSingleStep(512)
         self.memory.setSuffix(" MiB")
         self.memory.lineEdit().setTextMargins(6, 0, 0, 0)  # a style sheet cannot
-        self.memory.setSpecialValueText("what the system has")
+        self.memory.setSpecialValueText("system memory")
         set_tip(
             self.memory,
-            "A file that needs more is not read before you say how much of it",
+            "For a file that needs more, ggscope asks which part to read",
         )
         self.memory.setValue(settings.memory.limit_mib)
         self.memory.valueChanged.connect(self._on_memory)
@@ -170,10 +170,10 @@ class SettingsDialog(Dialog):
         for text, widget in (
             ("Theme", self.theme),
             ("Font size", self.font_size),
-            ("Timeline is drawn by", self.renderer),
+            ("Renderer", self.renderer),
             ("Mouse wheel", self.wheel),
-            ("Memory for a file", self.memory),
-            ("Bookmarks are kept", self.place),
+            ("Memory limit", self.memory),
+            ("Save bookmarks in", self.place),
         ):
             widget.setAccessibleName(text)
             form.addRow(text, widget)
@@ -182,8 +182,8 @@ class SettingsDialog(Dialog):
         form.addRow("Plug-ins", self.plugins)
         form.addRow("", row)
         hint = (
-            "Plug-ins run with your rights: load only what you trust. They are read "
-            "when the program starts."
+            "Plug-ins run with your permissions: load only those you trust. Changes "
+            "take effect after a restart."
         )
         content = QVBoxLayout()
         content.setSpacing(12)
@@ -392,13 +392,13 @@ def choose_ops(trace: Trace, parent: QWidget | None) -> str | None:
     from ggscope.model.ggml.ops import tables
 
     now = trace.ops
-    choices = [(AUTO_OPS, "as the file says, or as its content fits best")]
+    choices = [(AUTO_OPS, "from the file, otherwise detected from its content")]
     choices += [
         (found.id, f"{found.id}  ·  {len(found.names)} ops") for found in tables()
     ]
-    text = "The file is read again with this table of op names."
+    text = "Reloads the file with this op table."
     if now is not None and now.margin is not None:
-        text += " " + "{} was inferred with margin {}.".format(
+        text += " " + "{} was detected with margin {}.".format(
             now.id, f"{now.margin:.0f}"
         )
     is_chosen = now is not None and now.source == "override"
@@ -423,7 +423,7 @@ def readers_dialog(parent: QWidget | None) -> QDialog:
                 status.status,
             )
         )
-    heads = ("Id", "Format", "Suffixes", "Origin", "Status")
+    heads = ("Id", "Format", "Extensions", "Origin", "Status")
     _box(dialog).addWidget(_table(dialog, heads, rows), 1)
     _add_close(dialog)
     return dialog

@@ -210,11 +210,11 @@ class FigureDialog(Dialog):
         self.pane = PreviewPane(self)
         self.size_words = label("", self, "dim")
         self.view = self._combo("View", {name: name for name in self._sources})
-        presets = {"": "as in the window"} | dict(PRESET_WORDS)
+        presets = {"": "as in window"} | dict(PRESET_WORDS)
         self.preset = self._combo(
             "Preset",
             presets,
-            "Size, letters and dots per inch at once",
+            "Sets size, font size and resolution together",
         )
         self.width_box = self._number("Width")
         self.height_box = self._number("Height")
@@ -222,8 +222,8 @@ class FigureDialog(Dialog):
         self.height_box.setSpecialValueText("…")
         self.unit = self._combo("Unit", {unit: unit for unit in UNITS})
         self.fits = self._tick(
-            "as high as it &needs",
-            "High enough for all lanes or rows; else they follow the height",
+            "fit &height to content",
+            "High enough for all lanes or rows; otherwise they adapt to the height",
         )
         self.dpi = QSpinBox(self)
         self.dpi.setRange(int(MIN_DPI), int(MAX_DPI))
@@ -234,27 +234,27 @@ class FigureDialog(Dialog):
         self.font_box.setRange(MIN_FONT, MAX_FONT)
         self.font_box.setDecimals(2)
         self.font_box.setSuffix(" pt")
-        set_tip(self.font_box, "Size of the usual letters on paper")
-        self.font_box.setAccessibleName("Letters")
+        set_tip(self.font_box, "Size of normal text on paper")
+        self.font_box.setAccessibleName("Font size")
         themes = {name: name for name in _THEMES}
-        self.theme = self._combo("Colours", themes)
-        kinds = {"seen": "as seen", "clean": "clean"}
+        self.theme = self._combo("Theme", themes)
+        kinds = {"seen": "as in window", "clean": "clean"}
         self.kind = self._combo(
             "Content",
             kinds,
-            "As seen: with pins, hidden lanes, order, selection and notes",
+            "As in window: pinned and hidden lanes, order, selection and notes",
         )
-        self.has_title = self._tick("&Title", "A line over the figure")
+        self.has_title = self._tick("&Title", "Heading above the figure")
         self.title = QLineEdit(self)
-        self.title.setPlaceholderText("the name of the file")
-        self.title.setAccessibleName("Text of the title")
+        self.title.setPlaceholderText("file name")
+        self.title.setAccessibleName("Title text")
         self.legend = self._tick("&Legend", "What the colours mean")
         self.color_bar = self._tick(
             "Colour &bar",
-            "The scale of colours that stand for numbers",
+            "Colour scale of numeric values",
         )
-        self.notes = self._tick("&Notes", "Bookmarks, where the content is as seen")
-        self.transparent = self._tick("T&ransparent", "No paper behind a PNG or SVG")
+        self.notes = self._tick("&Notes", "Bookmarks; only with content as in window")
+        self.transparent = self._tick("T&ransparent", "PNG and SVG without background")
         self.caption = self._text("Caption", 3)
         self.command = self._text("Command line", 3)
         self.command.setProperty("mono", True)
@@ -274,7 +274,7 @@ class FigureDialog(Dialog):
         for one in (self.copy_caption, self.copy_command):
             one.setFixedWidth(width)
         self.copy = button("Copy picture", self._on_copy, self)
-        self.stop = button("Stop drawing", self._on_stop, self)
+        self.stop = button("Cancel drawing", self._on_stop, self)
         self.stop.hide()
         self.close_button = button("Close", self.close, self)
 
@@ -333,8 +333,8 @@ class FigureDialog(Dialog):
             ("&Size", sides),
             ("", self.fits),
             ("Re&solution", self.dpi),
-            ("L&etters", self.font_box),
-            ("&Colours", self.theme),
+            ("&Font size", self.font_box),
+            ("Them&e", self.theme),
             ("C&ontent", self.kind),
             ("", titles),
             ("", self.legend),
@@ -613,7 +613,7 @@ class FigureDialog(Dialog):
 
     def _on_stop(self) -> None:
         self._tasks.cancel("preview")
-        self._fail("Stopped. Change something to draw again.")
+        self._fail("Cancelled. Change an option to draw again.")
 
     # -- out of the program ------------------------------------------------------------
 
@@ -649,7 +649,7 @@ class FigureDialog(Dialog):
     def _on_copied(self, image: QImage) -> None:
         copy_image(image)
         size = f"{image.width():,} × {image.height():,}"
-        words = "The picture is on the clipboard, {0} pixels."
+        words = "Copied the picture ({0} px)."
         self._say(words.format(size), "good")
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -203,7 +203,7 @@ class FilterPopup(QFrame):
         self.problem = label("", self, "error", wraps=True)
         self.problem.hide()
         self.field = QComboBox(self)
-        self.field.setAccessibleName("What to filter by")
+        self.field.setAccessibleName("Filter field")
         for _, title in _FIELDS:
             self.field.addItem(title)
         self.field.currentIndexChanged.connect(self._fill)
@@ -274,7 +274,7 @@ class FilterPopup(QFrame):
             "Fields: op family layer token thread phase source tensor offset expert "
             "buffer quality dur wait size time core numa name. Combine with and, or, "
             "not, !=, "
-            "/regex/ and parentheses. Tab completes, Enter adds it."
+            "/regex/ and parentheses. Tab completes; press Enter to add."
         )
         self.hint = label(hint, self, "dim", wraps=True)
         box.addWidget(self.hint)
@@ -379,11 +379,11 @@ class FilterPopup(QFrame):
         if not choices:
             trace = self._session.trace
             is_open = choices is None or (trace is not None and trace.is_unread)
-            text = "…" if is_open else "does not occur in this trace"
+            text = "…" if is_open else "not in this trace"
             self._add_remark(text)
         elif len(choices) > MOST_LISTED:
             n_more = f"{len(choices) - MOST_LISTED:,}"
-            text = f"and {n_more} more: type them above"
+            text = f"{n_more} more: type them above"
             self._add_remark(text)
         self.list.blockSignals(False)
 
@@ -486,8 +486,8 @@ class SavedFilters(QWidget):
         self._list = QVBoxLayout()
         self._list.setSpacing(0)
         self.name = QLineEdit(self)
-        self.name.setPlaceholderText("Name for the present filter")
-        self.name.setAccessibleName("Name for the present filter")
+        self.name.setPlaceholderText("Name of the current filter")
+        self.name.setAccessibleName("Name of the current filter")
         self.name.setMaxLength(80)
         self.name.returnPressed.connect(self._on_save)
         self.save = button("Save", self._on_save, self)
@@ -520,9 +520,9 @@ class SavedFilters(QWidget):
         row = QWidget(self)
         apply = button(name, self._on_apply, row, link=True, tip=expression)
         apply.setObjectName("apply")
-        apply.setAccessibleName(f"Use the filter {name}")
+        apply.setAccessibleName(f"Apply filter {name}")
         apply.setProperty("filterName", name)
-        forget = GlyphButton("close", f"Forget “{name}”", row, 12)
+        forget = GlyphButton("close", f"Delete “{name}”", row, 12)
         forget.setObjectName("forget")
         forget.setProperty("filterName", name)
         forget.clicked.connect(self._on_forget)
@@ -536,9 +536,9 @@ class SavedFilters(QWidget):
         has_filter = bool(format_filter(self._session.filter))
         self.name.setEnabled(has_filter)
         self.save.setEnabled(has_filter)
-        hint = "Name for the present filter"
+        hint = "Name of the current filter"
         if not has_filter:
-            hint = "Filter first, then save it here"
+            hint = "Set a filter to save it here"
         self.name.setPlaceholderText(hint)
 
     def _on_apply(self) -> None:

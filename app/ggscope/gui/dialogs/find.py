@@ -138,7 +138,7 @@ class FindLine(QFrame):
             of = format_count(len(self.places)) + more
             text = f"{format_count(self.at + 1)} of {of}"
         elif self.edit.text().strip():
-            text = "not found"
+            text = "no matches"
         self.count.setText(text)
         self.previous.setEnabled(bool(self.places))
         self.next.setEnabled(bool(self.places))

@@ -167,10 +167,10 @@ class FollowDialog(Dialog):
         self.record = button("Record a program…", self._on_record, self)
         self.file = button("Follow a file…", self._on_file, self)
         self.next = button(
-            "Wait for the next one",
+            "Wait for next program",
             self._on_next,
             self,
-            tip="Follow the program that is traced next",
+            tip="Follow the next program that is traced",
         )
         self.cancel = button("Cancel", self.close, self)
         for part in (self.command, self.copy):  # nothing moves when it comes
@@ -196,8 +196,8 @@ class FollowDialog(Dialog):
 
     def _lay_out(self) -> None:
         text = (
-            "Programs of yours that run ggml. One that was started by ggscope-capture "
-            "can be followed."
+            "Your programs that use ggml. Those started with ggscope-capture can be "
+            "followed."
         )
         more = QHBoxLayout()
         more.setSpacing(8)
@@ -256,26 +256,23 @@ class FollowDialog(Dialog):
             if not self._has_looked:
                 return "Looking for running programs…", ""
             return (
-                "No program that runs ggml was found. Start one by Record a program…, "
-                "or wait for the next one that is traced."
+                "No running program uses ggml. Start one with Record a program…, or "
+                "wait for the next one that is traced."
             ), ""
         why = f"{program.why[:1].upper()}{program.why[1:]}." if program.why else ""
         match program.tracing:
             case Tracing.TRACED:
-                return "Traced: it can be followed.", ""
+                return "Traced; can be followed.", ""
             case Tracing.PREPARED:
-                more = "It can be followed: its ops appear when it computes."
+                more = "Can be followed; ops appear as soon as the model runs."
                 return f"{why} {more}", ""
             case Tracing.STREAM:
-                text = "It writes {0}, which can be followed."
+                text = "Writes {0}, which can be followed."
                 return text.format(one_line(program.target)), ""
             case Tracing.ENDED:
                 return why, ""
-        text = why or "It was started without the tracer."
-        text += (
-            " "
-            + "A program that runs already cannot be attached to. Start it again with:"
-        )
+        text = why or "Started without the tracer."
+        text += " " + "Attaching to a running program is not possible. Restart it with:"
         return text, program.restart_command
 
     def _on_follow(self) -> None:
@@ -293,7 +290,7 @@ class FollowDialog(Dialog):
     def _on_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
             self,
-            "Follow a file that grows",
+            "Follow a growing file",
             OPTIONS.output,
             "Traces and rings (*.ggmlviz *.bin ggscope-*);;All files (*)",
             "",

@@ -89,16 +89,16 @@ class PartsDialog(Dialog):
             "registry": "tensor registry",
             "buffers": "buffers",
             "graph": "graph",
-            "experts": "choices of experts",
+            "experts": "expert routing",
             "recording": "sidecar",
             "metadata": "metadata",
         }
         self.table = self._make_table()
         self.add_button = button("Add…", add, self)
-        set_tip(self.add_button, "Read further files into this session")
+        set_tip(self.add_button, "Add files to this session")
         self.shift_field = QLineEdit(self)
         self.shift_field.setPlaceholderText("such as -1.5ms")
-        self.shift_field.setAccessibleName("Shift of the selected file")
+        self.shift_field.setAccessibleName("Time shift of the selected file")
         self.shift_field.setMaximumWidth(150)
         self.shift_field.returnPressed.connect(self._on_typed)
         self.shift_handle = _ShiftHandle("↔ Shift", self)
@@ -109,27 +109,24 @@ class PartsDialog(Dialog):
         self._drag_scale = (0, 1)  # visible ticks, pixels
         self.earlier_button = button("−", partial(self._nudge, -1), self)
         self.later_button = button("+", partial(self._nudge, 1), self)
-        self.own_button = button("By the clocks", self._on_own, self)
+        self.own_button = button("Use file clocks", self._on_own, self)
         for part, tip in (
             (
                 self.shift_handle,
-                (
-                    "Drag sideways: its times move as far as the mouse, at the "
-                    "scale of the timeline"
-                ),
+                ("Drag sideways to shift its times at the scale of the timeline"),
             ),
-            (self.shift_field, "What is added to its times; Enter moves it"),
-            (self.earlier_button, "Earlier by a hundredth of what is shown"),
-            (self.later_button, "Later by a hundredth of what is shown"),
+            (self.shift_field, "Added to its times; Enter applies it"),
+            (self.earlier_button, "Earlier by 1 % of the visible range"),
+            (self.later_button, "Later by 1 % of the visible range"),
             (
                 self.own_button,
-                "Its times as the clocks of the files tell",
+                "Align its times by the clocks of the files",
             ),
         ):
             set_tip(part, tip)
             part.setAccessibleDescription(tip)
         self.remove_button = button("Remove", self._on_remove, self)
-        set_tip(self.remove_button, "Take the selected files out of it")
+        set_tip(self.remove_button, "Remove the selected files from the session")
         close = button("Close", self.close, self, primary=True)
         row = QHBoxLayout()
         for part in (self.add_button, self.remove_button):
@@ -149,8 +146,8 @@ class PartsDialog(Dialog):
         box.setContentsMargins(20, 20, 20, 16)
         box.setSpacing(12)
         text = (
-            "What each file tells is joined by names, addresses and offsets. A shift "
-            "is what its times were moved by; the first file's are the session's."
+            "Files are matched by tensor name, address and offset. Time shift: offset "
+            "relative to the first file."
         )
         box.addWidget(label(text, self, "dim", wraps=True))
         box.addWidget(self.table, 1)
@@ -164,7 +161,7 @@ class PartsDialog(Dialog):
     def _make_table(self) -> QTableWidget:
         table = QTableWidget(0, 5, self)
         table.setHorizontalHeaderLabels(
-            ["File", "JoinedFile", "Size", "Shift", "How it fits"]
+            ["File", "JoinedFile", "Size", "Shift", "Match"]
         )
         table.setAccessibleName("Files of this session")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

@@ -149,7 +149,7 @@ class RecordDialog(Dialog):
         self.tokens = _number(kept.tokens, MAX_TOKENS, "Tokens", self)
         self.threads = _number(kept.threads, MAX_THREADS, "Threads", self)
         self.more = _field(kept.more, "Extra arguments", self)
-        self.more.setPlaceholderText("as in a terminal, such as --temp 0")
+        self.more.setPlaceholderText("as in a shell, e.g. --temp 0")
         self.output = _field("", "Save trace to", self)
         self.checks = CheckLines(self)
         self._own_output, self._named_after = "", "?"
@@ -301,8 +301,8 @@ class RecordDialog(Dialog):
         elif not typed:
             self._say(
                 self.program_words,
-                "No llama.cpp was found on this machine. Name a program, or let "
-                "Help, Live demo bring one.",
+                "No llama.cpp found. Choose a program, or download one with "
+                "Help › Live demo.",
             )
 
     def _on_no_targets(self, failure: TaskFailure) -> None:
@@ -315,7 +315,7 @@ class RecordDialog(Dialog):
         if check.works:
             text, level = f"Can be traced: {why}.", "good"
         elif check.works is None:
-            text = f"Perhaps: {why}. {check.advice}"
+            text = f"May be traceable: {why}. {check.advice}"
             level = "caution"
         else:
             text = f"Cannot be traced: {why}. {check.advice}"
@@ -364,7 +364,7 @@ class RecordDialog(Dialog):
     def _ask_output(self) -> None:
         path, _ = QFileDialog.getSaveFileName(
             self,
-            "Where the recording goes",
+            "Save trace to",
             self.output.text(),
             "Records (*.bin)",
             "",
@@ -399,7 +399,7 @@ class RecordDialog(Dialog):
         needs_model = "{model}" in wish.target.command
         lacks_model = needs_model and (not wish.model or wish.model != self._good_model)
         if not self.model.isEnabled():
-            self._say(self.model_words, "This program takes no model here.")
+            self._say(self.model_words, "This program takes no model.")
         elif needs_model and not wish.model:
             self._say(self.model_words, "Choose a GGUF model.")
         else:

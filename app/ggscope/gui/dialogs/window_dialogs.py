@@ -121,7 +121,7 @@ def ask_target(
     if not path.name.lower().endswith(known):
         path = path.with_name(path.name + filters.get(chosen, known[0]))
         # The dialog has asked about the name that was typed, not about this one.
-        question = _tr("{0} exists already. Replace it?").format(path.name)
+        question = _tr("{0} already exists. Replace it?").format(path.name)
         if os.path.lexists(path) and not ask_yes(parent, question):
             return None
     return path
@@ -325,10 +325,10 @@ class WindowDialogs(QObject):
         if table is None:
             table = next((t for s in window.copying() if (t := s.table_file())), None)
         if table is None:
-            document.messages.say("Click into a table first, then save it.")
+            document.messages.say("Click the table to save first.")
             return
         if not table.n:
-            document.messages.say("This table is empty: nothing to save.")
+            document.messages.say("The table is empty.")
             return
         meant = self._rows_meant(table)
         if meant is None:
@@ -378,7 +378,7 @@ class WindowDialogs(QObject):
             return
         if document.live is not None and document.live.is_on:
             document.messages.say(
-                "A report is made of a file: save the recording first."
+                "Save the recording first: a report is made from a file."
             )
             return
         from ggscope.gui.dialogs.data import ReportRequest
@@ -462,7 +462,7 @@ class WindowDialogs(QObject):
     def _on_picture(self, document: Document, image: QImage) -> None:
         copy_image(image)
         size = f"{image.width():,} × {image.height():,}"
-        text = "The picture is on the clipboard, {0} pixels."
+        text = "Copied the picture ({0} px)."
         document.messages.say(text.format(size))
 
     def show_palette(self) -> None:
@@ -596,9 +596,9 @@ class WindowDialogs(QObject):
     def start_demo(self) -> None:
         """Run the demo, once the person knows what that brings."""
         text = (
-            "The live demo makes a small model with random weights and traces a "
-            "llama.cpp on it. Where none is found, one is downloaded from npm or PyPI "
-            "(11 or 34 MB) into a folder of its own."
+            "The live demo generates a small model with random weights and traces "
+            "llama.cpp running it. If llama.cpp is not found, it is downloaded from "
+            "npm or PyPI (11 or 34 MB) into a separate folder."
         )
         title, start = "Live demo", "Start demo"
         if ask_choice(self._window, title, text, [start]) is not None:
@@ -636,7 +636,7 @@ class WindowDialogs(QObject):
         if self._window.document is not None:
             text += f"\nRenderer: {self._window.document.status.renderer.text()}"
         copy_text(text)
-        self._window.messages.say("The system report is on the clipboard.")
+        self._window.messages.say("Copied the system report.")
 
     def show_messages(self) -> None:
         """List what was said, in all tabs."""
@@ -679,7 +679,7 @@ class WindowDialogs(QObject):
                 key = key or view.lane_in_use()
         own = _own_title(index.lanes, key)
         if not own:
-            words = "Select a span, or point at the lane to be renamed."
+            words = "Select a span or point at a lane to rename it."
             document.messages.say(words)
             return
         now = dict(session.lane_state.names).get(key, own)

@@ -67,11 +67,11 @@ class ProblemPage(QWidget):
             tip="Read the file again (F5)",
         )
         self.salvage_button = button(
-            "Open what is whole",
+            "Open the readable part",
             self.salvage_requested.emit,
             self,
             primary=True,
-            tip="Show what stands before the fault",
+            tip="Show the data before the damage",
         )
         self.salvage_button.hide()
         self.reader_button = QPushButton("Open with another reader", self)
@@ -91,13 +91,13 @@ class ProblemPage(QWidget):
         name = self._path.name if self._path is not None else ""
         if failure is None:
             self.head.setText("Reading was cancelled")
-            self.message.setText(f"{name} has not been read.")
-            where, hint = "", "Reload reads it from the beginning."
+            self.message.setText(f"{name} was not read.")
+            where, hint = "", "Reload starts again."
         elif error is None and failure.report:
-            self.head.setText("The program failed on this file")
+            self.head.setText("ggscope failed to read this file")
             self.message.setText(failure.message[:2000])
             where = ""
-            hint = "This is a fault of ggscope. Copy gives a report of it."
+            hint = "This is a bug in ggscope. Copy puts a report on the clipboard."
         elif error is None:  # of what was asked, or for want of memory
             self.head.setText(self._headline(None))
             self.message.setText(failure.message[:2000])
@@ -122,7 +122,7 @@ class ProblemPage(QWidget):
         if isinstance(error, AmbiguousFormatError):
             return f"Several readers claim {name}"
         if isinstance(error, UnknownFormatError):
-            return f"{name} is not a trace that ggscope knows"
+            return f"Unknown format: {name}"
         return f"{name} could not be read"
 
     def _remedy(self, error: ReadError) -> str:
@@ -130,7 +130,7 @@ class ProblemPage(QWidget):
         if "--format" in error.hint:
             return "If you know its format, choose its reader below."
         if _SALVAGE in error.hint:
-            return "What stands before the fault can be opened."
+            return "The data before the damage can be opened."
         return error.hint
 
     def _place(self, error: ReadError) -> str:

@@ -62,7 +62,7 @@ _KEYS = (
     ("[ ]", "previous, next token"),
     ("G", "dual view or grid"),
     ("Ctrl+Shift+P", "all commands"),
-    ("?", "all keys"),
+    ("?", "all shortcuts"),
 )
 _KEY_COLUMNS = 4
 _MOST_LETTERS = 32
@@ -133,7 +133,7 @@ class StartPage(QWidget):
             text = f"Follow {name}"
             self.follow_button.setText(caption(text))
             self.follow_button.setAccessibleName(text)
-            tip = "Follow {0} live, named by {1}"
+            tip = "Follow {0} live (from {1})"
             set_tip(self.follow_button, tip.format(path, OPTIONS.output_source))
 
     def _on_follow(self) -> None:
@@ -190,13 +190,13 @@ class StartPage(QWidget):
             "Record a program…",
             self.record_requested.emit,
             area,
-            tip="Run a llama.cpp and watch what it computes",
+            tip="Run llama.cpp and watch its ops live",
         )
         self.programs_button = button(
             "Follow a running program…",
             self.programs_requested.emit,
             area,
-            tip="List the programs that run ggml now",
+            tip="List running programs that use ggml",
         )
         self.follow_button = button("", self._on_follow, area)
         box = QVBoxLayout(area)
@@ -234,7 +234,7 @@ class StartPage(QWidget):
         column.addLayout(head)
         column.addWidget(self.drop, 100)
         self._no_recent = label(
-            "Files that you open are listed here.", inner, "dim", wraps=True
+            "Recently opened files appear here.", inner, "dim", wraps=True
         )
         lists = QHBoxLayout()
         lists.setSpacing(32)
@@ -251,7 +251,7 @@ class StartPage(QWidget):
             side.addStretch(1)
             lists.addLayout(side, 1)
         column.addLayout(lists)
-        column.addWidget(label("FIRST KEYS", inner, "head"))
+        column.addWidget(label("SHORTCUTS", inner, "head"))
         column.addLayout(_keys(inner))
         column.addStretch(2)
         outer = QWidget()
@@ -287,7 +287,7 @@ class FileRow(QPushButton):
         self.setEnabled(not self.is_missing)
         if self.is_missing:
             path = next(p for p in recent_paths(entry) if not os.path.exists(p))
-        gone = f"{path} is not there any more"
+        gone = f"{path} no longer exists"
         set_tip(self, gone if self.is_missing else entry)
         self.setAccessibleName(recent_title(entry))
         self.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -50,7 +50,7 @@ class TooLargePage(QWidget):
         self.records.setAccessibleName("Records to read, first : stop")
         set_tip(
             self.records,
-            "FIRST:STOP by number or per cent, such as 0:1000000 or 50%:60%",
+            "FIRST:STOP as numbers or per cent, e.g. 0:1000000 or 50%:60%",
         )
         self.records.setProperty("mono", True)
         self.records.textChanged.connect(self._show_need)
@@ -66,10 +66,10 @@ class TooLargePage(QWidget):
         self.read_button = button("Read this part", self._on_read, self, primary=True)
         self.all_button = button("Read all anyway", self._on_all, self)
         self.close_button = button(
-            "Abandon",
+            "Cancel",
             self.close_requested.emit,
             self,
-            tip="Close the tab; nothing has been read",
+            tip="Close the tab without reading",
         )
         self._lay_out()
 
@@ -199,7 +199,7 @@ class TooLargePage(QWidget):
             "File",
             "Records",
             "Needs",
-            "Can be used",
+            "Available",
         )
         for row, (name, figure) in enumerate(zip(names, self._figures, strict=True)):
             grid.addWidget(label(name, card, "dim"), row, 0)

@@ -50,7 +50,7 @@ class Drawer(QFrame):
         self._bar.setObjectName("drawerTabs")
         self._bar.setDrawBase(False)
         self._bar.setExpanding(False)
-        self._bar.setAccessibleName("Drawer")
+        self._bar.setAccessibleName("Bottom panel")
         self._stack = QStackedWidget(self)
         self._hosts: dict[str, ViewHost] = {}
         for entry in self._entries:
@@ -66,7 +66,7 @@ class Drawer(QFrame):
             )
             self._hosts[entry.id] = host
             self._stack.addWidget(host)
-        self.float_button = GlyphButton("float", "Float in a window of its own", self)
+        self.float_button = GlyphButton("float", "Float in a separate window", self)
         self.float_button.clicked.connect(self._on_float)
         self.full_screen_button = GlyphButton("expand", "", self)
         self.full_screen_button.clicked.connect(self.full_screen_requested)
@@ -172,11 +172,11 @@ class Drawer(QFrame):
     def _show_state(self) -> None:
         self._stack.setVisible(self._is_open)
         if self._is_open:
-            self._button.set_glyph("down", "Close the drawer")
+            self._button.set_glyph("down", "Close the bottom panel")
             self.setMinimumHeight(self.head_height() + 60)
             self.setMaximumHeight(16_777_215)
         else:
-            self._button.set_glyph("up", "Open the drawer")
+            self._button.set_glyph("up", "Open the bottom panel")
             self.setMinimumHeight(self.head_height())
             self.setMaximumHeight(self.head_height())
         for part in (self.float_button, self.full_screen_button):

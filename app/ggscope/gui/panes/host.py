@@ -193,13 +193,13 @@ class ErrorPanel(QWidget):
     def _advice(self, last: str) -> str:
         if _NO_MEMORY.search(last):
             return (
-                "There is not enough memory for this view; the rest of the program "
-                "goes on. Close other tabs or programs, then Retry, or open a part "
-                "of the file only."
+                "Not enough memory for this view; the rest of ggscope still works. "
+                "Close other tabs or programs and retry, or open only a part of the "
+                "file."
             )
         return (
-            "The rest of the program goes on; nothing of the trace is lost. "
-            "Retry starts this view anew. The report helps to repair it."
+            "The rest of ggscope still works, and no data is lost. Retry restarts "
+            "this view. Please attach the report to a bug report."
         )
 
     def _copy(self) -> None:
@@ -439,7 +439,7 @@ class ViewHost(QFrame):
             row.addStretch(1)
             self._add_float_button(row, head, can_float)
             head.is_movable = True
-            set_tip(head, "Drag onto another pane to change places")
+            set_tip(head, "Drag onto another pane to swap them")
             self._add_full_screen_button(row, head)
         else:
             title = Label(self.entry.title, head)
@@ -457,7 +457,7 @@ class ViewHost(QFrame):
         self, row: QHBoxLayout, head: QWidget, can_float: bool
     ) -> None:
         if can_float:
-            text = "Float in a window of its own"
+            text = "Float in a separate window"
             self.float_button = GlyphButton("float", text, head)
             self.float_button.clicked.connect(self._on_float)
             row.addWidget(self.float_button)

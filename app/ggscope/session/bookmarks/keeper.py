@@ -128,15 +128,15 @@ class BookmarkKeeper(QObject):
             waits = self._later.isActive() or self._is_keeping
             is_open = waits or not (self._is_found or self._is_lost)
             if self._shelf() is None or not is_open:
-                words = "Bookmarks of this trace are not kept."
+                words = "Bookmarks of this trace are not saved."
         elif path is not None and self._place == side_car(path):
-            words = f"Kept beside the trace, in {self._place.name}"
+            words = f"Saved next to the trace in {self._place.name}"
         else:
-            words = "Kept in your data folder"
+            words = "Saved in your profile"
             if is_taken:
-                words += "; the file beside the trace is not replaced"
+                words += "; another file next to the trace has their name"
             elif is_elsewhere:
-                words += "; nothing can be written beside the trace"
+                words += "; the folder of the trace is not writable"
         self._session.set_bookmarks_kept(words if self._known else "")
 
     # -- finding -------------------------------------------------------------
@@ -195,15 +195,15 @@ class BookmarkKeeper(QObject):
 
     def _say_foreign(self, path: Path, foreign: BookmarkFile) -> None:
         text = (
-            f"{side_car(path).name} is about other content than {path.name} has now; "
-            f"its bookmarks ({len(foreign.kept.entries)}) are not shown."
+            f"{side_car(path).name} belongs to other content of {path.name}; its "
+            f"bookmarks ({len(foreign.kept.entries)}) are not shown."
         )
         accept = partial(self._accept, foreign.of.digest)
         trace = self._session.trace
         if trace is None or foreign.unit != trace.clock.unit:
             self.message_requested.emit(text, "", None)
         else:
-            self.message_requested.emit(text, "Show them", accept)
+            self.message_requested.emit(text, "Show anyway", accept)
 
     def _accept(self, digest: str) -> None:
         self._accepted |= {digest}
@@ -329,9 +329,9 @@ class BookmarkKeeper(QObject):
 
     def _on_not_kept(self, failure: TaskFailure) -> None:
         self._is_keeping = False
-        self._session.set_bookmarks_kept(f"Not kept: {failure.message}")
+        self._session.set_bookmarks_kept(f"Not saved: {failure.message}")
         self.message_requested.emit(
-            f"Bookmarks could not be kept. {failure.message}",
+            f"Could not save the bookmarks. {failure.message}",
             "Try again",
             self._keep,
         )
