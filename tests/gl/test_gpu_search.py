@@ -103,7 +103,7 @@ def test_filtered_picture_of_the_shader_search_is_that_of_the_processor(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:
     canvas = gl_canvas(qtbot, view)
-    with qtbot.waitSignal(session.mask_changed):
+    with qtbot.waitSignal(session.queries.mask_changed):
         session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     qtbot.waitUntil(lambda: view.prepared().mask is not None)  # type: ignore[union-attr]
 

@@ -267,7 +267,7 @@ def test_selection_from_elsewhere_is_lit_and_centred(
     settle(qtbot, view)
     node = 3 * STEP
 
-    session.linked_changed.emit(
+    session.linking.linked_changed.emit(
         Linked(Selection("spans", (1,)), nodes=np.array([node]))
     )
 

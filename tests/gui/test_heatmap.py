@@ -361,7 +361,7 @@ def test_selection_made_elsewhere_is_brought_into_view(
     )  # fmt: skip
     session._linked = linked
 
-    session.linked_changed.emit(linked)
+    session.linking.linked_changed.emit(linked)
 
     assert view.shown.begin < ends[1]
     assert view.shown.stop > ends[0]
@@ -374,7 +374,7 @@ def test_own_selection_does_not_move_the_view(
     before = view.shown
 
     view.select_tensor(unit_named(view, "token_embd.weight"))
-    session.linked_changed.emit(session.linked)
+    session.linking.linked_changed.emit(session.linked)
 
     assert view.shown == before
 

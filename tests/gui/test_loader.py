@@ -235,7 +235,7 @@ def test_fault_of_the_program_says_so_and_copies_the_trace(qtbot: QtBot) -> None
     )
     QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
 
-    assert "fault of ggscope" in page.hint.text()
+    assert "bug in ggscope" in page.hint.text()
     assert "Traceback: here" in QGuiApplication.clipboard().text()
     assert not page.reader_button.isVisible()
 

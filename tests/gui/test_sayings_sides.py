@@ -469,7 +469,7 @@ def test_files_that_are_added_are_counted(
     def added(*paths: Path) -> str:
         document = opened(sample / "trace-1024.bin")
         document.parts.add(paths)
-        qtbot.waitUntil(lambda: "added" in said(document), timeout=20_000)
+        qtbot.waitUntil(lambda: "Added" in said(document), timeout=20_000)
         words = said(document)
         window.close_document(document)
         return words

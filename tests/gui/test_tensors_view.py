@@ -282,7 +282,7 @@ def test_trace_added_to_a_model_is_taken_back(
     model, run = pair
     document = opened(model)
     document.parts.add([run])
-    qtbot.waitUntil(lambda: "run.bin was added" in said(document))
+    qtbot.waitUntil(lambda: "Added run.bin" in said(document))
 
     QTest.mouseClick(toast(document).buttons[0], LEFT)
     qtbot.waitUntil(lambda: document.title == "model.gguf")

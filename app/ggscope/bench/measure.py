@@ -209,11 +209,11 @@ class Selecting:
         ]
         self._paints = _Paints(set())
         self._selection = Selection()
-        self._session.linked_changed.connect(self._on_linked)
+        self._session.linking.linked_changed.connect(self._on_linked)
 
     def stop(self) -> None:
         """Watch no more."""
-        self._session.linked_changed.disconnect(self._on_linked)
+        self._session.linking.linked_changed.disconnect(self._on_linked)
         self._watches.clear()
 
     def figures(self, name: str, chosen: Sequence[Selection]) -> dict[str, object]:

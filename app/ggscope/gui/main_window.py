@@ -967,8 +967,8 @@ class MainWindow(QMainWindow):
             (session.absolute_time_changed, self._on_state_changed),
             (session.selection_changed, self._on_moved),
             (session.marked_range_changed, self._on_moved),
-            (session.search_changed, self._on_moved),
-            (session.filter_changed, self._on_moved),
+            (session.queries.search_changed, self._on_moved),
+            (session.queries.filter_changed, self._on_moved),
             (session.lanes_changed, self._on_moved),
             (session.history.changed, self._on_moved),
         )

@@ -75,8 +75,8 @@ class SearchField(QFrame):
         self.edit.installEventFilter(self)
         self.previous.clicked.connect(self._on_previous)
         self.next.clicked.connect(self._on_next)
-        session.search_changed.connect(self._on_search_changed)
-        session.hit_position_changed.connect(self._show_count)
+        session.queries.search_changed.connect(self._on_search_changed)
+        session.queries.hit_position_changed.connect(self._show_count)
         self._show_count()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -184,7 +184,7 @@ class ChipRow(QWidget):
         self._more.hide()
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(28)
-        session.filter_changed.connect(self._on_changed)
+        session.queries.filter_changed.connect(self._on_changed)
         session.lanes_changed.connect(self._on_changed)
         self._on_changed()
 

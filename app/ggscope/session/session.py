@@ -33,7 +33,8 @@ from ggscope.session.bookmarks.bookmarks import (
     subject_of_selection,
 )
 from ggscope.session.deferred_release import free_in_steps
-from ggscope.session.queries import Linking, Mask, Queries
+from ggscope.session.linking import Linking
+from ggscope.session.queries import Mask, Queries
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.viewport import (
     NO_TOKENS,
@@ -76,19 +77,12 @@ class Session(QObject):
 
     trace_changed = Signal(object)  # TraceChange
     selection_changed = Signal(object)  # Selection
-    linked_changed = Signal(object)  # Linked: follows selection_changed
-    linked_position_changed = Signal(object)  # int: which linked span is looked at
-    correlation_changed = Signal(object)  # Correlation | None
     view_requested = Signal(object)  # id of a view to bring to the front
     show_requested = Signal(object)  # id of a view to show the selection in, large
     visible_range_changed = Signal(object)  # TimeRange
     marked_range_changed = Signal(object)  # MarkedRange | None
     only_range_changed = Signal(object)  # bool
     list_kept_changed = Signal(object)  # bool: see Session.keeps_list
-    filter_changed = Signal(object)  # Filter; the mask follows with mask_changed
-    mask_changed = Signal(object)  # None; read Session.mask
-    search_changed = Signal(object)  # SearchHits | None
-    hit_position_changed = Signal(object)  # int, -1 = before the first step
     color_by_changed = Signal(object)  # ColorBy
     lanes_changed = Signal(object)  # LaneState
     bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
@@ -130,7 +124,8 @@ class Session(QObject):
         """Whether what is signalled now comes of a program that runs: of spans that
         were appended, and not of what a person did."""
         self._selection = Selection()
-        self._linking = Linking(self)
+        self.linking = Linking(self)
+        self.linking.reveal_requested.connect(self.reveal_requested)
         self._visible = TimeRange(0, view_range.MIN_TICKS)
         self._marked: MarkedRange | None = None
         self._only_range = True
@@ -149,7 +144,8 @@ class Session(QObject):
         self._cursor: int | None = None
         self._is_held = False
         self._tokens: TokenTimes | None = None
-        self._queries = Queries(self)
+        self.queries = Queries(self)
+        self.queries.failed.connect(self.problem_reported)
         self.tasks.failed.connect(self.report)
 
     # -- the trace ---------------------------------------------------------
@@ -208,7 +204,7 @@ class Session(QObject):
         if not is_appended:  # else what waits is about spans that stay
             self.tasks.forget_held()
         self.tasks.hold(trace.is_partial)
-        self._queries.on_trace(
+        self.queries.on_trace(
             keeps_rows=change is TraceChange.GREW, is_appended=is_appended
         )
         if is_new or old is None:
@@ -222,7 +218,7 @@ class Session(QObject):
             self.set_color_by(PLAIN_COLORINGS[0])
         self.trace_changed.emit(change)
         if not (is_appended and trace.is_running):
-            self._linking.on_trace()
+            self.linking.on_trace()
         if is_new:
             self.history.clear()
         if wanted is None:
@@ -230,7 +226,7 @@ class Session(QObject):
         else:  # it follows a program: no step of the person's
             showed_all = wanted != self._visible
         self._set_visible(wanted)
-        self._queries.ask_again(is_appended=is_appended)
+        self.queries.ask_again(is_appended=is_appended)
         if is_new:
             self._note()
         if is_new or showed_all:
@@ -248,8 +244,8 @@ class Session(QObject):
             return
         free_in_steps(self._trace, self._index)
         self._trace = self._index = self._earlier = self._tokens = None
-        self._queries.forget()
-        self._linking.forget()
+        self.queries.forget()
+        self.linking.forget()
         self.trace_changed.emit(TraceChange.CLOSED)
 
     def reload(self, options: dict[str, str] | None = None) -> None:
@@ -281,27 +277,27 @@ class Session(QObject):
         self.selection_changed.emit(selection)
         self._note()
         if selection == self._selection:  # nobody selected something else meanwhile
-            self._linking.update()
+            self.linking.update()
 
     @property
     def linked(self) -> Linked:
         """What the selection has to do with; of an earlier one until it is found."""
-        return self._linking.found
+        return self.linking.linked
 
     @property
     def linked_span(self) -> int | None:
         """The linked span that `step_span` went to last, if any."""
-        return self._linking.looked_at()
+        return self.linking.current_span()
 
     @property
     def linked_position(self) -> int:
         """Which of the linked spans that is, in time order; -1 = none yet."""
-        return self._linking.position
+        return self.linking.position
 
     @property
     def correlation(self) -> Correlation | None:
         """Which spans are which graph nodes; None until known, or without graphs."""
-        return self._linking.correlation
+        return self.linking.correlation
 
     def show_in(self, view_id: str, selection: Selection) -> None:
         """Select something, and show it in a view, whatever that has to open for it."""
@@ -340,7 +336,7 @@ class Session(QObject):
     def show_longest(self) -> None:
         """Zoom to the longest span of the selected group, once it is found."""
         if self._selection.group is not None:
-            self._linking.show_longest()
+            self.linking.show_longest()
 
     def clear_selection(self) -> None:
         """Select nothing and mark nothing."""
@@ -388,7 +384,7 @@ class Session(QObject):
         if self._trace is None or not self._selection:
             return None
         found = view_range.of_selection(self._trace, self._selection)
-        return self._linking.time() if found is None else found
+        return self.linking.time() if found is None else found
 
     def step_span(self, by: int) -> None:
         """Select the next (+1) or previous (-1) span of the same row.
@@ -400,7 +396,7 @@ class Session(QObject):
         if index is None or active is None:
             return
         if self._selection.table != "spans":
-            self._linking.step(by)
+            self.linking.step(by)
             return
         neighbour = index.neighbours(active)[1 if by > 0 else 0]
         if neighbour is not None:
@@ -601,7 +597,7 @@ class Session(QObject):
     @property
     def filter(self) -> Filter:
         """Which spans to show."""
-        return self._queries.filter
+        return self.queries.filter
 
     @property
     def mask(self) -> Mask | None:
@@ -609,15 +605,15 @@ class Session(QObject):
 
         It belongs to the filter that `mask_changed` last followed.
         """
-        return self._queries.mask
+        return self.queries.mask
 
     def set_filter(self, wanted: Filter) -> None:
         """Show only what matches; the mask follows with `mask_changed`.
 
         A filter that is not understood is reported and the old one stays.
         """
-        if wanted != self._queries.filter:
-            self._queries.set_filter(wanted)
+        if wanted != self.queries.filter:
+            self.queries.set_filter(wanted)
             self._note()
 
     # -- search ------------------------------------------------------------
@@ -625,28 +621,27 @@ class Session(QObject):
     @property
     def search_text(self) -> str:
         """What is searched; "" = nothing."""
-        return self._queries.text
+        return self.queries.text
 
     @property
     def hits(self) -> SearchHits | None:
         """What the search found; None while nothing is searched."""
-        found = self._queries.found
-        return None if found is None else found.hits
+        return self.queries.hits
 
     @property
     def n_hits(self) -> int:
         """Number of spans and markers found."""
-        found = self._queries.found
-        return 0 if found is None else len(found)
+        hits = self.queries.hits_in_order
+        return 0 if hits is None else len(hits)
 
     @property
     def hit_position(self) -> int:
         """Which hit `step_hit` stands on, in time order; -1 = none yet."""
-        return self._queries.position
+        return self.queries.position
 
     def search(self, text: str) -> None:
         """Find `text` (or ``/regex/``); "" ends the search."""
-        self._queries.search(text)
+        self.queries.search(text)
 
     def step_hit(self, by: int) -> None:
         """Select the next (+1) or previous (-1) hit and bring it into view.
@@ -654,7 +649,7 @@ class Session(QObject):
         The first step goes to the hit nearest to the left edge of the view;
         after the last hit comes the first again.
         """
-        self._queries.step(by)
+        self.queries.step(by)
 
     # -- tokens ------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class HotColdView(PaintedView):
         self.set_theme(theme)
         self.hear(
             (session.selection_changed, self.repaint_picture),
-            (session.linked_changed, self.repaint_picture),
+            (session.linking.linked_changed, self.repaint_picture),
             (session.marked_range_changed, self._on_marked),
         )
 

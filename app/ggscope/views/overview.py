@@ -63,11 +63,11 @@ class OverviewView(PaintedView):
             (session.visible_range_changed, self.repaint_picture),
             (session.selection_changed, self.repaint_picture),
             (session.marked_range_changed, self.repaint_picture),
-            (session.search_changed, self.repaint_picture),
+            (session.queries.search_changed, self.repaint_picture),
             (session.bookmarks_changed, self.repaint_picture),
             (session.color_by_changed, self.invalidate),
             (session.waits_shown_changed, self.invalidate),
-            (session.mask_changed, self._on_mask_changed),
+            (session.queries.mask_changed, self._on_mask_changed),
         )
 
     def sizeHint(self) -> QSize:

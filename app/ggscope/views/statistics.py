@@ -391,7 +391,7 @@ class StatisticsView(View):
             (session.only_range_changed, self._on_scope_changed),
             (session.list_kept_changed, self._on_scope_changed),
             (session.selection_changed, self._on_selection_changed),
-            (session.mask_changed, self._on_changed),
+            (session.queries.mask_changed, self._on_changed),
         )
         self.hear((session.tasks.task_changed, self._on_task_changed), is_calm=False)
         self._on_trace_changed(None)

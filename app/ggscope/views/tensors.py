@@ -102,7 +102,7 @@ class TensorsView(PaintedView):
         self.set_theme(theme)
         self.hear(
             (session.selection_changed, self._on_selection),
-            (session.search_changed, self._on_search),
+            (session.queries.search_changed, self._on_search),
         )
 
     def _make_head(self) -> QWidget:

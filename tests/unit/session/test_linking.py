@@ -46,7 +46,7 @@ def session(qapp: QApplication) -> Iterator[Session]:
 
 def heard(session: Session) -> list[Linked]:
     found: list[Linked] = []
-    session.linked_changed.connect(found.append)
+    session.linking.linked_changed.connect(found.append)
     return found
 
 
@@ -54,7 +54,7 @@ def test_links_follow_the_selection(session: Session) -> None:
     found = heard(session)
     changes: list[str] = []
     session.selection_changed.connect(lambda _: changes.append("selection"))
-    session.linked_changed.connect(lambda _: changes.append("linked"))
+    session.linking.linked_changed.connect(lambda _: changes.append("linked"))
 
     session.select_tensor(1)
 
@@ -112,7 +112,7 @@ def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> 
     qtbot.waitUntil(lambda: session.correlation is not None)
     found = heard(session)
 
-    with qtbot.waitSignal(session.linked_changed):
+    with qtbot.waitSignal(session.linking.linked_changed):
         session.select_node(0)
         assert found == []
 
@@ -155,7 +155,7 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
     shown: list[int] = []
     positions: list[int] = []
     session.reveal_requested.connect(shown.append)
-    session.linked_position_changed.connect(positions.append)
+    session.linking.linked_position_changed.connect(positions.append)
     assert session.linked_span is None
 
     for _ in range(9):

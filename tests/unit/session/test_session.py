@@ -18,7 +18,7 @@ from sentences import assert_sides
 
 
 class Recorder:
-    """Collects what a session's signals say, in order."""
+    """Collects the signals of a session and of its queries, in order."""
 
     NAMES = (
         "trace_changed", "selection_changed", "visible_range_changed",
@@ -30,7 +30,8 @@ class Recorder:
     def __init__(self, session: Session) -> None:
         self.said: list[tuple[str, object]] = []
         for name in self.NAMES:
-            getattr(session, name).connect(self._slot(name))
+            owner = session if hasattr(session, name) else session.queries
+            getattr(owner, name).connect(self._slot(name))
 
     def _slot(self, name: str):
         return lambda value: self.said.append((name, value))
@@ -209,7 +210,7 @@ def test_filter_of_a_big_trace_arrives_from_a_worker(
     session.set_filter(Filter(layers=frozenset({2})))
     assert session.mask is None
 
-    with qtbot.waitSignal(session.mask_changed):
+    with qtbot.waitSignal(session.queries.mask_changed):
         pass
 
     assert np.array_equal(session.mask, trace.spans.layer == 2)

@@ -213,7 +213,7 @@ class DataDialog(Dialog):
             session.trace_changed,
             session.visible_range_changed,
             session.marked_range_changed,
-            session.mask_changed,
+            session.queries.mask_changed,
         ):
             signal.connect(self.refresh)
         self.filtered.setChecked(session.mask is not None)

@@ -501,7 +501,7 @@ class SavedFilters(QWidget):
         box.addWidget(label("SAVED", self, "head"))
         box.addLayout(self._list)
         box.addLayout(line)
-        session.filter_changed.connect(self._show_state)
+        session.queries.filter_changed.connect(self._show_state)
         self.rows: list[QWidget] = []
         self._fill()
 

@@ -372,7 +372,7 @@ class BuffersView(PaintedView):
         self.set_theme(theme)
         self.hear(
             (session.selection_changed, self._on_selection),
-            (session.linked_changed, self.repaint_picture),
+            (session.linking.linked_changed, self.repaint_picture),
             (session.visible_range_changed, self._on_moved),
             (session.cursor_changed, self.repaint_picture),
             (session.absolute_time_changed, self._on_clock),

@@ -77,9 +77,9 @@ class DetailsView(View):
         self.hear(
             (session.trace_changed, self._on_trace_changed),
             (session.selection_changed, self._show),
-            (session.linked_changed, self._show_linked),
-            (session.linked_position_changed, self._show_linked),
-            (session.correlation_changed, self._on_correlation_changed),
+            (session.linking.linked_changed, self._show_linked),
+            (session.linking.linked_position_changed, self._show_linked),
+            (session.linking.correlation_changed, self._on_correlation_changed),
             (session.absolute_time_changed, self._show),
         )
         if session.follower is not None:

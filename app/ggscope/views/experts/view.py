@@ -97,7 +97,7 @@ class ExpertsView(PaintedView):
         self.set_theme(theme)
         self.hear(
             (session.selection_changed, self.repaint_picture),
-            (session.linked_changed, self.repaint_picture),
+            (session.linking.linked_changed, self.repaint_picture),
         )
 
     def set_theme(self, theme: Theme) -> None:

@@ -102,8 +102,8 @@ class GraphView(PaintedView):
         self.set_theme(theme)
         self.hear(
             (session.selection_changed, self._on_selection),
-            (session.linked_changed, self._on_linked),
-            (session.correlation_changed, self._on_correlation),
+            (session.linking.linked_changed, self._on_linked),
+            (session.linking.correlation_changed, self._on_correlation),
             (session.show_requested, self._on_show_requested),
         )
 

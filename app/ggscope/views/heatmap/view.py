@@ -223,10 +223,10 @@ class HeatmapView(PaintedView):
         self.set_theme(theme)
         self.hear(
             (session.trace_changed, self._on_trace_changed),
-            (session.linked_changed, self._on_linked),
+            (session.linking.linked_changed, self._on_linked),
             (session.selection_changed, self.repaint_picture),
             (session.absolute_time_changed, self.repaint_picture),
-            (session.mask_changed, self.invalidate),
+            (session.queries.mask_changed, self.invalidate),
             (session.visible_range_changed, self._on_visible),
         )
 

@@ -222,14 +222,14 @@ class TableView(View):
         self.hear(
             (session.trace_changed, self._on_trace_changed),
             (session.selection_changed, self._on_selection_changed),
-            (session.linked_changed, self._on_linked_changed),
-            (session.correlation_changed, self._on_correlation_changed),
-            (session.mask_changed, self._on_mask_changed),
+            (session.linking.linked_changed, self._on_linked_changed),
+            (session.linking.correlation_changed, self._on_correlation_changed),
+            (session.queries.mask_changed, self._on_mask_changed),
             (session.visible_range_changed, self._on_range_changed),
             (session.marked_range_changed, self._on_range_changed),
             (session.only_range_changed, self._on_range_changed),
             (session.list_kept_changed, self._on_list_kept),
-            (session.search_changed, self._on_search_changed),
+            (session.queries.search_changed, self._on_search_changed),
             (session.absolute_time_changed, self.model.set_absolute),
             (session.reveal_requested, self._on_reveal_requested),
         )

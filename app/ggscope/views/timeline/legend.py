@@ -182,7 +182,7 @@ class Legend(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         session.trace_changed.connect(self._prepare)
         session.color_by_changed.connect(self._prepare)
-        session.filter_changed.connect(self._show_filter)
+        session.queries.filter_changed.connect(self._show_filter)
         session.waits_shown_changed.connect(self._prepare)
         self._prepare()
 
@@ -193,7 +193,7 @@ class Legend(QWidget):
         session.tasks.cancel(_KEY)
         session.trace_changed.disconnect(self._prepare)
         session.color_by_changed.disconnect(self._prepare)
-        session.filter_changed.disconnect(self._show_filter)
+        session.queries.filter_changed.disconnect(self._show_filter)
         session.waits_shown_changed.disconnect(self._prepare)
 
     def set_theme(self, theme: Theme) -> None:
