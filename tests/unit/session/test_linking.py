@@ -211,7 +211,7 @@ def test_step_brings_its_span_into_view(session: Session) -> None:
 @pytest.mark.parametrize(
     ("claim", "where"),
     [
-        ("Matching spans with the graph", "ggscope.session.queries.QUICK_SPANS"),
+        ("Matching spans with the graph", "ggscope.session.linking.QUICK_SPANS"),
         ("Finding related spans", "ggscope.analysis.links.QUICK_SPANS"),
     ],
 )
