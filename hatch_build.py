@@ -9,14 +9,31 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.tags import sys_tags
 
 sys.path.insert(0, str(Path(__file__).parent / "capture"))
 sys.path.insert(0, str(Path(__file__).parent / "app"))
+sys.path.append(str(Path(__file__).parent / "packaging"))
+
+from readme_links import with_absolute_links
 
 from ggscope.native.build import BuildError, compile_library
 from ggscope.native.declared import FOLDER, NAME
 from ggscope_capture.native import build as tracer
+
+
+class AbsoluteReadme(MetadataHookInterface):
+    """Gives the package README.md with links that work outside of a checkout."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the text that PyPI shows."""
+        text = (Path(self.root) / "README.md").read_text("utf-8")
+        home = metadata["urls"]["Homepage"]
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": with_absolute_links(text, home),
+        }
 
 
 class CompiledLibrary(BuildHookInterface):

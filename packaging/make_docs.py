@@ -59,6 +59,9 @@ def generated_pages() -> Iterator[tuple[str, str]]:
     )
     yield "reference/python.md", python_page()
     yield "contributing.md", in_site((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    yield "security.md", in_site((ROOT / "SECURITY.md").read_text("utf-8"))
+    licence = (ROOT / "LICENSE").read_text("utf-8")
+    yield "license.md", f"# Licence\n\n```text\n{licence}```\n"
     yield "changelog.md", in_site((ROOT / "CHANGELOG.md").read_text("utf-8"))
 
 

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from email.utils import formatdate
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ DOCUMENTS = (
 )
 """What a person may want to read without the program: files and folders."""
 COMMANDS = ("ggscope", "ggscope-capture")
+MAINTAINER = "The ggscope developers <ggscope@ggscope.org>"
 SUMMARY = "Viewer for inference traces of llama.cpp, ggml and NPUs"
 
 sys.path.insert(0, str(HERE / "bundle"))
@@ -104,6 +106,12 @@ def version() -> str:
     """Return the version, which stands in one place."""
     text = (ROOT / "app" / "ggscope" / "__init__.py").read_text("utf-8")
     return _found(r'__version__ = "(.+)"', text)
+
+
+def home_page() -> str:
+    """Return the address of the home page."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    return _found(r'^Homepage = "(.+)"', text)
 
 
 def application_id() -> str:
@@ -496,7 +504,15 @@ def deb() -> Path:
         size=str(-(-size_of(root) // 1024)),
         depends=", ".join([f"libc6 (>= {glibc_floor()})", *depends]),
         summary=SUMMARY,
+        home=home_page(),
     )
+    documents = root / "usr" / "share" / "doc" / "ggscope"
+    # changelog.gz is ggscope's own; Debian's tools read this one.
+    made = formatdate(int(os.environ["SOURCE_DATE_EPOCH"]))
+    entry = f"ggscope ({version()}) unstable; urgency=medium\n\n"
+    entry += f"  * See changelog.gz.\n\n -- {MAINTAINER}  {made}\n"
+    packed_entry = gzip.compress(entry.encode(), mtime=0)
+    (documents / "changelog.Debian.gz").write_bytes(packed_entry)
     (root / "DEBIAN").mkdir()
     (root / "DEBIAN" / "control").write_text(control)
     sums = [
@@ -530,6 +546,7 @@ def rpm() -> Path | None:
         version=version(),
         requires=", ".join([f"glibc >= {glibc_floor()}", *requires]),
         summary=SUMMARY,
+        home=home_page(),
         license=license_expression(),
         root=str(root),
     )

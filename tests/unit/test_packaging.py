@@ -178,7 +178,7 @@ def test_icu_refuses_other_data() -> None:
 def test_version_is_one() -> None:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
-    assert document["project"]["dynamic"] == ["version"]
+    assert "version" in document["project"]["dynamic"]
     assert (ROOT / document["tool"]["hatch"]["version"]["path"]).samefile(
         ggscope.__file__
     )
@@ -190,6 +190,38 @@ def test_version_has_a_section_of_the_changelog() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
 
     assert script("release_notes.py").section(changelog, ggscope.__version__)
+
+
+def test_home_page_is_one() -> None:
+    import yaml
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    home = project["urls"]["Homepage"]
+    metainfo = ROOT / "resources" / "desktop" / f"{APPLICATION_ID}.metainfo.xml"
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    named = re.findall(r"https://ggscope[^<\s]*", metainfo.read_text("utf-8"))
+
+    assert script("package.py").home_page() == home
+    assert f"site_url: {home}/\n" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert (citation["url"], citation["version"]) == (home, ggscope.__version__)
+    assert all(url == home or url.startswith(f"{home}/") for url in named)
+    assert f'<url type="homepage">{home}</url>' in metainfo.read_text("utf-8")
+    assert all(url.startswith(home) for url in project["urls"].values())
+    # Reversed it is the beginning of the application id, which stores verify.
+    domain = home.removeprefix("https://")
+    assert APPLICATION_ID.startswith(".".join(reversed(domain.split("."))) + ".")
+
+
+def test_readme_of_the_package_has_absolute_links_only() -> None:
+    links = script("readme_links.py")
+    text = "[a](LICENSE) [b](resources/docs/views/graph.md) [c](https://x.org/y) "
+    text += "![d](resources/docs/pictures/p.png) [e](CONTRIBUTING.md) [f](#g)"
+
+    assert links.with_absolute_links(text, "https://h") == (
+        "[a](https://h/license.html) [b](https://h/views/graph.html) "
+        "[c](https://x.org/y) ![d](https://h/pictures/p.png) "
+        "[e](https://h/contributing.html) [f](#g)"
+    )
 
 
 def test_application_id_is_one() -> None:
