@@ -121,23 +121,23 @@ def followed(seconds: float, megabytes: float) -> dict[str, float]:
         writer = made_up_program(path, seconds, megabytes)
         source, index = ProgramSource(path), None
         begin, used = time.perf_counter(), time.process_time()
-        while source.heard().state not in (State.ENDED, State.GONE):
+        while source.status().state not in (State.ENDED, State.GONE):
             now = time.perf_counter()
             if source.poll():
                 index = TraceIndex(source.snapshot(), index, is_appended=bool(index))
                 draw(index)
-                if source.heard().lag_ns >= 0:
-                    lag = source.heard().lag_ns / 1e6
+                if source.status().lag_ns >= 0:
+                    lag = source.status().lag_ns / 1e6
                     lags.append(lag + (time.perf_counter() - now) * 1e3)
             time.sleep(max(now + 1 / PER_SECOND - time.perf_counter(), 0))
         used = time.process_time() - used
         took = time.perf_counter() - begin
         told = json.loads(writer.communicate()[0])
-        heard = source.heard()
+        status = source.status()
         source.close()
     return {
-        "lost": float(heard.lost),
-        "misjudged": float(abs(heard.lost - told["dropped"])),
+        "lost": float(status.lost),
+        "misjudged": float(abs(status.lost - told["dropped"])),
         "lag_ms": float(np.percentile(lags, 95)),
         "core_share": used / took,
     }
@@ -197,7 +197,7 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
                 used=time.process_time(),
                 in_kernel=os.times().system,
                 memory=resident_bytes(),
-                records=live.meters.heard.records,
+                records=live.metrics.status.records,
             )
 
         out.timeout.connect(on_out)
@@ -207,7 +207,7 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
         live.ended.connect(loop.quit)
         loop.exec()
         took = time.perf_counter() - begun["time"]
-        heard, used = live.meters.heard, time.process_time() - begun["used"]
+        status, used = live.metrics.status, time.process_time() - begun["used"]
         in_kernel = os.times().system - begun["in_kernel"]
         n_shown = n_frames(shown()) - begun["frames"]
         grown = resident_bytes() - begun["memory"]
@@ -221,8 +221,8 @@ def in_window(seconds: float, megabytes: float) -> dict[str, float]:
         "lag_ms": float(np.percentile(lags, 95)),
         "core_share": used / took,
         "kernel_share": in_kernel / took,
-        "lost": float(heard.lost),
-        "bytes_per_record": grown / max(heard.records - begun["records"], 1),
+        "lost": float(status.lost),
+        "bytes_per_record": grown / max(status.records - begun["records"], 1),
     }
 
 

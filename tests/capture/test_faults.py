@@ -347,7 +347,7 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
 
     def heard(n: int) -> bool:
         viewer.poll()
-        return viewer.heard().records == n
+        return viewer.status().records == n
 
     def is_kept_here() -> bool:
         viewer.poll()
@@ -365,8 +365,8 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
         with child.stdin:
             child.stdin.write(b"\n" * 16)  # the program goes on to its end
         wait_for(lambda: heard(20 * NODES))
-        wait_for(lambda: not heard(0) and viewer.heard().state is State.ENDED)
-        kept = viewer.heard().kept
+        wait_for(lambda: not heard(0) and viewer.status().state is State.ENDED)
+        kept = viewer.status().kept
         made = write_kept(kept, saved, lambda *_: None, lambda: None)
     finally:
         viewer.close()

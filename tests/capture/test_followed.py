@@ -40,11 +40,11 @@ def test_every_record_of_the_tracer_is_followed_or_told_as_lost(tmp_path):
     deadline = time.monotonic() + 60
 
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as running:
-        while source.heard().state is not State.ENDED and time.monotonic() < deadline:
+        while source.status().state is not State.ENDED and time.monotonic() < deadline:
             source.poll()
             running.poll()  # so that it does not stay as a zombie, which looks alive
 
-    heard, trace = source.heard(), source.snapshot()
+    heard, trace = source.status(), source.snapshot()
     source.close()
     assert heard.state is State.ENDED
     assert heard.records + heard.lost == N_NODES * N_GRAPHS
@@ -73,7 +73,7 @@ def test_what_is_followed_is_what_the_file_of_the_run_tells(
     whole = open_trace(tmp_path / "run.bin")
     source = ProgramSource(path)
     deadline = time.monotonic() + 20
-    while source.heard().state is not State.ENDED and time.monotonic() < deadline:
+    while source.status().state is not State.ENDED and time.monotonic() < deadline:
         source.poll()
     live = source.snapshot()
     source.close()

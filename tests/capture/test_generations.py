@@ -333,11 +333,11 @@ def test_viewer_names_every_op(watches: bool, built: Path, tmp_path: Path) -> No
             while reader_of(path) == 0:
                 assert time.monotonic() < until
         source = ProgramSource(path)
-        while source.heard().state is not State.ENDED:
+        while source.status().state is not State.ENDED:
             assert time.monotonic() < until
             source.poll()
             program.poll()
-        heard, trace = source.heard(), source.snapshot()
+        heard, trace = source.status(), source.snapshot()
         source.close()
         source.forget()
 
@@ -393,11 +393,11 @@ def test_viewer_takes_over_from_a_recorder_that_is_killed(
             first.poll()
         source.poll()
         first.ring.control["reader_pid"] = 0
-        while source.heard().state is not State.ENDED:
+        while source.status().state is not State.ENDED:
             assert time.monotonic() < until
             source.poll()
             program.poll()
-    kept = source.heard().kept.place
+    kept = source.status().kept.place
     source.close()
     assert kept == first.folder
 

@@ -44,7 +44,7 @@ def run(
         whole = recording.Recording(told, read.control[0].copy(), 0, 0, 0)
     source = ProgramSource(path)
     deadline = time.monotonic() + 20
-    while source.heard().state is not State.ENDED and time.monotonic() < deadline:
+    while source.status().state is not State.ENDED and time.monotonic() < deadline:
         source.poll()
     live = source.snapshot()
     source.close()

@@ -15,8 +15,9 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 
 from ggscope.gui import live as strip_module
 from ggscope.gui.commands.registry import Needs, conditions
-from ggscope.gui.live import LiveStrip, WaitingPage, command_for, figures_text
+from ggscope.gui.live import LiveStrip, WaitingPage, command_for, metrics_text
 from ggscope.live import open_source as live_follow
+from ggscope.live.metrics import Rates
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import Process
 from ggscope.live.program import ProgramSource
@@ -88,7 +89,7 @@ def listeners():
 def test_tab_waits_for_a_ring_and_shows_what_it_waits_for(window, qtbot, tmp_path):
     document = window.follow(str(tmp_path / "later"))
     page = document.waiting_page
-    qtbot.waitUntil(lambda: "not there yet" in page.words.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "not there yet" in page.message.text(), timeout=10_000)
 
     assert document.session.trace is None
     assert page.isVisible()
@@ -107,11 +108,11 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
 ):
     monkeypatch.setattr(live_module, "wanted_path", lambda _: None)
     page = window.follow().waiting_page
-    qtbot.waitUntil(lambda: bool(page.words.text()), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(page.message.text()), timeout=10_000)
 
-    assert page.words.text() == "There is no ring of a running program yet."
+    assert page.message.text() == "There is no ring of a running program yet."
     assert "there is no ring of a running program yet" in (
-        window.document.live.meters.heard.words
+        window.document.live.metrics.status.message
     )
     assert page.hint.text() == "This command in a terminal makes it:"
     with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
@@ -125,11 +126,11 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
 ) -> None:
     def page_of(wanted: str, phase: FollowState) -> WaitingPage:
         document = window.follow(wanted)
-        meters = document.live.meters
+        metrics = document.live.metrics
         qtbot.waitUntil(
             lambda: (
-                document.live.meters.phase is phase
-                and (document.live.meters is not meters)
+                document.live.metrics.phase is phase
+                and (document.live.metrics is not metrics)
             ),
             timeout=10_000,
         )
@@ -187,11 +188,11 @@ def test_what_is_no_ring_is_refused_in_words(window, qtbot, tmp_path):
     document = window.follow(str(path))
     page = document.waiting_page
     qtbot.waitUntil(
-        lambda: document.live.meters.phase is FollowState.FAILED, timeout=10_000
+        lambda: document.live.metrics.phase is FollowState.FAILED, timeout=10_000
     )
 
     assert page.head.text() == "This cannot be followed"
-    assert "no ring of ggscope-capture" in page.words.text()
+    assert "no ring of ggscope-capture" in page.message.text()
     assert not document.live.is_on
 
 
@@ -213,9 +214,9 @@ def test_lack_of_memory_ends_following_in_words(
     (tmp_path / "none").write_bytes(b"something else entirely")
     other = window.follow(str(tmp_path / "none"))
     qtbot.waitUntil(
-        lambda: other.live.meters.phase is FollowState.FAILED, timeout=10_000
+        lambda: other.live.metrics.phase is FollowState.FAILED, timeout=10_000
     )
-    words = (document.live.meters.heard.words, other.live.meters.heard.words)
+    words = (document.live.metrics.status.message, other.live.metrics.status.message)
     assert_sides("there is not enough memory to go on.", *words)
 
 
@@ -248,7 +249,7 @@ def test_trace_grows_and_view_of_everything_shows_everything(followed, writer, q
     assert session.trace.is_running
     assert document.live.follows
     assert session.visible_range.end >= session.trace.extent.end
-    when = time.strftime("%H:%M:%S", time.localtime(document.live.meters.heard.began))
+    when = time.strftime("%H:%M:%S", time.localtime(document.live.metrics.status.began))
     assert document.title == f"made-up · {when}"
     assert document.status.file.full_text.endswith("live")
 
@@ -311,7 +312,7 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
     document = followed(writer)
     window.actions_["live.pause"].trigger()
     assert document.live.is_paused
-    n, heard = n_spans(document), document.live.meters.heard.records
+    n, heard = n_spans(document), document.live.metrics.status.records
 
     for _ in range(30):  # more than the ring holds at once, were it not read
         writer.graph()
@@ -320,7 +321,7 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
             timeout=10_000,
         )
     qtbot.waitUntil(
-        lambda: document.live.meters.heard.records >= heard + 6_000, timeout=10_000
+        lambda: document.live.metrics.status.records >= heard + 6_000, timeout=10_000
     )
     assert n_spans(document) == n
     assert writer.dropped == 0
@@ -349,7 +350,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
 
     assert not session.trace.pending
     assert not document.live.is_on
-    assert document.live.meters.phase is FollowState.ENDED
+    assert document.live.metrics.phase is FollowState.ENDED
     assert session.anchor is None
     assert not window.actions_["live.follow"].isEnabled()
     assert "live" not in document.status.file.full_text.split(" · ")
@@ -382,7 +383,7 @@ def test_memory_limit_ends_following_with_a_notice(
     document = window.follow(str(writer.path))
     writer.graph()
     qtbot.waitUntil(
-        lambda: document.live.meters.phase is FollowState.FULL, timeout=10_000
+        lambda: document.live.metrics.phase is FollowState.FULL, timeout=10_000
     )
 
     (told,) = [w for w in document.session.trace.warnings if w.code == "live_full"]
@@ -399,7 +400,7 @@ def test_killed_program_is_told(followed, writer, qtbot):
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
 
-    assert document.live.meters.phase is FollowState.KILLED
+    assert document.live.metrics.phase is FollowState.KILLED
     assert "killed or crashed" in said(document)
     assert not document.session.trace.pending
 
@@ -448,32 +449,30 @@ def test_ring_made_anew_begins_another_trace(followed, writer, tmp_path, qtbot):
     other = Writer(tmp_path / "ring", n_lanes=2)
     other.graph()
     qtbot.waitUntil(lambda: 0 < n_spans(document) < 600, timeout=10_000)
-    assert document.live.meters.heard.restarts == 1
+    assert document.live.metrics.status.restarts == 1
     other.close()
 
 
 def test_tokens_are_counted_where_they_are_told(followed, writer, qtbot):
     document = followed(writer)
-    assert document.live.meters.heard.tokens == -1
+    assert document.live.metrics.status.tokens == -1
     body = struct.pack("<IIIIQ", 0, 5, 0, 1, 0) + b"\0" * 20
     writer.event(FrameType.UBATCH, body, 0)
     grow(document, writer, qtbot)
-    qtbot.waitUntil(lambda: document.live.meters.heard.tokens == 5, timeout=10_000)
+    qtbot.waitUntil(lambda: document.live.metrics.status.tokens == 5, timeout=10_000)
 
 
 def test_figures_that_are_not_known_stand_as_such():
     heard = SourceStatus(State.RUNNING, 5, lost=-1)
-    assert figures_text(LiveMetrics(FollowState.LIVE, heard)) == (
+    assert metrics_text(LiveMetrics(FollowState.LIVE, heard)) == (
         "N/A tokens/s · N/A records/s · 5 records · buffer N/A · delay N/A · lost N/A"
     )
     known = LiveMetrics(
         FollowState.LIVE,
         SourceStatus(State.RUNNING, 5_000, lost=3, fill=0.25, tokens=7),
-        1234.4,
-        7.25,
-        2_000_000,
+        Rates(1234.4, 7.25, 2_000_000),
     )
-    assert figures_text(known) == (
+    assert metrics_text(known) == (
         "lost 3 · 7.2 tokens/s · 1,234 records/s · 5,000 records · buffer 25.0 % · "
         "delay 2.000 ms"
     )
@@ -483,16 +482,16 @@ def test_name_of_a_file_keeps_its_letters(window, qtbot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.ggmlviz").write_bytes(b"")
     page = window.follow("empty.ggmlviz").waiting_page
-    qtbot.waitUntil(lambda: "no records yet" in page.words.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "no records yet" in page.message.text(), timeout=10_000)
 
-    assert page.words.text() == "The file empty.ggmlviz has no records yet."
+    assert page.message.text() == "The file empty.ggmlviz has no records yet."
 
 
 def test_lag_by_stamps_of_another_clock_is_a_least_one():
     heard = SourceStatus(State.RUNNING, 5, tokens=7, fill=0.5)
-    least = LiveMetrics(FollowState.LIVE, heard, 1.0, 1.0, 2_000_000, True)
+    least = LiveMetrics(FollowState.LIVE, heard, Rates(1.0, 1.0, 2_000_000, True))
 
-    assert "delay ≥ 2.000 ms" in figures_text(least)
+    assert "delay ≥ 2.000 ms" in metrics_text(least)
 
 
 def test_writer_that_is_gone_is_told_while_the_tab_follows_on(window, qtbot, tmp_path):
@@ -537,11 +536,11 @@ def test_rates_are_those_of_the_last_second():
     listener = live_module.PollThread("nowhere", lambda news: None)
     for i in range(9):
         heard = SourceStatus(State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3)
-        meters = listener._meters(10 + i / 4, heard)
+        metrics = listener._metrics(10 + i / 4, heard)
 
-    assert meters.records_per_s == pytest.approx(400)
-    assert meters.tokens_per_s == pytest.approx(8)
-    assert meters.lag_ns == 2
+    assert metrics.rates.records_per_s == pytest.approx(400)
+    assert metrics.rates.tokens_per_s == pytest.approx(8)
+    assert metrics.rates.lag_ns == 2
 
 
 def test_open_spans_fade_out(followed, writer, qtbot):
@@ -911,7 +910,7 @@ def move(canvas, at):
 def detached(document, qtbot):
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         document.live.finish()
-    assert document.live.meters.phase is FollowState.STOPPED
+    assert document.live.metrics.phase is FollowState.STOPPED
     assert not document.session.trace.pending
 
 
@@ -926,7 +925,7 @@ def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
 
     live.follow_again()
     grow(document, writer, qtbot)
-    qtbot.waitUntil(lambda: live.meters.heard.records == 4 * 200, timeout=10_000)
+    qtbot.waitUntil(lambda: live.metrics.status.records == 4 * 200, timeout=10_000)
 
     trace = session.trace
     n_threads = int(trace.lanes.of_kind(LaneKind.THREAD)[trace.spans.lane].sum())
@@ -934,7 +933,7 @@ def test_following_again_goes_on_with_what_was_heard(followed, writer, qtbot):
     assert trace.check() == []
     assert np.array_equal(trace.spans.start[: len(before.spans)], before.spans.start)
     assert trace.is_running
-    assert (live.follows, live.meters.heard.lost) == (True, 0)
+    assert (live.follows, live.metrics.status.lost) == (True, 0)
     assert session.selection.ids == (7,)
     assert "live_stopped" not in {w.code for w in trace.warnings}
     qtbot.waitUntil(
@@ -957,8 +956,8 @@ def test_records_that_had_no_room_meanwhile_are_told_as_lost(tmp_path, followed,
 
     live.follow_again()
 
-    qtbot.waitUntil(lambda: live.meters.heard.lost == writer.dropped, timeout=10_000)
-    assert live.meters.heard.records == writer.written
+    qtbot.waitUntil(lambda: live.metrics.status.lost == writer.dropped, timeout=10_000)
+    assert live.metrics.status.records == writer.written
     codes = {w.code for w in document.session.trace.warnings}
     assert "live_lost" in codes
     writer.close()
@@ -978,8 +977,8 @@ def test_what_another_reader_took_meanwhile_is_read_as_long_as_it_is_there(
 
     live.follow_again()
 
-    qtbot.waitUntil(lambda: live.meters.heard.records == 2 * 200, timeout=10_000)
-    assert live.meters.heard.lost == 0
+    qtbot.waitUntil(lambda: live.metrics.status.records == 2 * 200, timeout=10_000)
+    assert live.metrics.status.lost == 0
 
 
 def test_recording_saved_after_following_again_holds_all_of_it(
@@ -994,7 +993,7 @@ def test_recording_saved_after_following_again_holds_all_of_it(
     document.session.status_message.connect(told.append)
     target = tmp_path / "kept.bin"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
-    qtbot.waitUntil(lambda: document.live.meters.heard.records == 600, timeout=10_000)
+    qtbot.waitUntil(lambda: document.live.metrics.status.records == 600, timeout=10_000)
 
     document.save_recording()
 
@@ -1012,8 +1011,8 @@ def test_program_that_ended_meanwhile_is_read_to_its_end(followed, writer, qtbot
     with qtbot.waitSignal(live.ended, timeout=10_000):
         live.follow_again()
 
-    assert live.meters.phase is FollowState.ENDED
-    assert live.meters.heard.records == 400
+    assert live.metrics.phase is FollowState.ENDED
+    assert live.metrics.status.records == 400
     assert not document.session.trace.pending
 
 

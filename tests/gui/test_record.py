@@ -433,7 +433,7 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert document.title == f"llama-completion · {when}"
     heard = 60 * 8 * 2
     qtbot.waitUntil(
-        lambda: document.live.meters.heard.records == heard, timeout=PATIENCE
+        lambda: document.live.metrics.status.records == heard, timeout=PATIENCE
     )
     qtbot.waitUntil(lambda: n_spans(document) >= heard, timeout=PATIENCE)
     assert document.run.is_running

@@ -246,7 +246,7 @@ def test_page_of_a_followed_program_says_how_it_ended(qtbot: QtBot) -> None:
     page, strip = WaitingPage(follower, session.tasks), LiveStrip(follower)
 
     def said(phase: FollowState) -> str:
-        follower.meters = LiveMetrics(phase, SourceStatus())
+        follower.metrics = LiveMetrics(phase, SourceStatus())
         follower.changed.emit()
         return f"{words_of(page)}\n{words_of(strip)}"
 
@@ -275,8 +275,8 @@ def test_tab_says_that_there_is_no_ring_where_there_is_none(
         monkeypatch.setattr(live_module, "wanted_path", lambda _: found)
         document = window.follow()
         page = document.waiting_page
-        qtbot.waitUntil(lambda: bool(page.words.text()), timeout=10_000)
-        words = document.live.meters.heard.words
+        qtbot.waitUntil(lambda: bool(page.message.text()), timeout=10_000)
+        words = document.live.metrics.status.message
         window.close_document(document)
         return words
 

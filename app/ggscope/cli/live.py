@@ -8,13 +8,12 @@ from pathlib import Path
 from ggscope.atomic_write import check_target
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
+from ggscope.live.metrics import Rates, Shown, shown_in
 from ggscope.live.open_source import follow, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
 from ggscope.live.recording_store import write_kept
 from ggscope.live.running import ProgramList
 from ggscope.live.source import LiveSource, SourceStatus, State
-from ggscope.model.record_kinds import counted_words, record_unit
-from ggscope.model.units import format_count, format_share
 from ggscope.sanitize import json_text, one_line
 
 _POLLS_PER_SECOND = 60
@@ -29,16 +28,6 @@ class _Count:
     time: float
     records: int
     tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class LineMetrics:
-    """Figures of a line; -1 = not known. The lag is the greatest since the last one."""
-
-    records_per_s: float = -1.0
-    tokens_per_s: float = -1.0
-    lag_ns: int = -1
-    is_least_lag: bool = False
 
 
 def run(arguments: Namespace) -> int:
@@ -63,7 +52,7 @@ def run(arguments: Namespace) -> int:
         finally:
             source.close()
         if arguments.save:
-            kept = source.heard().kept
+            kept = source.status().kept
             saved = write_kept(
                 kept, Path(arguments.save), lambda *_: None, lambda: None
             )
@@ -114,16 +103,16 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
     """
     text: str | None = arguments.file
     line_at = time.monotonic()
-    words = ""
+    message = ""
     while (path := wanted_path(text)) is None:
-        if words != (now_words := waiting_words(text)):
-            words = now_words
-            output.say(f"{words}.")
+        if message != (new_message := waiting_words(text)):
+            message = new_message
+            output.say(f"{message}.")
         now = time.monotonic()
         is_over = until is not None and now >= until
         if arguments.json and (is_over or now - line_at >= 1):
             line_at += 1
-            output.emit(_line(SourceStatus(), LineMetrics(), is_json=True))
+            output.emit(_line(SourceStatus(), Rates(), is_json=True))
             output.flush()
         if is_over:
             return None
@@ -134,97 +123,55 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
 def _watch(source: LiveSource, until: float | None, arguments: Namespace) -> None:
     line_at = time.monotonic()
     then: _Count | None = None
-    lag, words = (-1, False), ""
+    lag, message = (-1, False), ""
     while True:
         source.poll()
-        now, heard = time.monotonic(), source.heard()
+        now, status = time.monotonic(), source.status()
         # What was there before has no rate.
-        if then is None or heard.backlog > then.records:
-            then = _Count(now, heard.records, heard.tokens)
-        lag = max(lag, (heard.lag_ns, heard.is_least_lag))
-        if heard.words and heard.words != words:
-            output.say(f"{heard.words}.")
-        words = heard.words
-        is_over = heard.state in (State.ENDED, State.GONE, State.NO_WRITER)
+        if then is None or status.backlog > then.records:
+            then = _Count(now, status.records, status.tokens)
+        lag = max(lag, (status.lag_ns, status.is_least_lag))
+        if status.message and status.message != message:
+            output.say(f"{status.message}.")
+        message = status.message
+        is_over = status.state in (State.ENDED, State.GONE, State.NO_WRITER)
         is_over = is_over or (until is not None and now >= until)
         if now - line_at >= 1 or is_over:
             line_at += 1
-            meters = _meters(then, now, heard, lag)
-            output.emit(_line(heard, meters, is_json=arguments.json))
+            rates = _rates(then, now, status, lag)
+            output.emit(_line(status, rates, is_json=arguments.json))
             output.flush()
             if arguments.reload is not None:
                 arguments.reload()
-            then, lag = _Count(now, heard.records, heard.tokens), (-1, False)
+            then, lag = _Count(now, status.records, status.tokens), (-1, False)
         if is_over:
             return
-        time.sleep(_rest(heard))
+        time.sleep(_rest(status))
 
 
-def _rest(heard: SourceStatus) -> float:
+def _rest(status: SourceStatus) -> float:
     """Return the seconds until the next poll; a ring must not fill meanwhile."""
     usual = 1 / _POLLS_PER_SECOND
-    return usual if heard.lost >= 0 or not OPTIONS.poll_s else min(OPTIONS.poll_s, 1)
+    return usual if status.lost >= 0 or not OPTIONS.poll_s else min(OPTIONS.poll_s, 1)
 
 
-def _meters(
-    then: _Count, now: float, heard: SourceStatus, lag: tuple[int, bool]
-) -> LineMetrics:
-    """Return the figures since `then`; a moment alone has no rate."""
+def _rates(
+    then: _Count, now: float, status: SourceStatus, lag: tuple[int, bool]
+) -> Rates:
+    """Return the rates since `then`; a moment alone has none."""
     took = now - then.time
-    rate = tokens = -1.0
+    records_per_s = tokens_per_s = -1.0
     if took >= _LEAST_S:
-        rate = (heard.records - then.records) / took
-        if heard.tokens >= 0:
-            tokens = (heard.tokens - max(then.tokens, 0)) / took
-    return LineMetrics(rate, tokens, *lag)
+        records_per_s = (status.records - then.records) / took
+        if status.tokens >= 0:
+            tokens_per_s = (status.tokens - max(then.tokens, 0)) / took
+    return Rates(records_per_s, tokens_per_s, *lag)
 
 
-def _line(heard: SourceStatus, meters: LineMetrics, *, is_json: bool) -> str:
+def _line(status: SourceStatus, rates: Rates, *, is_json: bool) -> str:
     if is_json:
-        lag = None if meters.lag_ns < 0 else round(meters.lag_ns / 1e6, 3)
         return json_text(
-            {
-                "records": heard.records,
-                "op_records": heard.by_kind.get("ops"),
-                "records_per_s": _rounded(meters.records_per_s, 1),
-                "tokens_per_s": _rounded(meters.tokens_per_s, 1),
-                "lost": _known(heard.lost),
-                "lag_ms": None if meters.is_least_lag else lag,
-                "lag_at_least_ms": lag if meters.is_least_lag else None,
-                "state": heard.state.value,
-                "fill": _rounded(heard.fill, 4),
-                "restarts": heard.restarts,
-                "resident_bytes": _known(heard.resident_bytes),
-                "model_bytes": _known(heard.model_bytes),
-                "read_bytes": _known(heard.read_bytes),
-                "major_faults": _known(heard.major_faults),
-                "self_test": heard.run.get("self-test"),
-                "owner": heard.run.get("owner"),
-                "backends": heard.run.get("backends"),
-            }
+            {metric.key: metric.value(status, rates) for metric in shown_in(Shown.JSON)}
         )
-    lost = "not known" if heard.lost < 0 else format_count(heard.lost)
-    lag_text = f"{meters.lag_ns / 1e6:.1f} ms"
-    if meters.is_least_lag:
-        lag_text = f"at least {lag_text}"
-    figures = [
-        counted_words(heard.records, heard.by_kind),
-        f"{_rate(meters.records_per_s)} {record_unit(heard.by_kind)}/s",
-        *([f"{meters.tokens_per_s:.1f} tokens/s"] if meters.tokens_per_s >= 0 else []),
-        f"lost {lost}",
-        f"lag {'N/A' if meters.lag_ns < 0 else lag_text}",
-        *([f"fill {format_share(heard.fill)}"] if heard.fill >= 0 else []),
-    ]
-    return one_line(" · ".join((", ".join(figures), *heard.run_words())))
-
-
-def _rate(rate: float) -> str:
-    return "N/A" if rate < 0 else format_count(round(rate))
-
-
-def _rounded(number: float, digits: int) -> float | None:
-    return None if number < 0 else round(number, digits)
-
-
-def _known(number: int) -> int | None:
-    return None if number < 0 else number
+    phrases = [metric.phrase(status, rates) for metric in shown_in(Shown.LINE)]
+    return one_line(" · ".join((*phrases, *status.run_texts())))

@@ -385,7 +385,7 @@ class Document(QWidget):
 
             if self.run is not None:
                 return program_title(self.run.name, self.run.began, self._options)
-            return title_of(self.live.wanted, self.live.meters.heard)
+            return title_of(self.live.wanted, self.live.metrics.status)
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
         return f"{name} ({part})" if part else name
@@ -423,7 +423,7 @@ class Document(QWidget):
             return self.parts.tip
         if self.run is not None:
             return self.run.shown_command
-        return self.live.wanted or self.live.meters.heard.file
+        return self.live.wanted or self.live.metrics.status.file
 
     @property
     def saved_files(self) -> tuple[Path, ...]:
@@ -656,7 +656,7 @@ class Document(QWidget):
         if self.live is not None and self.live.is_on:
             self.messages.dismiss(_LIVE)  # it is true no more
         if self.live is not None:
-            self.status.set_phase(self.live.meters.phase.value)
+            self.status.set_phase(self.live.metrics.phase.value)
         self.title_changed.emit()
 
     def _follow_again(self) -> None:
@@ -672,7 +672,7 @@ class Document(QWidget):
             self._settings.add_recent(Path(run.output))
         if live is None:
             return
-        if live.is_on and not live.meters.heard.records:
+        if live.is_on and not live.metrics.status.records:
             live.finish()
             if run.has_recording:
                 self.recording_requested.emit(run.output)
@@ -690,12 +690,12 @@ class Document(QWidget):
             return
         from ggscope.session.live import FollowState
 
-        meters, told = self.live.meters, ""
-        if meters.phase is FollowState.FULL:
+        metrics, told = self.live.metrics, ""
+        if metrics.phase is FollowState.FULL:
             codes = {w.code: w.message for w in self.session.trace.warnings}
             told = codes.get("live_full", "")
-        elif meters.phase in (FollowState.KILLED, FollowState.FAILED):
-            told = meters.heard.words
+        elif metrics.phase in (FollowState.KILLED, FollowState.FAILED):
+            told = metrics.status.message
         if told:
             from ggscope.gui.live import sentence
 

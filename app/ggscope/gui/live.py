@@ -1,4 +1,4 @@
-"""What a tab shows of a program that runs: a strip of figures, and what to do first."""
+"""The strip of a followed program: its metrics; and the page that waits for it."""
 
 import time
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.descriptions.live import format_rate
 from ggscope.gui.widgets import button, label, set_property
 from ggscope.live.diagnosis import Step, diagnose
+from ggscope.live.metrics import Shown, shown_in
 from ggscope.live.open_source import is_process
-from ggscope.model.record_kinds import counted_words, record_unit
-from ggscope.model.units import format_count, format_duration, format_share
+from ggscope.model.record_kinds import record_unit
+from ggscope.model.units import format_count
 from ggscope.sanitize import one_line
 from ggscope.session.live import FollowState, LiveMetrics, LiveSession
 from ggscope.session.run import Run
@@ -29,11 +29,10 @@ from ggscope.session.tasks import TaskContext, Tasks
 from ggscope.views.base.safe_text import ElidedLabel, copy_text, set_tip
 from ggscope.views.base.view import guarded
 
-UNKNOWN = "N/A"
 SILENCE_S = 5.0
 """After so long without a record the page says what stands in the way."""
 _REFRESH_MS = 1500
-_FIGURES_TIP = (
+_METRICS_TIP = (
     "Tokens, prompt and generated (of a file: generated), and ops of the last second, "
     "graphs too where they are recorded as wholes (of a file: its records); how full "
     "the fullest lane of the ring was, or how much of a file made beforehand is used; "
@@ -47,7 +46,7 @@ _TOP = Qt.AlignmentFlag.AlignTop
 
 
 class LiveStrip(QFrame):
-    """State and figures of the program, and what the view does with them.
+    """State and metrics of the program, and the buttons that control following.
 
     Parameters
     ----------
@@ -141,21 +140,21 @@ class LiveStrip(QFrame):
             self._run.stop()
 
     def _show(self) -> None:
-        follower, meters, run = self._follower, self._follower.meters, self._run
-        phase = meters.phase.value
-        if follower.is_paused and meters.phase is FollowState.LIVE:
+        follower, metrics, run = self._follower, self._follower.metrics, self._run
+        phase = metrics.phase.value
+        if follower.is_paused and metrics.phase is FollowState.LIVE:
             phase = "paused"
         self.state.setText(f"● {phase}")
         set_property(self.state, "level", _level(follower))
-        text = figures_text(meters)
-        if run is not None and meters.phase is FollowState.WAITING:
+        text = metrics_text(metrics)
+        if run is not None and metrics.phase is FollowState.WAITING:
             text = f"{one_line(run.name)} has computed nothing yet"
         if follower.is_paused and (n := follower.n_unseen) > 0:
-            what = record_unit(meters.heard.by_kind)
+            what = record_unit(metrics.status.by_kind)
             text += f" · {format_count(n)} new {what} (paused)"
         self.figures.setText(text)
         self.figures.setAccessibleName(text)
-        set_tip(self.figures, "\n".join((_FIGURES_TIP, *meters.heard.run_words())))
+        set_tip(self.figures, "\n".join((_METRICS_TIP, *metrics.status.run_texts())))
         for part in self._buttons():
             part.setEnabled(follower.is_on)
         can_again = follower.can_follow_again
@@ -169,7 +168,7 @@ class LiveStrip(QFrame):
 
 
 def _level(follower: LiveSession) -> str:
-    phase = follower.meters.phase
+    phase = follower.metrics.phase
     if phase in (FollowState.KILLED, FollowState.FULL, FollowState.FAILED):
         return "error"
     if phase is FollowState.NO_WRITER:
@@ -179,30 +178,20 @@ def _level(follower: LiveSession) -> str:
     return ""
 
 
-def figures_text(meters: LiveMetrics) -> str:
-    """Return the figures in one line; what is not known stands as such."""
-    heard = meters.heard
-    if meters.phase is FollowState.WAITING:
-        return one_line(heard.words)
-    records = counted_words(heard.records, heard.by_kind)
-    lost = UNKNOWN if heard.lost < 0 else format_count(heard.lost)
-    if meters.phase.is_over:
-        return _joined(records, f"lost {lost}", one_line(heard.words))
-    lag = UNKNOWN if meters.lag_ns < 0 else format_duration(meters.lag_ns, "ns")
-    if meters.is_least_lag and meters.lag_ns >= 0:
-        lag = f"≥ {lag}"
-    fill = UNKNOWN if heard.fill < 0 else format_share(heard.fill)
-    # A loss is seen in narrow windows too.
-    return _joined(
-        f"lost {lost}" if heard.lost > 0 else "",
-        f"{format_rate(meters.tokens_per_s)} tokens/s",
-        f"{format_rate(meters.records_per_s)} {record_unit(heard.by_kind)}/s",
-        records,
-        f"buffer {fill}",
-        f"delay {lag}",
-        "" if heard.lost > 0 else f"lost {lost}",
-        one_line(heard.words),
-    )
+def metrics_text(metrics: LiveMetrics) -> str:
+    """Return the metrics in one line; "N/A" stands for what is not known."""
+    status, message = metrics.status, one_line(metrics.status.message)
+    if metrics.phase is FollowState.WAITING:
+        return message
+    phrases = {
+        metric.key: metric.phrase(status, metrics.rates)
+        for metric in shown_in(Shown.LINE)
+    }
+    if metrics.phase.is_over:
+        return _joined(phrases["records"], phrases["lost"], message)
+    if status.lost > 0:  # a loss is seen in narrow windows too
+        return _joined(phrases.pop("lost"), *phrases.values(), message)
+    return _joined(*phrases.values(), message)
 
 
 def _joined(*parts: str) -> str:
@@ -246,8 +235,10 @@ class WaitingPage(QWidget):
         self._since = time.monotonic()
         self._key = f"diagnosis-{id(self):x}"
         self.head = label("", self, "large", wraps=True)
-        self.words = label("", self, wraps=True)
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.message = label("", self, wraps=True)
+        self.message.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+        )
         command = command_for(follower.wanted)
         hint = "This command in a terminal makes it:"
         if is_process(follower.wanted or ""):
@@ -304,7 +295,7 @@ class WaitingPage(QWidget):
         inner.setSpacing(10)
         if output is None:
             inner.addStretch(2)
-        for text in (self.head, self.words, self.hint, self.command):
+        for text in (self.head, self.message, self.hint, self.command):
             inner.addWidget(text)
         inner.addWidget(self.steps_head)
         inner.addWidget(self.steps)
@@ -326,7 +317,7 @@ class WaitingPage(QWidget):
             box.addWidget(output, 1)
 
     def _show(self) -> None:
-        meters, run = self._follower.meters, self._run
+        metrics, run = self._follower.metrics, self._run
         heads = {
             FollowState.WAITING: "Waiting for a program",
             FollowState.LIVE: "The program has computed nothing yet",
@@ -334,16 +325,19 @@ class WaitingPage(QWidget):
             # Whether something is recorded after it is not known.
             FollowState.STOPPED: "Detached before anything came",
         }
-        self.head.setText(heads.get(meters.phase, "Nothing was recorded"))
-        words = sentence(meters.heard.words)
-        is_over, is_waiting = meters.phase.is_over, meters.phase is FollowState.WAITING
+        self.head.setText(heads.get(metrics.phase, "Nothing was recorded"))
+        text = sentence(metrics.status.message)
+        is_over, is_waiting = (
+            metrics.phase.is_over,
+            metrics.phase is FollowState.WAITING,
+        )
         if run is not None and run.is_running:
             self.head.setText(f"Waiting for {run.name} to compute")
-            words = ""
+            text = ""
         elif run is not None:
-            words = f"{run.name}: {run.state()}."
-        self.words.setText(words)
-        self.words.setVisible(bool(words))
+            text = f"{run.name}: {run.state()}."
+        self.message.setText(text)
+        self.message.setVisible(bool(text))
         if run is not None:
             self.hint.setVisible(not is_over)
         else:  # what makes the ring is of use where it is not there
@@ -372,7 +366,7 @@ class WaitingPage(QWidget):
     def _look(self) -> None:
         """Look for what is in the way, once nothing has come for some seconds."""
         follower = self._follower
-        if not follower.is_on or follower.meters.heard.records:
+        if not follower.is_on or follower.metrics.status.records:
             self._since = time.monotonic()
             self._show_steps(())
             return
@@ -397,8 +391,8 @@ class WaitingPage(QWidget):
                 old.deleteLater()
         for row, step in enumerate(steps):
             sign, level = _SIGNS[step.is_good]
-            words = (sign, step.name, step.text)
-            for column, text in enumerate(words):
+            cells = (sign, step.name, step.text)
+            for column, text in enumerate(cells):
                 role = "" if column else "liveState"
                 made = label(text, self.steps, role, wraps=column == 2)
                 set_property(made, "level", level if column == 0 else "")
@@ -406,9 +400,11 @@ class WaitingPage(QWidget):
         self._show()
 
 
-def sentence(words: str) -> str:
-    """Return words of a source as a sentence."""
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}." if words else ""
+def sentence(message: str) -> str:
+    """Return the message of a source as a sentence."""
+    if not message:
+        return ""
+    return f"{message[:1].upper()}{message[1:].rstrip('.')}."
 
 
 def command_for(wanted: str | None) -> str:

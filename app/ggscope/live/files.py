@@ -89,8 +89,8 @@ class GrowingFile(ABC):
         self._keeps_spans = keeps_spans
         self._file: BinaryIO | None = None
         self._inode = self._next_look = self._changed = 0
-        self._heard = SourceStatus(
-            words=f"the file {path} is not there yet", file=str(path)
+        self._status = SourceStatus(
+            message=f"the file {path} is not there yet", file=str(path)
         )
         self._before = 0
         self._is_removed = self._has_caught_up = False
@@ -128,17 +128,17 @@ class GrowingFile(ABC):
         self.writers.poll(now, is_wanted=not self._is_removed)
         records = self._before + self._n_records
         lag, is_least = self._lag.of(self._newest) if has_news else (-1, False)
-        self._heard = replace(
-            self._heard,
+        self._status = replace(
+            self._status,
             state=self._state(now),
             records=records,
-            backlog=self._heard.backlog if self._has_caught_up else records,
+            backlog=self._status.backlog if self._has_caught_up else records,
             lag_ns=lag,
             is_least_lag=is_least,
             lost=-1,
             fill=self._fill,
             tokens=self._n_tokens,
-            words=self._words(now),
+            message=self._message(now),
             kept=self._kept(),
         )
         self._has_caught_up = self._has_caught_up or self._is_at_end()
@@ -151,9 +151,9 @@ class GrowingFile(ABC):
         is_left = is_quiet and self.writers.state is Writing.GONE
         return State.NO_WRITER if is_left else State.RUNNING
 
-    def heard(self) -> SourceStatus:
-        """Return what has been heard."""
-        return self._heard
+    def status(self) -> SourceStatus:
+        """Return what was read so far."""
+        return self._status
 
     def snapshot(self) -> Trace:
         """Return the trace as it stands."""
@@ -164,7 +164,7 @@ class GrowingFile(ABC):
             (self.path,), self.reader_id, self.format, "1", self._at, self._n_records
         )
         return builder.snapshot(
-            info, pending(self._heard, self._missing()), read_until=until
+            info, pending(self._status, self._missing()), read_until=until
         )
 
     def rest(self) -> None:  # noqa: B027
@@ -195,7 +195,7 @@ class GrowingFile(ABC):
         """Return what of the spans is not known here, as in ``Trace.pending``."""
         return ()
 
-    def _words(self, now: int) -> str:
+    def _message(self, now: int) -> str:
         if self._is_removed:
             return f"the file {self.path} was removed"
         if not self._n_records:
@@ -221,8 +221,8 @@ class GrowingFile(ABC):
         except FileNotFoundError:
             self._is_removed = self._file is not None
             if not self._is_removed:
-                words = f"the file {self.path} is not there yet"
-                self._heard = replace(self._heard, words=words)
+                message = f"the file {self.path} is not there yet"
+                self._status = replace(self._status, message=message)
             return self._is_removed
         self._is_removed = False
         if self._file is not None and (
@@ -239,7 +239,7 @@ class GrowingFile(ABC):
     def _begin_anew(self) -> None:
         self._close_file()
         self._before += self._n_records
-        self._heard = replace(self._heard, restarts=self._heard.restarts + 1)
+        self._status = replace(self._status, restarts=self._status.restarts + 1)
         self.writers.forget()
         self._forget()
 

@@ -130,7 +130,7 @@ class ProgramSource:
         self._why_not = "records are not kept"
         self._keeps_spans = keeps_spans
         self._trace = _ProgramTrace(path, keeps_spans=keeps_spans)
-        self._heard = SourceStatus(words=f"the ring {path} is not there yet")
+        self._status = SourceStatus(message=f"the ring {path} is not there yet")
         self._next_look = 0
         self._before = self._graphs_before = 0
         self._is_resting = False
@@ -166,14 +166,14 @@ class ProgramSource:
             keeper.tell(ring.lost - self._missed, ring.count("events_dropped"))
         has_news = self._trace.add(ring, fresh)
         has_news = self._trace.look(ring) or has_news
-        resident, of, read, faults = self._trace.residency.heard()
+        resident, of, read, faults = self._trace.residency.counts()
         # A record cannot end before the ring was made.
         has_lag = len(fresh.records) and self._trace.newest >= ring.value("t0_mono")
         lag = now_ns() - self._trace.newest if has_lag else -1
         records = self._before + self._trace.n_records
         graphs = self._graphs_before + self._trace.n_graphs
-        self._heard = replace(
-            self._heard,
+        self._status = replace(
+            self._status,
             records=records,
             by_kind={"ops": records - graphs, "graphs": graphs},
             lost=self._trace.n_lost,
@@ -184,8 +184,8 @@ class ProgramSource:
             model_bytes=of,
             read_bytes=read,
             major_faults=faults,
-            kept=self._kept(ring) if may_look else self._heard.kept,
-            run=self._trace.facts() if may_look else self._heard.run,
+            kept=self._kept(ring) if may_look else self._status.kept,
+            run=self._trace.facts() if may_look else self._status.run,
             program=ring.program,
             began=ring.value("t0_real") / NANO,
         )
@@ -194,21 +194,21 @@ class ProgramSource:
             # The other process writes what it took, and removes it then.
             own = None if self._witness is None else self._witness.own(ring)
             if own is not None:
-                self._heard = replace(self._heard, kept=RecordingLocation(own))
-        elif self._heard.state is not State.RUNNING:
-            self._heard = replace(self._heard, state=State.RUNNING, words="")
+                self._status = replace(self._status, kept=RecordingLocation(own))
+        elif self._status.state is not State.RUNNING:
+            self._status = replace(self._status, state=State.RUNNING, message="")
             has_news = True
         if may_look and self._is_replaced(ring):
             self._begin_anew()
         return has_news
 
-    def heard(self) -> SourceStatus:
-        """Return what has been heard."""
-        return self._heard
+    def status(self) -> SourceStatus:
+        """Return what was read so far."""
+        return self._status
 
     def snapshot(self) -> Trace:
         """Return the trace as it stands."""
-        return self._trace.snapshot(self._heard)
+        return self._trace.snapshot(self._status)
 
     def rest(self) -> None:
         """Leave the ring to others; what was kept stays."""
@@ -314,14 +314,14 @@ class ProgramSource:
             keeper.keep(taken)
         ring.release()
 
-    def _wait(self, words: str) -> None:
-        self._heard = replace(self._heard, state=State.WAITING, words=words)
+    def _wait(self, message: str) -> None:
+        self._status = replace(self._status, state=State.WAITING, message=message)
 
-    def _stop(self, state: State, words: str) -> bool:
+    def _stop(self, state: State, message: str) -> bool:
         """Note that nothing more will come; tell whether that is news."""
-        before = self._heard.state
+        before = self._status.state
         self._trace.finish()
-        self._heard = replace(self._heard, state=state, words=words)
+        self._status = replace(self._status, state=state, message=message)
         return before is not state
 
     def _is_replaced(self, ring: Ring) -> bool:
@@ -340,12 +340,12 @@ class ProgramSource:
         self._before += self._trace.n_records
         self._graphs_before += self._trace.n_graphs
         self._trace = _ProgramTrace(self.path, keeps_spans=self._keeps_spans)
-        self._heard = replace(self._heard, restarts=self._heard.restarts + 1)
+        self._status = replace(self._status, restarts=self._status.restarts + 1)
         self._next_look = 0
 
 
 def _end(state: int) -> tuple[State, str]:
-    """Return how a program ended, by what it wrote last, and in words."""
+    """Return how a program ended, by the state that it wrote last, and a message."""
     if state == RingState.ENDED:
         return State.ENDED, "the program has ended"
     if state == RingState.REPLACED:
@@ -510,9 +510,9 @@ class _ProgramTrace:
         owner = {"owner": self._owner} if self._owner else {}
         return {**self._told.facts(), **owner}
 
-    def snapshot(self, heard: SourceStatus) -> Trace:
+    def snapshot(self, status: SourceStatus) -> Trace:
         """Return the trace as it stands."""
-        waits = pending(heard)
+        waits = pending(status)
         until = max(self.newest - self._origin, self.residency.newest - self._origin, 0)
         self.residency.put()
         self._builder.set_open(self._told.open_spans(until))

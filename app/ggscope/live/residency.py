@@ -457,7 +457,7 @@ class ProgramResidency:
             self._note_why(self._sampler.why())
         return has_news
 
-    def heard(self) -> tuple[int, int, int, int]:
+    def counts(self) -> tuple[int, int, int, int]:
         """Return bytes in memory, of how many, bytes read and major faults; or -1."""
         last = self._log.last
         read, major = (-1, -1) if last is None else (last.read_bytes, last.major_faults)

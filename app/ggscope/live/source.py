@@ -19,22 +19,22 @@ _SAME_CLOCK_NS = 60 * NANO
 
 
 class State(Enum):
-    """How it stands with the program that is listened to."""
+    """State of the program that is followed."""
 
     WAITING = "waiting"
     """There is nothing to read yet."""
     RUNNING = "running"
     ENDED = "ended"
-    """It has ended, and told so."""
+    """It has ended by itself."""
     GONE = "gone"
-    """It is there no more, and told nothing."""
+    """It was killed or crashed."""
     NO_WRITER = "writer gone"
     """The process that wrote a file has ended; another one may go on with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingLocation:
-    """Where what was heard so far can be had.
+    """Where the recording of what was read so far is.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ _NOTHING = RecordingLocation()
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """What a source has heard so far.
+    """What a source has read so far.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SourceStatus:
     fill : greatest share of the room for records that was full then, 0..1; of a file
         that was made beforehand how much of it is used; -1 where there is no such room.
     restarts : how often the program began anew, or the file was made again.
-    words : what is waited for, or what became of the writer; "" while it runs.
+    message : what is waited for, or what became of the writer; "" while it runs.
     tokens : tokens that were put into ubatches, of prompts and generated ones; of a
         file of records the generated ones; -1 where nobody tells.
     resident_bytes, model_bytes : of the model's tensors, those in the page cache, and
@@ -90,7 +90,7 @@ class SourceStatus:
     backlog: int = 0
     fill: float = -1.0
     restarts: int = 0
-    words: str = ""
+    message: str = ""
     tokens: int = -1
     resident_bytes: int = -1
     model_bytes: int = -1
@@ -103,13 +103,13 @@ class SourceStatus:
     file: str = ""
     by_kind: Mapping[str, int] = field(default_factory=dict)
 
-    def run_words(self) -> tuple[str, ...]:
-        """Return what the program tells of itself, a text each."""
+    def run_texts(self) -> tuple[str, ...]:
+        """Return "name: text" of everything that the program says about itself."""
         return tuple(f"{key}: {text}" for key, text in self.run.items())
 
 
 class LiveSource(Protocol):
-    """A program that is listened to, through one file.
+    """A program that is followed, through one file.
 
     Everything is called from one thread.
     """
@@ -126,8 +126,8 @@ class LiveSource(Protocol):
         """
         ...
 
-    def heard(self) -> SourceStatus:
-        """Return what has been heard."""
+    def status(self) -> SourceStatus:
+        """Return what was read so far."""
         ...
 
     def snapshot(self) -> Trace:
@@ -143,17 +143,17 @@ class LiveSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file; what is kept stays."""
+        """Close the file; what was recorded stays."""
         ...
 
     def forget(self) -> None:
-        """Remove what is kept."""
+        """Remove what was recorded."""
         ...
 
 
-def pending(heard: SourceStatus, more: Iterable[str] = ()) -> frozenset[str]:
+def pending(status: SourceStatus, more: Iterable[str] = ()) -> frozenset[str]:
     """Return what a snapshot still waits for."""
-    has_ended = heard.state in (State.ENDED, State.GONE)
+    has_ended = status.state in (State.ENDED, State.GONE)
     return frozenset(() if has_ended else (RUNNING, *more))
 
 

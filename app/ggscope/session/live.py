@@ -1,4 +1,4 @@
-"""Follows a program that runs: a thread listens, the session shows what it heard.
+"""Follows a program that runs: a thread listens, the session shows what it status.
 
 The thread makes a snapshot at most thirty times a second, no sooner than the one before
 is on the screen and the processor has had a rest, and fewer where nobody looks. Reading
@@ -17,6 +17,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from ggscope.errors import LiveError
+from ggscope.live.metrics import Rates
 from ggscope.live.open_source import follow, is_process, waiting_words, wanted_path
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
@@ -86,26 +87,16 @@ _PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class LiveMetrics:
-    """What the strip shows; -1 = not known.
-
-    Attributes
-    ----------
-    records_per_s, tokens_per_s : over the last second.
-    lag_ns : the greatest in that time, from writing to reading; `is_least_lag` as in
-        `SourceStatus`.
-    """
+    """What the window shows of a program that is followed."""
 
     phase: FollowState = FollowState.WAITING
-    heard: SourceStatus = field(default_factory=SourceStatus)
-    records_per_s: float = -1.0
-    tokens_per_s: float = -1.0
-    lag_ns: int = -1
-    is_least_lag: bool = False
+    status: SourceStatus = field(default_factory=SourceStatus)
+    rates: Rates = field(default_factory=Rates)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LiveUpdate:
-    meters: LiveMetrics
+    metrics: LiveMetrics
     trace: Trace | None = None
 
 
@@ -157,13 +148,13 @@ class PollThread(threading.Thread):
             self._wake.set()
 
     def finish(self) -> None:
-        """Stop listening; the last news is all that was heard until `resume`."""
+        """Stop polling; the last update is all that was read until `resume`."""
         self._end.set()
         self._wake.set()
 
     @property
     def is_resting(self) -> bool:
-        """Whether it has been finished, and can go on with what it had heard."""
+        """Whether it has been finished, and can go on with what it had status."""
         return self._is_resting
 
     def resume(self) -> None:
@@ -212,17 +203,17 @@ class PollThread(threading.Thread):
                 if self._end.is_set():
                     self._last(None, FollowState.STOPPED)
                     return
-                words = waiting_words(self._wanted)
-                self._tell(now, LiveMetrics(heard=SourceStatus(words=words)))
+                message = waiting_words(self._wanted)
+                self._tell(now, LiveMetrics(status=SourceStatus(message=message)))
                 self._rest(_LOOK_S)
                 continue
             if source.poll():
                 self._has_news, self._news_at = True, now
-            meters = self._meters(now, source.heard())
-            if meters.phase.is_over or self._end.is_set():
-                phase = meters.phase if meters.phase.is_over else FollowState.STOPPED
+            metrics = self._metrics(now, source.status())
+            if metrics.phase.is_over or self._end.is_set():
+                phase = metrics.phase if metrics.phase.is_over else FollowState.STOPPED
                 if (
-                    meters.phase is FollowState.NO_WRITER
+                    metrics.phase is FollowState.NO_WRITER
                 ):  # there was nothing left to stop
                     phase = FollowState.ENDED
                 if phase is not FollowState.STOPPED:
@@ -233,10 +224,10 @@ class PollThread(threading.Thread):
                 self._last(source, phase)
                 self._wait_for_more()
                 continue
-            if self._is_due(now) and not self._show(source, meters, now):
+            if self._is_due(now) and not self._show(source, metrics, now):
                 return
-            self._tell(now, meters)
-            self._rest(self._until_next(now, meters))
+            self._tell(now, metrics)
+            self._rest(self._until_next(now, metrics))
 
     def _wait_for_more(self) -> None:
         """Rest until it is to go on, or nobody wants to know any more."""
@@ -248,17 +239,17 @@ class PollThread(threading.Thread):
         self._past.clear()
         self._has_news = True
 
-    def _until_next(self, now: float, meters: LiveMetrics) -> float:
+    def _until_next(self, now: float, metrics: LiveMetrics) -> float:
         """Return the seconds until the next poll, where nothing is to be shown."""
-        if meters.phase is FollowState.WAITING:
+        if metrics.phase is FollowState.WAITING:
             return _LOOK_S
         if OPTIONS.poll_s:  # a ring loses records where it is not emptied
-            return min(OPTIONS.poll_s, _SLOW_S if meters.heard.lost >= 0 else 60.0)
+            return min(OPTIONS.poll_s, _SLOW_S if metrics.status.lost >= 0 else 60.0)
         if now - self._news_at >= _QUIET_S:
             return _SLOW_S
-        n_new = meters.heard.records - self._n_known
-        self._n_known = meters.heard.records
-        return _MANY_S if n_new >= _MUCH and meters.heard.fill < _FULL else _QUICK_S
+        n_new = metrics.status.records - self._n_known
+        self._n_known = metrics.status.records
+        return _MANY_S if n_new >= _MUCH and metrics.status.fill < _FULL else _QUICK_S
 
     def _rest(self, seconds: float) -> None:
         """Wait, but no longer than until what is known can be shown."""
@@ -285,7 +276,7 @@ class PollThread(threading.Thread):
         rest = min(self._took * _REST, _MOST_REST_S)
         return self._shown_at + max(self.interval, self._took + rest)
 
-    def _show(self, source: LiveSource, meters: LiveMetrics, now: float) -> bool:
+    def _show(self, source: LiveSource, metrics: LiveMetrics, now: float) -> bool:
         """Send a snapshot; False where that was the last for which there is room."""
         trace = source.snapshot()
         if now - self._checked_at >= 1:
@@ -294,9 +285,9 @@ class PollThread(threading.Thread):
                 self._last(source, FollowState.FULL)
                 return False
         self._has_news, self._shown_at, self._told_at = False, now, now
-        self._told = meters
+        self._told = metrics
         self.may_show.clear()
-        self._give(_LiveUpdate(meters, trace))
+        self._give(_LiveUpdate(metrics, trace))
         return True
 
     def _is_full(self, trace: Trace) -> bool:
@@ -305,51 +296,54 @@ class PollThread(threading.Thread):
         return available_bytes() <= 0
 
     def _last(self, source: LiveSource | None, phase: FollowState) -> None:
-        """Send all that was heard; the trace is an ordinary one then."""
-        heard = SourceStatus() if source is None else source.heard()
+        """Send all that was read; the trace is an ordinary one then."""
+        status = SourceStatus() if source is None else source.status()
         trace = None
-        if source is not None and (heard.records or phase is not FollowState.STOPPED):
+        if source is not None and (status.records or phase is not FollowState.STOPPED):
             trace = ended(source.snapshot(), phase)
         while not (self._is_abandoned or self.may_show.wait(_QUICK_S)):
             pass
-        self._give(_LiveUpdate(LiveMetrics(phase, heard), trace))
+        self._give(_LiveUpdate(LiveMetrics(phase, status), trace))
 
-    def _fail(self, words: str) -> None:
-        heard = SourceStatus() if self._source is None else self._source.heard()
+    def _fail(self, message: str) -> None:
+        status = SourceStatus() if self._source is None else self._source.status()
         self._give(
-            _LiveUpdate(LiveMetrics(FollowState.FAILED, replace(heard, words=words)))
+            _LiveUpdate(
+                LiveMetrics(FollowState.FAILED, replace(status, message=message))
+            )
         )
 
     def _give(self, news: _LiveUpdate) -> None:
         if not self._is_abandoned:
             self._send(news)
 
-    def _tell(self, now: float, meters: LiveMetrics) -> None:
-        if now - self._told_at >= _TELL_S and meters != self._told:
-            self._told, self._told_at = meters, now
-            self._give(_LiveUpdate(meters))
+    def _tell(self, now: float, metrics: LiveMetrics) -> None:
+        if now - self._told_at >= _TELL_S and metrics != self._told:
+            self._told, self._told_at = metrics, now
+            self._give(_LiveUpdate(metrics))
 
-    def _meters(self, now: float, heard: SourceStatus) -> LiveMetrics:
-        """Return the figures of the last second."""
+    def _metrics(self, now: float, status: SourceStatus) -> LiveMetrics:
+        """Return the metrics of the last second."""
         past = self._past
-        if past and (past[-1][1] > heard.records or past[-1][2] > heard.tokens):
+        if past and (past[-1][1] > status.records or past[-1][2] > status.tokens):
             past.clear()  # another program
-        if past and heard.backlog > past[0][1]:
+        if past and status.backlog > past[0][1]:
             past.clear()  # what was there before has no rate
-        lag_now = heard.lag_ns, heard.is_least_lag
-        past.append((now, heard.records, heard.tokens, lag_now))
+        lag_now = status.lag_ns, status.is_least_lag
+        past.append((now, status.records, status.tokens, lag_now))
         while len(past) > 2 and now - past[1][0] >= _RATE_S:
             past.popleft()
         then, records, tokens, _ = past[0]
         took = now - then
         lag = max(lag for _, _, _, lag in past)
-        phase = _PHASES[heard.state]
+        phase = _PHASES[status.state]
         if took < _RATE_S / 2:
-            return LiveMetrics(phase, heard, -1.0, -1.0, *lag)
-        rate = -1.0
-        if heard.tokens >= 0:
-            rate = (heard.tokens - max(tokens, 0)) / took
-        return LiveMetrics(phase, heard, (heard.records - records) / took, rate, *lag)
+            return LiveMetrics(phase, status, Rates(-1.0, -1.0, *lag))
+        tokens_per_s = -1.0
+        if status.tokens >= 0:
+            tokens_per_s = (status.tokens - max(tokens, 0)) / took
+        records_per_s = (status.records - records) / took
+        return LiveMetrics(phase, status, Rates(records_per_s, tokens_per_s, *lag))
 
 
 class LiveSession(QObject):
@@ -374,7 +368,7 @@ class LiveSession(QObject):
         self._session, self.wanted = session, wanted
         session.follower = self
         self.limit_bytes = 0
-        self.meters = LiveMetrics()
+        self.metrics = LiveMetrics()
         self.follows = True
         """Whether the view moves with now."""
         self.is_paused = False
@@ -404,19 +398,19 @@ class LiveSession(QObject):
 
     @property
     def kept(self) -> RecordingLocation:
-        """Where all that was heard can be saved from."""
-        return self.meters.heard.kept
+        """Where all that was read can be saved from."""
+        return self.metrics.status.kept
 
     @property
     def n_unseen(self) -> int:
-        """How many records were heard that the session's trace has not."""
-        trace, heard = self._session.trace, self.meters.heard.records
-        return 0 if trace is None else max(heard - trace.info.n_records, 0)
+        """How many records were read that the session's trace has not."""
+        trace, n_read = self._session.trace, self.metrics.status.records
+        return 0 if trace is None else max(n_read - trace.info.n_records, 0)
 
     def start(self) -> None:
         """Listen from the beginning."""
         self.release()
-        self.meters, self._restarts, self.follows = LiveMetrics(), -1, True
+        self.metrics, self._restarts, self.follows = LiveMetrics(), -1, True
         self.is_paused = self._has_width = False
         self._width = None
         listener = self._listener = self._keeping = PollThread(
@@ -427,7 +421,7 @@ class LiveSession(QObject):
         self._tell_mode()
 
     def finish(self) -> None:
-        """Stop listening and keep what was heard; see `follow_again`."""
+        """Stop following and keep what was read; see `follow_again`."""
         if self._listener is not None:
             self._listener.finish()
 
@@ -446,7 +440,7 @@ class LiveSession(QObject):
         return is_alive(int(self.wanted))
 
     def follow_again(self) -> None:
-        """Go on after `finish` with what was heard, else listen from the beginning."""
+        """Go on after `finish` with what was read, else follow from the beginning."""
         if self.is_on:
             return
         listener = self._keeping
@@ -454,7 +448,7 @@ class LiveSession(QObject):
             self.start()
             return
         self._listener, self.follows = listener, True
-        self.meters = replace(self.meters, phase=FollowState.LIVE)
+        self.metrics = replace(self.metrics, phase=FollowState.LIVE)
         listener.is_paused = False
         listener.interval = self._interval
         listener.resume()
@@ -512,13 +506,13 @@ class LiveSession(QObject):
         if listener is not self._listener:
             return
         followed = self.follows and not self.is_paused
-        if news.meters.phase.is_over:
+        if news.metrics.phase.is_over:
             self._listener, self.is_paused, self.follows = None, False, False
-        is_other_phase = self.meters.phase is not news.meters.phase
+        is_other_phase = self.metrics.phase is not news.metrics.phase
         had_kept = self.kept.place
-        self.meters = news.meters
+        self.metrics = news.metrics
         if news.trace is not None:
-            self._show(news.trace, news.meters.heard.restarts, followed)
+            self._show(news.trace, news.metrics.status.restarts, followed)
         if self._listener is None:
             self._note_anchor()
         elif not self._session.tasks.has_urgent:
@@ -654,16 +648,16 @@ def ended(trace: Trace, phase: FollowState) -> Trace:
     return replace(trace, pending=frozenset(), read_until=None, warnings=warnings)
 
 
-def title_of(wanted: str | None, heard: SourceStatus | None = None) -> str:
+def title_of(wanted: str | None, status: SourceStatus | None = None) -> str:
     """Return what a tab that follows is called.
 
     The program and when it began, once it has told; else the file's name, or the
     number of the process.
     """
-    if heard is not None and heard.program:
-        return program_title(Path(heard.program).name, heard.began)
+    if status is not None and status.program:
+        return program_title(Path(status.program).name, status.began)
     if wanted is None:
-        return Path(heard.file).name if heard is not None and heard.file else "live"
+        return Path(status.file).name if status is not None and status.file else "live"
     return f"process {wanted}" if is_process(wanted) else Path(wanted).name
 
 

@@ -2,22 +2,16 @@
 
 import time
 
-from ggscope.descriptions.live import format_rate, live_facts
+from ggscope.descriptions.live import live_facts
+from ggscope.live.metrics import Rates, format_rate
 from ggscope.live.source import SourceStatus, State
 
 
 def facts(
-    heard: SourceStatus, *, is_running: bool = True, extent: int = -1
+    status: SourceStatus, *, is_running: bool = True, extent: int = -1
 ) -> dict[str, str]:
-    found = live_facts(
-        heard,
-        is_running=is_running,
-        tokens_per_s=7.25,
-        records_per_s=-1.0,
-        lag_ns=2_000_000,
-        is_least_lag=True,
-        extent_ns=extent,
-    )
+    rates = Rates(-1.0, 7.25, 2_000_000, is_least_lag=True)
+    found = live_facts(status, rates, is_running=is_running, extent_ns=extent)
     return {fact.label: fact.value for fact in found}
 
 
@@ -27,8 +21,8 @@ def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():
     assert found == {
         "tokens/s": "7.2",
         "records/s": "N/A",
+        "buffer": "N/A",
         "delay": "≥ 2.000 ms",
-        "buffer used": "N/A",
         "tokens": "N/A",
         "records": "5",
         "lost": "N/A",
@@ -37,14 +31,14 @@ def test_what_is_not_known_stands_as_such_and_what_nobody_tells_is_left_out():
 
 def test_all_that_is_known_of_a_program_is_told():
     began = 1_800_000_000.0
-    heard = SourceStatus(
+    status = SourceStatus(
         State.RUNNING, 5_000, lost=3, fill=0.0002, tokens=7,
         resident_bytes=1 << 20, model_bytes=1 << 22, read_bytes=0, major_faults=12,
         run={"backends": "CPU: 2 graphs"}, program="/opt/llama-cli", began=began,
     )  # fmt: skip
-    found = facts(heard, extent=1_500_000_000)
+    found = facts(status, extent=1_500_000_000)
 
-    assert found["buffer used"] == "<0.1 %"
+    assert found["buffer"] == "<0.1 %"
     assert found["lost"] == "3"
     assert found["duration"] == "1.500 s"
     assert found["program"] == "llama-cli"
@@ -69,8 +63,8 @@ def test_rates_have_few_digits():
 
 def test_what_is_counted_is_named_where_the_source_tells_it():
     def of(**by_kind: int) -> dict[str, str]:
-        heard = SourceStatus(State.ENDED, 7, by_kind=by_kind)
-        return facts(heard, is_running=False)
+        status = SourceStatus(State.ENDED, 7, by_kind=by_kind)
+        return facts(status, is_running=False)
 
     assert of() == {"tokens": "N/A", "records": "7", "lost": "0"}
     assert of(ops=7, graphs=0) == {"tokens": "N/A", "ops": "7", "lost": "0"}

@@ -46,7 +46,7 @@ def writer(tmp_path: Path) -> Writer:
 def followed(source: ProgramSource, polls: int = 3) -> tuple[SourceStatus, Trace]:
     for _ in range(polls):
         source.poll()
-    return source.heard(), source.snapshot()
+    return source.status(), source.snapshot()
 
 
 def codes(trace: Trace) -> set[str]:

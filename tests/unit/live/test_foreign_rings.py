@@ -51,7 +51,7 @@ def test_ring_of_another_user_that_is_named_says_whose_it_is(
 ) -> None:
     source = follow(wanted_path(str(theirs)) or Path())
     source.poll()
-    heard, trace = source.heard(), source.snapshot()
+    heard, trace = source.status(), source.snapshot()
     source.close()
     source.forget()
 
@@ -74,5 +74,5 @@ def test_own_ring_is_nobody_elses(tmp_path: Path) -> None:
     source.forget()
 
     assert "live_foreign" not in codes
-    assert "owner" not in source.heard().run
+    assert "owner" not in source.status().run
     writer.close()

@@ -58,7 +58,7 @@ def test_growing_stream_gives_the_spans_that_reading_it_whole_gives(tmp_path, op
     last = told(source, data, [5, *cuts, len(data) - 7])[-1]
 
     whole = open_trace(viz.write(tmp_path / "whole.ggmlviz", events))
-    assert source.heard().records == len(events)
+    assert source.status().records == len(events)
     wanted = rows(whole)
     if not options.get("labels", True):  # without names the table of ops is a guess
         wanted, found = ([row[:4] for row in r] for r in (wanted, rows(last)))
@@ -110,13 +110,13 @@ def test_stream_that_begins_anew_begins_another_trace(tmp_path):
     path = tmp_path / "a.ggmlviz"
     source = GgmlvizSource(path)
     told(source, viz.packed(viz.run(8, 2)), [])
-    before = source.heard().records
+    before = source.status().records
     viz.write(path, viz.run(5, 2))
 
     source.poll()
 
-    assert source.heard().restarts == 1
-    assert source.heard().records == before + len(viz.run(5, 2))
+    assert source.status().restarts == 1
+    assert source.status().records == before + len(viz.run(5, 2))
     source.close()
 
 
@@ -138,7 +138,7 @@ def test_records_in_a_file_made_beforehand_come_as_they_are_written(
             file.write(data[at:stop])
         at = stop
         source.poll()
-        seen.append(source.heard().records)
+        seen.append(source.status().records)
         assert source.snapshot().check() == []
 
     trace = source.snapshot()
@@ -229,13 +229,13 @@ def test_hole_that_stays_is_passed_and_told(tmp_path, monkeypatch):
     path.write_bytes(holed)
     source = RecordsSource(path)
     source.poll()
-    first = source.heard().records
+    first = source.status().records
     source._hole_since -= 10**9
 
     source.poll()
 
     assert first == 10
-    assert source.heard().records == len(data) // 256 - 5
+    assert source.status().records == len(data) // 256 - 5
     assert [w.code for w in source.snapshot().warnings] == ["live_hole"]
     source.close()
 
@@ -255,8 +255,8 @@ def test_writer_that_comes_round_to_the_first_record_is_followed(tmp_path):
 
     source.poll()
 
-    assert source.heard().records == len(records) + 7
-    assert source.heard().restarts == 0
+    assert source.status().records == len(records) + 7
+    assert source.status().restarts == 0
     source.close()
 
 
@@ -266,15 +266,15 @@ def test_file_that_is_written_anew_in_its_place_begins_another_trace(tmp_path):
     path.write_bytes(data + bytes(1 << 20))
     source = RecordsSource(path)
     source.poll()
-    before = source.heard().records
+    before = source.status().records
     other = tensor.llama_pass(2_000_000_000_000)
     path.write_bytes(tensor.encode(other, "256") + bytes(1 << 20))
 
     source.poll()
     source.poll()
 
-    assert source.heard().restarts == 1
-    assert source.heard().records == before + len(other)
+    assert source.status().restarts == 1
+    assert source.status().records == before + len(other)
     source.close()
 
 
@@ -288,7 +288,7 @@ def test_file_that_is_removed_stays_as_it_was(tmp_path):
 
     source.poll()
 
-    assert "was removed" in source.heard().words
+    assert "was removed" in source.status().message
     assert len(source.snapshot().spans) == n
     source.close()
 
@@ -314,16 +314,16 @@ def test_what_is_followed_is_told_by_content_else_by_name(tmp_path):
     for path, kind in kinds.items():
         source: Path | object = follow(path)
         assert type(source) is kind
-        assert source.heard().state is State.WAITING
+        assert source.status().state is State.WAITING
 
 
 def poll_until(source, condition):
     until = time.monotonic() + 30
-    while not condition(source.heard()):
-        assert time.monotonic() < until, source.heard()
+    while not condition(source.status()):
+        assert time.monotonic() < until, source.status()
         source.poll()
         time.sleep(0.005)
-    return source.heard()
+    return source.status()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -370,13 +370,13 @@ def test_fill_and_tokens_are_those_of_the_file(tmp_path):
     path.write_bytes(data[: 256 * 20] + bytes(len(data)))
     source = RecordsSource(path)
     source.poll()
-    first = source.heard()
+    first = source.status()
     with path.open("r+b") as file:
         file.write(data)
 
     source.poll()
 
-    last = source.heard()
+    last = source.status()
     decoded = {r.token for r in records if r.phase == 1}
     assert first.fill == 20 * 256 / (len(data) + 5120)
     assert first.backlog == last.backlog == 20  # the rest came later
@@ -392,8 +392,8 @@ def test_file_that_is_appended_to_has_no_fill_and_prompts_no_tokens(tmp_path):
 
     told(source, tensor.encode(records, "256"), [5120])
 
-    assert source.heard().fill == -1
-    assert source.heard().tokens == -1
+    assert source.status().fill == -1
+    assert source.status().tokens == -1
     source.close()
 
 
@@ -429,7 +429,7 @@ def test_silence_is_told_with_what_is_known_of_the_writer(tmp_path, monkeypatch)
     for seconds in (1, 4, 5, 61):
         now += seconds * NANO
         source.poll()
-        words.append(source.heard().words)
+        words.append(source.status().message)
 
     assert words[0] == ""
     assert [w.partition(" s;")[0].rpartition(" ")[2] for w in words[1:]] == [

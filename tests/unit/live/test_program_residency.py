@@ -104,7 +104,7 @@ def test_access_to_a_model_in_memory_was_in_memory(running, model):
     (fact,) = access_facts(trace, span)
     assert fact.origin == "was in memory"
     assert fact.origin_words.startswith("was in memory (measured by mincore): of ")
-    heard = source.heard()
+    heard = source.status()
     assert (heard.resident_bytes, heard.model_bytes) == (WEIGHT, WEIGHT)
     held, *_ = trace.counters
     assert held.name == "In page cache"
@@ -162,7 +162,7 @@ def test_ring_without_a_model_starts_no_thread(tmp_path):
 
     assert threading.active_count() == before
     assert source.snapshot().residency is None
-    assert source.heard().resident_bytes == -1
+    assert source.status().resident_bytes == -1
     source.close()
     writer.close()
 
@@ -188,10 +188,10 @@ def test_figures_come_without_spans(tmp_path, model):
     source = ProgramSource(tmp_path / "ring", keeps_spans=False)
     model.read_bytes()
     until = time.monotonic() + 20
-    while source.heard().resident_bytes < 0 and time.monotonic() < until:
+    while source.status().resident_bytes < 0 and time.monotonic() < until:
         source.poll()
         time.sleep(0.01)
 
-    assert source.heard().resident_bytes == WEIGHT
+    assert source.status().resident_bytes == WEIGHT
     source.close()
     writer.close()

@@ -41,7 +41,7 @@ PER_GRAPH = 4 * N_NODES
 def saved(source, target: Path):
     told = []
     made = write_kept(
-        source.heard().kept, target, lambda *done: told.append(done), lambda: None
+        source.status().kept, target, lambda *done: told.append(done), lambda: None
     )
     return made, told
 
@@ -109,7 +109,7 @@ def test_what_is_live_is_saved_and_opens_again_in_the_same_numbers(
     polled(source)
     target = tmp_path / "out.bin"
 
-    heard, live = source.heard(), source.snapshot().info
+    heard, live = source.status(), source.snapshot().info
     made, _ = saved(source, target)
     again = open_trace(target).info
 
@@ -138,7 +138,7 @@ def test_overwritten_records_count_as_lost(source, path, tmp_path):
     polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert made.lost == source.heard().lost > 0
+    assert made.lost == source.status().lost > 0
     assert made.records + made.lost == writer.written
 
 
@@ -146,16 +146,16 @@ def test_killed_writer_leaves_what_it_wrote(source, path, tmp_path):
     words = [str(Path(__file__).parents[2] / "ring_writer.py"), str(path)]
     words += ["--rate", "40000", "--seconds", "60", "--megabytes", "4"]
     with subprocess.Popen([sys.executable, *words]) as writer:
-        while source.heard().records < 4_000:
+        while source.status().records < 4_000:
             source.poll()
             time.sleep(0.01)
         writer.send_signal(signal.SIGKILL)
         writer.wait()
-    while source.heard().state is not State.GONE:
+    while source.status().state is not State.GONE:
         polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert made.records == source.heard().records
+    assert made.records == source.status().records
     assert n_records(tmp_path / "out.bin") == made.records
 
 
@@ -192,7 +192,7 @@ def killed(path: Path, *, is_told: bool = True, cut: bytes = b"") -> Path:
         "source = ProgramSource(Path(sys.argv[1])); source._open()\n"
         "source._ring._makes_room &= sys.argv[2] == 'True'\n"
         "source._next_look = 0; source.poll()\n"
-        "print(source.heard().kept.place, flush=True)\n"
+        "print(source.status().kept.place, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     words = [sys.executable, "-c", script, str(path), str(is_told)]
@@ -226,7 +226,7 @@ def test_viewer_goes_on_with_what_a_killed_one_kept(
     polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert source.heard().kept.place == folder
+    assert source.status().kept.place == folder
     assert (made.records, made.lost) == (2 * PER_GRAPH + 160, 0)
     assert n_records(tmp_path / "out.bin") == made.records
     assert n_graphs(tmp_path / "out.bin") == 3
@@ -252,7 +252,7 @@ source = ProgramSource(Path(sys.argv[1]))
 for _ in sys.stdin:
     source._next_look = 0
     source.poll()
-    print(source.heard().records, flush=True)
+    print(source.status().records, flush=True)
 """
 
 
@@ -275,13 +275,13 @@ def test_viewer_that_looks_takes_over_from_one_that_is_killed(
         assert owner_takes() == PER_GRAPH
         polled(source)
         assert not source._ring.is_owner
-        before = source.heard().records
-        folder = source.heard().kept.place
+        before = source.status().records
+        folder = source.status().kept.place
         writer.graph(20)
         polled(source)  # the owner does not come to it any more
         owner.kill()
         owner.wait()
-    assert source.heard().kept.place == folder
+    assert source.status().kept.place == folder
     writer.graph(108)  # each lane is full
     polled(source)
     assert source._ring.is_owner
@@ -290,9 +290,9 @@ def test_viewer_that_looks_takes_over_from_one_that_is_killed(
         polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert writer.dropped == source.heard().lost == 0
-    assert source.heard().kept.place == folder
-    assert source.heard().records == before + 4 * 428
+    assert writer.dropped == source.status().lost == 0
+    assert source.status().kept.place == folder
+    assert source.status().records == before + 4 * 428
     lost = 4 if overwrites else 0  # of each lane one that may be written just now
     assert (made.records, made.lost) == (4 * 528 - lost, lost)
     assert n_records(tmp_path / "out.bin") == made.records
@@ -327,8 +327,8 @@ def test_ring_of_a_program_that_ended_after_its_reader_was_killed_is_left(
     polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert source.heard().state is State.ENDED
-    assert source.heard().kept.place == folder
+    assert source.status().state is State.ENDED
+    assert source.status().kept.place == folder
     assert (made.records, made.lost) == (PER_GRAPH + 120, 0)
     source.close()
     source.forget()
@@ -339,7 +339,7 @@ def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
     writer = Writer(path, capacity=64, overwrites=True)
     writer.graph()
     polled(source)
-    first = source.heard().lost
+    first = source.status().lost
     source._keeper.tell(first, 0)
     source._keeper._files[0].close()  # as if it had been killed
     other = ProgramSource(path)
@@ -348,8 +348,8 @@ def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
     made, _ = saved(other, tmp_path / "out.bin")
 
     assert first > 0
-    assert other.heard().lost > 0
-    assert made.lost == first + other.heard().lost
+    assert other.status().lost > 0
+    assert made.lost == first + other.status().lost
     assert made.records + made.lost == writer.written
     other.close()
     other.forget()
@@ -366,10 +366,10 @@ def test_what_a_ring_of_the_same_name_has_left_is_no_part_of_the_next(
     polled(source)
     made, _ = saved(source, tmp_path / "out.bin")
 
-    assert source.heard().kept.place not in (None, folder)
+    assert source.status().kept.place not in (None, folder)
     assert made.records == 120
     place = json.loads(note_path(path).read_bytes())
-    assert place["folder"] == str(source.heard().kept.place)
+    assert place["folder"] == str(source.status().kept.place)
 
 
 def test_launcher_goes_on_with_a_recording_that_was_cut(path, tmp_path, capsys):
@@ -398,7 +398,7 @@ def test_viewer_goes_on_with_a_launcher_that_was_killed_before_it_took_anything(
     writer.control["reader_pid"] = 0
     polled(source)
 
-    assert source.heard().kept.place == folder
+    assert source.status().kept.place == folder
     assert saved(source, tmp_path / "out.bin")[0].records == PER_GRAPH
 
 
@@ -445,7 +445,7 @@ def test_folder_of_another_ring_is_not_gone_on_with(source, path, tmp_path):
         viewer = ProgramSource(path)
         polled(viewer)
 
-        assert viewer.heard().kept.place not in (None, folder)
+        assert viewer.status().kept.place not in (None, folder)
         assert {each.read_text() for each in folder.iterdir()} == {"words"}
         viewer.close()
         viewer.forget()
@@ -474,15 +474,15 @@ def test_what_a_launcher_removed_at_its_end_is_saved(path, tmp_path):
     writer.control["reader_pid"] = os.getppid()  # as if another process owned it
     source = ProgramSource(path)
     polled(source)
-    assert source.heard().kept.place == folder
+    assert source.status().kept.place == folder
     writer.graph()
     writer.end()
     polled(source)
     polled(source)
-    assert source.heard().state is State.ENDED
+    assert source.status().state is State.ENDED
     recorder.finish()
     shutil.rmtree(folder)
-    own = source.heard().kept.place
+    own = source.status().kept.place
     source.close()
     assert not path.exists()
 
@@ -512,12 +512,12 @@ def test_launcher_that_ends_before_the_program_leaves_nothing(path, tmp_path):
     writer.graph(20)
     polled(source)
 
-    assert source.heard().records == PER_GRAPH + 80
-    assert source.heard().kept.place is None
-    assert "another process took the first records" in source.heard().kept.why
+    assert source.status().records == PER_GRAPH + 80
+    assert source.status().kept.place is None
+    assert "another process took the first records" in source.status().kept.why
     writer.graph()
     polled(source)
-    assert writer.dropped == source.heard().lost == 0
+    assert writer.dropped == source.status().lost == 0
     source.close()
     source.forget()
     assert not note_path(path).exists()
@@ -560,7 +560,7 @@ def test_what_is_kept_goes_with_the_tab(path):
     source = ProgramSource(path)
     Writer(path).graph()
     polled(source)
-    folder = source.heard().kept.place
+    folder = source.status().kept.place
     place = note_path(path)
     assert folder.is_dir()
     assert place.exists()
@@ -625,9 +625,9 @@ def test_full_disk_ends_keeping_and_not_following(
     writer.graph()
     polled(source)
 
-    assert source.heard().records == 2 * PER_GRAPH
-    assert source.heard().kept.place is None
-    assert "is kept no longer, so that it cannot be saved" in source.heard().kept.why
+    assert source.status().records == 2 * PER_GRAPH
+    assert source.status().kept.place is None
+    assert "is kept no longer, so that it cannot be saved" in source.status().kept.why
     assert recovered_after(source, path, tmp_path) == (PER_GRAPH, PER_GRAPH)
 
 
@@ -645,8 +645,8 @@ def test_record_that_no_longer_fits_ends_keeping_and_counts(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    assert "is kept no longer" in source.heard().kept.why
-    assert source.heard().records == 2 * PER_GRAPH
+    assert "is kept no longer" in source.status().kept.why
+    assert source.status().records == 2 * PER_GRAPH
     kept = PER_GRAPH + 7
     assert recovered_after(source, path, tmp_path) == (kept, PER_GRAPH - 7)
 
@@ -689,7 +689,7 @@ def test_cancelled_saving_leaves_nothing(source, path, tmp_path):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        write_kept(source.heard().kept, target, lambda *_: None, check)
+        write_kept(source.status().kept, target, lambda *_: None, check)
     for thread in threading.enumerate():
         if thread.name == "launch":
             thread.join()
@@ -704,7 +704,7 @@ def test_file_that_grows_is_copied_as_far_as_it_was_read(tmp_path):
     path.write_bytes(sample.read_bytes())
     source = GgmlvizSource(path)
     source.poll()
-    n = source.heard().kept.n_bytes
+    n = source.status().kept.n_bytes
     with path.open("ab") as file:
         file.write(b"half an event")
 

@@ -37,7 +37,7 @@ def test_nothing_of_a_person_goes_with_a_ring_that_was_followed(
     source = ProgramSource(path)
 
     source.poll()
-    heard = source.heard()
+    heard = source.status()
     source.close()
     source.forget()
     path.unlink()
@@ -59,7 +59,7 @@ def test_following_leaves_nothing_where_a_link_stands_for_the_note(
     writer.graph(10)
 
     source.poll()
-    folder = source.heard().kept.place
+    folder = source.status().kept.place
     source.close()
     source.forget()
 

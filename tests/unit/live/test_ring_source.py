@@ -48,8 +48,8 @@ def threads(trace) -> np.ndarray:
 
 def test_ring_that_is_not_there_yet_is_waited_for(source, path):
     assert not source.poll()
-    assert source.heard().state is State.WAITING
-    assert str(path) in source.heard().words
+    assert source.status().state is State.WAITING
+    assert str(path) in source.status().message
     writer = Writer(path, is_ready=False)
     assert not source.poll()
     writer.make_ready()
@@ -57,8 +57,8 @@ def test_ring_that_is_not_there_yet_is_waited_for(source, path):
 
     source.poll()
 
-    assert source.heard().state is State.RUNNING
-    assert source.heard().records == 4 * N_NODES
+    assert source.status().state is State.RUNNING
+    assert source.status().records == 4 * N_NODES
 
 
 def test_every_record_comes_once_however_often_the_ring_goes_round(source, path):
@@ -66,7 +66,7 @@ def test_every_record_comes_once_however_often_the_ring_goes_round(source, path)
     for n in (100, 200, 37, 256, 1, 199):
         writer.graph(n)
         source.poll()
-        seen.append(source.heard().records)
+        seen.append(source.status().records)
 
     trace = source.snapshot()
 
@@ -77,7 +77,7 @@ def test_every_record_comes_once_however_often_the_ring_goes_round(source, path)
     names = [trace.span_name(i) for i in np.flatnonzero(of_threads)[:3]]
     assert names == ["node-0-0", "node-0-1", "node-0-2"]
     assert trace.op_name(int(trace.spans.op[of_threads][0])) == "MUL_MAT"
-    assert source.heard().lost == 0
+    assert source.status().lost == 0
     assert trace.is_running
 
 
@@ -228,7 +228,7 @@ def test_ubatch_that_is_cut_tells_no_tokens(source, path):
 
     trace = source.snapshot()
     assert trace.strings[int(trace.open_spans.name[0])] == "ubatch 0"
-    assert source.heard().tokens == -1
+    assert source.status().tokens == -1
     assert "live_damaged" in {problem.code for problem in trace.warnings}
 
 
@@ -246,7 +246,7 @@ def test_records_without_a_lane_are_not_lost_for_want_of_room(source, path):
         if problem.code in counts:
             counts[problem.code] += problem.count
     assert counts == {"live_lost": writer.dropped, "live_no_lane": 30}
-    assert source.heard().lost == writer.dropped + 30 > 30
+    assert source.status().lost == writer.dropped + 30 > 30
 
 
 def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path):
@@ -260,8 +260,8 @@ def test_losses_of_a_ring_too_small_are_counted_exactly_and_hatched(source, path
     trace = source.snapshot()
 
     assert writer.dropped == 4 * (236 + 36)
-    assert source.heard().lost == writer.dropped
-    assert source.heard().records == writer.written
+    assert source.status().lost == writer.dropped
+    assert source.status().records == writer.written
     (problem,) = (w for w in trace.warnings if w.code == "live_lost")
     assert problem.count == writer.dropped
     stalls = trace.lanes.of_kind(LaneKind.STALL)[trace.spans.lane]
@@ -283,7 +283,7 @@ def test_losses_of_a_ring_that_writes_over_are_counted_exactly(source, path):
         writer.graph(n)
         source.poll()
 
-    heard = source.heard()
+    heard = source.status()
 
     assert heard.records + heard.lost == writer.written
     assert heard.lost > 4 * 236
@@ -299,7 +299,7 @@ def test_end_of_the_program_ends_the_trace(source, path):
     polled(source)
 
     trace = source.snapshot()
-    assert source.heard().state is State.ENDED
+    assert source.status().state is State.ENDED
     assert open_before == 1  # the pass, which a next graph may belong to
     assert not len(trace.open_spans)
     assert not trace.pending
@@ -318,8 +318,8 @@ def test_killed_program_is_told_of_and_all_it_wrote_is_there(source, path):
 
     polled(polled(source))
 
-    assert source.heard().state is State.GONE
-    assert source.heard().records == 8 * N_NODES
+    assert source.status().state is State.GONE
+    assert source.status().records == 8 * N_NODES
 
 
 def test_ring_of_a_program_that_has_gone_is_left_as_it_is(path):
@@ -330,9 +330,9 @@ def test_ring_of_a_program_that_has_gone_is_left_as_it_is(path):
     for _ in range(2):  # the second one finds all of it, too
         source = ProgramSource(path)
         polled(polled(source))
-        assert source.heard().records == 4 * N_NODES
-        assert source.heard().state is State.ENDED
-        assert source.heard().kept.place is not None
+        assert source.status().records == 4 * N_NODES
+        assert source.status().state is State.ENDED
+        assert source.status().kept.place is not None
         source.close()
         source.forget()
 
@@ -359,7 +359,7 @@ def test_program_that_was_killed_and_not_asked_about_is_gone(source, path):
         os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
         polled(polled(source))
 
-        assert source.heard().state is State.GONE
+        assert source.status().state is State.GONE
 
 
 @pytest.mark.parametrize("size", [0, 4096, 3 * 4096])
@@ -379,8 +379,8 @@ def test_ring_that_is_cut_while_it_is_followed_ends_the_trace_and_not_the_viewer
         "source.poll()\n"
         f"os.truncate(path, {size})\n"
         "news = [source.poll(), source.poll()]\n"
-        "heard = source.heard()\n"
-        "print(news, heard.state.name, heard.words, len(source.snapshot().spans),"
+        "status = source.status()\n"
+        "print(news, status.state.name, status.message, len(source.snapshot().spans),"
         " flush=True)\n"
         "source.close()\n"
         "source.forget()\n"
@@ -410,7 +410,7 @@ def test_ring_made_anew_begins_another_trace(source, path):
 
     polled(polled(source))
 
-    heard = source.heard()
+    heard = source.status()
     assert heard.restarts == 1
     assert heard.records == 8 * N_NODES + 200
     assert int(threads(source.snapshot()).sum()) == 200
@@ -423,7 +423,7 @@ def test_second_viewer_looks_and_leaves_the_ring_to_the_first(source, path):
 
     source.poll()
 
-    assert source.heard().records == 4 * N_NODES
+    assert source.status().records == 4 * N_NODES
     assert not writer.lanes["tail"].any()
 
 
@@ -433,7 +433,7 @@ def test_ring_of_a_launcher_is_left_to_it_even_before_it_comes(tmp_path):
     source = ProgramSource(writer.path)
     source.poll()
 
-    assert source.heard().records == 4 * N_NODES
+    assert source.status().records == 4 * N_NODES
     assert not writer.lanes["tail"].any()
     assert int(writer.control["reader_pid"][0]) == 0
     source.close()
@@ -448,9 +448,9 @@ def test_viewer_that_comes_second_sees_what_the_first_has_taken(source, path):
     other = ProgramSource(path)
     other.poll()
 
-    assert other.heard().records == source.heard().records
+    assert other.status().records == source.status().records
     assert len(other.snapshot().spans) == len(source.snapshot().spans)
-    assert other.heard().lost == 0
+    assert other.status().lost == 0
     other.close()
     writer.close()
 
@@ -461,7 +461,7 @@ from pathlib import Path
 from ggscope.live.program import ProgramSource
 source = ProgramSource(Path(sys.argv[1]))
 source.poll()
-print(source.heard().records, flush=True)
+print(source.status().records, flush=True)
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), 9)
 source.close()
@@ -486,7 +486,7 @@ def test_viewer_that_goes_on_after_another_one_says_what_it_has_not(source, path
     n, remedy = problems(source)["live_before"]
 
     assert n == int(told) == 4 * N_NODES
-    assert source.heard().records == 20
+    assert source.status().records == 20
     assert ("saved here has them" in remedy) is (how == "killed")
     writer.close()
 
@@ -511,7 +511,7 @@ def test_second_viewer_says_what_was_there_before_it(source, path):
     source.poll()
 
     n, _ = problems(source)["live_before"]
-    assert n + source.heard().records + source.heard().lost == writer.written
+    assert n + source.status().records + source.status().lost == writer.written
 
 
 def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
@@ -525,7 +525,7 @@ def test_second_viewer_counts_what_the_first_let_be_overwritten(source, path):
 
     source.poll()
 
-    heard = source.heard()
+    heard = source.status()
     assert heard.records + heard.lost == writer.written
     assert heard.lost > 0
 
@@ -753,7 +753,7 @@ def test_choices_that_wait_come_at_the_end_of_the_program(source, path):
     for _ in range(3):
         polled(source)
 
-    assert source.heard().state is State.ENDED
+    assert source.status().state is State.ENDED
     assert source.snapshot().routing.expert.tolist() == [5, 2]
     writer.close()
 
@@ -812,7 +812,7 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
     writer = Writer(path)
     writer.graph()
     source.poll()
-    assert source.heard().run == {}
+    assert source.status().run == {}
     assert set(source.snapshot().info.producer) == {"program"}
     check = struct.pack("<IIIIQQQQ", 0, 1, 1, 4, 400, 396, 1, 0)
     card = text("RPC0") + text("RPC0[a:1]") + text("a card")
@@ -834,7 +834,7 @@ def test_self_test_and_backends_are_told_while_it_runs(source, path):
     assert told["backends"] == (
         "CPU: 1 graph; RPC0 on RPC0[a:1] (a card): 2 graphs; not told: 1 graph"
     )
-    assert source.heard().run_words() == (
+    assert source.status().run_texts() == (
         f"self-test: {told['self-test']}",
         f"backends: {told['backends']}",
     )

@@ -37,7 +37,7 @@ def followed(path: Path) -> tuple[int, str]:
     try:
         source.poll()
         source.snapshot()
-        kept = source.heard().kept
+        kept = source.status().kept
         if kept.n_bytes >= 0:
             write_kept(kept, path.with_name("copy"), lambda *_: None, lambda: None)
     except LiveError as error:
@@ -45,7 +45,7 @@ def followed(path: Path) -> tuple[int, str]:
     finally:
         source.close()
         source.forget()
-    return source.heard().records, why
+    return source.status().records, why
 
 
 @pytest.mark.parametrize("harm", HARMS)

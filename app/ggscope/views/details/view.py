@@ -450,15 +450,12 @@ class DetailsView(View):
 
 def _live_facts(trace: Trace, follower: "LiveSession") -> tuple[Fact, ...]:
     """Return the metrics of a followed program."""
-    metrics = follower.meters
+    metrics = follower.metrics
     in_ns = trace.clock.unit == "ns"
     return live_facts(
-        metrics.heard,
+        metrics.status,
+        metrics.rates,
         is_running=follower.is_on,
-        tokens_per_s=metrics.tokens_per_s,
-        records_per_s=metrics.records_per_s,
-        lag_ns=metrics.lag_ns,
-        is_least_lag=metrics.is_least_lag,
         extent_ns=trace.extent.duration if in_ns else -1,
     )
 

@@ -132,7 +132,7 @@ def test_live_tells_the_same_tokens(served: Trace, tmp_path: Path) -> None:
     source.close()
     writer.close()
 
-    assert source.heard().tokens == 11
+    assert source.status().tokens == 11
     assert live.info.n_passes == served.info.n_passes == 4
     for name in COLUMNS:
         mine, theirs = (getattr(t.batch_tokens, name) for t in (live, served))
