@@ -24,6 +24,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
 from messages import clear, said, toast
+from pages import Page
 from sentences import assert_sides
 from support import ROOT
 
@@ -90,8 +91,8 @@ def wait_kept(qtbot: QtBot, document: Document) -> None:
 
 
 def test_empty_pane_says_how_to_make_one(view: BookmarksView) -> None:
-    assert "Ctrl+D" in view._empty.text
-    assert view._stack.currentWidget() is view._empty
+    assert "Ctrl+D" in Page(view).placeholder
+    assert Page(view).is_empty
     assert not view.delete_button.isEnabled()
 
 
@@ -108,7 +109,7 @@ def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> Non
         view.model.data(view.model.index(row, NAME), Qt.ItemDataRole.ToolTipRole)
         for row in range(3)
     ]
-    claim = "Marked for now; only bookmarks that were given a name (F2) are kept"
+    claim = "Temporary; name it (F2) to keep it"
     assert_sides(claim, tips[2], "\n".join(tips[:2]))
 
 

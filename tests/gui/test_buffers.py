@@ -270,7 +270,7 @@ def test_menu_filters_spans_to_the_buffer(view: BuffersView, session: Session) -
     actions["Show only this buffer"].trigger()
 
     assert session.filter == Filter(buffers=frozenset({0x3000}))
-    assert not actions["Go to the last op that accesses it"].isEnabled()
+    assert not actions["Go to its last access"].isEnabled()
 
 
 def test_menu_of_a_row_offers_what_the_picture_does(
@@ -302,7 +302,7 @@ def test_menu_goes_to_the_last_op(
     settled(qtbot, view)
     actions = {action.text(): action for action in view.menu_of(0).actions()}
 
-    actions["Go to the last op that accesses it"].trigger()
+    actions["Go to its last access"].trigger()
 
     assert session.selection == Selection("spans", (1,))
 
@@ -377,7 +377,7 @@ def test_buffers_known_by_accesses_only_are_listed_without_a_picture(
     settled(qtbot, view)
 
     none = "\n".join(shown(view))
-    assert "No allocation is recorded" in shown(view)
+    assert "No allocations recorded" in shown(view)
     cells = view.table.model.row(0)
     assert [cell.text for cell in cells[3:6]] == ["N/A", "N/A", "N/A"]
     assert cells[7].text == "2"
@@ -387,9 +387,9 @@ def test_buffers_known_by_accesses_only_are_listed_without_a_picture(
     session.set_trace(buffers_trace([Life(64, 0)], accessed=[[0], [0]]))
     settled(qtbot, view)
     sized = "\n".join(shown(view))
-    assert "\nNo allocation is recorded\n" not in unsized
-    assert_sides("No allocation is recorded", none, sized)
-    claim = "No allocation is recorded with its size"
+    assert "\nNo allocations recorded\n" not in unsized
+    assert_sides("No allocations recorded", none, sized)
+    claim = "No sizes recorded"
     assert_sides(claim, unsized, none)
     assert_sides(claim, unsized, sized)
 

@@ -104,7 +104,7 @@ def test_typed_size_is_answered_for(view, qtbot):
 
 def test_what_the_answer_rests_on_stands_below_it_whole(view, qtbot):
     answered(qtbot, view)
-    remarks = rests_on(view._found)
+    remarks = rests_on(view.what_if)
 
     shown = unescape(view.words.text())
     assert remarks
@@ -122,7 +122,7 @@ def test_row_look_ups_count_when_asked(view, qtbot, session):
 
     expected = what_if(session.trace, with_row_reads=True).working_set
     qtbot.waitUntil(
-        lambda: view._found is not None and view._found.working_set == expected
+        lambda: view.what_if is not None and view.what_if.working_set == expected
     )
     answered(qtbot, view)
 
@@ -146,17 +146,17 @@ def test_worker_is_said_to_do_what_it_is_asked_for(
     answered(qtbot, view)
     of_size, titles[:] = "\n".join(titles), []
     view.invalidate()
-    qtbot.waitUntil(lambda: "Trying out Belady's optimum" in titles)
+    qtbot.waitUntil(lambda: "Computing Belady's optimum" in titles)
     answered(qtbot, view)
     of_all, titles[:] = "\n".join(titles), []
     session.set_trace(builders.nested_trace())
     qtbot.waitUntil(lambda: session.tasks.is_idle and bool(titles))
     without_reads = "\n".join(titles)
 
-    assert_sides("Answering for this size of cache", of_size, without_reads)
-    assert_sides("Finding the miss-ratio curve", of_all, of_size)
-    assert_sides("Trying out Belady's optimum", of_all, of_size + without_reads)
-    assert is_said("Finding the miss-ratio curve", without_reads)
+    assert_sides("Simulating this cache size", of_size, without_reads)
+    assert_sides("Computing the miss-ratio curve", of_all, of_size)
+    assert_sides("Computing Belady's optimum", of_all, of_size + without_reads)
+    assert is_said("Computing the miss-ratio curve", without_reads)
 
 
 def test_sequence_is_said_to_be_read_as_long_as_it_is(shown) -> None:
@@ -164,7 +164,7 @@ def test_sequence_is_said_to_be_read_as_long_as_it_is(shown) -> None:
     partial = empty_words(shown("cache", replace(trace, pending=frozenset({"spans"}))))
     whole = empty_words(shown("cache", builders.nested_trace()))
 
-    assert_sides("Reading the sequence of accesses…", partial, whole)
+    assert_sides("Reading accesses…", partial, whole)
 
 
 def test_copy_gives_the_answer_and_what_it_rests_on(view):

@@ -31,6 +31,7 @@ from ggscope.views.details.access_cards import card_tip
 from ggscope.views.details.hex_view import HexView
 from ggscope.views.details.view import STATS_TASK, DetailsView
 from graph_traces import network_trace
+from pages import DetailsPage
 from support import ROOT
 
 LEFT = Qt.MouseButton.LeftButton
@@ -83,9 +84,9 @@ def settle(qtbot: QtBot, session: Session) -> None:
 
 
 def test_nothing_selected_says_what_to_do(view: DetailsView) -> None:
-    assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("Nothing selected")
-    assert "span" in view._empty.text
+    assert DetailsPage(view).is_empty
+    assert DetailsPage(view).placeholder.startswith("Nothing selected")
+    assert "span" in DetailsPage(view).placeholder
 
 
 @pytest.mark.parametrize(
@@ -103,8 +104,8 @@ def test_nothing_selected_names_what_the_trace_has(
 ) -> None:
     session.set_trace(replace(trace, spans=builders.empty_trace().spans))
 
-    assert view._stack.currentWidget() is view._empty
-    hint = view._empty.text.removeprefix("Nothing selected")
+    assert DetailsPage(view).is_empty
+    hint = DetailsPage(view).placeholder.removeprefix("Nothing selected")
     assert thing in hint
     assert "span" not in hint
     assert bool(hint) is bool(thing)
@@ -116,8 +117,8 @@ def test_selected_span_shows_title_summary_and_facts(
     session.select_span(1)
     settle(qtbot, session)
 
-    assert view._title.text() == "Qcur-0"
-    assert view._swatch.text == "MUL_MAT · layer 0 · thread 0 · token #0"
+    assert DetailsPage(view).title == "Qcur-0"
+    assert DetailsPage(view).kind == "MUL_MAT · layer 0 · thread 0 · token #0"
     assert facts(view)["duration"] == "240.0 µs measured"
     assert facts(view)["record"] == "1 at 0x0008"
     assert [a.badge for a in view.sources.accesses] == ["DISK", "BUF"]
@@ -127,7 +128,7 @@ def test_selected_span_shows_title_summary_and_facts(
 def test_span_without_sources_says_so(view: DetailsView, session: Session) -> None:
     session.select_span(5)
 
-    assert view._sources_note.isVisible()
+    assert DetailsPage(view).sources_note.isVisible()
     assert not view.sources.isVisible()
     assert facts(view)["bytes"] == "N/A"
 
@@ -138,7 +139,7 @@ def test_pending_sources_are_announced(view: DetailsView, session: Session) -> N
 
     session.select_span(5)
 
-    assert view._sources_note.text() == "Still reading sources."
+    assert DetailsPage(view).sources_note.text() == "Still reading sources."
 
 
 def test_marker_shows_its_facts_and_no_sources(
@@ -146,7 +147,7 @@ def test_marker_shows_its_facts_and_no_sources(
 ) -> None:
     session.select(Selection("markers", (1,)))
 
-    assert view._title.text() == "PREFILL_DONE"
+    assert DetailsPage(view).title == "PREFILL_DONE"
     assert facts(view)["detail"] == "tokens=1"
     assert not view.sources.isVisible()
     assert not view.histogram.isVisible()
@@ -157,7 +158,7 @@ def test_several_selected_shows_the_active_and_counts(
 ) -> None:
     session.select(Selection("spans", (1, 2, 3)))
 
-    assert view._swatch.text.endswith("1 of 3 selected")
+    assert DetailsPage(view).kind.endswith("1 of 3 selected")
 
 
 def test_selection_beyond_the_trace_shows_nothing(
@@ -165,7 +166,7 @@ def test_selection_beyond_the_trace_shows_nothing(
 ) -> None:
     session.select(Selection("spans", (10_000_000,)))
 
-    assert view._stack.currentWidget() is view._empty
+    assert DetailsPage(view).is_empty
 
 
 def test_absolute_time_changes_the_start(view: DetailsView, session: Session) -> None:
@@ -187,7 +188,7 @@ def test_histogram_counts_all_spans_of_the_op(
     n = int((session.trace.spans.op == session.trace.spans.op[1]).sum())
     times = view.histogram.durations
     assert times is not None
-    assert view._durations_head.text() == f"This op, {n} times"
+    assert DetailsPage(view).durations_heading == f"This op, {n} times"
     assert int(times.counts.sum()) == times.timed
     assert view.histogram.caption().startswith("p50 ")
 
@@ -439,7 +440,7 @@ def test_closed_session_leaves_the_empty_state(
 
     session.close()
 
-    assert view._empty.text == "No trace is open."
+    assert DetailsPage(view).placeholder == "No trace is open."
 
 
 def test_released_view_ignores_the_session(view: DetailsView, session: Session) -> None:
@@ -480,7 +481,7 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
 
     session.select(Selection())
 
-    assert view._title.text() == "About this trace"
+    assert DetailsPage(view).title == "About this trace"
     first, lie, truth = view.facts.facts
     assert first.value == "1 contradicts the content, 1 agrees"
     assert (lie.label, lie.caution) == ("TE 0 utilization", True)
@@ -490,7 +491,7 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
 
     session.select_span(5)
 
-    assert view._title.text() != "About this trace"
+    assert DetailsPage(view).title != "About this trace"
     assert view.zoom_link.isVisibleTo(view)
 
 

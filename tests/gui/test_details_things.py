@@ -23,6 +23,7 @@ from ggscope.session.session import Session
 from ggscope.views.details.view import DetailsView
 from graph_traces import network_trace
 from link_traces import EXPS, random_links_trace
+from pages import DetailsPage
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -79,8 +80,8 @@ def test_each_thing_shows_its_name_kind_and_sums(
 ) -> None:
     session.select(selection)
 
-    assert view._title.text() == title
-    assert view._swatch.text == kind
+    assert DetailsPage(view).title == title
+    assert DetailsPage(view).kind == kind
     assert facts(view)["spans"] == str(session.linked.n_spans)
     assert not view.sources.isVisible()
     assert not view.histogram.isVisible()
@@ -92,7 +93,7 @@ def test_things_that_are_not_there_show_nothing(
 ) -> None:
     for table in ("tensors", "buffers", "nodes"):
         session.select(Selection(table, (999,)))  # type: ignore[arg-type]
-        assert view._stack.currentWidget() is view._empty
+        assert DetailsPage(view).is_empty
 
 
 def test_span_after_a_thing_shows_its_own_parts_again(
@@ -321,7 +322,7 @@ def test_row_of_statistics_shows_its_figures_and_steps_through_its_spans(
 
     session.select_group(group)
 
-    assert view._title.text() == row.key
+    assert DetailsPage(view).title == row.key
     assert facts(view)["spans"] == format_count(row.count)
     assert facts(view)["sum"] == format_duration(row.total, trace.clock.unit)
     assert facts(view)["longest"] == format_duration(row.max or 0, trace.clock.unit)

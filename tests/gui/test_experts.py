@@ -29,8 +29,8 @@ from ggscope.render.experts import Measure, frames, main_grid
 from ggscope.render.grid import Cell, GridGeometry
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.experts.texts import beside_words
 from ggscope.views.experts.view import ExpertsView
-from ggscope.views.experts.words import beside_words
 from scenes import texts_of
 from sentences import assert_sides
 
@@ -68,7 +68,7 @@ def settled(qtbot: QtBot, view: ExpertsView) -> None:
             and view.session.tasks.is_idle
             and view.result is not None
             and view.result.beside is view.beside
-            and view.result.wanted == view.cover.wanted
+            and view.result.wanted == view.cover.share
         )
     )
 
@@ -155,7 +155,7 @@ def test_menu_filters_and_copies(view: ExpertsView, session: Session) -> None:
     assert menu is not None
     actions = {action.text(): action for action in menu.actions()}
 
-    actions["Copy what is known of it"].trigger()
+    actions["Copy details"].trigger()
     actions["Show only this expert"].trigger()
 
     assert QGuiApplication.clipboard().text().startswith("layer 5 · expert 3\n")
@@ -232,12 +232,12 @@ def test_overlap_says_why_it_is_not_known() -> None:
         )
     )  # fmt: skip
 
-    claim = "no token right before it is recorded"
+    claim = "previous token not recorded"
     for said in (first, behind_gap):
         assert_sides(claim, said, after + is_open)
     kept = "{0} of its experts worked for the token before, too"
     assert_sides(kept, after, first + behind_gap + is_open)
-    claim = "choices of it or of the token before are not all recorded"
+    claim = "routing of this or the previous token incomplete"
     assert_sides(claim, is_open, after + first + behind_gap)
 
 
@@ -254,7 +254,7 @@ def test_pairs_of_experts_are_told_as_what_they_are() -> None:
     assert_sides("expert {0} with itself", same, together + then + again)
     claim = "experts {0} and {1} for the same token: {2} times"
     assert_sides(claim, together, same + then + again)
-    claim = "expert {0}, then expert {1} at the next token: {2} times"
+    claim = "expert {0}, then expert {1} for the next token: {2} times"
     assert_sides(claim, then, same + together)
     assert_sides(claim, again, same + together)
     assert "expert 0, then expert 0 at the next token: 2 times" in again
@@ -323,7 +323,7 @@ def test_coverage_lists_what_to_pin_and_follows_the_slider(
 
     after = [int(model.row(i)[1].raw or 0) for i in range(model.rowCount())]
     assert model.row(0)[0].text == "4"
-    assert view.cover.wanted == 0.5
+    assert view.cover.share == 0.5
     assert all(a < b for a, b in zip(after, before, strict=True))
     assert model.row(0)[1].tip.startswith(
         f"pin {after[0]} of 16 experts in layer 4 for "
@@ -382,7 +382,7 @@ def test_another_trace_is_counted_anew(
         (
             accessing([[(0, 0, -1, 9)]], [0], [0],
                       [("blk.0.ffn_up_exps.weight", -1, -1, 0, -1, 0)]),
-            "Which experts worked is not recorded",
+            "Routing not recorded",
         ),
     ],
 )  # fmt: skip
@@ -452,7 +452,7 @@ def test_accesses_are_not_called_choices(
 
     at = place_of(view, (0, 1))
 
-    assert view.bar.about.full_text.startswith("from accesses to experts (derived) · ")
+    assert view.bar.about.full_text.startswith("derived from expert accesses · ")
     assert "2 accesses" in view.tooltip_at(at.x(), at.y())
     assert "4.0 KiB read (4,096 bytes)" in view.tooltip_at(at.x(), at.y())
 

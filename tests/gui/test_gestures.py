@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QApplication
 from ggscope.session.session import Session
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.buffers.view import BuffersGestures
-from ggscope.views.graph.input import Gestures as GraphGestures
-from ggscope.views.heatmap.input import HeatmapGestures
+from ggscope.views.graph.interaction import Gestures as GraphGestures
+from ggscope.views.heatmap.interaction import HeatmapGestures
 from ggscope.views.timeline.mouse import Gestures as TimelineGestures
 
 PLAIN = Qt.KeyboardModifier.NoModifier

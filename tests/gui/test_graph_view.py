@@ -24,7 +24,7 @@ from ggscope.render.graph.look import GraphColorBy
 from ggscope.render.graph.marks import minimap_place
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.graph.input import fill_view_menu
+from ggscope.views.graph.interaction import fill_view_menu
 from ggscope.views.graph.view import GraphView
 from ggscope.views.graph.viewport import READABLE_ZOOM
 
@@ -500,10 +500,12 @@ def test_layers_menu_opens_all_and_repeats_inputs(
     view: GraphView, qtbot: QtBot
 ) -> None:
     view.head.view_menu.aboutToShow.emit()
-    actions_of(view.head.view_menu)["Open all layers"].trigger()  # type: ignore[attr-defined]
+    actions_of(view.head.view_menu)["Expand all layers"].trigger()  # type: ignore[attr-defined]
     settle(qtbot, view)
     view.head.view_menu.aboutToShow.emit()
-    actions_of(view.head.view_menu)["Repeat shared inputs beside their users"].trigger()  # type: ignore[attr-defined]
+    actions_of(view.head.view_menu)[
+        "Repeat shared inputs next to their consumers"
+    ].trigger()  # type: ignore[attr-defined]
     settle(qtbot, view)
 
     assert view.shown is not None

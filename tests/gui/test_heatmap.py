@@ -20,7 +20,7 @@ from ggscope.render.export import Figure
 from ggscope.render.heatmap.scene import HeatMark
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
-from ggscope.views.heatmap.input import heatmap_menu
+from ggscope.views.heatmap.interaction import heatmap_menu
 from ggscope.views.heatmap.view import HeatmapView
 from heat_traces import SLICE, moe_trace
 

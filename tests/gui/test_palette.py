@@ -182,7 +182,7 @@ def test_commands_of_the_panes_are_found_and_run(
     qtbot.waitUntil(lambda: view.shown is not None, timeout=20_000)
 
     found = type_command(window, "repeat shared")
-    assert found[0] == "Repeat shared inputs beside their users · Graph · off"
+    assert found[0] == "Repeat shared inputs next to their consumers · Graph · off"
     QTest.keyClick(window.palette_.edit, Qt.Key.Key_Return)
     settle(qtbot, document)
     assert view.shown is not None

@@ -19,6 +19,7 @@ from ggscope.model.trace import LaneKind, RecordView, Severity, Trace
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.problems import ProblemsView, record_at
+from pages import ProblemsPage
 from sentences import assert_sides
 
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -128,24 +129,26 @@ def test_signs_differ_in_form_not_only_in_colour(view: ProblemsView) -> None:
 
 
 def test_severity_button_hides_its_problems(view: ProblemsView) -> None:
-    QTest.mouseClick(view._filters[Severity.NOTICE], Qt.MouseButton.LeftButton)
+    QTest.mouseClick(
+        ProblemsPage(view).filter_button(Severity.NOTICE), Qt.MouseButton.LeftButton
+    )
 
     assert severities(view) == ["error", "data loss", "note"]
-    assert view._note.text() == "1 hidden"
+    assert ProblemsPage(view).note == "1 hidden"
 
 
 def test_all_hidden_says_so(view: ProblemsView) -> None:
-    for button in view._filters.values():
+    for button in ProblemsPage(view).filter_buttons:
         button.setChecked(False)
 
-    assert view._empty.text == "All problems are hidden."
+    assert ProblemsPage(view).placeholder == "All problems hidden"
 
 
 def test_sound_file_says_so(view: ProblemsView, session: Session) -> None:
     session.set_trace(builders.llama_like_trace())
 
-    assert view._stack.currentWidget() is view._empty
-    assert view._empty.text == "No problems found in this file."
+    assert ProblemsPage(view).is_empty
+    assert ProblemsPage(view).placeholder == "No problems found"
 
 
 def test_trace_that_is_still_being_read_may_get_problems(
@@ -153,12 +156,12 @@ def test_trace_that_is_still_being_read_may_get_problems(
 ) -> None:
     def said(trace: Trace) -> tuple[str, str]:
         session.set_trace(replace(trace, pending=frozenset({"names"})))
-        reading = f"{view._note.text()}\n{view._empty.text}"
+        reading = f"{ProblemsPage(view).note}\n{ProblemsPage(view).placeholder}"
         session.set_trace(trace)
-        return reading, f"{view._note.text()}\n{view._empty.text}"
+        return reading, f"{ProblemsPage(view).note}\n{ProblemsPage(view).placeholder}"
 
-    assert_sides("still reading; more may come", *said(troubled()))
-    claim = "No problems found yet; still reading."
+    assert_sides("still reading", *said(troubled()))
+    claim = "No problems so far; still reading"
     assert_sides(claim, *said(builders.llama_like_trace()))
 
 
@@ -176,8 +179,10 @@ def test_failure_of_the_program_is_added_with_its_time(
 def test_current_problem_is_shown_in_full(view: ProblemsView) -> None:
     view.table.selectRow(1)
 
-    assert view._full.text() == "Record 40 is damaged. Record it again."
-    assert view._full.isVisible()
+    assert (
+        ProblemsPage(view).full_text.text() == "Record 40 is damaged. Record it again."
+    )
+    assert ProblemsPage(view).full_text.isVisible()
 
 
 def test_double_click_selects_the_span_of_the_record(
@@ -202,26 +207,26 @@ def test_place_without_a_span_is_told(
     qtbot: QtBot, view: ProblemsView, session: Session
 ) -> None:
     open_row(view, "cut")
-    qtbot.waitUntil(lambda: bool(view._note.text()))
+    qtbot.waitUntil(lambda: bool(ProblemsPage(view).note))
 
-    assert view._note.text() == "No span was made of this place in the file."
-    nowhere = view._note.text()
+    assert ProblemsPage(view).note == "No span at this location"
+    nowhere = ProblemsPage(view).note
     open_row(view, "bad_op")
     qtbot.waitUntil(lambda: bool(session.selection))
-    claim = "No span was made of this place in the file."
-    assert_sides(claim, nowhere, view._note.text())
+    claim = "No span at this location"
+    assert_sides(claim, nowhere, ProblemsPage(view).note)
 
 
 def test_problem_without_a_place_is_told(
     qtbot: QtBot, view: ProblemsView, session: Session
 ) -> None:
     open_row(view, "op_table")
-    without = view._note.text()
+    without = ProblemsPage(view).note
     open_row(view, "cut")
-    qtbot.waitUntil(lambda: view._note.text() != without)
+    qtbot.waitUntil(lambda: ProblemsPage(view).note != without)
 
-    claim = "No place in the file is known of this problem."
-    assert_sides(claim, without, view._note.text())
+    claim = "No location recorded for this problem"
+    assert_sides(claim, without, ProblemsPage(view).note)
 
 
 def test_place_in_a_file_beside_is_not_sought_in_the_trace(
@@ -231,7 +236,7 @@ def test_place_in_a_file_beside_is_not_sought_in_the_trace(
     beside = placed_warnings(trace.warnings, "buffers.jsonl")
     session.set_trace(replace(trace, warnings=beside))
     open_row(view, "bad_op")
-    note = view._note.text()
+    note = ProblemsPage(view).note
     chosen = session.selection.active
 
     session.set_trace(troubled())
@@ -239,7 +244,7 @@ def test_place_in_a_file_beside_is_not_sought_in_the_trace(
     qtbot.waitUntil(lambda: bool(session.selection))
 
     assert "buffers.jsonl" in note
-    assert "buffers.jsonl" not in view._note.text()
+    assert "buffers.jsonl" not in ProblemsPage(view).note
     assert chosen is None
 
 

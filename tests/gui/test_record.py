@@ -508,7 +508,7 @@ def test_what_keeps_records_from_coming_is_told_step_by_step(
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
     assert not page.steps.isVisible()
     assert page.head.text() == "Detached before anything came"
-    assert "· nothing was recorded" in document._early_console.words.full_text
+    assert "· nothing recorded" in document._early_console.words.full_text
 
 
 def test_page_that_waits_has_no_focus_on_what_ends_the_run(run, window, qtbot, traced):

@@ -220,7 +220,7 @@ def test_what_the_pane_leaves_out_is_told(
 
     assert len(few.splitlines()) == 4
     assert_sides("Saved few.csv: 3 of 10 rows.", told, chosen)
-    assert_sides("The pane lists no more.", told, chosen)
+    assert_sides("Only the listed rows can be saved.", told, chosen)
 
 
 def test_command_saves_what_holds_the_focus(

@@ -58,8 +58,8 @@ def unplaced(*made: Read) -> Trace:
 # -- why a view is empty ---------------------------------------------------------------
 
 NO_ACCESSES = (
-    "This trace does not tell which tensors its ops read. Add a tensor-access trace of "
-    "the same run: File, Add to session."
+    "This trace does not record which tensors its ops read. Add a tensor-access trace "
+    "of the same run: File › Add to session."
 )
 
 
@@ -95,7 +95,7 @@ NO_ACCESSES = (
             "graph",
             (
                 "No graph in this trace",
-                "Open a graph file (JSON or DOT) or the folder of the experiment.",
+                "Open a graph file (JSON or DOT), or the folder of the experiment.",
             ),
             moe_reads,
             graph_traces.network_trace,
@@ -103,7 +103,7 @@ NO_ACCESSES = (
         (
             "hot_cold",
             (
-                "No accesses to tensors",
+                "No tensor accesses",
                 "Tensor-access traces record what each op reads. Add one of the same "
                 "run: File, Add to session.",
             ),
@@ -113,15 +113,15 @@ NO_ACCESSES = (
         ("heatmap", (NO_ACCESSES,), unplaced, lambda: unplaced(Read(0, 64))),
         (
             "heatmap",
-            ("No place in a model file is known",),
+            ("No model file",),
             lambda: unplaced(Read(0, 64)),
             lambda: reads(Read(0, 64)),
         ),
         (
             "cache",
             (
-                "No reads of a model file",
-                "Open a tensor-access trace; add its GGUF or memory map for sizes.",
+                "No model file reads",
+                "Open a tensor-access trace, and add its GGUF or memory map for sizes.",
             ),
             lambda: reads(Read(0, 64, space=Space.BUFFER)),
             lambda: reads(Read(0, 64)),
@@ -166,8 +166,8 @@ def test_pictures_of_hot_and_cold_that_are_empty_deny_no_accesses(shown, qtbot) 
 
     touched = reads(Read(0, 64))
     for claim in (
-        "Nothing to show here",
-        "Accesses to tensors are recorded, and none that shows here.",
+        "Nothing to show",
+        "The recorded accesses have no data for this chart.",
     ):
         for picture in ("cold", "kv"):
             assert_sides(claim, said(touched, picture), said(unplaced(), picture))
@@ -181,9 +181,9 @@ def test_cache_that_counts_no_read_does_not_deny_the_accesses(shown) -> None:
     written = said(Read(0, 64, kind=AccessKind.WRITE))
     others = said(Read(0, 64)) + said(Read(0, 64, space=Space.BUFFER))
     for claim in (
-        "Nothing to count here",
-        "Accesses to a model file are recorded, and no read counts; its GGUF or memory "
-        "map tells sizes.",
+        "No reads to count",
+        "Accesses to a model file are recorded, but no read can be counted. Add its "
+        "GGUF or memory map for sizes.",
     ):
         assert_sides(claim, written, others)
 
@@ -313,7 +313,7 @@ def test_table_says_why_a_span_is_not_in_the_graph(shown) -> None:
     no_op = said(replace(trace, spans=replace(spans, op=op)))
     renamed = said(replace(trace, spans=replace(spans, name=name)))
 
-    assert_sides("Not in the graph: this span is no op.", no_op, known + renamed)
+    assert_sides("Not in the graph: not an op.", no_op, known + renamed)
     claim = (
         "Not in the graph: no node was found for “{0}” by its name, with or without "
         "suffix, and its op. Addresses of graphs and traces are of different things "
@@ -331,7 +331,7 @@ def test_pane_of_bookmarks_is_empty_where_there_are_none(shown) -> None:
     none = "\n".join(texts_of_widgets(view))
     view.session.add_bookmark("a", TimeRange(0, 10))
 
-    assert_sides("No bookmarks yet.", none, "\n".join(texts_of_widgets(view)))
+    assert_sides("No bookmarks", none, "\n".join(texts_of_widgets(view)))
 
 
 def test_problems_are_all_hidden_where_no_kind_is_shown(shown) -> None:
@@ -347,7 +347,7 @@ def test_problems_are_all_hidden_where_no_kind_is_shown(shown) -> None:
         return "\n".join(texts_of_widgets(view))
 
     every, some = said(Severity.NOTICE, Severity.ERROR), said(Severity.NOTICE)
-    assert_sides("All problems are hidden.", every, some)
+    assert_sides("All problems hidden", every, some)
 
 
 def test_graph_is_laid_out_where_there_is_one(shown, monkeypatch) -> None:
@@ -371,7 +371,7 @@ def test_track_of_buffers_is_told_from_the_file(shown) -> None:
         ops = [Op(20 * i, (Read(0, 64), *more)) for i in range(4)]
         return tips(shown("heatmap", reads_trace(rows, ops)))
 
-    claim = "BUFFER: runtime memory, no place in the file"
+    claim = "BUFFER: runtime memory, not in the file"
     assert_sides(claim, said(Read(1, 8, space=Space.BUFFER)), said())
 
 
@@ -388,7 +388,7 @@ def test_accesses_are_counted_by_a_task_of_that_name(shown, monkeypatch) -> None
     before = "\n".join(titles)
     shown("hot_cold", moe_reads())
 
-    assert_sides("Counting accesses to tensors", "\n".join(titles), before)
+    assert_sides("Counting tensor accesses", "\n".join(titles), before)
 
 
 def choosing(more: int) -> Trace:
@@ -401,7 +401,7 @@ def choosing(more: int) -> Trace:
 def test_heatmap_tells_what_experts_in_no_list_may_read(shown) -> None:
     said, unsaid = (tips(shown("heatmap", choosing(more))) for more in (2, 0))
 
-    assert_sides("up to {0} ×, by experts that no list names", said, unsaid)
+    assert_sides("up to {0} ×, by experts that are not listed", said, unsaid)
 
 
 def test_experts_to_pin_are_told_of_what_was_counted(shown, qtbot) -> None:
@@ -446,10 +446,10 @@ def test_end_of_a_long_edge_names_the_other_end() -> None:
         for hit in (GraphHit(stub=0, leaves=True), GraphHit(stub=0), GraphHit(box=0))
     )
 
-    assert_sides("An edge to {0}", begin, end + node)
+    assert_sides("Edge to {0}", begin, end + node)
     assert f"node_{n - 1}" in begin
-    assert_sides("An edge from {0}", end, begin + node)
+    assert_sides("Edge from {0}", end, begin + node)
     assert "node_0" in end
-    assert_sides("Too long to draw; click to go there", begin, node)
+    assert_sides("Too long to draw; click to go to its other end", begin, node)
     short = graph_scene(graph_traces.graph_trace(n, edges[:-1]), height=2_000)
     assert len(short.layout.stubs) == 0

@@ -52,12 +52,12 @@ def small_file(rows: list[TensorRow]) -> Trace:
     ("claim", "view_id", "true", "false"),
     [
         (
-            "Accesses come after the spans.", "heatmap",
+            "Accesses are read after the spans.", "heatmap",
             lambda: replace(moe_reads(), pending=frozenset({"accesses"})),
             builders.empty_trace,
         ),
         (
-            "The model comes after the trace.", "heatmap",
+            "The model is read after the trace.", "heatmap",
             lambda: replace(moe_reads(), pending=frozenset({OTHER_FILES})),
             builders.empty_trace,
         ),
@@ -89,18 +89,16 @@ def test_heatmap_tells_what_no_tensor_covers(shown) -> None:
     alone = replace(known, tensors=replace(known.tensors, offset=blank, size=blank))
     of_map, of_trace = tips(shown("heatmap", known)), tips(shown("heatmap", alone))
 
-    assert_sides("No access of the trace tells what lies here.", of_trace, of_map)
-    assert_sides("as the trace's own accesses say", of_trace, of_map)
-    assert_sides(
-        "Padding, or bytes that no tensor of the model owns.", of_map, of_trace
-    )
+    assert_sides("No access of the trace covers this range.", of_trace, of_map)
+    assert_sides("from the accesses of the trace", of_trace, of_map)
+    assert_sides("Padding, or bytes that belong to no tensor", of_map, of_trace)
 
 
 def test_heatmap_tells_the_head_of_a_model_file_from_gaps(shown) -> None:
     trace = small_file([TensorRow("blk.0.a", 4096, 4096, 0)])
     known = replace(trace, models=(replace(trace.models[0], data_offset=4096),))
 
-    claim = "Metadata of the model file, before the tensors."
+    claim = "Metadata of the model file"
     assert_sides(claim, tips(shown("heatmap", known)), tips(shown("heatmap", trace)))
 
 
@@ -109,7 +107,7 @@ def test_heatmap_tells_a_size_that_was_cut(shown) -> None:
         rows = [TensorRow("blk.0.a", 0, size, 0), TensorRow("blk.1.a", 512, 512, 1)]
         return tips(shown("heatmap", small_file(rows)))
 
-    assert_sides("runs into the next tensor; cut there", said(700), said(512))
+    assert_sides("overlapped the next tensor; cut there", said(700), said(512))
 
 
 def test_heatmap_says_where_places_are_rounded(shown, monkeypatch) -> None:
@@ -141,7 +139,7 @@ def test_hot_tensors_tell_what_experts_in_no_list_may_read(shown) -> None:
         view = shown("hot_cold", reads_trace(stack, ops, {(0, 0): [1]}, more))
         return tips(view)
 
-    claim = "perhaps {0} more, by experts that no list names"
+    claim = "possibly {0} more, by experts that are not listed"
     assert_sides(claim, said({(0, 0): 2}), said({}))
 
 
@@ -153,8 +151,8 @@ def test_layers_of_a_graph_say_what_a_double_click_does(shown, qtbot) -> None:
         settle_view(qtbot, view)
     opened = tips(view, 12)
 
-    assert_sides("Double click opens it", closed, opened)
-    assert_sides("Double click closes it", opened, closed)
+    assert_sides("Double-click to expand", closed, opened)
+    assert_sides("Double-click to collapse", opened, closed)
 
 
 def test_counter_has_no_value_before_its_first_sample(shown) -> None:
@@ -220,7 +218,7 @@ def test_critical_path_says_what_of_it_has_no_time(shown, qtbot) -> None:
     filled = replace(timed, spans=replace(timed.spans, name=names))
     whole, part, none = said(filled), said(holed), said(alone)
 
-    claim = "No critical path: no node has a time in the trace."
+    claim = "No critical path: no node has a recorded time"
     assert_sides(claim, none, whole)
     assert_sides("Critical path: {0} of {1} ({2}) in {3} steps", whole, none)
     assert_sides(", {0} with no time recorded", part, whole)
@@ -237,8 +235,8 @@ def test_graph_says_that_the_trace_is_being_searched(shown, qtbot, monkeypatch) 
     settle_view(qtbot, view)
     found = view.path_bar.text()
 
-    assert_sides("The trace is still being searched.", searched, found)
-    assert_sides("Finding the longest path", "\n".join(titles), searched)
+    assert_sides("Still matching the trace with the graph", searched, found)
+    assert_sides("Computing the critical path", "\n".join(titles), searched)
 
 
 def test_dots_of_the_table_say_that_matching_goes_on() -> None:
@@ -248,7 +246,7 @@ def test_dots_of_the_table_say_that_matching_goes_on() -> None:
     waiting = CellTexts.of(trace)
     done = CellTexts.of(trace, correlation=correlate(trace))
 
-    claim = "Spans are still being matched with the graph."
+    claim = "Still matching spans with the graph."
     assert_sides(claim, waiting._dot_tip(0), done._dot_tip(0))
 
 
@@ -385,7 +383,7 @@ def test_sources_that_are_still_read_or_not_named_are_told_apart(shown) -> None:
     claim = "No source tensors recorded."
     assert_sides(claim, details(trace, 0), details(trace, 1) + details(waits, 0))
     none, still = drawn(trace), drawn(waits)
-    assert_sides("none in the file", none, still)
+    assert_sides("none recorded", none, still)
     assert_sides("still being read", still, none)
 
 
@@ -419,7 +417,7 @@ def test_graph_is_sought_in_the_trace_by_a_task_of_that_name(
     without = "\n".join(titles)
     shown("graph", graph_traces.network_trace(3, 1))
 
-    assert_sides("Finding the graph in the trace", "\n".join(titles), without)
+    assert_sides("Matching the graph with the trace", "\n".join(titles), without)
 
 
 def test_bookmarks_that_are_sorted_can_be_put_back(qtbot: QtBot) -> None:

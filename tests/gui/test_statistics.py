@@ -25,6 +25,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
+from pages import Page
 from panes import texts_of_widgets
 from scenes import texts_of
 from sentences import assert_sides
@@ -408,21 +409,21 @@ def test_range_without_spans_says_so(
     session.set_marked(MarkedRange(TimeRange(100, 200)))
     counted(qtbot, view)
 
-    assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("No op lies in this range.")
-    none = view._empty.text
+    assert Page(view).is_empty
+    assert Page(view).placeholder.startswith("No op lies in this range.")
+    none = Page(view).placeholder
     session.set_marked(MarkedRange(TimeRange(0, 200)))
     session.set_filter(Filter(text="no such thing"))
     counted(qtbot, view)
-    qtbot.waitUntil(lambda: view._empty.text != none)
-    of_filter = view._empty.text
+    qtbot.waitUntil(lambda: Page(view).placeholder != none)
+    of_filter = Page(view).placeholder
     session.set_filter(Filter())
     key = next(lane.key for lane in session.index.lanes if 1 in lane.lane_ids)
     session.set_marked(MarkedRange(TimeRange(0, 200), frozenset({key})))
     counted(qtbot, view)
-    qtbot.waitUntil(lambda: view._empty.text != of_filter)
-    assert view._stack.currentWidget() is view._empty
-    of_lane = view._empty.text
+    qtbot.waitUntil(lambda: Page(view).placeholder != of_filter)
+    assert Page(view).is_empty
+    of_lane = Page(view).placeholder
     assert_sides("No op lies in this range.", none, of_filter + of_lane)
     asked = "No op that is asked for lies in this range."
     assert_sides(asked, of_lane, none + of_filter)
@@ -495,16 +496,16 @@ def test_partial_trace_is_not_counted(
     session.set_trace(replace(trace, pending=frozenset({"spans", "names"})))
     view.recount()
 
-    assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("Still reading …")
-    assert f"{len(trace.spans)} spans so far" in view._empty.text
+    assert Page(view).is_empty
+    assert Page(view).placeholder.startswith("Still reading…")
+    assert f"{len(trace.spans)} spans so far" in Page(view).placeholder
     assert not session.tasks.is_running("statistics")
-    reading = view._empty.text
+    reading = Page(view).placeholder
     session.set_trace(replace(trace, pending=frozenset({"names"})))
     session.set_visible(TimeRange(-20, -10))
-    qtbot.waitUntil(lambda: view._empty.text != reading)
+    qtbot.waitUntil(lambda: Page(view).placeholder != reading)
     claim = "{0} spans so far; figures follow when all are there."
-    assert_sides(claim, reading, view._empty.text)
+    assert_sides(claim, reading, Page(view).placeholder)
 
 
 def test_all_spans_are_counted_before_their_accesses_are_known(
@@ -515,7 +516,7 @@ def test_all_spans_are_counted_before_their_accesses_are_known(
     session.set_trace(replace(trace, pending=frozenset({"names", "accesses"})))
     counted(qtbot, view)
 
-    assert view._stack.currentWidget() is view.table
+    assert not Page(view).is_empty
     titles = [heading.title for heading in view.model.headings]
     assert set(column(view, titles.index("bytes"))) == {"…"}
 

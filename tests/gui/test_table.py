@@ -36,6 +36,7 @@ from ggscope.views.base.cells import (
 from ggscope.views.table import view as table_module
 from ggscope.views.table.delegate import Role, TraceTableModel, search_pattern
 from ggscope.views.table.view import TableView, filters_of
+from pages import TablePage
 from panes import texts_of_widgets, titles_of
 from sentences import assert_sides
 
@@ -289,20 +290,20 @@ def test_filter_shows_matching_rows_only(view: TableView, session: Session) -> N
 
     ops = {view.model.text(row, "op") for row in range(view.model.rowCount())}
     assert ops == {"ROPE"}
-    filtered = view._count.full_text
+    filtered = TablePage(view).count
     session.set_filter(Filter())
-    assert_sides("match the filter", filtered, view._count.full_text)
+    assert_sides("match the filter", filtered, TablePage(view).count)
 
 
 def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) -> None:
     session.set_filter(Filter(text="no such thing"))
 
-    assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("No record matches the filter.")
+    assert TablePage(view).is_empty
+    assert TablePage(view).placeholder.startswith("No matching records")
     anywhere = "\n".join(texts_of_widgets(view))
     session.set_filter(Filter(ops=frozenset({"ROPE"})))
     some = "\n".join(texts_of_widgets(view))
-    for claim in ("No record matches the filter.", "Remove a filter chip to see more."):
+    for claim in ("No matching records", "Remove a filter to see more."):
         assert_sides(claim, anywhere, some)
 
 
@@ -311,13 +312,15 @@ def test_range_without_records_tells_a_filter_from_silence(
 ) -> None:
     session.set_trace(builders.spans_trace([0, 5_000], [10, 5_010], op=1))
     session.set_marked(MarkedRange(TimeRange(100, 200)))
-    qtbot.waitUntil(lambda: view._empty.text.startswith("No record lies in this range"))
-    plain = view._empty.text
+    qtbot.waitUntil(
+        lambda: TablePage(view).placeholder.startswith("No records in this range")
+    )
+    plain = TablePage(view).placeholder
     session.set_filter(Filter(text="no such thing"))
-    qtbot.waitUntil(lambda: view._empty.text != plain)
+    qtbot.waitUntil(lambda: TablePage(view).placeholder != plain)
 
-    claim = "No record in this range matches the filter."
-    assert_sides(claim, view._empty.text, plain)
+    claim = "No matching records in this range"
+    assert_sides(claim, TablePage(view).placeholder, plain)
 
 
 # -- millions ----------------------------------------------------------------
@@ -376,11 +379,11 @@ def test_large_trace_is_sorted_on_a_worker(
 
     view.sort_by(Sorting("bytes", True))
 
-    assert_sides("Arranging the table", "\n".join(titles), at_once)
+    assert_sides("Sorting the table", "\n".join(titles), at_once)
     assert session.tasks.is_running("table-order")
-    assert view._note.full_text == "arranging…"
+    assert TablePage(view).note == "sorting…"
     qtbot.waitUntil(lambda: not session.tasks.is_running("table-order"))
-    assert view._note.full_text == ""
+    assert TablePage(view).note == ""
     assert view.model.order is not None
     assert view.model.order.key.sorting.column == "bytes"
 
@@ -414,12 +417,12 @@ def test_cancelled_sort_leaves_the_table_as_it_was(
     place = QPoint(large.grid.header.sectionViewportPosition(section) + 8, 10)
 
     QTest.mouseClick(large.grid.header.viewport(), LEFT, PLAIN, place)
-    assert large._footer.cancel.isVisible()
+    assert TablePage(large).footer.cancel.isVisible()
     assert large.grid.sorting == Sorting("op")
     if way == "Esc":
         QTest.keyClick(large.grid, Qt.Key.Key_Escape)
     else:
-        QTest.mouseClick(large._footer.cancel, LEFT)
+        QTest.mouseClick(TablePage(large).footer.cancel, LEFT)
     settled(qtbot, session)
 
     assert listed(large) == before
@@ -427,8 +430,8 @@ def test_cancelled_sort_leaves_the_table_as_it_was(
     assert large.model.headerData(
         [c.key for c in large.model.columns].index("op"), Qt.Orientation.Horizontal
     ).endswith("▴")
-    assert not large._footer.cancel.isVisible()
-    assert large._note.full_text == ""
+    assert not TablePage(large).footer.cancel.isVisible()
+    assert TablePage(large).note == ""
 
     QTest.mouseClick(large.grid.header.viewport(), LEFT, PLAIN, place)
     settled(qtbot, session)
@@ -495,10 +498,10 @@ def test_typed_place_is_selected_and_in_view(
     view: TableView, session: Session, text: str
 ) -> None:
     QTest.keyClick(view.grid, Qt.Key.Key_G, CTRL)
-    assert view._footer.jump.hasFocus()
+    assert TablePage(view).footer.jump.hasFocus()
 
-    QTest.keyClicks(view._footer.jump, text)
-    QTest.keyClick(view._footer.jump, Qt.Key.Key_Return)
+    QTest.keyClicks(TablePage(view).footer.jump, text)
+    QTest.keyClick(TablePage(view).footer.jump, Qt.Key.Key_Return)
 
     row = view.grid.current_row
     assert row in rows_shown(view)
@@ -517,17 +520,17 @@ def test_typed_place_is_selected_and_in_view(
 def test_place_that_is_not_there_is_explained(
     view: TableView, session: Session
 ) -> None:
-    QTest.keyClicks(view._footer.jump, "100000")
-    QTest.keyClick(view._footer.jump, Qt.Key.Key_Return)
+    QTest.keyClicks(TablePage(view).footer.jump, "100000")
+    QTest.keyClick(TablePage(view).footer.jump, Qt.Key.Key_Return)
 
-    assert view._note.full_text.startswith("there are rows 1 to ")
+    assert TablePage(view).note.startswith("rows are 1 to ")
     assert not session.selection
 
 
 def test_escape_leaves_the_field_for_the_table(view: TableView) -> None:
     QTest.keyClick(view.grid, Qt.Key.Key_G, CTRL)
 
-    QTest.keyClick(view._footer.jump, Qt.Key.Key_Escape)
+    QTest.keyClick(TablePage(view).footer.jump, Qt.Key.Key_Escape)
 
     assert view.grid.hasFocus()
 
@@ -584,7 +587,7 @@ def test_huge_shift_selection_is_bounded_with_a_notice(
     click(view, 8, SHIFT)
 
     assert len(session.selection.ids) == 3
-    assert view._note.full_text.startswith("3 of 7 selected")
+    assert TablePage(view).note.startswith("3 of 7 selected")
 
 
 def test_select_all_takes_the_listed_rows(view: TableView, session: Session) -> None:
@@ -684,13 +687,13 @@ def test_list_follows_the_timeline_again_when_that_is_moved(
     click(view, 1)
     session.fit_selection()
     qtbot.wait(100)
-    kept = view._count.full_text
+    kept = TablePage(view).count
 
     session.zoom(1.5)
     qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
 
-    assert view._count.full_text != kept
-    assert "this range" in view._count.full_text
+    assert TablePage(view).count != kept
+    assert "this range" in TablePage(view).count
     assert "this range" not in kept
 
 
@@ -702,7 +705,7 @@ def test_switch_lists_what_is_visible_also_where_it_is_on(
     session.fit_selection()
     qtbot.wait(100)
 
-    QTest.mouseClick(view._footer.switch.this_range, LEFT)
+    QTest.mouseClick(TablePage(view).footer.switch.this_range, LEFT)
 
     qtbot.waitUntil(lambda: view.model.rowCount() < len(spans))
     assert session.range_shown == MarkedRange(session.visible_range)
@@ -876,7 +879,7 @@ def test_detailed_form_keeps_the_current_row_in_view(
     view.set_detailed(True)
 
     assert 60 in rows_shown(view)
-    assert view._form.isChecked()
+    assert TablePage(view).form_button.isChecked()
 
 
 def test_detailed_rows_scroll_to_the_very_end(view: TableView) -> None:
@@ -1102,7 +1105,7 @@ def test_ctrl_c_copies_plain_figures_with_units_in_the_header(
     header, row = (line.split("\t") for line in clipboard().splitlines())
     cells = dict(zip(header, row, strict=True))
     assert cells["duration (ns)"] == "240000"
-    assert cells["bytes listed"] == "69632"
+    assert cells["operand bytes"] == "69632"
     assert cells["sources"] == "DISK blk.0.attn_q.weight; BUF activation"
 
 
@@ -1148,10 +1151,10 @@ def test_large_copy_runs_on_a_worker_and_says_when_done(
     monkeypatch.setattr(table_module, "MAX_COPIED_ROWS", 50)
 
     view.copy_tsv()
-    qtbot.waitUntil(lambda: "copied" in view._note.full_text)
+    qtbot.waitUntil(lambda: "copied" in TablePage(view).note)
 
     assert len(clipboard().splitlines()) == 51
-    assert view._note.full_text.startswith("50 of ")
+    assert TablePage(view).note.startswith("50 of ")
 
 
 def test_missing_number_copies_as_nothing() -> None:
@@ -1244,7 +1247,7 @@ def test_empty_trace_says_so(qtbot: QtBot, session: Session) -> None:
 
     view = shown(qtbot, session)
 
-    assert view._empty.text.startswith("This trace holds no spans.")
+    assert TablePage(view).placeholder.startswith("No spans in this trace")
 
 
 def test_growing_trace_adds_rows_and_keeps_the_place(
@@ -1329,13 +1332,13 @@ def test_partial_trace_says_how_many_spans_are_there(
 
     session.set_trace(partly(trace, "spans", "names", "accesses"))
 
-    assert view._stack.currentWidget() is view._empty
-    assert view._empty.text.startswith("Still reading …")
-    assert f"{len(trace.spans)} spans so far" in view._empty.text
-    reading = view._empty.text
+    assert TablePage(view).is_empty
+    assert TablePage(view).placeholder.startswith("Still reading…")
+    assert f"{len(trace.spans)} spans so far" in TablePage(view).placeholder
+    reading = TablePage(view).placeholder
     session.set_trace(builders.empty_trace())
-    claim = "{0} spans so far; the table follows when all are there."
-    assert_sides(claim, reading, view._empty.text)
+    claim = "{0} spans so far; the table appears when all are read."
+    assert_sides(claim, reading, TablePage(view).placeholder)
     assert view.model.rowCount() == 0
     assert not session.tasks.is_running("table-order")
 
@@ -1346,7 +1349,7 @@ def test_final_trace_replaces_the_message(view: TableView, session: Session) -> 
 
     session.set_trace(partly(trace, "names", "accesses"), TraceChange.EXTENDED)
 
-    assert view._stack.currentWidget() is view.grid
+    assert not TablePage(view).is_empty
     assert view.model.rowCount() > 0
     assert texts(view, 0)["bytes"] == "…"
 
@@ -1358,7 +1361,7 @@ def test_partial_trace_under_a_filter_waits_too(
     session.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     session.set_trace(partly(trace, "spans"))
-    assert view._empty.text.startswith("Still reading …")
+    assert TablePage(view).placeholder.startswith("Still reading…")
 
     session.set_trace(trace, TraceChange.EXTENDED)
     assert {texts(view, row)["op"] for row in range(view.model.rowCount())} == {"ROPE"}
@@ -1423,7 +1426,7 @@ def test_table_that_goes_while_it_is_arranged_is_not_told(
     monkeypatch.setattr(table_module, "SYNC_ROWS", 0)
     view.sort_by(Sorting("duration", True))
     assert not session.tasks.is_idle
-    footer = view._footer.cancel
+    footer = TablePage(view).footer.cancel
 
     view.release()
     shiboken6.delete(view)
@@ -1439,7 +1442,7 @@ def test_footer_has_whole_words_at_every_width(qtbot: QtBot, session: Session) -
     view = TableView(session, theme("dark"), pane)
     pane.show()
     qtbot.waitExposed(pane)
-    footer = view._footer
+    footer = TablePage(view).footer
     footer.say_matched(correlate(graph_traces.network_trace()))
     seen: set[tuple[bool, bool, bool]] = set()
     for width in range(180, 1200, 20):
@@ -1479,7 +1482,7 @@ def test_low_pane_leaves_its_room_to_the_rows(qtbot: QtBot, session: Session) ->
     view = TableView(session, theme("dark"), pane)
     pane.show()
     qtbot.waitExposed(pane)
-    grid, footer = view.grid, view._footer
+    grid, footer = view.grid, TablePage(view).footer
 
     def squeeze(height: int) -> None:
         pane.resize(500, height)

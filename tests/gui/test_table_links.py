@@ -17,6 +17,7 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.views.base.widgets import qcolor, space_color
 from ggscope.views.table.view import TableView
 from graph_traces import add_graph
+from pages import TablePage
 
 FOUND, MISSING = "Qcur-0", "l_out-0"
 
@@ -111,19 +112,19 @@ def test_tooltip_says_by_which_rule_or_why_not(
 
 
 def test_footer_tells_the_hit_rate_and_its_rules(view: TableView) -> None:
-    label = view._footer.matched
+    label = TablePage(view).footer.matched
 
     assert label.isVisible()
     assert label.full_text == "344 of 352 in the graph (97.7 %)"
     assert "name, op and order: 344" in label.toolTip()
-    assert "not found: 8" in label.toolTip()
+    assert "not matched: 8" in label.toolTip()
 
 
 def test_there_are_no_dots_without_a_graph(view: TableView, session: Session) -> None:
     session.set_trace(builders.llama_like_trace())
 
     assert "dot" not in [c.key for c in view.model.columns]
-    assert not view._footer.matched.isVisible()
+    assert not TablePage(view).footer.matched.isVisible()
 
 
 def test_dots_come_when_a_graph_joins(view: TableView, session: Session) -> None:
@@ -134,7 +135,7 @@ def test_dots_come_when_a_graph_joins(view: TableView, session: Session) -> None
 
     assert view.model.columns[0].key == "dot"
     assert view.model.text(row_called(view, session, FOUND), "dot") == "●"
-    assert view._footer.matched.isVisible()
+    assert TablePage(view).footer.matched.isVisible()
 
 
 def test_row_reads_whether_it_is_in_the_graph(

@@ -314,7 +314,7 @@ def test_heatmap_of_a_model_alone_draws_no_axis_of_time(
 def test_many_tensors_list_the_largest_and_say_so(
     shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ggscope.views.tensors.MOST_ROWS", 4)
+    monkeypatch.setattr("ggscope.views.tensors.MAX_ROWS", 4)
     view = shown("tensors", read_gguf(tmp_path, gguf_files.encode()))
     assert isinstance(view, TensorsView)
 

@@ -68,12 +68,12 @@ def test_commands_of_views_say_what_they_leave_out(
         return " ".join(recipe.lacks)
 
     assert_sides(
-        "The command begins with the first one.",
+        "The command starts with the first row.",
         lacks(hot, scroll=3),
         lacks(hot, scroll=0),
     )
     assert_sides(
-        "The command adds Belady's optimum.",
+        "The command also draws Belady's optimum.",
         lacks(cache, best=None),
         lacks(cache, best=object()),
     )

@@ -254,20 +254,20 @@ class BookmarksView(View):
         self.add_button = tool_button(
             head,
             "Add here",
-            "Bookmark the marked range or the selection, whichever was made last, "
+            "Bookmark the marked range or the selection, whichever is newer, "
             "else the middle of the view (Ctrl+D)",
             self._on_add,
         )
         self.delete_button = tool_button(
             head,
             "Delete",
-            "Delete the chosen bookmarks (Del)",
+            "Delete the selected bookmarks (Del)",
             self._on_delete,
         )
         self.note_button = tool_button(
             head,
             "Note…",
-            "Write a note about the chosen bookmark",
+            "Edit the note of the selected bookmark",
             partial(self.table.edit_column, NOTE),
         )
         undo = "Undo"
@@ -306,19 +306,19 @@ class BookmarksView(View):
     def _headings(self, clock: Clock, *, absolute: bool = False) -> tuple[Heading, ...]:
         """Return the columns; plain figures are copied with the unit of `clock`."""
         return (
-            Heading("key", "What goes there from anywhere", 64),
-            Heading("name", "F2 changes it", 180, words=True),
+            Heading("key", "Shortcut", 64),
+            Heading("name", "F2 to rename", 180, words=True),
             Heading(
-                "start", "Where it begins", 150, right=True,
+                "start", "Start time", 150, right=True,
                 copied=f"start ({clock.column_unit(absolute)})",
             ),
             Heading(
-                "duration", "How long a range is", 96, right=True,
+                "duration", "Length of the range", 96, right=True,
                 copied=f"duration ({clock.unit_name})", largest_first=True,
             ),
-            Heading("set on", "The span or lane that was meant", 160),
+            Heading("set on", "Span or lane", 160),
             Heading(
-                "note", "A click or F2 in this column changes it", 200,
+                "note", "Click or F2 to edit", 200,
                 words=True, stretch=True,
             ),
         )  # fmt: skip
@@ -376,7 +376,7 @@ class BookmarksView(View):
             self._empty.say("No trace is open.")
             return
         self._empty.say(
-            "No bookmarks yet.",
+            "No bookmarks",
             "Drag a range or select a span, then press Ctrl+D; Shift+M asks for a "
             "name, M marks for now. Alt+1 … Alt+9 go back.",
         )
@@ -393,7 +393,7 @@ class BookmarksView(View):
             start += trace.clock.shift(session.absolute_time)
         name = Cell(mark.name, tip=mark.name)
         if not mark.permanent:
-            tip = "Marked for now; only bookmarks that were given a name (F2) are kept"
+            tip = "Temporary; name it (F2) to keep it"
             name = Cell(mark.name, tip=tip, color=self.theme.caution, shape="circle")
         duration = "point"
         if mark.time.duration:
@@ -488,9 +488,9 @@ class BookmarksView(View):
         if row not in self._chosen():
             self._choose(row)
         for text, keys, run in (
-            ("Go there", "Return", self.table.open_current),
+            ("Go to bookmark", "Return", self.table.open_current),
             ("Rename", "F2", partial(self.table.edit_column, NAME)),
-            ("Write a note", "", partial(self.table.edit_column, NOTE)),
+            ("Edit note", "", partial(self.table.edit_column, NOTE)),
             ("Move up", "Alt+Up", self.table.shift_up),
             ("Move down", "Alt+Down", self.table.shift_down),
             ("Delete", "Del", self._on_delete),

@@ -65,7 +65,7 @@ class CacheView(PaintedView):
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__("What-if cache", session, theme, parent)
-        self._found: WhatIf | None = None
+        self.what_if: WhatIf | None = None
         self._of: Trace | None = None
         self._best: Optimum | None = None
         self._answer: Answer | None = None
@@ -101,7 +101,7 @@ class CacheView(PaintedView):
         self.ahead_box.setSpecialValueText("none")
         set_tip(
             self.ahead_box,
-            "Tensors that are read ahead after every miss, as they lie on disk",
+            "Tensors read ahead after each miss, in file order",
         )
         self.ahead_box.setAccessibleName("Read-ahead in tensors")
         self.ahead_box.valueChanged.connect(self._on_choice)
@@ -112,34 +112,33 @@ class CacheView(PaintedView):
         self.pin_box.setSuffix(" %")
         set_tip(
             self.pin_box,
-            "Share of the repeated reads of experts that pinning shall serve",
+            "Share of repeated expert reads to serve by pinning",
         )
-        self.pin_box.setAccessibleName("Hits of pinned experts")
+        self.pin_box.setAccessibleName("Hits by pinned experts")
         self.pin_box.valueChanged.connect(self._on_choice)
         row.add_widget(self.pin_box, "pin experts for")
         self.unit_box = row.add_choice(
             "axis",
             (("share", False), ("bytes", True)),
-            "What the upright axis counts",
+            "Unit of the y axis",
             self.repaint_picture,
         )
         self.rows_box = row.add_switch(
-            "row look-ups",
-            "Count GET_ROWS too, as if it read whole tensors: that is what traces "
-            "record",
+            "row lookups",
+            "Include GET_ROWS as reads of whole tensors, which is what traces record",
             self.invalidate,
         )
         self.range_box = row.add_switch(
             "marked range only",
-            "Only reads of the marked range; the cache is empty before it",
+            "Only reads in the marked range, starting with an empty cache",
             self.invalidate,
         )
-        row.add_button("Copy", "Copy the answer", self._copy)
+        row.add_button("Copy", "Copy results", self._copy)
 
     # -- session ---------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Find the curve anew on a worker."""
+        """Compute the curve on a worker."""
         session = self.session
         trace = session.trace
         self._best = self._answer = None
@@ -155,26 +154,26 @@ class CacheView(PaintedView):
             "cache",
             partial(_curve, trace, time, self.rows_box.isChecked()),
             partial(self._on_curve, trace),
-            "Finding the miss-ratio curve",
+            "Computing the miss-ratio curve",
         )
 
     def _forget(self) -> None:
-        self._found = self._of = None
+        self.what_if = self._of = None
         self._say()
         self.repaint_picture()
 
-    def _on_curve(self, trace: Trace, found: WhatIf) -> None:
-        self._found, self._of = found, trace
-        self._choose_unit(found.working_set)
-        if self.capacity < 0 and found.working_set:
-            self._set_capacity(found.working_set // 2)
+    def _on_curve(self, trace: Trace, result: WhatIf) -> None:
+        self.what_if, self._of = result, trace
+        self._choose_unit(result.working_set)
+        if self.capacity < 0 and result.working_set:
+            self._set_capacity(result.working_set // 2)
         self._ask()
-        if found.curve.n_reads:
+        if result.curve.n_reads:
             self.run(
                 "cache best",
-                partial(_best, found),
+                partial(_best, result),
                 self._on_best,
-                "Trying out Belady's optimum",
+                "Computing Belady's optimum",
             )
         self.repaint_picture()
 
@@ -183,25 +182,25 @@ class CacheView(PaintedView):
         self.repaint_picture()
 
     def _ask(self) -> None:
-        found = self._found
-        if found is None or not found.curve.n_reads:
+        what_if = self.what_if
+        if what_if is None or not what_if.curve.n_reads:
             self._say()
             return
         self.run(
             "cache answer",
             partial(
                 _answered,
-                found,
+                what_if,
                 max(self.capacity, 0),
                 self.ahead_box.value(),
                 self.pin_box.value() / 100,
             ),
             self._on_answer,
-            "Answering for this size of cache",
+            "Simulating this cache size",
         )
 
-    def _on_answer(self, found: Answer) -> None:
-        self._answer = found
+    def _on_answer(self, result: Answer) -> None:
+        self._answer = result
         self._say()
 
     def _on_marked(self, _: object) -> None:
@@ -214,11 +213,11 @@ class CacheView(PaintedView):
     # -- size of the cache -------------------------------------------------------
 
     def _choose_unit(self, working_set: int) -> None:
-        """Let the size be typed in the unit that suits the model: GiB to KiB."""
+        """Set the unit of the size field by the size of the model: GiB to KiB."""
         fits = (u for u in _UNITS if working_set >= u[1] // 2)
-        words, self._unit = next(fits, _UNITS[-1])
+        unit, self._unit = next(fits, _UNITS[-1])
         with QSignalBlocker(self.size_box):
-            self.size_box.setSuffix(f" {words}")
+            self.size_box.setSuffix(f" {unit}")
             self.size_box.setValue(max(self.capacity, 0) / self._unit)
 
     def _set_capacity(self, capacity: int) -> None:
@@ -236,18 +235,18 @@ class CacheView(PaintedView):
         self._timer.start()
         self.repaint_picture()
 
-    # -- words -----------------------------------------------------------------
+    # -- text -----------------------------------------------------------------
 
     def answer_lines(self) -> tuple[str, ...]:
-        """Return the answer as it is shown and copied."""
-        if self._found is None or self._answer is None:
+        """Return the results, a text each, as shown and copied."""
+        if self.what_if is None or self._answer is None:
             return ()
-        return answer_words(self._found, self._answer)
+        return answer_words(self.what_if, self._answer)
 
     def _say(self) -> None:
-        remarks = () if self._found is None else rests_on(self._found)
+        remarks = () if self.what_if is None else rests_on(self.what_if)
         parts = [(line, css(self.theme.text)) for line in self.answer_lines()]
-        # Below the answer: beside the controls there is no room for a sentence.
+        # Below the results: the controls leave no space for a sentence.
         parts += [(remark, css(self.theme.faint)) for remark in remarks]
         self.beside.say(
             join_html(
@@ -257,29 +256,29 @@ class CacheView(PaintedView):
         )
 
     def empty_words(self) -> tuple[str, str]:
-        """Say what is missing."""
+        """Return why there is no chart: a title and a hint."""
         session = self.session
         if session.trace is None:
             return "", ""
         if session.trace.is_unread or self.is_computing("cache"):
-            return "Reading the sequence of accesses…", ""
-        made = session.trace.accesses
-        parts = (made.patterns, made.loose.what)
+            return "Reading accesses…", ""
+        accesses = session.trace.accesses
+        parts = (accesses.patterns, accesses.loose.what)
         if any((part.space == Space.FILE).any() for part in parts):
             return (
-                "Nothing to count here",
+                "No reads to count",
                 (
-                    "Accesses to a model file are recorded, and no read counts; its "
-                    "GGUF or memory map tells sizes."
+                    "Accesses to a model file are recorded, but no read can be "
+                    "counted. Add its GGUF or memory map for sizes."
                 ),
             )
         return (
-            "No reads of a model file",
-            "Open a tensor-access trace; add its GGUF or memory map for sizes.",
+            "No model file reads",
+            "Open a tensor-access trace, and add its GGUF or memory map for sizes.",
         )
 
     def _copy(self) -> None:
-        remarks = () if self._found is None else rests_on(self._found)
+        remarks = () if self.what_if is None else rests_on(self.what_if)
         copy_text("\n".join((*self.answer_lines(), *remarks)))
 
     # -- picture ---------------------------------------------------------------
@@ -292,11 +291,11 @@ class CacheView(PaintedView):
         self._say()
 
     def scene(self, width: float, height: float, scale: float) -> CacheScene | None:
-        """Return what the chart is drawn from; None where nothing is read."""
-        if self._found is None or not self._found.curve.n_reads:
+        """Return the scene of the chart; None without reads."""
+        if self.what_if is None or not self.what_if.curve.n_reads:
             return None
         return CacheScene(
-            self._found, width, height, self.theme, scale, self._best, self.capacity,
+            self.what_if, width, height, self.theme, scale, self._best, self.capacity,
             bool(self.unit_box.currentData()), self._hover,
         )  # fmt: skip
 
@@ -323,7 +322,7 @@ class CacheView(PaintedView):
     # -- input -----------------------------------------------------------------
 
     def pointer_event(self, event: QEvent) -> bool:
-        """Choose the size of the cache by pressing and dragging; show a cross hair."""
+        """Set the cache size by pressing or dragging; show a cross hair."""
         if event.type() == QEvent.Type.Leave:
             self._hover = None
             self.repaint_picture()
@@ -340,44 +339,44 @@ class CacheView(PaintedView):
         return True
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Make the cache smaller or larger by the arrow keys; Home, End: the ends."""
-        found = self._found
-        whole = 0 if found is None else found.working_set
+        """Change the cache size by the arrow keys, Home and End."""
+        what_if = self.what_if
+        whole = 0 if what_if is None else what_if.working_set
         step = max(whole // _STEPS, 1)
-        wanted = {
+        capacity = {
             Qt.Key.Key_Left: self.capacity - step,
             Qt.Key.Key_Right: self.capacity + step,
             Qt.Key.Key_Home: 0,
             Qt.Key.Key_End: whole,
         }.get(Qt.Key(event.key()))
-        if wanted is None or not whole:
+        if capacity is None or not whole:
             super().keyPressEvent(event)
             return
-        self._set_capacity(wanted)
+        self._set_capacity(capacity)
 
     def tooltip_at(self, x: float, y: float) -> str:
-        """Return what the size under the mouse reads."""
-        value, found = self._value_at(x, y), self._found
-        if value is None or found is None:
+        """Return how much is read with the cache size under the mouse."""
+        value, what_if = self._value_at(x, y), self.what_if
+        if value is None or what_if is None:
             return ""
         capacity = round(value[0])
-        read, misses = found.curve.at(capacity)
-        share = read / max(found.curve.bytes_asked, 1)
+        read, misses = what_if.curve.at(capacity)
+        share = read / max(what_if.curve.bytes_asked, 1)
         return "\n".join(
             (
                 f"page cache of {format_bytes(capacity)}",
                 f"{format_bytes(read)} ({format_exact_bytes(read)}) read from disk: "
                 f"{format_share(share)}",
-                f"{misses:,} of {found.curve.n_reads:,} reads wait for the disk",
+                f"{misses:,} of {what_if.curve.n_reads:,} reads miss",
             )
         )
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
-        """Offer to copy the answer."""
-        if self._found is None:
+        """Return a menu that copies the results."""
+        if self.what_if is None:
             return None
         menu = QMenu(self)
-        menu.addAction("Copy the answer", self._copy)
+        menu.addAction("Copy results", self._copy)
         return menu
 
 
@@ -387,12 +386,12 @@ def _curve(
     return what_if(trace, time, with_row_reads=with_row_reads, watcher=context)
 
 
-def _best(found: WhatIf, context: TaskContext) -> Optimum:
-    return best_possible(found, watcher=context)
+def _best(what_if: WhatIf, context: TaskContext) -> Optimum:
+    return best_possible(what_if, watcher=context)
 
 
 def _answered(
-    found: WhatIf, capacity: int, k: int, pin_share: float, context: TaskContext
+    what_if: WhatIf, capacity: int, k: int, pin_share: float, context: TaskContext
 ) -> Answer:
     context.check_cancelled()
-    return answer(found, capacity, k=k, pin_share=pin_share, watcher=context)
+    return answer(what_if, capacity, k=k, pin_share=pin_share, watcher=context)

@@ -41,8 +41,8 @@ class ConsoleView(View):
         self.text.setReadOnly(True)
         self.text.setUndoRedoEnabled(False)
         self.text.setFrameShape(QPlainTextEdit.Shape.NoFrame)
-        self.text.setAccessibleName("Output of the program")
-        self.text.setPlaceholderText("The program's output appears here.")
+        self.text.setAccessibleName("Program output")
+        self.text.setPlaceholderText("Program output appears here.")
         bar = self.text.verticalScrollBar()
         bar.actionTriggered.connect(self._on_scrolled)
         bar.rangeChanged.connect(self._go_to_end)
@@ -55,8 +55,8 @@ class ConsoleView(View):
         self.set_theme(theme)
         run = session.run
         if run is None:
-            hint = "File › Record a program… starts one."
-            self._empty.say("This tab has not started a program.", hint)
+            hint = "Start one: File › Record a program…"
+            self._empty.say("No program started in this tab", hint)
             return
         self._stack.setCurrentWidget(body)
         self.setFocusProxy(self.text)
@@ -69,14 +69,14 @@ class ConsoleView(View):
         self.state.setFont(words_font(12, bold=True))
         self.words = ElidedLabel(head, mode=Qt.TextElideMode.ElideMiddle)
         self.words.setFont(words_font(12))
-        self.open = tool_button(
-            head, "Open recording", "Open the file in a tab of its own"
-        )
+        self.open = tool_button(head, "Open recording", "Open the file in a new tab")
         self.again = tool_button(
-            head, "Run again…", "Record the same program again, or change it"
+            head,
+            "Run again…",
+            "Record the program again, with the same or other options",
         )
         self.copy = tool_button(
-            head, "Copy command", "Copy the command that does the same"
+            head, "Copy command", "Copy the equivalent command line"
         )
         self.open.clicked.connect(self._on_open)
         self.again.clicked.connect(self._on_again)
@@ -136,7 +136,7 @@ class ConsoleView(View):
         if run.has_recording:
             return f"recorded to {place}"
         if not run.is_running:
-            return "nothing was recorded"
+            return "nothing recorded"
         return f"recording to {place}" if place else ""
 
     def _on_open(self) -> None:

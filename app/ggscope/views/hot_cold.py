@@ -55,16 +55,16 @@ _KEY = "hot_cold"
 _TITLES = (
     "name",
     "accesses",
-    "accesses that may be besides",
+    "possible further accesses",
     "bytes",
-    "bytes not known, at most",
+    "unknown bytes, at most",
     "size (bytes)",
     "members read by ops without a record",
 )
 
 
 class HotColdView(PaintedView):
-    """A ranking or a chart, and beside it what there is to say."""
+    """A ranking or a chart, with a list of facts beside it."""
 
     draw_scene = staticmethod(compose_hot)
     draw_figure = staticmethod(draw_hot)
@@ -74,7 +74,7 @@ class HotColdView(PaintedView):
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__("Hot and cold tensors", session, theme, parent)
-        self._found: HotCold | None = None
+        self.result: HotCold | None = None
         self._of: Trace | None = None
         self._groups: Ranking | None = None
         self._time: TimeRange | None = None
@@ -100,16 +100,14 @@ class HotColdView(PaintedView):
         row, changed = self.controls, self._on_choice
         pictures = (
             ("hottest", "ranking"),
-            ("no access in the trace", "cold"),
+            ("never accessed", "cold"),
             ("coverage", "coverage"),
-            ("share along the file", "place"),
+            ("share by file offset", "place"),
             ("jumps", "jumps"),
             ("layers by tokens", "layers"),
             ("KV cache per token", "kv"),
         )
-        self.picture_box = row.add_choice(
-            "show", pictures, "What the picture shows", changed
-        )
+        self.picture_box = row.add_choice("show", pictures, "Chart", changed)
         names = {
             "tensor": "tensor",
             "layer": "layer",
@@ -119,7 +117,7 @@ class HotColdView(PaintedView):
         self.by_box = row.add_choice(
             "by",
             [(names[by], by) for by in GROUP_BY],
-            "What one line of the ranking is",
+            "Rows of the ranking",
             changed,
         )
         measures = (
@@ -127,15 +125,15 @@ class HotColdView(PaintedView):
             ("accesses", "accesses"),
             ("time (layers by tokens)", "time"),
         )
-        self.measure_box = row.add_choice("", measures, "What hot means", changed)
+        self.measure_box = row.add_choice("", measures, "Measure of heat", changed)
         self.all_box = row.add_switch(
-            "runtime tensors too",
-            "Also activations and the KV cache, not only the model file",
+            "include runtime tensors",
+            "Activations and the KV cache as well as the model file",
             changed,
         )
         self.range_box = row.add_switch(
             "marked range only",
-            "Count only ops that start in the marked range",
+            "Only ops that start in the marked range",
             self.invalidate,
         )
         row.add_button("Copy", "Copy ranking and facts as text", self._copy)
@@ -143,7 +141,7 @@ class HotColdView(PaintedView):
     # -- session ---------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Count anew on a worker."""
+        """Count on a worker."""
         session = self.session
         trace = session.trace
         if trace is None or trace.is_partial or trace.awaits_files:
@@ -158,11 +156,11 @@ class HotColdView(PaintedView):
             _KEY,
             partial(hot_cold, trace, self._time),
             partial(self._show, trace),
-            "Counting accesses to tensors",
+            "Counting tensor accesses",
         )
 
-    def _show(self, trace: Trace | None, found: HotCold | None) -> None:
-        self._found, self._of = found, trace
+    def _show(self, trace: Trace | None, result: HotCold | None) -> None:
+        self.result, self._of = result, trace
         self._groups = None
         self._scroll = 0
         self._say()
@@ -185,14 +183,14 @@ class HotColdView(PaintedView):
     def _picture(self) -> HotPicture:
         return cast("HotPicture", self.picture_box.currentData())
 
-    # -- words -----------------------------------------------------------------
+    # -- text -----------------------------------------------------------------
 
     def current_facts(self) -> tuple[HotFact, ...]:
-        """Return what there is to say of what is shown."""
+        """Return the facts of the shown chart."""
         trace = self.session.trace
-        if trace is None or self._found is None or not self.is_of(self._of):
+        if trace is None or self.result is None or not self.is_of(self._of):
             return ()
-        return hot_facts(trace, self._found)
+        return hot_facts(trace, self.result)
 
     def _say(self) -> None:
         dim, faint = css(self.theme.dim), css(self.theme.faint)
@@ -210,13 +208,13 @@ class HotColdView(PaintedView):
             for fact in self.current_facts()
         ]
         self.beside.say(join_html(lines))
-        where = ""
+        scope = ""
         if self._time is not None:
-            where = "of the marked range"
-        self.controls.words.setText(where)
+            scope = "marked range"
+        self.controls.words.setText(scope)
 
     def empty_words(self) -> tuple[str, str]:
-        """Say what is missing."""
+        """Return why there is no chart: a title and a hint."""
         session = self.session
         if session.trace is None:
             return "", ""
@@ -224,15 +222,15 @@ class HotColdView(PaintedView):
             return "Counting accesses…", ""
         if names_tensors(session.trace):
             return (
-                "Nothing to show here",
-                "Accesses to tensors are recorded, and none that shows here.",
+                "Nothing to show",
+                "The recorded accesses have no data for this chart.",
             )
         return (
-            "No accesses to tensors",
+            "No tensor accesses",
             unnamed_words(session.trace)
             or (
                 "Tensor-access traces record what each op reads. Add one of the same "
-                "run: File, Add to session."
+                "run: File › Add to session."
             ),
         )
 
@@ -270,7 +268,7 @@ class HotColdView(PaintedView):
         return TableFile("ranking", text, len(rows), len(rows))
 
     def _rows(self) -> list[tuple[Value, ...]]:
-        """Return the ranking in plain figures, with what is not known of each."""
+        """Return the rows of the ranking as numbers, with unknown amounts."""
         scene = self.scene(800, 600, 1)
         if scene is None or not self._is_list(scene):
             return []
@@ -291,24 +289,24 @@ class HotColdView(PaintedView):
         self._say()
 
     def scene(self, width: float, height: float, scale: float) -> HotScene | None:
-        """Return what the picture is drawn from; None until accesses are counted."""
-        session, found = self.session, self._found
-        if session.trace is None or found is None or not self.is_of(self._of):
+        """Return the scene of the chart; None until accesses are counted."""
+        session, result = self.session, self.result
+        if session.trace is None or result is None or not self.is_of(self._of):
             return None
         selection = session.selection
-        lit = selection.ids if selection.table == "tensors" else ()
-        if not lit and selection:
-            lit = tuple(session.linked.tensors.tolist())
+        highlighted = selection.ids if selection.table == "tensors" else ()
+        if not highlighted and selection:
+            highlighted = tuple(session.linked.tensors.tolist())
         return HotScene(
-            session.trace, found, width, height, self.theme, scale, self._picture(),
+            session.trace, result, width, height, self.theme, scale, self._picture(),
             cast("GroupBy", self.by_box.currentData()),
             self.measure_box.currentData(), not self.all_box.isChecked(),
-            frozenset(lit), self._scroll, self._hover, self._hover_at,
+            frozenset(highlighted), self._scroll, self._hover, self._hover_at,
         )  # fmt: skip
 
     def recipe(self, scene: HotScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
-        lacks = () if not scene.scroll else ("The command begins with the first one.",)
+        lacks = () if not scene.scroll else ("The command starts with the first row.",)
         options = HotOptions(
             picture=scene.picture, by=scene.by, measure=scene.measure,
             only_file=scene.only_file, scale=scene.scale_kind, visible=self._time,
@@ -384,8 +382,8 @@ class HotColdView(PaintedView):
         if scene is None or not self._is_list(scene):
             return
         fits = max(int(self.canvas_size().height() / BAR_HEIGHT) - 1, 1)
-        most = max(len(self._ranked(scene)) - fits, 0)
-        self._scroll = min(max(self._scroll + steps, 0), most)
+        last = max(len(self._ranked(scene)) - fits, 0)
+        self._scroll = min(max(self._scroll + steps, 0), last)
         self.repaint_picture()
 
     def _select(self, bar: int) -> None:
@@ -413,12 +411,12 @@ class HotColdView(PaintedView):
         self._scroll_by(steps)
 
     def tooltip_at(self, x: float, y: float) -> str:
-        """Return the exact figures of a line, or the numbers at a point of a chart."""
+        """Return the exact numbers of a row, or of a point of the chart."""
         scene = self.scene_now()
         if scene is None:
             return ""
         if scene.picture == "layers":
-            return self._cell_words(scene, x, y)
+            return self._cell_tooltip(scene, x, y)
         if not self._is_list(scene):
             at = self._value_at(x, y)
             if at is None:
@@ -429,42 +427,42 @@ class HotColdView(PaintedView):
                 f"{chart.y.label}: {chart.y.words(at[1])}"
             )
         bar = self._bar_at(y)
-        return self._bar_words(scene, bar) if bar >= 0 else ""
+        return self._bar_tooltip(scene, bar) if bar >= 0 else ""
 
-    def _cell_words(self, scene: HotScene, x: float, y: float) -> str:
-        found = scene.found.layers
+    def _cell_tooltip(self, scene: HotScene, x: float, y: float) -> str:
+        layers = scene.found.layers
         cell = GridGeometry(layers_scene(scene)).cell_at(x, y)
         if cell is None:
             return ""
-        layer, has_token = int(found.layers[cell[0]]), found.tokens[cell[1]] >= 0
+        layer, has_token = int(layers.layers[cell[0]]), layers.tokens[cell[1]] >= 0
         unit = scene.trace.clock.unit
         lines = [
             f"layer {layer}" if layer >= 0 else "no layer",
-            f"{found.by} {found.names[cell[1]]}" if has_token else "no token",
-            f"{format_count(int(found.ops[cell]))} ops",
-            f"{format_both_bytes(int(found.bytes[cell]))} accessed",
-            f"{format_duration(int(found.ticks[cell]), unit)}, measured or derived",
+            f"{layers.by} {layers.names[cell[1]]}" if has_token else "no token",
+            f"{format_count(int(layers.ops[cell]))} ops",
+            f"{format_both_bytes(int(layers.bytes[cell]))} accessed",
+            f"{format_duration(int(layers.ticks[cell]), unit)}, measured or derived",
         ]
         return "\n".join(lines)
 
-    def _bar_words(self, scene: HotScene, bar: int) -> str:
+    def _bar_tooltip(self, scene: HotScene, bar: int) -> str:
         groups, trace = self._ranked(scene), scene.trace
         lines = [
             groups.keys[bar],
             f"{format_count(int(groups.accesses[bar]))} accesses",
             f"{format_both_bytes(int(groups.bytes[bar]))} accessed",
-            f"{format_both_bytes(int(groups.size[bar]))} in size",
+            f"{format_both_bytes(int(groups.size[bar]))} size",
         ]
         if groups.unknown[bar]:
-            besides = "of up to {0} more it is not known"
-            lines.insert(3, besides.format(format_both_bytes(int(groups.unknown[bar]))))
+            text = "unknown: up to {0} more"
+            lines.insert(3, text.format(format_both_bytes(int(groups.unknown[bar]))))
         if groups.maybe[bar]:
-            perhaps = "perhaps {0} more, by experts that no list names"
-            lines.insert(2, perhaps.format(format_count(int(groups.maybe[bar]))))
+            text = "possibly {0} more, by experts that are not listed"
+            lines.insert(2, text.format(format_count(int(groups.maybe[bar]))))
         if groups.unrecorded[bar]:
             lines.append(READ_UNRECORDED)
         if groups.cut[bar]:
-            lines.append("perhaps read as a source that its op's record leaves out")
+            lines.append("possibly read as a source missing from the op's record")
         tensor = int(groups.tensor[bar])
         if tensor >= 0:
             heat = scene.found.heat
@@ -477,7 +475,7 @@ class HotColdView(PaintedView):
         return "\n".join(lines)
 
     def menu_at(self, x: float, y: float) -> QMenu | None:
-        """Offer to select, to filter and to copy."""
+        """Return the menu of a row: select, filter, copy."""
         scene, bar = self.scene_now(), self._bar_at(y)
         if scene is None or bar < 0:
             return None

@@ -101,35 +101,35 @@ def severity_word(severity: Severity) -> str:
 
 @guarded
 class WholeText(QScrollArea):
-    """A text as high as its lines; in a low pane it scrolls."""
+    """A text as tall as its lines; in a low pane it scrolls."""
 
-    def __init__(self, words: Label, parent: QWidget) -> None:
+    def __init__(self, label: Label, parent: QWidget) -> None:
         super().__init__(parent)
-        self._words = words
-        self.setWidget(words)
+        self._label = label
+        self.setWidget(label)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setAccessibleName(words.accessibleName())
+        self.setAccessibleName(label.accessibleName())
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
 
     def fit(self) -> None:
-        """Begin with the first line of a new text, as high as it is."""
+        """Scroll to the first line of a new text and fit its height."""
         self.verticalScrollBar().setValue(0)
         self.updateGeometry()
 
     def sizeHint(self) -> QSize:
-        """Ask for all lines at this width."""
-        return QSize(0, self._words.heightForWidth(self.width()))
+        """Return the height of all lines at this width."""
+        return QSize(0, self._label.heightForWidth(self.width()))
 
     def minimumSizeHint(self) -> QSize:
-        """Get by with two lines."""
-        margins = self._words.contentsMargins()
-        lines = 2 * self._words.fontMetrics().lineSpacing()
-        least = lines + margins.top() + margins.bottom()
-        return QSize(0, min(least, self.sizeHint().height()))
+        """Return the height of two lines."""
+        margins = self._label.contentsMargins()
+        lines = 2 * self._label.fontMetrics().lineSpacing()
+        min_height = lines + margins.top() + margins.bottom()
+        return QSize(0, min(min_height, self.sizeHint().height()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Take other lines at another width."""
+        """Wrap lines at the new width."""
         super().resizeEvent(event)
         if event.oldSize().width() != event.size().width():
             self.updateGeometry()
@@ -147,7 +147,7 @@ class ProblemsView(View):
         self.model = TextTableModel(self._headings(), self)
         self.table = TextTable(self.model, self, "problems")
         self.table.setAccessibleName("Problems of this file")
-        # Sentences are read from their beginning; the whole one is below the table.
+        # The full text of the current row is below the table.
         self.table.elide_mode = Qt.TextElideMode.ElideRight
         self.table.row_opened.connect(self._on_opened)
         self.table.selectionModel().currentRowChanged.connect(self._on_current)
@@ -165,14 +165,16 @@ class ProblemsView(View):
         for severity in sorted(Severity, reverse=True):
             tip = f"Show or hide: {severity_word(severity)}"
             button = self._filters[severity] = tool_button(head, "", tip)
+            button.setObjectName(f"problems_{severity.name.lower()}")
             button.setCheckable(True)
             button.setChecked(True)
             button.toggled.connect(self._show)
         self._note = Label(parent=head)
+        self._note.setObjectName("problems_note")
         self._note.setFont(words_font(12))
         menu = QMenu(self)
         self.table.fill_menu(menu)
-        tip = "Copy the problems"
+        tip = "Copy as text or table"
         self._copy = tool_button(head, "Copy", tip, menu=menu)
         lay_out(
             QHBoxLayout(head),
@@ -187,10 +189,11 @@ class ProblemsView(View):
 
     def _lay_out(self, head: QWidget) -> None:
         self._full = Label(parent=self)
+        self._full.setObjectName("problem_text")
         self._full.setFont(words_font(12))
         self._full.setWordWrap(True)
         self._full.setContentsMargins(12, 8, 12, 8)
-        self._full.setAccessibleName("The whole text of the problem")
+        self._full.setAccessibleName("Full text of the problem")
         self._frame = WholeText(self._full, self)
         body = QWidget(self)
         self._stack = QStackedLayout(body)
@@ -200,17 +203,17 @@ class ProblemsView(View):
 
     def _headings(self) -> tuple[Heading, ...]:
         return (
-            Heading("severity", "How bad it is", 104, words=True),
+            Heading("severity", "Note, notice, data loss or error", 104, words=True),
             Heading(
-                "message", "What, and what it means", 300, False, True, True
+                "message", "Problem and its consequence", 300, False, True, True
             ),
             Heading(
-                "count", "How often it occurred", 70, right=True,
+                "count", "Number of occurrences", 70, right=True,
                 largest_first=True,
             ),
-            Heading("where", "Where it occurred first", 96),
-            Heading("what to do", "What helps", 96, words=True),
-            Heading("code", "Name of this kind of problem", 120),
+            Heading("where", "First occurrence", 96),
+            Heading("what to do", "How to fix it", 96, words=True),
+            Heading("code", "Identifier of this kind of problem", 120),
         )  # fmt: skip
 
     def set_theme(self, theme: Theme) -> None:
@@ -233,7 +236,7 @@ class ProblemsView(View):
     # -- session -----------------------------------------------------------
 
     def release(self) -> None:
-        """Look for no place any more."""
+        """Cancel the search for a span."""
         super().release()
         self.session.tasks.cancel(_JUMP)
 
@@ -262,8 +265,8 @@ class ProblemsView(View):
     def problems(self) -> tuple[ReadWarning, ...]:
         """All problems, the worst first, before filtering by severity."""
         trace = self.session.trace
-        found = [*(() if trace is None else trace.warnings), *self._failures]
-        return tuple(sorted(found, key=lambda p: -p.severity))
+        warnings = [*(() if trace is None else trace.warnings), *self._failures]
+        return tuple(sorted(warnings, key=lambda p: -p.severity))
 
     def _show(self, _: object = None) -> None:
         problems = self.problems
@@ -287,7 +290,7 @@ class ProblemsView(View):
     def _note_text(self, hidden: int) -> str:
         parts = [f"{format_count(hidden)} hidden"] if hidden else []
         if self._is_reading():
-            parts.append("still reading; more may come")
+            parts.append("still reading")
         return " · ".join(parts)
 
     def _is_reading(self) -> bool:
@@ -296,13 +299,13 @@ class ProblemsView(View):
 
     def _say_empty(self, *, has_hidden: bool) -> None:
         if has_hidden:
-            self._empty.say("All problems are hidden.")
+            self._empty.say("All problems hidden")
         elif self.session.trace is None:
             self._empty.say("No trace is open.")
         elif self._is_reading():
-            self._empty.say("No problems found yet; still reading.")
+            self._empty.say("No problems so far; still reading")
         else:
-            self._empty.say("No problems found in this file.")
+            self._empty.say("No problems found")
         self._stack.setCurrentWidget(self._empty)
 
     def _cells(self, problem: ReadWarning) -> tuple[Cell, ...]:
@@ -340,7 +343,7 @@ class ProblemsView(View):
         self._frame.fit()
         self._frame.setVisible(True)
         layout = self.layout()
-        if layout is not None:  # the text took room: keep the row in sight
+        if layout is not None:  # the text covers rows: scroll to the current one
             layout.activate()
             self.table.scrollTo(current)
 
@@ -354,20 +357,19 @@ class ProblemsView(View):
             return
         if problem.file:  # its records and bytes are not those of the trace
             self._note.setText(
-                f"This problem is in {one_line(problem.file)}; its place is not one of "
-                "the trace's spans."
+                f"This problem is in {one_line(problem.file)}, not in the trace itself."
             )
             return
         match = _RECORD.search(problem.place)
         record = int(match.group(1).replace(",", "")) if match else -1
         offset = -1 if problem.offset is None else problem.offset
         if record < 0 and offset < 0:
-            self._note.setText("No place in the file is known of this problem.")
+            self._note.setText("No location recorded for this problem")
             return
         trace = session.trace
 
         def on_result(span: int) -> None:
-            if session.trace is trace:  # ids of the next snapshot may be others
+            if session.trace is trace:  # the next snapshot may have other ids
                 self._on_found(span)
 
         session.tasks.run(
@@ -380,7 +382,7 @@ class ProblemsView(View):
 
     def _on_found(self, span: int) -> None:
         if span < 0:
-            self._note.setText("No span was made of this place in the file.")
+            self._note.setText("No span at this location")
             return
         self._note.clear()
         self.session.select_span(span)
@@ -390,7 +392,7 @@ class ProblemsView(View):
 
 
 def where(problem: ReadWarning) -> str:
-    """Return where a problem is: in the file's own terms, and the byte."""
+    """Return the location of a problem: record or event, and byte offset."""
     parts = [problem.place] if problem.place else []
     if problem.offset is not None:
         parts.append(format_offset(problem.offset))
@@ -398,12 +400,12 @@ def where(problem: ReadWarning) -> str:
 
 
 def remedy(problem: ReadWarning) -> str:
-    """Return what to do, in words of the window.
+    """Return how to fix a problem, by commands of the window.
 
-    Readers speak of options of the command line where they know no better.
+    Readers may name options of the command line.
     """
     if problem.code == "low_confidence":
-        return "Where it looks wrong: File › Open with another reader."
+        return "If it looks wrong: File › Open with another reader."
     return problem.remedy
 
 

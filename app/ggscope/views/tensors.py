@@ -47,8 +47,8 @@ from ggscope.views.base.widgets import (
 )
 
 _KEY = "tensors"
-MOST_ROWS = 20_000
-"""So many tensors are listed; of more, the largest."""
+MAX_ROWS = 20_000
+"""Tensors listed; of larger models the largest ones."""
 _SYNC_TENSORS = 1_500
 _FACTS = (
     ("general.name", ""),
@@ -59,9 +59,9 @@ _FACTS = (
     ("n_ctx", "context {0}"),
     ("n_vocab", "vocabulary {0}"),
 )
-"""What the head tells of a model, and how."""
-_LEAST_ROWS = 3
-"""So many rows of the list are seen before the map has room."""
+"""Metadata shown in the summary of a model, and its format."""
+_MIN_ROWS = 3
+"""The map is hidden unless this many rows stay visible."""
 NAME, OFFSET = 0, 6
 
 
@@ -90,10 +90,10 @@ class TensorsView(PaintedView):
         self.metadata_model = TextTableModel(self._metadata_headings(), self)
         self.metadata = TextTable(self.metadata_model, self, "metadata")
         self.metadata.setAccessibleName("Metadata of the model files")
-        self._nothing = EmptyState(self)
+        self._placeholder = EmptyState(self)
         body = QWidget(self)
         self._stack = QStackedLayout(body)
-        for part in (self._nothing, self.table, self.metadata):
+        for part in (self._placeholder, self.table, self.metadata):
             self._stack.addWidget(part)
         self._head = self._make_head()
         self.box.addWidget(body, 1)
@@ -117,7 +117,7 @@ class TensorsView(PaintedView):
         self.find_line.textChanged.connect(self._show_rows)
         self.count = ElidedLabel(head)
         self.count.setFont(words_font(12))
-        tip = "Show what the model files say of themselves"
+        tip = "Show the metadata of the model files"
         self.switch = tool_button(head, "Metadata", tip)
         self.switch.setCheckable(True)
         self.switch.toggled.connect(self._on_switch)
@@ -128,32 +128,32 @@ class TensorsView(PaintedView):
         return head
 
     def head_widget(self) -> QWidget:
-        """Return what stands in the pane's head: summary, search and switch."""
+        """Return the widget of the pane's header: summary, search and switch."""
         return self._head
 
     def _headings(self) -> tuple[Heading, ...]:
         return (
-            Heading("tensor", "Its name", 190, stretch=True),
-            Heading("part", "Part of the network that it belongs to", 84,
+            Heading("tensor", "Name", 190, stretch=True),
+            Heading("part", "Part of the network", 84,
                     words=True),
-            Heading("layer", "Layer of the model", 50, right=True),
-            Heading("type", "How its elements are stored", 56),
+            Heading("layer", "Layer", 50, right=True),
+            Heading("type", "Data type", 56),
             Heading("shape", "Elements along each dimension, ne0 first", 116,
                     right=True),
-            Heading("size", "Bytes that it takes", 80, right=True,
+            Heading("size", "Size in bytes", 80, right=True,
                     copied="size (bytes)", largest_first=True),
-            Heading("offset", "Where it begins in its file", 96, right=True,
+            Heading("offset", "Offset in its file", 96, right=True,
                     copied="offset (bytes)"),
-            Heading("share", "Of the bytes of all tensors", 56, right=True,
+            Heading("share", "Share of all tensors by size", 56, right=True,
                     largest_first=True),
-            Heading("file", "File that it lies in", 160),
+            Heading("file", "File", 160),
         )  # fmt: skip
 
     def _metadata_headings(self) -> tuple[Heading, ...]:
         return (
-            Heading("key", "As the file names it", 260),
+            Heading("key", "Metadata key", 260),
             Heading("value", "", 260, stretch=True, words=True),
-            Heading("file", "File that says so", 160),
+            Heading("file", "File", 160),
         )
 
     def set_theme(self, theme: Theme) -> None:
@@ -161,7 +161,7 @@ class TensorsView(PaintedView):
         super().set_theme(theme)
         for table in (self.table, self.metadata):
             table.set_theme(theme)
-        self._nothing.set_theme(theme)
+        self._placeholder.set_theme(theme)
         for part in (self.summary, self.count):
             set_label_color(part, theme.dim)
         self.switch.setStyleSheet(
@@ -172,7 +172,7 @@ class TensorsView(PaintedView):
             self._show_rows()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the map out of a low pane."""
+        """Hide the map in a low pane."""
         super().resizeEvent(event)
         self._fit_map()
 
@@ -184,7 +184,7 @@ class TensorsView(PaintedView):
     # -- what is shown ------------------------------------------------------------
 
     def refresh(self) -> None:
-        """List the tensors anew, of a large model on a worker."""
+        """List the tensors; of a large model on a worker."""
         trace = self.session.trace
         if trace is None or not len(trace.tensors):
             self._show(trace, None)
@@ -195,8 +195,8 @@ class TensorsView(PaintedView):
             title = "Listing tensors"
             self.run(_KEY, partial(_listed, trace), partial(self._show, trace), title)
 
-    def _show(self, trace: Trace | None, found: ModelTensors | None) -> None:
-        self._of, self._listed = trace, found
+    def _show(self, trace: Trace | None, listing: ModelTensors | None) -> None:
+        self._of, self._listed = trace, listing
         self._fit_map()
         self._show_summary()
         self._show_metadata()
@@ -204,34 +204,36 @@ class TensorsView(PaintedView):
         self._on_selection()
 
     def _fit_map(self) -> None:
-        """Give the map the height of its files, and none where the list needs that."""
-        found = self._listed
-        has_map = found is not None and bool(found.files)
-        height = round((0.0 if found is None else height_of(found)) * self.font_zoom)
+        """Set the height of the map; hide it where the list needs the space."""
+        listing = self._listed
+        has_map = listing is not None and bool(listing.files)
+        height = round(
+            (0.0 if listing is None else height_of(listing)) * self.font_zoom
+        )
         rows = (
             self.table.horizontalHeader().sizeHint().height()
-            + self.table.verticalHeader().defaultSectionSize() * _LEAST_ROWS
+            + self.table.verticalHeader().defaultSectionSize() * _MIN_ROWS
             + self.table.horizontalScrollBar().sizeHint().height()
         )
-        has_room = height + rows <= self.height()
+        fits = height + rows <= self.height()
         self.canvas.setFixedHeight(height)
-        self.canvas.setVisible(has_map and has_room)
+        self.canvas.setVisible(has_map and fits)
         self.repaint_picture()
 
     def _show_summary(self) -> None:
-        trace, found = self._of, self._listed
-        if trace is None or found is None:
+        trace, listing = self._of, self._listed
+        if trace is None or listing is None:
             self.summary.setText("")
             return
         known: dict[str, str] = {}
         for model in trace.models:
             known = {**model.metadata, **known}
-        words = [
+        parts = [
             (form or "{0}").format(known[key]) for key, form in _FACTS if key in known
         ]
-        total = int(np.maximum(found.size, 0).sum())
-        words.append(f"{format_count(len(found))} tensors, {format_bytes(total)}")
-        self.summary.setText(" · ".join(words))
+        total = int(np.maximum(listing.size, 0).sum())
+        parts.append(f"{format_count(len(listing))} tensors, {format_bytes(total)}")
+        self.summary.setText(" · ".join(parts))
 
     def _show_metadata(self) -> None:
         trace = self._of
@@ -247,52 +249,54 @@ class TensorsView(PaintedView):
             self.switch.setChecked(False)
 
     def _show_rows(self, _: object = None) -> None:
-        trace, found = self._of, self._listed
-        if trace is None or found is None or not len(found):
-            self._nothing.say("No tensors", "Add a model file, or a map of one.")
+        trace, listing = self._of, self._listed
+        if trace is None or listing is None or not len(listing):
+            self._placeholder.say(
+                "No tensors", "Add a model file or a tensor map: File › Add to session."
+            )
             self.model.set_rows(())
             self.count.setText("")
-            self._stack.setCurrentWidget(self._nothing)
+            self._stack.setCurrentWidget(self._placeholder)
             return
-        shown = self._matching(trace, found)
+        shown = self._matching(trace, listing)
         n = len(shown)
-        if n > MOST_ROWS:
-            largest = np.argsort(-found.size[shown], kind="stable")[:MOST_ROWS]
+        if n > MAX_ROWS:
+            largest = np.argsort(-listing.size[shown], kind="stable")[:MAX_ROWS]
             shown = shown[np.sort(largest)]
-        total = int(np.maximum(found.size, 0).sum())
-        rows = [_cells(trace, found, i, total, self.theme) for i in shown.tolist()]
-        payloads = [int(found.rows[i]) for i in shown.tolist()]
+        total = int(np.maximum(listing.size, 0).sum())
+        rows = [_cells(trace, listing, i, total, self.theme) for i in shown.tolist()]
+        payloads = [int(listing.rows[i]) for i in shown.tolist()]
         self.model.set_rows(rows, payloads=payloads, n_left_out=n - len(rows))
-        self.table.setColumnHidden(len(self.model.headings) - 1, len(found.files) < 2)
+        self.table.setColumnHidden(len(self.model.headings) - 1, len(listing.files) < 2)
         self.table.fit_columns()
         text = ""
         if n > len(rows):
             text = f"largest {format_count(len(rows))} of {format_count(n)}"
         elif self.find_line.text():
-            text = f"{format_count(n)} of {format_count(len(found))}"
+            text = f"{format_count(n)} of {format_count(len(listing))}"
         self.count.setText(text)
         front = self.metadata if self.switch.isChecked() else self.table
         self._stack.setCurrentWidget(front)
         self._on_selection()
 
-    def _matching(self, trace: Trace, found: ModelTensors) -> np.ndarray:
-        """Return which tensors have a name that is looked for."""
-        everything = np.arange(len(found))
-        wanted = self.find_line.text().strip()
-        if not wanted:
+    def _matching(self, trace: Trace, listing: ModelTensors) -> np.ndarray:
+        """Return the positions of tensors whose name matches the search."""
+        everything = np.arange(len(listing))
+        pattern = self.find_line.text().strip()
+        if not pattern:
             return everything
         try:
-            matches = text_matcher(wanted)
+            matches = text_matcher(pattern)
         except QueryError:
             return everything[:0]
-        names = [trace.strings[i] for i in trace.tensors.name[found.rows].tolist()]
+        names = [trace.strings[i] for i in trace.tensors.name[listing.rows].tolist()]
         return np.flatnonzero([matches(name) for name in names])
 
     def _on_switch(self, shows_metadata: bool) -> None:
         self._stack.setCurrentWidget(self.metadata if shows_metadata else self.table)
 
     def _on_search(self, _: object = None) -> None:
-        """Find by what the window searches for, where there are no spans to search."""
+        """Use the search of the window in a model without spans."""
         trace = self.session.trace
         if trace is not None and not len(trace.spans):
             self.find_line.setText(self.session.search_text)
@@ -300,7 +304,7 @@ class TensorsView(PaintedView):
     # -- selection ------------------------------------------------------------------
 
     def _on_chosen(self, *_: object) -> None:
-        """Select everywhere what was chosen in the table."""
+        """Select the chosen rows of the table in the session."""
         if self._is_choosing:
             return
         rows = sorted(
@@ -312,19 +316,19 @@ class TensorsView(PaintedView):
             self.session.select(Selection("tensors", chosen))
 
     def _on_selection(self, _: object = None) -> None:
-        """Show in table and map what is selected."""
+        """Highlight the selection of the session in table and map."""
         self.repaint_picture()
         selection = self.session.selection
-        wanted = set(selection.ids) if selection.table == "tensors" else set()
-        have = {
+        selected = set(selection.ids) if selection.table == "tensors" else set()
+        shown = {
             self.model.payload(index.row())
             for index in self.table.selectionModel().selectedRows()
         }
-        if wanted == have:
+        if selected == shown:
             return
         self._is_choosing = True
         self.table.clearSelection()
-        if selection.active is not None and wanted:
+        if selection.active is not None and selected:
             for row in range(self.model.rowCount()):
                 if self.model.payload(row) == selection.active:
                     self.table.selectRow(row)
@@ -353,7 +357,7 @@ class TensorsView(PaintedView):
     # -- the map --------------------------------------------------------------------
 
     def scene(self, width: float, height: float, scale: float) -> ModelMapScene | None:
-        """Return what the map is drawn from; None where there is no file."""
+        """Return the scene of the map; None without a model file."""
         if self._listed is None or not self._listed.files:
             return None
         selection = self.session.selection
@@ -363,7 +367,7 @@ class TensorsView(PaintedView):
         )
 
     def empty_words(self) -> tuple[str, str]:
-        """Return nothing: the table says what would fill it."""
+        """Return nothing: the table has the hint."""
         return "", ""
 
     def tooltip_at(self, x: float, y: float) -> str:
@@ -406,8 +410,8 @@ class TensorsView(PaintedView):
             kind == QEvent.Type.MouseButtonPress
             and event.button() == Qt.MouseButton.LeftButton
         ):
-            found = Selection("tensors", (tensor,)) if tensor >= 0 else Selection()
-            self.session.select(found)
+            selection = Selection("tensors", (tensor,)) if tensor >= 0 else Selection()
+            self.session.select(selection)
         return True
 
     def _set_hover(self, tensor: int) -> None:
@@ -442,16 +446,16 @@ def _select_and_show(session: Session, chosen: Selection, view_id: str) -> None:
 
 
 def _cells(
-    trace: Trace, found: ModelTensors, at: int, total: int, theme: Theme
+    trace: Trace, listing: ModelTensors, at: int, total: int, theme: Theme
 ) -> tuple[Cell, ...]:
     """Return the row of a tensor."""
-    row, tensors = int(found.rows[at]), trace.tensors
-    name, part = tensor_name(trace, row), COMPONENTS[int(found.component[at])]
-    layer, size = int(tensors.layer[row]), int(found.size[at])
-    offset = int(found.offset[at])
+    row, tensors = int(listing.rows[at]), trace.tensors
+    name, part = tensor_name(trace, row), COMPONENTS[int(listing.component[at])]
+    layer, size = int(tensors.layer[row]), int(listing.size[at])
+    offset = int(listing.offset[at])
     kind = "" if tensors.type is None else type_name(int(tensors.type[row]))
     shape = shape_text(None if tensors.shape is None else tensors.shape[row])
-    file = int(found.file[at])
+    file = int(listing.file[at])
     return (
         Cell(name, sort=name, color=component_color(part, theme), tip=name),
         Cell(part, sort=part),
@@ -479,5 +483,5 @@ def _cells(
             sort=size if size >= 0 else None,
             raw=size / total if size >= 0 and total else "",
         ),
-        Cell(found.files[file] if 0 <= file < len(found.files) else ""),
+        Cell(listing.files[file] if 0 <= file < len(listing.files) else ""),
     )

@@ -37,7 +37,7 @@ from ggscope.session.bookmarks.files import (
     FindRequest,
     KeepRequest,
 )
-from ggscope.views.buffers.words import buffer_words, gap_head, gap_words
+from ggscope.views.buffers.texts import buffer_words, gap_head, gap_words
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from sentences import assert_sides
 from session_files import model_trace, reading_trace
@@ -141,15 +141,15 @@ SIDES: dict[str, tuple[Said, Said]] = {
         ),
         lambda: buffers(Life(64, 0, 500), Life(64, 1500), accessed=[[0], [1]]),
     ),
-    "The size of a buffer is not known; it is left out of the sums.": (
+    "Buffers of unknown size are not included in the sums.": (
         lambda: gap_words(buffers_trace([Life(64, 0), Life(-1, 0)])),
         lambda: gap_words(buffers_trace([Life(64, 0), Life(64, 0)])),
     ),
-    "never freed as far as recorded": (
+    "no release recorded": (
         lambda: buffers(Life(64, 0), Life(64, 0, 500)),
         lambda: buffers(Life(64, 0, 400), Life(64, 0, 500), Life(-1, -1)),
     ),
-    "its allocation is not recorded": (
+    "allocation not recorded": (
         lambda: buffers(Life(-1, -1), accessed=[[0]]),
         lambda: buffers(Life(64, 0), accessed=[[0]]),
     ),

@@ -25,8 +25,8 @@ from ggscope.render.export import Figure
 from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.heatmap.figure import heatmap_figure
 from ggscope.render.timeline.figure import timeline_figure
-from ggscope.views.buffers import words as buffers
-from ggscope.views.experts import words as experts
+from ggscope.views.buffers import texts as buffers
+from ggscope.views.experts import texts as experts
 from graph_traces import network_trace
 from hostile import SAMPLES
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -60,7 +60,7 @@ def told_of(*lives: Life) -> str:
     ("claim", "true", "false"),
     [
         (
-            "1 buffer alive then",
+            "1 buffer alive",
             (Life(64, 0, 500), Life(64, 500)),
             (Life(64, 0, 600), Life(64, 500)),
         ),
@@ -152,10 +152,10 @@ def cell(trace: Trace) -> str:
 
 CHOSEN = [[[1, 2], [3, 4]]]
 OF_EXPERTS: dict[str, tuple[Callable[[], str], Callable[[], str]]] = {
-    "Counts are accesses: an expert has several tensors.": (
+    "Counts are accesses; an expert has several tensors.": (
         lambda: about(sliced(0, 0)), lambda: about(routed(CHOSEN)),
     ),
-    "{0} without a usable layer or expert left out": (
+    "{0} without a valid layer or expert omitted": (
         lambda: about(routed(CHOSEN, layers=[0, -1])),
         lambda: about(routed(CHOSEN, layers=[0, 1])),
     ),

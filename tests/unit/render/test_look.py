@@ -175,7 +175,7 @@ def test_command_says_what_it_cannot_say() -> None:
         return " ".join(made.command("x.png").lacks)
 
     assert_sides(
-        "The command leaves the filter out.",
+        "The command ignores the filter.",
         lacks(mask=mask),
         lacks(mask=mask, where="op = ADD"),
     )

@@ -96,7 +96,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
     has_accesses = bool(len(trace.accesses.patterns)) or "accesses" in trace.pending
     has_ops = trace.ops is not None or _any(trace.spans.op)
     wanted = [
-        (bool(trace.graphs), Column("dot", "●", "Found in the graph or not", 30)),
+        (bool(trace.graphs), Column("dot", "●", "Matched to a graph node", 30)),
         (True, _record_column(trace)),
         (True, _time_column(trace, absolute)),
         (has_ops, Column("op", "op", "Operation", 138)),
@@ -119,27 +119,29 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
         (True, _name_column(trace)),
         (
             has_accesses,
-            Column("sources", "sources", "What it reads", 146, stretch=3),
+            Column("sources", "sources", "Source tensors", 146, stretch=3),
         ),
         (
             has_accesses,
             # What the op moved of them is told by details and statistics.
             Column(
                 "bytes",
-                "bytes listed",
-                "Bytes that its record lists, moved or not",
+                "operand bytes",
+                "Sum of the operand sizes in the record; not all need be read",
                 96,
                 True,
             ),
         ),
-        (True, Column("duration", "duration", "End minus start", 86, True)),
+        (True, Column("duration", "duration", "Duration: end minus start", 86, True)),
         (
             trace.spans.wait is not None,
-            Column("wait", "wait", "At the barrier behind its end", 86, True),
+            Column("wait", "wait", "Wait at the barrier after the op", 86, True),
         ),
         (
             True,
-            Column("quality", "quality", "How far to trust the times", 82, True),
+            Column(
+                "quality", "quality", "Timing: measured, derived or estimated", 82, True
+            ),
         ),
     ]
     return tuple(column for applies, column in wanted if applies)
@@ -179,7 +181,7 @@ def _lane_column(trace: Trace) -> Column:
     width = min(max(32, 16 + 8 * _longest(lanes.names_of(is_listed))), 130)
     if (is_listed & lanes.of_kind(LaneKind.ENGINE)).any():
         return Column("lane", "engine", "Engine", max(width + 16, 64))
-    return Column("lane", "lane", "Thread or other lane", width)
+    return Column("lane", "lane", "Lane", width)
 
 
 def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -319,18 +321,17 @@ class CellTexts:
     def _dot_tip(self, span: int) -> str:
         """Return by which rule a span was found in the graph, or why it was not."""
         if self.correlation is None:
-            return "Spans are still being matched with the graph."
+            return "Still matching spans with the graph."
         if int(self.trace.spans.op[span]) < 0:
-            return "Not in the graph: this span is no op."
+            return "Not in the graph: not an op."
         node, rule = self.correlation.node_of(span)
         if node >= 0:
-            words = "In the graph as {0}, found by {1}."
+            words = "Graph node {0}, matched by {1}."
             return words.format(node_words(self.trace, node), rule.words)
         name = self.trace.span_name(span)
         words = (
-            "Not in the graph: no node was found for “{0}” by its name, with or "
-            "without suffix, and its op. Addresses of graphs and traces are of "
-            "different things and not compared."
+            "Not in the graph: no node matches “{0}” by name (with or without suffix) "
+            "and op."
         )
         return words.format(name)
 

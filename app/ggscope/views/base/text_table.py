@@ -318,7 +318,7 @@ class TextTableModel(QAbstractTableModel):
         n = len(kept)
         is_all = n == self.rowCount() and self._n_left_out > 0
         n_wanted = n + self._n_left_out if is_all else n
-        return TableFile(name, text, n, n_wanted, "The pane lists no more.")
+        return TableFile(name, text, n, n_wanted, "Only the listed rows can be saved.")
 
 
 @guarded

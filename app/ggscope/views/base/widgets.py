@@ -230,10 +230,11 @@ def pop_up(menu: QMenu, at: QPoint) -> None:
 
 
 class EmptyState(QWidget):
-    """What a pane says while it has nothing to show: a sentence and a hint."""
+    """The placeholder of a pane without data: a title and a hint."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setObjectName("placeholder")
         self._title = Label(parent=self)
         self._hint = Label(parent=self)
         for label, px in ((self._title, 13), (self._hint, 12)):
@@ -249,14 +250,14 @@ class EmptyState(QWidget):
         layout.addStretch(2)
 
     def say(self, title: str, hint: str = "") -> None:
-        """Show these words."""
+        """Set title and hint."""
         self._title.setText(title)
         self._hint.setText(hint)
         self.setAccessibleName(f"{title} {hint}".strip())
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Title and hint."""
         return " ".join(t for t in (self._title.text(), self._hint.text()) if t)
 
     def set_theme(self, theme: Theme) -> None:
@@ -301,7 +302,7 @@ class Disclosure(QWidget):
         super().__init__(parent)
         self._head = QToolButton(self)
         self._head.setText(title)
-        set_tip(self._head, "Open or close this section")
+        set_tip(self._head, "Expand or collapse this section")
         self._head.setAccessibleName(title)
         self._head.setCheckable(True)
         self._head.setFont(heading_font())
@@ -372,7 +373,7 @@ class ControlRow(QWidget):
         self._row = QHBoxLayout(self._panel)
         menu = QMenu(self)
         menu.aboutToShow.connect(self._fill_menu)
-        self.more = tool_button(self._panel, "More", "What has no room here", menu=menu)
+        self.more = tool_button(self._panel, "More", "More controls", menu=menu)
         self._buttons.append(self.more)
         lay_out(self._row, self.more, margins=(0, 4, 0, 4), spacing=_GAP_PX)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
@@ -552,14 +553,14 @@ class RangeSwitch(QWidget):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session = session
-        self.setAccessibleName("What is listed and counted")
+        self.setAccessibleName("Range of the list")
         self.this_range = self._button(
             "this range",
-            "Only spans that touch the marked range, or else the range that the "
-            "timeline shows (Shift+T). After a zoom to a row the list stays until "
-            "the timeline is moved, or this is clicked.",
+            "Only spans in the marked range, else in the visible range (Shift+T). "
+            "After a zoom to a row the list stays until the timeline is moved or "
+            "this button is clicked.",
         )
-        self.all = self._button("all", "The whole trace, whatever is shown (Shift+T)")
+        self.all = self._button("all", "The whole trace (Shift+T)")
         self._group = QButtonGroup(self)
         self._group.addButton(self.this_range)
         self._group.addButton(self.all)

@@ -68,7 +68,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     words_font,
 )
-from ggscope.views.buffers import words as buffers_words
+from ggscope.views.buffers import texts as buffers_texts
 
 MAX_ROWS = 2000
 """The largest ones are listed; that there are more is said."""
@@ -110,12 +110,12 @@ class BuffersTable(QWidget):
         return (
             Heading("buffer", "Name", 110, stretch=True),
             Heading("backend", "Backend", 76),
-            Heading("usage", "What it is for", 78, words=True),
+            Heading("usage", "Purpose of the buffer", 78, words=True),
             Heading("size", "Size", 76, right=True,
                     copied="size (bytes)", largest_first=True),
-            Heading("allocated", "When it was allocated", 78, right=True,
+            Heading("allocated", "Allocation time", 78, right=True,
                     copied=f"allocated ({unit})"),
-            Heading("freed", "When it was freed", 74, right=True,
+            Heading("freed", "Release time", 74, right=True,
                     copied=f"freed ({unit})"),
             Heading("layer", "Layer", 56, right=True),
             Heading("accesses", "Accesses of ops", 88, right=True,
@@ -425,9 +425,9 @@ class BuffersView(PaintedView):
     def _show(self, result: BuffersResult) -> None:
         self.result = result
         trace = result.trace
-        self.about.setText(buffers_words.about_words(trace, result.occupancy))
-        self.note.setText(buffers_words.gap_head(trace))
-        set_tip(self.note, buffers_words.gap_words(trace))
+        self.about.setText(buffers_texts.about_words(trace, result.occupancy))
+        self.note.setText(buffers_texts.gap_head(trace))
+        set_tip(self.note, buffers_texts.gap_words(trace))
         self._on_clock()
         self.table.setVisible(True)
         self._share_room()
@@ -513,24 +513,24 @@ class BuffersView(PaintedView):
         if session.trace is None:
             return "No trace is open.", ""
         if session.trace.is_unread:
-            return "Counting …", ""
+            return "Counting…", ""
         if result is not None:
             if (result.trace.buffers.allocated != -1).any():
-                return "No allocation is recorded with its size", ""
+                return "No sizes recorded", ""
             return (
-                "No allocation is recorded",
+                "No allocations recorded",
                 (
-                    "Accesses name these buffers; sizes and times need a file of "
-                    "buffer events beside the trace."
+                    "These buffers are known from accesses only. Add a file of buffer "
+                    "events for sizes and times: File › Add to session."
                 ),
             )
         if len(session.trace.buffers):
-            return "Counting …", ""
+            return "Counting…", ""
         return (
             "No buffers in this trace",
             (
-                "Neither allocations nor accesses of buffers are recorded. Add a file "
-                "of buffer events: File, Add to session."
+                "Neither buffer allocations nor buffer accesses are recorded. Add a "
+                "file of buffer events: File › Add to session."
             ),
         )
 
@@ -591,7 +591,7 @@ class BuffersView(PaintedView):
             return ""
         row, absolute = place.buffer_at(x, y), self.session.absolute_time
         if row >= 0:
-            return buffers_words.buffer_words(
+            return buffers_texts.buffer_words(
                 result.trace, row, result.use, absolute=absolute
             )
         if not place.area_y <= y < place.area_bottom or x < place.time.x0:
@@ -599,8 +599,8 @@ class BuffersView(PaintedView):
         trace, tick = result.trace, place.tick_at(x)
         peak = result.occupancy.peak
         if peak is not None and abs(x - place.time.x(peak.time)) < DRAG_PX:
-            return buffers_words.peak_tip(trace, result.occupancy, absolute=absolute)
-        return buffers_words.level_words(
+            return buffers_texts.peak_tip(trace, result.occupancy, absolute=absolute)
+        return buffers_texts.level_words(
             trace, result.occupancy, tick, absolute=absolute
         )
 
@@ -655,22 +655,22 @@ class BuffersView(PaintedView):
         name = buffer_name(result.trace, row)
         words = f"Select “{name}”"
         add_action(menu, words, partial(self.select_buffer, row))
-        menu.addAction("Show its whole life", partial(self.show_life, row))
+        menu.addAction("Zoom to its lifetime", partial(self.show_life, row))
         menu.addAction(
             "Show only this buffer", partial(self.filter_to, row)
         ).setEnabled(int(result.trace.buffers.address[row]) != 0)
         last = int(result.use.last_span[row])
         menu.addAction(
-            "Go to the last op that accesses it",
+            "Go to its last access",
             partial(self.session.select_span, last),
         ).setEnabled(last >= 0)
         menu.addSeparator()
-        menu.addAction("Copy what is known of it", partial(self._copy, row))
+        menu.addAction("Copy details", partial(self._copy, row))
 
     def _copy(self, row: int) -> None:
         if self.result is not None:
             copy_text(
-                buffers_words.buffer_words(
+                buffers_texts.buffer_words(
                     self.result.trace,
                     row,
                     self.result.use,
@@ -709,7 +709,7 @@ class BuffersView(PaintedView):
             room = place.bottom - place.lives_y - ROW_HEIGHT - 8
             self.scroll_to(min(max(self.scroll_y, top - room), top))
         self.setAccessibleDescription(
-            buffers_words.buffer_words(
+            buffers_texts.buffer_words(
                 self.result.trace,
                 order[at],
                 self.result.use,

@@ -1,4 +1,4 @@
-"""What stands around the pictures of experts: the line above, and what to pin."""
+"""The header of the experts view with its choices, and the panel of what to pin."""
 
 from collections.abc import Sequence
 
@@ -40,18 +40,18 @@ from ggscope.views.base.widgets import (
 )
 
 _ABOUT_PX = 420
-"""The figures go to a line of their own if they get less room, or need more."""
-_GAP_PX, _LEAST_PX = 6, 120
-_WANTED = 90
+"""The summary gets a line of its own if it has less width, or needs more."""
+_GAP_PX, _MIN_PX = 6, 120
+_DEFAULT_SHARE = 90
 
 
 @guarded
 class ExpertsBar(QWidget):
-    """Says the figures; offers what cells mean, the token, and the second picture.
+    """The summary, and the choice of measure, token and second chart.
 
     Attributes
     ----------
-    about : the figures in words.
+    about : the summary.
     measure, kind, token, beside, layer : choices; `token` and `layer` hold rows,
         None = all.
     """
@@ -65,25 +65,25 @@ class ExpertsBar(QWidget):
         self.about.setFont(words_font(12))
         self._tail = QWidget(self)
         self.measure = self._combo(
-            "What the cells show",
+            "Value of the cells",
             (("counts", Measure.COUNT), ("bytes", Measure.BYTES),
              ("share of layer", Measure.SHARE)),
         )  # fmt: skip
         self.kind = self._combo(
-            "Scale of the colours",
+            "Colour scale",
             (("linear", ScaleKind.LINEAR), ("log", ScaleKind.LOG),
              ("percentile", ScaleKind.PERCENTILE)),
         )  # fmt: skip
         self.token = self._combo("Token", (("all tokens", None),))
         self.beside = self._combo(
-            "Second picture",
+            "Second chart",
             (("token overlap", Beside.OVERLAP),
              ("transitions", Beside.TRANSITION),
              ("co-activation", Beside.TOGETHER),
              ("scores by rank", Beside.SCORES),
              ("coverage", Beside.COVER)),
         )  # fmt: skip
-        self.layer = self._combo("Layer of the second picture", (("all layers", None),))
+        self.layer = self._combo("Layer of the second chart", (("all layers", None),))
         self._combos = (self.measure, self.kind, self.token, self.beside, self.layer)
         self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._tail)
         parts = [
@@ -120,13 +120,12 @@ class ExpertsBar(QWidget):
     def set_rows(
         self, tokens: Sequence[int], layers: Sequence[int], noun: str = "token"
     ) -> None:
-        """Offer these tokens and layers; what was chosen stays where it can."""
-        of_token, of_layer = f"{noun} {{0}}", "layer {0}"
-        for combo, first, words, numbers in (
-            (self.token, "all tokens", of_token, tokens),
-            (self.layer, "all layers", of_layer, layers),
+        """List these tokens and layers; keep the choice if it is still listed."""
+        for combo, first, unit, numbers in (
+            (self.token, "all tokens", noun, tokens),
+            (self.layer, "all layers", "layer", layers),
         ):
-            texts = [first, *(words.format(n) for n in numbers)]
+            texts = [first, *(f"{unit} {n}" for n in numbers)]
             if [combo.itemText(i) for i in range(combo.count())] == texts:
                 continue
             chosen = combo.currentText()
@@ -139,10 +138,10 @@ class ExpertsBar(QWidget):
             combo.setCurrentIndex(max(combo.findText(chosen), 0))
             combo.blockSignals(False)
 
-    def say(self, words: str, tip: str = "") -> None:
-        """Show the figures, all of them where a line of their own holds them."""
+    def set_summary(self, text: str, tip: str = "") -> None:
+        """Show the summary, on a line of its own if it needs one."""
         self.about.tip = tip
-        self.about.setText(words)
+        self.about.setText(text)
         self._arrange()
 
     def set_theme(self, theme: Theme) -> None:
@@ -150,11 +149,11 @@ class ExpertsBar(QWidget):
         set_label_color(self.about, theme.dim)
 
     def minimumSizeHint(self) -> QSize:
-        """Be as narrow as the pane likes: choices take lines of their own."""
-        return QSize(scaled(_LEAST_PX), super().minimumSizeHint().height())
+        """Return a small width: in a narrow pane the choices take several lines."""
+        return QSize(scaled(_MIN_PX), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Take as many lines as all words need."""
+        """Arrange the parts for another width."""
         super().resizeEvent(event)
         self._arrange()
 
@@ -162,8 +161,10 @@ class ExpertsBar(QWidget):
         margins = self._grid.contentsMargins()
         for combo in self._combos:
             combo.setMinimumWidth(_width_of_choice(combo))
-        least = sum(combo.minimumWidth() + _GAP_PX for combo in self._combos) - _GAP_PX
-        is_narrow = self.width() - margins.left() - margins.right() < least
+        min_width = (
+            sum(combo.minimumWidth() + _GAP_PX for combo in self._combos) - _GAP_PX
+        )
+        is_narrow = self.width() - margins.left() - margins.right() < min_width
         self._rows.setDirection(
             QBoxLayout.Direction.TopToBottom
             if is_narrow
@@ -187,29 +188,29 @@ class ExpertsBar(QWidget):
 
 
 def _width_of_choice(combo: QComboBox) -> int:
-    """Return how wide a combo box has to be for all words of its choice."""
+    """Return the width of a combo box that shows its choice in full."""
     option = QStyleOptionComboBox()
     combo.initStyleOption(option)
-    words = combo.fontMetrics().size(0, combo.currentText())
+    size = combo.fontMetrics().size(0, combo.currentText())
     kind = QStyle.ContentsType.CT_ComboBox
-    return combo.style().sizeFromContents(kind, option, words, combo).width()
+    return combo.style().sizeFromContents(kind, option, size, combo).width()
 
 
 @guarded
 class CoverPanel(QWidget):
-    """A slider for the wanted share and a table with a line per layer."""
+    """A slider for the share to cover, and a table with a row per layer."""
 
-    wanted_changed = Signal()
+    share_changed = Signal()
     layer_opened = Signal(object)  # Cover
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
         self.slider.setRange(1, 100)
-        self.slider.setValue(_WANTED)
+        self.slider.setValue(_DEFAULT_SHARE)
         self.slider.setPageStep(5)
-        self.slider.setAccessibleName("Wanted share of the choices, per cent")
-        set_tip(self.slider, "Wanted share of the choices of each layer")
+        self.slider.setAccessibleName("Share of choices to cover, in percent")
+        set_tip(self.slider, "Share of each layer's choices to cover")
         self.slider.setMinimumHeight(scaled(24))
         self.slider.setMaximumWidth(scaled(220))
         self.slider.valueChanged.connect(self._on_moved)
@@ -221,11 +222,11 @@ class CoverPanel(QWidget):
         self.model = TextTableModel(
             (
                 Heading("layer", "Layer", 60, right=True),
-                Heading("pin", "Fewest experts that reach it", 76, right=True),
-                Heading("reached", "Share that they cover", 76, right=True),
-                Heading("size", "Bytes of their slices", 88, right=True,
+                Heading("pin", "Minimum number of experts", 76, right=True),
+                Heading("reached", "Share covered", 76, right=True),
+                Heading("size", "Bytes of their weights", 88, right=True,
                         copied="size (bytes)", largest_first=True),
-                Heading("experts", "The hottest first", 200, stretch=True),
+                Heading("experts", "Most used first", 200, stretch=True),
             ),
             self,
         )  # fmt: skip
@@ -242,11 +243,11 @@ class CoverPanel(QWidget):
             wide=self.summary,
         )
         lay_out(QVBoxLayout(self), head, self.table, wide=self.table)
-        self._say_wanted()
+        self._show_share()
 
     @property
-    def wanted(self) -> float:
-        """The wanted share, 0.01 to 1."""
+    def share(self) -> float:
+        """The share to cover, 0.01 to 1."""
         return self.slider.value() / 100
 
     def show_result(self, result: ExpertsResult) -> None:
@@ -259,19 +260,17 @@ class CoverPanel(QWidget):
             for cover, unit in zip(result.covers, units, strict=False)
         ]
         self._unit = self._counted(choices, is_open=bool(more.any()))
-        self._say_wanted()
+        self._show_share()
         self.model.set_rows(rows, payloads=result.covers)
         self.table.fit_columns()
         n = sum(len(cover.experts) for cover in result.covers)
-        words = "pin {0} of {1} slots"
-        text = words.format(format_count(n), format_count(result.figures.n_slots))
+        text = f"pin {format_count(n)} of {format_count(result.figures.n_slots)} slots"
         sizes = [cover.bytes for cover in result.covers]
         if sizes and min(sizes) >= 0:
             text += f" · {format_bytes(sum(sizes))}"
             whole = sum(cover.all_bytes for cover in result.covers)
             if min(cover.all_bytes for cover in result.covers) >= 0 and whole:
-                of_all = "{0} of all experts"
-                text += f" ({of_all.format(format_share(sum(sizes) / whole))})"
+                text += f" ({format_share(sum(sizes) / whole)} of all experts)"
         self.summary.setText(text)
 
     def set_theme(self, theme: Theme) -> None:
@@ -281,7 +280,7 @@ class CoverPanel(QWidget):
             set_label_color(label, theme.dim)
 
     def _counted(self, choices: Choices, *, is_open: bool) -> str:
-        """Return what the shares are of; of open lists nobody knows all choices."""
+        """Return what the shares count; open lists hold only some of the choices."""
         if choices.source is ExpertSource.ACCESSES:
             return "accesses"
         return "recorded choices" if is_open else "choices"
@@ -289,24 +288,24 @@ class CoverPanel(QWidget):
     def _cells(self, cover: Cover, n_experts: int, unit: str) -> tuple[Cell, ...]:
         n, experts = len(cover.experts), ", ".join(map(str, cover.experts))
         tip = "pin {0} of {1} experts in layer {2} for {3} of its {4}"
-        said = tip.format(n, n_experts, cover.layer, format_share(cover.share), unit)
+        tip = tip.format(n, n_experts, cover.layer, format_share(cover.share), unit)
         counts = f"{format_count(cover.count)} / {format_count(cover.total)}"
         size = cover.bytes
         return (
             Cell(str(cover.layer), cover.layer),
-            Cell(f"{n} / {n_experts}", n, n, said),
+            Cell(f"{n} / {n_experts}", n, n, tip),
             Cell(format_share(cover.share), cover.share, round(cover.share, 6), counts),
             Cell(NOT_AVAILABLE, None, "")
             if size < 0
             else Cell(format_bytes(size), size, size, format_exact_bytes(size)),
-            Cell(experts, n, tip=f"{said}\n{experts}"),
+            Cell(experts, n, tip=f"{tip}\n{experts}"),
         )
 
     def _on_moved(self, _: int) -> None:
-        self._say_wanted()
-        self.wanted_changed.emit()
+        self._show_share()
+        self.share_changed.emit()
 
-    def _say_wanted(self) -> None:
+    def _show_share(self) -> None:
         text = f"for {self.slider.value()} % of {self._unit}"
         self._label.setText(text)
 

@@ -1,4 +1,4 @@
-"""Experts: which of them worked, layer by layer and token by token."""
+"""Experts: which ones were used, by layer and by token."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.safe_text import add_action, copy_text
 from ggscope.views.base.widgets import keeps_key, pop_up
-from ggscope.views.experts import words as experts_words
+from ggscope.views.experts import texts as experts_texts
 from ggscope.views.experts.bar import CoverPanel, ExpertsBar
 
 _KEY = "experts"
@@ -51,14 +51,14 @@ _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
 class ExpertsView(PaintedView):
-    """The layer × expert matrix and a second picture; a click selects an expert.
+    """The layer × expert matrix and a second chart; a click selects an expert.
 
     Arrow keys move a cursor over the cells, Enter selects the expert under it,
     Ctrl adds, a double click filters to it.
 
     Attributes
     ----------
-    result : what is shown; None before it is computed.
+    result : the shown counts; None before they are computed.
     """
 
     draw_scene = staticmethod(compose_experts)
@@ -80,9 +80,9 @@ class ExpertsView(PaintedView):
         self.bar.changed.connect(self.recompute)
         self.bar.drawn_changed.connect(self.repaint_picture)
         self.cover = CoverPanel(self)
-        self.cover.wanted_changed.connect(self.recompute)
+        self.cover.share_changed.connect(self.recompute)
         self.cover.layer_opened.connect(self._on_layer_opened)
-        # The canvas never becomes one of OpenGL here, so it may move house.
+        # The canvas never becomes an OpenGL one here, so it may get another parent.
         self.box.removeWidget(self.canvas)
         self.splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.splitter.setChildrenCollapsible(False)
@@ -109,7 +109,7 @@ class ExpertsView(PaintedView):
     # -- computing -----------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Count anew, on a worker."""
+        """Count on a worker."""
         trace = self.session.trace
         if trace is not self._of:
             self._forget()
@@ -118,11 +118,11 @@ class ExpertsView(PaintedView):
     def _forget(self) -> None:
         self._base = self._of = self.result = None
         self._hover = self._hover_beside = self._cursor = None
-        self.bar.say("")
+        self.bar.set_summary("")
         self.repaint_picture()
 
     def recompute(self) -> None:
-        """Compute the pictures that are chosen in the bar."""
+        """Compute the charts chosen in the bar."""
         session = self.session
         trace = session.trace
         self.cover.setVisible(self.beside is Beside.COVER)
@@ -138,15 +138,15 @@ class ExpertsView(PaintedView):
             None if base is None else self.bar.token.currentData(),
             None if base is None else self.bar.layer.currentData(),
             self.beside,
-            self.cover.wanted,
+            self.cover.share,
         )
         self.run(_KEY, request, self._show, "Counting experts")
 
     @property
     def beside(self) -> Beside:
-        """What the second picture shows."""
-        chosen: Beside = self.bar.beside.currentData()
-        return chosen
+        """The second chart."""
+        chart: Beside = self.bar.beside.currentData()
+        return chart
 
     def _show(self, result: ExpertsResult) -> None:
         is_first = self._base is None
@@ -155,17 +155,17 @@ class ExpertsView(PaintedView):
         numbers = choices.tokens.tolist(), choices.layers.tolist()
         self.bar.set_rows(*numbers, choices.noun)
         if len(choices):
-            about = experts_words.about_words(result)
-            self.bar.say(about, experts_words.about_tip(result))
+            about = experts_texts.about_words(result)
+            self.bar.set_summary(about, experts_texts.about_tip(result))
         else:
-            self.bar.say(experts_words.source_words(choices))
+            self.bar.set_summary(experts_texts.source_words(choices))
         self.cover.show_result(result)
         self.repaint_picture()
         if is_first and (
             self.bar.token.currentData() is not None
             or self.bar.layer.currentData() is not None
         ):
-            self.recompute()  # a choice that outlived the trace before
+            self.recompute()  # the choice was made for the previous trace
 
     # -- picture -------------------------------------------------------------------
 
@@ -175,11 +175,11 @@ class ExpertsView(PaintedView):
         if session.trace is None:
             return "No trace is open.", ""
         if self.result is None or session.trace.is_unread:
-            return "Counting …", ""
-        return experts_words.empty_words(self.result.base.choices)
+            return "Counting…", ""
+        return experts_texts.empty_words(self.result.base.choices)
 
     def scene(self, width: float, height: float, scale: float) -> ExpertsScene | None:
-        """Return everything that the pictures depend on."""
+        """Return the scene of both charts; None without experts."""
         result = self.result
         if result is None or not len(result.base.choices):
             return None
@@ -233,15 +233,15 @@ class ExpertsView(PaintedView):
     # -- mouse -----------------------------------------------------------------
 
     def tooltip_at(self, x: float, y: float) -> str:
-        """Return everything about the cell at a position."""
+        """Return the tooltip of the cell at a position."""
         scene, result = self.scene_now(), self.result
         if scene is None or result is None:
             return ""
         cell = cell_at(scene, x, y)
         if cell is not None:
-            return experts_words.cell_words(result, cell)
+            return experts_texts.cell_words(result, cell)
         beside = cell_beside_at(scene, x, y)
-        return "" if beside is None else experts_words.beside_words(result, beside)
+        return "" if beside is None else experts_texts.beside_words(result, beside)
 
     def pointer_event(self, event: QEvent) -> bool:
         """Point at, select and filter to experts."""
@@ -287,7 +287,7 @@ class ExpertsView(PaintedView):
         session.select(Selection("experts", ids) if ids else Selection())
 
     def filter_to(self, cell: Cell) -> None:
-        """Show only spans that have to do with the expert of a cell."""
+        """Show only spans that use the expert of a cell."""
         session = self.session
         layer, expert = of_expert_key(self._key_of(cell))
         session.set_filter(
@@ -311,16 +311,16 @@ class ExpertsView(PaintedView):
         add_action(menu, select, partial(self.select_cell, cell))
         menu.addAction("Show only this expert", partial(self.filter_to, cell))
         menu.addAction(
-            "Show its layer at the right",
+            "Show its layer in the second chart",
             partial(self.bar.layer.setCurrentIndex, cell[0] + 1),
         )
         menu.addSeparator()
-        menu.addAction("Copy what is known of it", partial(self._copy, cell))
+        menu.addAction("Copy details", partial(self._copy, cell))
         return menu
 
     def _copy(self, cell: Cell) -> None:
         if self.result is not None:
-            copy_text(experts_words.cell_words(self.result, cell))
+            copy_text(experts_texts.cell_words(self.result, cell))
 
     def _on_layer_opened(self, cover: object) -> None:
         """Select the experts to pin in a layer."""
@@ -331,7 +331,7 @@ class ExpertsView(PaintedView):
     # -- keys ----------------------------------------------------------------------
 
     def event(self, event: QEvent) -> bool:
-        """Keep arrows and Enter from the window's commands while cells are there."""
+        """Take arrows and Enter before the window's shortcuts while there are cells."""
         return keeps_key(event, self._is_mine) or super().event(event)
 
     def _is_mine(self, event: QKeyEvent) -> bool:
@@ -370,7 +370,7 @@ class ExpertsView(PaintedView):
             row = min(max(row + rows, 0), n_rows - 1)
             column = min(max(column + columns, 0), n_columns - 1)
         self._cursor = (row, column)
-        words = experts_words.cell_words(self.result, self._cursor)
-        # What a screen reader says as the cursor moves.
-        self.setAccessibleDescription(words)
+        # Read by a screen reader as the cursor moves.
+        description = experts_texts.cell_words(self.result, self._cursor)
+        self.setAccessibleDescription(description)
         self.repaint_picture()

@@ -98,13 +98,13 @@ class GraphHead(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.graphs = self._chooser("Graph", "Which graph to show")
-        self.colors = self._chooser("Colour by", "What boxes are coloured by")
+        self.colors = self._chooser("Colour by", "Colour of the nodes")
         for word, by in self._color_words():
             self.colors.addItem(word, by)
-        self.layers = self._chooser("Layer", "Draw one layer and the inputs it shares")
+        self.layers = self._chooser("Layer", "Draw one layer and its shared inputs")
         self.view_menu, self.view_button = self._menu(
             "View",
-            "Open and close layers, shared inputs, fit, critical path, export",
+            "Expand layers, shared inputs, fit, critical path, export",
         )
         self.path_menu, self.path_button = self._menu(
             "Paths", "Predecessors, successors, critical path"
@@ -115,7 +115,7 @@ class GraphHead(QWidget):
         set_tip(
             self.search,
             "Find nodes by name or op; /…/ is a regular expression.\n"
-            "Enter: next hit, Shift+Enter: previous one",
+            "Enter: next match, Shift+Enter: previous match",
         )
         self.search.setClearButtonEnabled(True)
         self.search.setFont(words_font(12))
@@ -208,7 +208,7 @@ class GraphHead(QWidget):
         if not self.search.text().strip():
             self.count.setText("")
         elif not n:
-            self.count.setText("no hits")
+            self.count.setText("No matches")
         elif position < 0:
             self.count.setText(f"{n} hits")
         else:
@@ -275,18 +275,18 @@ class PathBar(QWidget):
         self.words.setFont(words_font(12))
         self.steps = QListWidget(self)
         self.steps.setFont(mono_font(11.5))
-        self.steps.setAccessibleName("Steps of the path")
+        self.steps.setAccessibleName("Steps of the critical path")
         self.steps.setMaximumHeight(scaled(160))
         self.steps.setUniformItemSizes(True)
         self.steps.hide()
         self.steps.currentRowChanged.connect(self._on_row)
-        self.list_button = tool_button(self, "Steps", "List the steps")
+        self.list_button = tool_button(self, "Steps", "List steps")
         self.list_button.setCheckable(True)
         self.list_button.toggled.connect(self.steps.setVisible)
         self.copy_button = tool_button(
             self,
             "Copy",
-            "Copy the path with its steps",
+            "Copy the critical path with its steps",
             lambda: copy_text(self.text()),
         )
         self.close_button = tool_button(
@@ -408,7 +408,7 @@ class Paths:
         if view.shown is None:
             return
         if view.measures is None:
-            view.path_bar.say("The trace is still being searched.", ())
+            view.path_bar.say("Still matching the trace with the graph", ())
             return
         trace, number, measures = view.shown.trace, view.shown.number, view.measures
 
@@ -418,7 +418,7 @@ class Paths:
                 self._show_path(trace, trace.graphs[number], measures, path)
 
         request = partial(critical_path, trace.graphs[number], measures.time)
-        view.run("graph-path", request, on_path, "Finding the longest path")
+        view.run("graph-path", request, on_path, "Computing the critical path")
 
     def _show_path(
         self, trace: Trace, graph: Graph, measures: NodeMeasures, path: CriticalPath
@@ -426,7 +426,7 @@ class Paths:
         view, unit = self._view, trace.clock.unit
         if not len(path.nodes):
             self.clear()
-            view.path_bar.say("No critical path: no node has a time in the trace.", ())
+            view.path_bar.say("No critical path: no node has a recorded time", ())
             return
         nodes = np.zeros(len(graph), np.bool_)
         nodes[path.nodes] = True
@@ -440,7 +440,7 @@ class Paths:
         )
         untimed = len(path.nodes) - path.n_timed
         if untimed:
-            words += f", {format_count(untimed)} with no time recorded"
+            words += f", {format_count(untimed)} without a recorded time"
         timed = path.nodes[~np.isnan(measures.time[path.nodes])]
         worst = Quality(int(measures.quality[timed].max()))
         if worst is not Quality.MEASURED:

@@ -32,7 +32,7 @@ from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
 from ggscope.views.base.widgets import keeps_key
 from ggscope.views.graph.head import GraphHead, Hits, PathBar, Paths
-from ggscope.views.graph.input import Gestures, command_of, connect_menus, menu_of
+from ggscope.views.graph.interaction import Gestures, command_of, connect_menus, menu_of
 from ggscope.views.graph.legend import LegendStrip
 from ggscope.views.graph.viewport import (
     READABLE_ZOOM,
@@ -191,7 +191,7 @@ class GraphView(PaintedView):
             return "Still reading", ""
         return (
             "No graph in this trace",
-            "Open a graph file (JSON or DOT) or the folder of the experiment.",
+            "Open a graph file (JSON or DOT), or the folder of the experiment.",
         )
 
     # -- what is shown ---------------------------------------------------------
@@ -346,7 +346,7 @@ class GraphView(PaintedView):
                 self.repaint_picture()
 
         request = partial(node_measures, shown.trace, shown.number, known)
-        title = "Finding the graph in the trace"
+        title = "Matching the graph with the trace"
         self.run("graph-measures", request, on_measured, title)
 
     def _on_correlation(self, _: object) -> None:

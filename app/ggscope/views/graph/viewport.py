@@ -420,7 +420,7 @@ def _layer_text(scene: GraphScene, box: int) -> Html:
         value = float(scene.look.values[box])
         lines.append(amount_words(value, scene.look.by, scene.trace))
     is_open = scene.layout.kind[box] == BoxKind.FRAME
-    lines.append("Double click closes it" if is_open else "Double click opens it")
+    lines.append("Double-click to collapse" if is_open else "Double-click to expand")
     below = join_html((html("{}", line) for line in lines), html("<br>"))
     return html("<b>{}</b><br>{}", title, below)
 
@@ -429,7 +429,9 @@ def _stub_text(scene: GraphScene, hit: GraphHit) -> Html:
     layout, graph = scene.layout, scene.table
     nodes = layout.stub_target if hit.leaves else layout.stub_source
     name = scene.trace.strings[int(graph.name[nodes[hit.stub]])]
-    words = "An edge to {0}" if hit.leaves else "An edge from {0}"
+    words = "Edge to {0}" if hit.leaves else "Edge from {0}"
     return html(
-        "<b>{}</b><br>{}", words.format(name), "Too long to draw; click to go there"
+        "<b>{}</b><br>{}",
+        words.format(name),
+        "Too long to draw; click to go to its other end",
     )

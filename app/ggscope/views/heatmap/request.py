@@ -132,16 +132,16 @@ def _buffer_words(place: HeatGeometry, x: float) -> Html:
     if i < 0:
         return Html()
     track = scene.base.buffers
-    name = scene.tensor_name(int(track.tensor[i])) or "without a name"
+    name = scene.tensor_name(int(track.tensor[i])) or "unnamed"
     layer = int(track.layer[i])
     rows = [
-        ("track", "BUFFER: runtime memory, no place in the file"),
+        ("track", "BUFFER: runtime memory, not in the file"),
         *([("layer", str(layer))] if layer >= 0 else []),
         ("accesses", format_count(int(track.count[i]))),
         ("bytes", _bytes(int(track.bytes[i]))),
     ]
     if unknown := int(track.unknown[i]):
-        rows.append(("besides, not known", f"at most {_bytes(unknown)}"))
+        rows.append(("possibly also read", f"≤ {_bytes(unknown)}"))
     return tip_table(name, rows)
 
 
@@ -168,12 +168,12 @@ def _file_words(place: HeatGeometry, x: float, row: int, trace: Trace | None) ->
         at = format_offset(offset - part.begin)
         rows.append(("file", f"{part.name} {at}"))
     if files.is_traced[unit]:
-        rows.append(("place", "as the trace's own accesses say"))
+        rows.append(("place", "from the accesses of the trace"))
     if files.is_cut[unit]:
-        rows.append(("size", "runs into the next tensor; cut there"))
+        rows.append(("size", "overlapped the next tensor; cut there"))
     held = "" if trace is None else held_words(trace, int(files.tensor[unit]))
     if held:
-        rows.append(("in the page cache", held))
+        rows.append(("in page cache", held))
     rows += _sums(scene, unit, row)
     return tip_table(scene.unit_name(unit), rows)
 
@@ -191,7 +191,7 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
     for grid, words in parts:
         count = int(grid("count").between(begin, stop)[0, 0])
         size = int(grid("bytes").between(begin, stop)[0, 0])
-        none = "not by what is shown" if base.is_part else "never"
+        none = "no access shown" if base.is_part else "never"
         if base.is_open[unit]:
             none = "not known"
         text = f"{format_count(count)} × · {_bytes(size)}" if count else none
@@ -199,7 +199,7 @@ def _sums(scene: HeatScene, unit: int, row: int) -> list[tuple[str, str]]:
     if base.silent[unit]:
         found.append(("note", READ_UNRECORDED))
     if base.maybe[unit]:
-        perhaps = "up to {0} ×, by experts that no list names"
+        perhaps = "up to {0} ×, by experts that are not listed"
         found.append(("perhaps", perhaps.format(format_count(int(base.maybe[unit])))))
     return found
 
@@ -208,13 +208,13 @@ def _gap_words(files: FileMap, offset: int) -> Html:
     part = files.part_at(offset)
     if not files.is_listed:
         title = "No data"
-        words = "No access of the trace tells what lies here."
+        words = "No access of the trace covers this range."
     elif part is not None and 0 <= offset < max(part.data_begin, 0):
         title = "Header"
-        words = "Metadata of the model file, before the tensors."
+        words = "Metadata of the model file"
     else:
         title = "No tensor"
-        words = "Padding, or bytes that no tensor of the model owns."
+        words = "Padding, or bytes that belong to no tensor"
     return html("<b>{}</b><br>{}<br>{}", title, words, format_offset(offset))
 
 

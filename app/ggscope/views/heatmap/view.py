@@ -45,7 +45,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     words_font,
 )
-from ggscope.views.heatmap.input import HeatmapGestures, is_heatmap_key, run_key
+from ggscope.views.heatmap.interaction import HeatmapGestures, is_heatmap_key, run_key
 from ggscope.views.heatmap.request import (
     HeatLook,
     filter_of_mark,
@@ -80,7 +80,7 @@ class HeatmapHead(QWidget):
         self.filter = QPushButton("Show only this range", self)
         set_tip(
             self.filter,
-            "Show only spans that touch the marked bytes, in every view (Enter)",
+            "Show only spans that access the marked bytes, in all views (Enter)",
         )
         self.filter.setFont(words_font(12))
         self.filter.setMinimumHeight(scaled(24))
@@ -88,21 +88,21 @@ class HeatmapHead(QWidget):
         self.filter.hide()
         box.addWidget(self.filter)
         self.rows = self._combo(
-            box, "rows", "What each row of the heatmap is",
+            box, "rows", "Rows of the heatmap",
             (("token", "token"), ("pass", "pass"), ("time", "time"),
              ("layer", "layer")),
         )  # fmt: skip
         self.axis = self._combo(
-            box, "x", "What lies along x",
+            box, "x", "X axis",
             (("offset", "offset"), ("equal width", "equal")),
         )  # fmt: skip
         self.shows = self._combo(
-            box, "show", "What the colours stand for",
+            box, "show", "Value shown as colour",
             (("bytes", "bytes"), ("accesses", "count")),
         )  # fmt: skip
         self.scale = self._combo(
             box, "",
-            "Scale of the colours; auto: by percentile where most cells are alike, "
+            "Colour scale; auto: by percentile if most cells are similar, "
                "else by logarithm",
             (("auto", ScaleKind.AUTO), ("log", ScaleKind.LOG),
              ("linear", ScaleKind.LINEAR),
@@ -333,9 +333,9 @@ class HeatmapView(PaintedView):
         if trace is None:
             return "No file", ""
         if trace.is_partial or "accesses" in trace.pending:
-            return "Still reading", "Accesses come after the spans."
+            return "Still reading", "Accesses are read after the spans."
         if trace.awaits_files:
-            return "Still reading", "The model comes after the trace."
+            return "Still reading", "The model is read after the trace."
         if self.base is None:
             return "Counting accesses", ""
         totals = self.base.totals
@@ -346,12 +346,12 @@ class HeatmapView(PaintedView):
             return (
                 "No accesses",
                 (
-                    "This trace does not tell which tensors its ops read. Add a "
-                    "tensor-access trace of the same run: File, Add to session."
+                    "This trace does not record which tensors its ops read. Add a "
+                    "tensor-access trace of the same run: File › Add to session."
                 ),
             )
         return (
-            "No place in a model file is known",
+            "No model file",
             "Add the model (.gguf) or its memory map to this session.",
         )
 
@@ -381,7 +381,7 @@ class HeatmapView(PaintedView):
         trace, view, axis = self.session.trace, scene.view, scene.axis
         if trace is None:
             return None
-        lacks = ["The command leaves the filter out."] if scene.is_filtered else []
+        lacks = ["The command ignores the filter."] if scene.is_filtered else []
         if len(scene.selected) or len(scene.linked) or scene.mark is not None:
             lacks.append(NOT_MARKED)
         is_whole = (view.begin, view.stop) == (0, axis.extent)
@@ -686,7 +686,7 @@ class HeatmapView(PaintedView):
     def menu_at(self, x: float, y: float) -> QMenu | None:
         """Return the menu of a position."""
         # Imported when it is asked for: the first picture does without.
-        from ggscope.views.heatmap.input import heatmap_menu
+        from ggscope.views.heatmap.interaction import heatmap_menu
 
         return heatmap_menu(self, QPointF(x, y))
 

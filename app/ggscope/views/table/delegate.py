@@ -654,7 +654,7 @@ class RowPainter:
         self._draw(painter, label, "Sources", "heading", theme.accent)
         if not accesses:
             waits = "accesses" in trace.pending
-            words = PENDING if waits else "none in the file"
+            words = PENDING if waits else "none recorded"
             self._draw(painter, line, words, "words", theme.dim)
             line.translate(0, self._line)
         for number, access in enumerate(accesses):

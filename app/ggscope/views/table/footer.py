@@ -56,22 +56,23 @@ class TableFooter(QWidget):
         self.setObjectName("table_footer")
         self.switch = RangeSwitch(session, self)
         self.count = ElidedLabel(self)
+        self.count.setObjectName("table_count")
         self.matched = ElidedLabel(self)
         self.matched.hide()
         self.note = ElidedLabel(self)
+        self.note.setObjectName("table_note")
         self.cancel = tool_button(
             self,
             "Cancel",
-            "Stop arranging; keep the rows as they are (Esc)",
+            "Cancel sorting (Esc)",
         )
         self.cancel.hide()
         self.jump = QLineEdit(self)
         self.jump.setPlaceholderText("Go to …")
         set_tip(
             self.jump,
-            "A row of this list (1200), a record of the file (#1200), a time as it "
-            "is printed (1.5 ms, 1:30, 11:01.44) or a token (token 5); Enter goes "
-            "there (Ctrl+G)",
+            "Go to a row (1200), record (#1200), time (1.5 ms, 1:30, 11:01.44) or "
+            "token (token 5) (Ctrl+G)",
         )
         self.jump.setAccessibleName("Go to row, record, time or token")
         self.jump.setMinimumWidth(scaled(56))
@@ -80,6 +81,7 @@ class TableFooter(QWidget):
         self.jump.installEventFilter(self)
         tip = "Show all sources of each record (T)"
         self.form = tool_button(self, "Detailed", tip)
+        self.form.setObjectName("table_form")
         self.form.setCheckable(True)
         tip = "Copy the selected records"
         self.copy = tool_button(self, "Copy", tip, menu=copy_menu)
@@ -106,13 +108,13 @@ class TableFooter(QWidget):
             self.fit()
             return
         found, total = correlation.n_found, correlation.n_all
-        lines = ["Ops found in the graph, by rule:"]
+        lines = ["Ops matched to graph nodes, by rule:"]
         lines += [f"{rule}: {format_count(n)}" for rule, n in correlation.rules.items()]
         if found < total:
-            lines.append(f"not found: {format_count(total - found)}")
+            lines.append(f"not matched: {format_count(total - found)}")
         if correlation.n_borrowed:
             borrowed = format_count(correlation.n_borrowed)
-            lines.append(f"{borrowed} of passes without a graph of their own")
+            lines.append(f"{borrowed} in passes that reuse another graph")
         self.matched.tip = "\n".join(lines)
         words = "{0} of {1} in the graph ({2})"
         share = format_share(found / total)

@@ -129,14 +129,14 @@ def span_for(
         tick = parse_time(plain, trace.clock, absolute=is_absolute)
     except (ValueError, OverflowError) as error:
         raise QueryError(
-            "write a row (1200), record (#1200), time (1.5 ms, 1:30) or token 5"
+            "enter a row (1200), record (#1200), time (1.5 ms, 1:30) or token 5"
         ) from error
     return _span_from(tick, order, runs, mask)
 
 
 def _row(number: int, n: int) -> int:
     if not 1 <= number <= n:
-        raise QueryError(f"there are rows 1 to {format_count(n)}")
+        raise QueryError(f"rows are 1 to {format_count(n)}")
     return number - 1
 
 
@@ -145,7 +145,7 @@ def _span_of_record(
 ) -> int:
     found, name = order.key.trace.span_of(record), format_count(record)
     if found < 0 or not order.lanes[order.key.trace.spans.lane[found]]:
-        raise QueryError(f"the trace has no record {name}")
+        raise QueryError(f"no record {name}")
     if mask is not None and not mask[found]:
         raise QueryError(f"record {name} does not match the filter")
     return found
@@ -156,7 +156,7 @@ def _span_of_token(
 ) -> int:
     spans, first = order.key.trace.spans, None
     if spans.token is None or not (spans.token >= 0).any():
-        raise QueryError("this trace tells of no tokens")
+        raise QueryError("no tokens recorded")
     for rows in chunks(len(spans)):
         keep = (spans.token[rows] == number) & order.lanes[spans.lane[rows]]
         if mask is not None:
@@ -165,7 +165,7 @@ def _span_of_token(
             start = int(spans.start[rows][keep].min())
             first = start if first is None else min(first, start)
     if first is None:
-        raise QueryError(f"no record is of token {format_count(number)}")
+        raise QueryError(f"no record of token {format_count(number)}")
     return _span_from(first, order, runs, mask, token=number)
 
 
@@ -190,7 +190,7 @@ def _span_from(
         if keep.any():
             return int(found[np.argmax(keep)])
         first += _AHEAD
-    raise QueryError("no record starts then or later")
+    raise QueryError("no record starts at or after this time")
 
 
 class TableView(View):
@@ -415,14 +415,14 @@ class TableView(View):
             self._on_order(request())
             return
         if not trace.is_running:  # else it is arranged again and again
-            self._note.setText("arranging…")
+            self._note.setText("sorting…")
             self._footer.show_cancel(True)
             self.grid.is_busy = True
         session.tasks.run(
             _ORDER,
             request,
             self._on_order,
-            title="Arranging the table",
+            title="Sorting the table",
             on_error=self._on_order_failed,
             on_cancel=self._on_order_cancelled,
         )
@@ -454,7 +454,7 @@ class TableView(View):
     def _on_task_changed(self, state: TaskState) -> None:
         if state.key == _ORDER and state.total and self.grid.is_busy:
             share = format_share(state.done / state.total)
-            self._note.setText(f"arranging… {share}")
+            self._note.setText(f"sorting… {share}")
 
     def _end_waiting(self) -> None:
         self._note.clear()
@@ -530,22 +530,22 @@ class TableView(View):
             self._empty.say("No trace is open.")
             self._count.clear()
         elif trace.is_partial:
-            words = "{0} spans so far; the table follows when all are there."
+            words = "{0} spans so far; the table appears when all are read."
             hint = words.format(format_count(len(trace.spans)))
-            self._empty.say("Still reading …", hint)
+            self._empty.say("Still reading…", hint)
             self._count.clear()
         elif not len(trace.spans):
-            hint = "Problems says what was read from the file."
-            self._empty.say("This trace holds no spans.", hint)
+            hint = "See Problems for what was read from the file."
+            self._empty.say("No spans in this trace", hint)
         elif self._wanted_list[2] is not None:
             hint = "“all” below lists the whole trace (Shift+T)."
-            words = "No record lies in this range."
+            words = "No records in this range"
             if session.filter:
-                words = "No record in this range matches the filter."
+                words = "No matching records in this range"
             self._empty.say(words, hint)
         else:
-            hint = "Remove a filter chip to see more."
-            self._empty.say("No record matches the filter.", hint)
+            hint = "Remove a filter to see more."
+            self._empty.say("No matching records", hint)
         self._stack.setCurrentWidget(self._empty)
 
     # -- form --------------------------------------------------------------
@@ -618,7 +618,7 @@ class TableView(View):
         self.session.fit_selection()
 
     def _say_bounded(self, wanted: int, done: int, what: str) -> None:
-        text = "{0} of {1} {2}: that is the most at once"
+        text = "{0} of {1} {2} (maximum)"
         self._note.setText(text.format(format_count(done), format_count(wanted), what))
 
     # -- copy --------------------------------------------------------------
@@ -669,7 +669,7 @@ class TableView(View):
         def text(form: CopyForm, context: Watcher) -> str:
             return replace(request, form=form)(context)
 
-        rest = "That is the most at once; Export data… writes all spans."
+        rest = "Maximum reached; Export data… writes all spans."
         n, what = len(request.spans), self._count.full_text
         return TableFile("table", text, n, n_wanted, rest, what)
 

@@ -166,7 +166,7 @@ class Legend(QWidget):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("legend")
-        self.setAccessibleName("Legend of the colours")
+        self.setAccessibleName("Colour legend")
         self._session = session
         self._theme = theme
         self.entries: tuple[LegendEntry, ...] = ()
@@ -244,14 +244,14 @@ class Legend(QWidget):
         unit = "ns" if trace is None else trace.clock.unit
         words = "{0}: {1} spans, {2}"
         if entry.key == WAITS:
-            words = "{0} at a barrier: behind {1} ops, {2}"
+            words = "{0} at a barrier: after {1} ops, {2}"
         text = words.format(
             entry.label, format_count(entry.n_spans), format_duration(entry.ticks, unit)
         )
         if entry.share is not None:
             text += f", {format_share(entry.share)}"
         if entry.part:
-            text += "\n" + "Click: only this. Ctrl+click: this too."
+            text += "\n" + "Click to show only this; Ctrl+click to add it."
         return text
 
     def swatch(self, entry: LegendEntry) -> QIcon:
@@ -360,7 +360,7 @@ class Legend(QWidget):
                 button.setGeometry(x, 0, widths[i] - _GAP_PX, self.height())
                 x += widths[i]
         self.more.setText(f"+{n_more}")
-        set_tip(self.more, "All categories with their shares")
+        set_tip(self.more, "All categories with shares")
         self.more.setAccessibleName(self.more.toolTip())
         self.more.setVisible(n_more > 0 and self.width() >= more)
         self.more.setGeometry(self.width() - more, 0, more, self.height())

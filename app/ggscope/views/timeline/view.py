@@ -540,7 +540,7 @@ class TimelineView(PaintedView):
     def canvas_failed(self, message: str) -> None:
         """Fall back to the raster canvas and say so."""
         super().canvas_failed(message)
-        self.renderer_failed.emit(f"OpenGL failed ({message}); drawing without it.")
+        self.renderer_failed.emit(f"OpenGL failed ({message}); using CPU rendering.")
 
     def canvas_ready(self) -> None:
         """Tell what draws, now that the canvas knows."""
@@ -549,7 +549,7 @@ class TimelineView(PaintedView):
     def search_failed(self, message: str) -> None:
         """Say that the graphics card only draws."""
         self.renderer_failed.emit(
-            f"The graphics card cannot search ({message}); the processor does."
+            f"GPU search failed ({message}); searching on the CPU."
         )
 
     # --- places ------------------------------------------------------------

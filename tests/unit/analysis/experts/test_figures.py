@@ -38,7 +38,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
 from ggscope.render.experts import experts_figure
 from ggscope.render.figure_style import FigureStyle
-from ggscope.views.experts import words
+from ggscope.views.experts import texts
 from sentences import assert_sides
 
 SHAPES = st.tuples(
@@ -307,14 +307,14 @@ def refused(trace: Trace) -> str:
 @pytest.mark.usefixtures("qapp")
 def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
     whole, one, none = (stacks(-1), stacks(2), builders.llama_like_trace())
-    like = "\n".join(words.source_words(result_of(t).base.choices) for t in (one, none))
+    like = "\n".join(texts.source_words(result_of(t).base.choices) for t in (one, none))
 
-    said = words.source_words(result_of(whole).base.choices)
-    assert_sides("whole stacks touched", said, like)
+    said = texts.source_words(result_of(whole).base.choices)
+    assert_sides("whole expert stacks accessed", said, like)
     empty, others = (
-        "\n".join(words.empty_words(result_of(t).base.choices)) for t in (whole, none)
+        "\n".join(texts.empty_words(result_of(t).base.choices)) for t in (whole, none)
     )
-    assert_sides("Which experts worked is not recorded", empty, others)
+    assert_sides("Routing not recorded", empty, others)
     claim = (
         "Ops of this trace touch whole stacks of experts, so no expert can be told. A "
         "recorder that writes expert ids, or a routing CSV, tells them."
@@ -333,11 +333,11 @@ def test_experts_that_only_sizes_tell_are_derived() -> None:
     def said(n_implied: int) -> str:
         is_implied = np.arange(4) < n_implied
         routing = replace(trace.routing, is_implied=is_implied)
-        return words.source_words(
+        return texts.source_words(
             result_of(replace(trace, routing=routing)).base.choices
         )
 
-    claim = "every expert computed, as sizes tell (derived)"
+    claim = "all experts computed (derived from sizes)"
     assert_sides(claim, said(4), said(3) + said(0))
 
 
@@ -349,7 +349,7 @@ def test_number_of_experts_is_told_with_what_tells_it() -> None:
     stacked = replace(routed(chosen), tensors=builders.finished(builder).tensors)
     stacked = replace(stacked, strings=builders.finished(builder).strings)
     said = {
-        name: words.about_tip(result_of(trace))
+        name: texts.about_tip(result_of(trace))
         for name, trace in (
             ("model", routed(chosen, n_experts=4)),
             ("tensors", stacked),
@@ -372,8 +372,8 @@ def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:
         rows = [("blk.0.ffn_up_exps.weight", -1, size, 0, -1, 4)]
         builder.tensors = tensors(builder, rows)
         builder.routing = routing(np.array([[[1]]]))
-        return words.cell_words(result_of(builders.finished(builder)), (0, 1))
+        return texts.cell_words(result_of(builders.finished(builder)), (0, 1))
 
-    accessed = words.cell_words(result_of(stacks(2)), (0, 2))
+    accessed = texts.cell_words(result_of(stacks(2)), (0, 2))
     claim = "{0} to read for them ({1}), derived: choices × size"
     assert_sides(claim, said(4096), said(-1) + accessed)

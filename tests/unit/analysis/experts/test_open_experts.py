@@ -25,7 +25,7 @@ from ggscope.model.tables import Space
 from ggscope.model.trace import Trace
 from ggscope.render.heatmap.compose import compose_heatmap
 from ggscope.render.heatmap.figure import heat_scene
-from ggscope.views.experts.words import about_tip, about_words, cell_words
+from ggscope.views.experts.texts import about_tip, about_words, cell_words
 from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
 

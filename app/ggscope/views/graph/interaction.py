@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ggscope.views.graph.view import GraphView
 
 DIRECTIONS = {
-    "auto": "as the pane is wide",
-    "down": "from top to bottom",
-    "right": "from left to right",
+    "auto": "automatic",
+    "down": "top to bottom",
+    "right": "left to right",
 }
 """Which way the edges lead, in words."""
 ZOOM_STEP = 1.25
@@ -311,7 +311,7 @@ def _box_entries(view: "GraphView", menu: QMenu, rows: I64) -> None:
         is_open = (
             choice.opened is None or layer in choice.opened or choice.layer == layer
         )
-        words = "Close layer {0}" if is_open else "Open layer {0}"
+        words = "Collapse layer {0}" if is_open else "Expand layer {0}"
         add(words.format(layer), partial(view.toggle_layer, layer))
         if choice.layer is None:
             add(f"Draw only layer {layer}",
@@ -326,11 +326,11 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
         add("No graph", lambda: None, enabled=False)
         return
     choice, has_layers = shown.layout.choice, bool(len(shown.layout.layers.numbers))
-    add("Open all layers", partial(view.open_all, True), enabled=has_layers)
-    add("Close all layers", partial(view.open_all, False), enabled=has_layers)
+    add("Expand all layers", partial(view.open_all, True), enabled=has_layers)
+    add("Collapse all layers", partial(view.open_all, False), enabled=has_layers)
     if choice.layer is not None:
         add("Draw all layers", partial(view.isolate_layer, None))
-    repeats = menu.addAction("Repeat shared inputs beside their users")
+    repeats = menu.addAction("Repeat shared inputs next to their consumers")
     repeats.setCheckable(True)
     repeats.setChecked(choice.repeats_inputs)
     repeats.setEnabled(bool(shown.layout.layers.is_shared.any()))
@@ -341,7 +341,7 @@ def fill_view_menu(view: "GraphView", menu: QMenu) -> None:
     hides.setCheckable(True)
     hides.setChecked(view.hides_views)
     hides.toggled.connect(view.hide_views)
-    inner = add_menu(menu, "Edges lead")
+    inner = add_menu(menu, "Direction")
     for way, words in DIRECTIONS.items():
         action = add_action(inner, words, partial(view.set_direction, way))
         action.setCheckable(True)

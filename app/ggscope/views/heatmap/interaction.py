@@ -229,7 +229,7 @@ def heatmap_menu(view: "HeatmapView", at: QPointF) -> QMenu | None:
     menu.addSeparator()
     head = view.head
     for words, combo in (
-        ("Rows", head.rows), ("Along x", head.axis),
+        ("Rows", head.rows), ("X axis", head.axis),
         ("Show", head.shows), ("Scale", head.scale),
         ("Colours", head.colors),
     ):  # fmt: skip
@@ -250,7 +250,7 @@ def _unit_entries(view: "HeatmapView", menu: QMenu, unit: int, name: str) -> Non
     add("Fit this tensor", partial(view.fit_unit, unit))
     add("Show only this tensor", partial(view.filter_to_tensor, tensor))
     add("Copy name", partial(copy_name, name))
-    add(f"Copy where it begins, {begin}", partial(copy_text, begin))
+    add(f"Copy its offset {begin}", partial(copy_text, begin))
 
 
 def _choices(menu: QMenu, words: str, combo: QComboBox) -> None:

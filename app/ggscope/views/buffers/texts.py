@@ -1,4 +1,4 @@
-"""What the view of buffers says: the line of figures, tooltips and what is lacking."""
+"""Texts of the buffers view: summary, tooltips, gaps of the recording."""
 
 from ggscope.analysis.buffers import BufferUse, Gap, Occupancy, gaps, never_freed
 from ggscope.descriptions.spans import PENDING
@@ -15,7 +15,7 @@ from ggscope.model.units import (
 )
 from ggscope.render.buffers import buffer_name, usage_name
 
-_MOST_NAMED = 6
+_MAX_NAMED = 6
 
 
 def about_words(trace: Trace, occupancy: Occupancy) -> str:
@@ -24,14 +24,14 @@ def about_words(trace: Trace, occupancy: Occupancy) -> str:
     buffers = trace.buffers
     if peak is None:
         n = format_count(len(buffers))
-        return f"{n} buffers known by their accesses only"
+        return f"{n} buffers, known from accesses only"
     n_alive = len(peak.alive)
-    alive = "1 buffer alive then" if n_alive == 1 else "{0} buffers alive then"
+    alive = "1 buffer alive" if n_alive == 1 else "{0} buffers alive"
     parts = [
         f"peak {format_bytes(peak.bytes)}",
         alive.format(format_count(n_alive))
         + f" ({_by_usage(trace, peak.alive.tolist())})",
-        f"{format_count(len(buffers))} in all",
+        f"{format_count(len(buffers))} buffers in total",
     ]
     n_left = len(never_freed(buffers))
     if n_left:
@@ -52,22 +52,21 @@ def gap_words(trace: Trace) -> str:
     """Return what the recording lacks, a sentence per line; "" where nothing."""
     sentences = {
         Gap.WEIGHTS: (
-            "No buffer of weights is recorded: the model was loaded before recording "
-            "began. The peak is a lower bound."
+            "No weight buffers recorded: the model was loaded before recording "
+            "started. The peak is a lower bound."
         ),
         Gap.COMPUTE: (
-            "No compute buffer of the scheduler is recorded, only the KV cache or "
-            "none. The peak is a lower bound."
+            "No scheduler compute buffers recorded. The peak is a lower bound."
         ),
         Gap.RELEASES: (
-            "No release is recorded: the recorder may not write releases, so "
-            "“never freed” says little."
+            "No releases recorded; the recorder may not write them. “Never freed” may "
+            "be wrong."
         ),
         Gap.ALLOCATIONS: (
-            "Ops access buffers whose allocation is not recorded; they are listed "
+            "Some accessed buffers have no recorded allocation; they are listed "
             "without size and times."
         ),
-        Gap.SIZES: "The size of a buffer is not known; it is left out of the sums.",
+        Gap.SIZES: "Buffers of unknown size are not included in the sums.",
     }
     return "\n".join(sentences[gap] for gap in gaps(trace))
 
@@ -107,11 +106,11 @@ def buffer_words(
         f"size {format_both_bytes(size) if size >= 0 else NOT_AVAILABLE}",
     ]
     if born == -1:
-        lines.append("its allocation is not recorded")
+        lines.append("allocation not recorded")
     else:
         lines.append(f"allocated {told(trace, born, absolute=absolute)}")
         if freed == -1:
-            lines.append("never freed as far as recorded")
+            lines.append("no release recorded")
         else:
             lifetime = format_duration(freed - born, unit)
             lines.append(
@@ -127,15 +126,15 @@ def _use_lines(trace: Trace, use: BufferUse | None, row: int) -> list[str]:
     if use is None or not use.is_known:
         if use is None or "accesses" in trace.pending:
             return [f"accesses {PENDING}"]
-        return [f"accesses {NOT_AVAILABLE}: none names a buffer"]
+        return [f"accesses {NOT_AVAILABLE}: none of them names a buffer"]
     if use.is_open[row]:
-        return [f"accesses {NOT_AVAILABLE}: reads of weights name no buffer"]
+        return [f"accesses {NOT_AVAILABLE}: weight reads name no buffer"]
     n = int(use.count[row])
     words = "1 access, {1}" if n == 1 else "{0} accesses, {1}"
     words = words.format(format_count(n), format_bytes(int(use.bytes[row])))
     n_lives = int(use.n_lives[row])
     if n_lives > 1:
-        words += " " + f"(of all {format_count(n_lives)} lives of this id)"
+        words += " " + f"(of {format_count(n_lives)} buffers with this id)"
     return [words]
 
 
@@ -147,12 +146,12 @@ def peak_tip(trace: Trace, occupancy: Occupancy, *, absolute: bool) -> str:
     when = time_text(trace, peak.time, absolute=absolute)
     lines = [f"peak {format_both_bytes(peak.bytes)} at {when}"]
     rows = peak.alive.tolist()
-    for row in rows[:_MOST_NAMED]:
+    for row in rows[:_MAX_NAMED]:
         size = int(trace.buffers.size[row])
         amount = format_bytes(size) if size >= 0 else NOT_AVAILABLE
         lines.append(f"{amount}  {buffer_name(trace, row)} · {usage_name(trace, row)}")
-    if len(rows) > _MOST_NAMED:
-        lines.append(f"and {format_count(len(rows) - _MOST_NAMED)} more")
+    if len(rows) > _MAX_NAMED:
+        lines.append(f"and {format_count(len(rows) - _MAX_NAMED)} more")
     return "\n".join(lines)
 
 

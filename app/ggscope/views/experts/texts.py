@@ -1,4 +1,4 @@
-"""What the view of experts says: figures, tooltips, and why it shows nothing."""
+"""Texts of the experts view: summary, tooltips, empty states."""
 
 import math
 
@@ -21,48 +21,48 @@ from ggscope.model.units import (
 )
 from ggscope.render.grid import Cell
 
-_MOST_SLICES = 4
-_MOST_RANKS = 8
+_MAX_SLICES = 4
+_MAX_RANKS = 8
 
 
 def source_words(choices: Choices) -> str:
-    """Return how it is known which experts worked."""
+    """Return the source of the routing."""
     return {
         ExpertSource.ROUTING: "routing recorded",
-        ExpertSource.SIZES: "every expert computed, as sizes tell (derived)",
-        ExpertSource.ACCESSES: "from accesses to experts (derived)",
-        ExpertSource.STACKS: "whole stacks touched",
+        ExpertSource.SIZES: "all experts computed (derived from sizes)",
+        ExpertSource.ACCESSES: "derived from expert accesses",
+        ExpertSource.STACKS: "whole expert stacks accessed",
         ExpertSource.NONE: "nothing recorded",
     }[choices.source]
 
 
 def empty_words(choices: Choices | None) -> tuple[str, str]:
-    """Return why there is no picture: a headline and a sentence."""
+    """Return why there is no chart: a title and a hint."""
     if choices is not None and choices.source is ExpertSource.STACKS:
         return (
-            "Which experts worked is not recorded",
+            "Routing not recorded",
             (
-                "Ops of this trace touch whole stacks of experts, so no expert can be "
-                "told. A recorder that writes expert ids, or a routing CSV, tells them."
+                "Ops of this trace access whole expert stacks. Record with expert ids, "
+                "or add a routing CSV: File › Add to session."
             ),
         )
     return (
         "No experts in this trace",
         (
-            "Neither routing nor accesses to experts are recorded. A tensor-access "
-            "trace of a mixture of experts, or a routing CSV, tells them."
+            "Neither routing nor expert accesses are recorded. Open a tensor-access "
+            "trace of a mixture-of-experts model, or add a routing CSV."
         ),
     )
 
 
 def about_words(result: ExpertsResult) -> str:
-    """Return the figures in one line, most wanted first."""
+    """Return the summary in one line."""
     choices, figures = result.base.choices, result.figures
     active = format_share(figures.utilisation)
-    slots = f"{active} of {format_count(figures.n_slots)} slots active"
+    slots = f"{active} of {format_count(figures.n_slots)} expert slots used"
     if figures.n_open_slots:
         open_ = format_share(figures.n_open_slots / figures.n_slots)
-        slots += f", of {open_} it is not known"
+        slots += f", {open_} unknown"
     parts = [source_words(choices), slots]
     if figures.hottest is not None:
         row, expert = figures.hottest
@@ -72,19 +72,19 @@ def about_words(result: ExpertsResult) -> str:
     entropy = figures.entropy[~np.isnan(figures.entropy)]
     if len(entropy) and choices.n_experts > 1:
         share = float(np.nanmean(figures.entropy_share))
-        words = "entropy {0} bits ({1} of even)"
+        words = "entropy {0} bits ({1} of uniform)"
         parts.append(words.format(f"{entropy.mean():.2f}", format_share(share)))
     if not math.isnan(result.base.overlap.mean):
-        words = "{0} kept from token to token"
+        words = "{0} token-to-token reuse"
         parts.append(words.format(format_share(result.base.overlap.mean)))
     if result.token is None and len(choices.tokens):
         parts.append(_tokens_words(result))
     if figures.n_open_layers:
-        words = "{0} of {1} layers with choices that are not recorded"
+        words = "routing incomplete in {0} of {1} layers"
         n_layers = format_count(len(choices.layers))
         parts.append(words.format(format_count(figures.n_open_layers), n_layers))
     if choices.n_left_out:
-        words = "{0} without a usable layer or expert left out"
+        words = "{0} without a valid layer or expert omitted"
         parts.append(words.format(format_count(choices.n_left_out)))
     return " · ".join(parts)
 
@@ -103,40 +103,38 @@ def _tokens_words(result: ExpertsResult) -> str:
 
 
 def about_tip(result: ExpertsResult) -> str:
-    """Return how the figures come about."""
+    """Return the tooltip of the summary: what its numbers rest on."""
     choices = result.base.choices
     known = {
-        CountSource.MODEL: "{0} experts per layer, as the model says.",
-        CountSource.TENSORS: "{0} experts per layer, as the tensors say.",
+        CountSource.MODEL: "{0} experts per layer (from the model).",
+        CountSource.TENSORS: "{0} experts per layer (from the tensors).",
         CountSource.SEEN: (
-            "{0} experts per layer, inferred: the highest one seen is taken for the "
-            "last."
+            "{0} experts per layer (inferred from the highest expert id seen)."
         ),
     }[choices.count_source]
     lines = [
         about_words(result),
         known.format(format_count(choices.n_experts)),
-        "A slot is an expert of a layer; active means chosen at least once.",
-        "Uniform: every expert of a layer gets the same share of its choices.",
+        "A slot is an expert of a layer; used means routed to at least once.",
+        "Uniform means that all experts of a layer are chosen equally often.",
     ]
     if result.figures.n_open_layers:
         lines.append(
-            "Lists of experts end after 16, and name those of a prompt's first "
-            "token only: which further ones computed is not known. Shares and "
-            "entropy of such layers are left out."
+            "Recorded lists hold at most 16 experts, and only those of a prompt's "
+            "first token. Shares and entropy of incomplete layers are omitted."
         )
     if choices.n_implied:
         lines.append(
-            f"{format_count(choices.n_implied)} choices are in no list; the sizes of "
-            "tensors tell that every expert computed."
+            f"{format_count(choices.n_implied)} choices are not listed, but follow "
+            "from tensor sizes: all experts computed."
         )
     if choices.source is ExpertSource.ACCESSES:
-        lines.append("Counts are accesses: an expert has several tensors.")
+        lines.append("Counts are accesses; an expert has several tensors.")
     return "\n".join(lines)
 
 
 def cell_words(result: ExpertsResult, cell: Cell) -> str:
-    """Return everything about an expert of a layer, a line each."""
+    """Return the tooltip of an expert of a layer."""
     choices = result.base.choices
     row, expert = cell
     layer = int(choices.layers[row])
@@ -150,45 +148,45 @@ def cell_words(result: ExpertsResult, cell: Cell) -> str:
     more = int(result.grid.more[row])
     if more:
         counted = f"at least {counted}"
-        known = "how many more" if more < 0 else f"which {more} more"
-        lines = [place, counted, f"{known} there are of the layer is not known"]
+        missing = "number of" if more < 0 else f"{more}"
+        lines = [place, counted, f"{missing} further choices of the layer unknown"]
     else:
         of_layer = f"{format_share(share)} of the layer"
         lines = [place, counted + " · " + of_layer]
     if n_bytes >= 0:
         size, exact = format_bytes(n_bytes), format_exact_bytes(n_bytes)
         if of_routing:
-            lines.append(f"{size} to read for them ({exact}), derived: choices × size")
+            lines.append(f"{size} to read ({exact}), derived: choices × size")
         else:
             lines.append(f"{size} read ({exact})")
     else:
-        lines.append(f"bytes {NOT_AVAILABLE}: sizes are not known")
+        lines.append(f"bytes {NOT_AVAILABLE}: sizes unknown")
     ranks = rank_split(choices, row, expert, result.token)
     if ranks.any():
         split = [
             f"rank {i}: {format_count(n)}"
-            for i, n in enumerate(ranks.tolist()[:_MOST_RANKS]) if n
+            for i, n in enumerate(ranks.tolist()[:_MAX_RANKS]) if n
         ]  # fmt: skip
         lines.append(" · ".join(split))
     return "\n".join([*lines, *slice_lines(choices, layer, expert)])
 
 
 def slice_lines(choices: Choices, layer: int, expert: int) -> list[str]:
-    """Return where the slices of an expert lie, a line each."""
+    """Return offsets and sizes of the slices of an expert, a line each."""
     slices = choices.slices
     rows = slices.of(layer, expert)
     lines = []
-    for row in rows[:_MOST_SLICES].tolist():
+    for row in rows[:_MAX_SLICES].tolist():
         offset, size = int(slices.offset[row]), int(slices.size[row])
         amount = format_exact_bytes(size) if size >= 0 else NOT_AVAILABLE
         lines.append(f"slice at {format_offset(offset)}, {amount}")
-    if len(rows) > _MOST_SLICES:
-        lines.append(f"and {format_count(len(rows) - _MOST_SLICES)} more")
+    if len(rows) > _MAX_SLICES:
+        lines.append(f"and {format_count(len(rows) - _MAX_SLICES)} more")
     return lines
 
 
 def beside_words(result: ExpertsResult, cell: Cell) -> str:
-    """Return what a cell of the second picture says."""
+    """Return the tooltip of a cell of the second chart."""
     if result.matrix is None:
         return ""
     choices = result.base.choices
@@ -198,22 +196,24 @@ def beside_words(result: ExpertsResult, cell: Cell) -> str:
         layer, token = int(choices.layers[row]), int(choices.tokens[column])
         place = f"layer {layer} · {choices.noun} {token}"
         if not math.isnan(value):
-            kept = "{0} of its experts worked for the token before, too"
+            reuse = "{0} of its experts were also used by the previous token"
             if choices.noun != "token":
-                kept = "{0} of its tokens' experts worked for the token before, too"
-            return place + "\n" + kept.format(format_share(value))
+                reuse = (
+                    "{0} of its tokens' experts were also used by the previous token"
+                )
+            return place + "\n" + reuse.format(format_share(value))
         sets = result.base.sets
         is_cell = (sets.layer == row) & (sets.token == column)
         if (sets.before[is_cell] >= 0).any():
-            why = "choices of it or of the token before are not all recorded"
+            why = "routing of this or the previous token incomplete"
         else:
-            why = "no token right before it is recorded"
+            why = "previous token not recorded"
         return place + "\n" + why
     if math.isnan(value):
         return f"expert {row} with itself"
     times = format_count(int(value))
     if result.beside is Beside.TRANSITION:
-        words = "expert {0}, then expert {1} at the next token: {2} times"
+        words = "expert {0}, then expert {1} for the next token: {2} times"
     else:
         words = "experts {0} and {1} for the same token: {2} times"
     return words.format(row, column, times)

@@ -1,0 +1,111 @@
+"""Page objects: what a person sees of a pane, found by object names.
+
+A test asks a page instead of a view's private attributes, so that a view may be built
+in another way while its tests stay.
+"""
+
+from typing import TypeVar
+
+from PySide6.QtWidgets import QAbstractButton, QWidget
+
+from ggscope.model.tables import Severity
+from ggscope.views.base.safe_text import ElidedLabel, Label
+from ggscope.views.base.widgets import EmptyState
+from ggscope.views.details.swatch_line import SwatchLine
+from ggscope.views.table.footer import TableFooter
+
+_Widget = TypeVar("_Widget", bound=QWidget)
+
+
+class Page:
+    """A pane of any view."""
+
+    def __init__(self, view: QWidget) -> None:
+        self.view = view
+
+    def child(self, kind: type[_Widget], name: str) -> _Widget:
+        """Return the widget of an object name."""
+        widget = self.view.findChild(kind, name)
+        assert widget is not None, f"{self.view} has no {name}"
+        return widget
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the placeholder is shown instead of data."""
+        return not self.child(EmptyState, "placeholder").isHidden()
+
+    @property
+    def placeholder(self) -> str:
+        """Title and hint of the placeholder."""
+        return self.child(EmptyState, "placeholder").text
+
+
+class DetailsPage(Page):
+    """The Details pane."""
+
+    @property
+    def title(self) -> str:
+        """Name of the entity."""
+        return self.child(Label, "details_title").text()
+
+    @property
+    def kind(self) -> str:
+        """The line below the title."""
+        return self.child(SwatchLine, "details_kind").text
+
+    @property
+    def sources_note(self) -> Label:
+        """The note in place of sources."""
+        return self.child(Label, "sources_note")
+
+    @property
+    def durations_heading(self) -> str:
+        """Heading of the histogram."""
+        return self.child(Label, "durations_heading").text()
+
+
+class ProblemsPage(Page):
+    """The Problems pane."""
+
+    @property
+    def note(self) -> str:
+        """The note beside the filters."""
+        return self.child(Label, "problems_note").text()
+
+    @property
+    def full_text(self) -> Label:
+        """The text of the current problem below the table."""
+        return self.child(Label, "problem_text")
+
+    @property
+    def filter_buttons(self) -> list[QAbstractButton]:
+        """The buttons of all severities."""
+        return [self.filter_button(severity) for severity in Severity]
+
+    def filter_button(self, severity: Severity) -> QAbstractButton:
+        """Return the button that shows or hides a severity."""
+        return self.child(QAbstractButton, f"problems_{severity.name.lower()}")
+
+
+class TablePage(Page):
+    """The trace table."""
+
+    @property
+    def count(self) -> str:
+        """Number of rows, and of what range and filter."""
+        return self.child(ElidedLabel, "table_count").full_text
+
+    @property
+    def note(self) -> str:
+        """Progress, errors and what was copied."""
+        return self.child(ElidedLabel, "table_note").full_text
+
+    @property
+    def form_button(self) -> QAbstractButton:
+        """The button that switches to detailed rows."""
+        return self.child(QAbstractButton, "table_form")
+
+    @property
+    def footer(self) -> TableFooter:
+        """The bar below the rows."""
+        return self.child(TableFooter, "table_footer")
