@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
-from ggscope.model.tables import Severity
+from ggscope.model.trace import Severity
 from ggscope.views.base.safe_text import ElidedLabel, Label
 from ggscope.views.base.widgets import EmptyState
 from ggscope.views.details.swatch_line import SwatchLine

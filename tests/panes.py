@@ -31,6 +31,7 @@ from ggscope.views.buffers.view import BuffersView
 from ggscope.views.experts.view import ExpertsView
 from ggscope.views.graph.view import GraphView
 from ggscope.views.heatmap.view import HeatmapView
+from ggscope.views.registry import cell_views
 from ggscope.views.table.view import TableView
 from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
@@ -38,9 +39,13 @@ from support import ROOT
 
 LEFT = Qt.MouseButton.LeftButton
 NONE = Qt.KeyboardModifier.NoModifier
-PANES = ("timeline", "table", "heatmap", "graph", "experts", "buffers", "hot_cold",
-         "cache", "statistics", "bookmarks", "problems", "details")  # fmt: skip
-"""Everything that a cell of the workspace can show."""
+PANES = tuple(entry.id for entry in cell_views() if not entry.of_run)
+"""Everything that a cell of the workspace can show for any trace."""
+PICTURES = tuple(
+    entry.id for entry in cell_views() if entry.figure
+    and issubclass(entry.load(), PaintedView)
+)  # fmt: skip
+"""Views whose picture is also a figure."""
 
 
 def experiment() -> Path:

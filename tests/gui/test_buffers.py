@@ -102,7 +102,7 @@ def test_figures_name_the_peak_and_its_contents(
     settled(qtbot, view)
 
     assert view.about.full_text.startswith(
-        "peak 624.0 MiB · 5 buffers alive then (2 WEIGHTS, 3 COMPUTE) · 5 in all"
+        "peak 624.0 MiB · 5 buffers alive (2 WEIGHTS, 3 COMPUTE) · 5 in total"
     )
     assert "3 never freed" in view.about.full_text
     assert "peak 624.0 MiB · 5 buffers · 4.00 ms" in shown(view)

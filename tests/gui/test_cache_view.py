@@ -135,7 +135,7 @@ def test_tooltip_tells_what_a_size_reads(view):
     beside = view.tooltip_at(1, 1)  # left of the axis
     assert_sides("page cache of {0}", words, beside)
     assert_sides("{0} ({1}) read from disk: {2}", words, beside)
-    assert_sides("{0} of {1} reads wait for the disk", words, beside)
+    assert_sides("{0} of {1} reads miss", words, beside)
 
 
 def test_worker_is_said_to_do_what_it_is_asked_for(
@@ -184,5 +184,5 @@ def test_trace_without_reads_says_so(qtbot, qapp):
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
     assert view.compose(600, 200, 1.0) is None
-    assert "No reads" in view.empty_words()[0]
+    assert view.empty_words()[0] == "No model file reads"
     session.close()

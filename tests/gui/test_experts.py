@@ -103,13 +103,13 @@ def test_figures_name_source_utilisation_and_hottest(view: ExpertsView) -> None:
     result = view.result
     assert result is not None
     assert words.startswith("routing recorded · ")
-    assert "of 96 slots active" in words
+    assert "of 96 expert slots used" in words
     assert f"hottest {result.figures.hottest_ratio:.1f}× uniform (layer " in words
     assert "30 tokens" in words
-    assert "as the model says" in view.bar.about.toolTip()
+    assert "(from the model)" in view.bar.about.toolTip()
     view.resize(1900, 340)  # where the words are no longer cut
     QTest.qWait(1)
-    assert "as the model says" in view.bar.about.toolTip()
+    assert "(from the model)" in view.bar.about.toolTip()
 
 
 def test_click_selects_the_expert_and_ctrl_adds(
@@ -198,7 +198,7 @@ def test_tooltip_tells_count_share_and_ranks(view: ExpertsView) -> None:
     assert f"layer {4 + row} · expert {expert}" in words
     assert f"{count} choices" in words
     assert "rank 0: " in words
-    assert "sizes are not known" in words
+    assert "sizes unknown" in words
 
 
 def test_tooltip_of_the_second_picture_tells_the_overlap(view: ExpertsView) -> None:
@@ -206,8 +206,8 @@ def test_tooltip_of_the_second_picture_tells_the_overlap(view: ExpertsView) -> N
         view.tooltip_at(x, 120) for x in range(0, int(view.canvas_size().width()), 3)
     }
 
-    assert any("worked for the token before" in w for w in words)
-    assert any("no token right before it" in w for w in words)
+    assert any("also used by the previous token" in w for w in words)
+    assert any("previous token not recorded" in w for w in words)
 
 
 def beside_words_of(
@@ -235,8 +235,8 @@ def test_overlap_says_why_it_is_not_known() -> None:
     claim = "previous token not recorded"
     for said in (first, behind_gap):
         assert_sides(claim, said, after + is_open)
-    kept = "{0} of its experts worked for the token before, too"
-    assert_sides(kept, after, first + behind_gap + is_open)
+    reuse = "{0} of its experts were also used by the previous token"
+    assert_sides(reuse, after, first + behind_gap + is_open)
     claim = "routing of this or the previous token incomplete"
     assert_sides(claim, is_open, after + first + behind_gap)
 
@@ -257,7 +257,7 @@ def test_pairs_of_experts_are_told_as_what_they_are() -> None:
     claim = "expert {0}, then expert {1} for the next token: {2} times"
     assert_sides(claim, then, same + together)
     assert_sides(claim, again, same + together)
-    assert "expert 0, then expert 0 at the next token: 2 times" in again
+    assert "expert 0, then expert 0 for the next token: 2 times" in again
 
 
 def test_one_token_is_counted_alone(qtbot: QtBot, view: ExpertsView) -> None:
@@ -368,7 +368,7 @@ def test_another_trace_is_counted_anew(
 ) -> None:
     choose(view, "token", 29)
     session.set_trace(routed(random_choices(2, 3, 2, 4, 1), n_experts=4))
-    qtbot.waitUntil(lambda: "of 8 slots active" in view.bar.about.full_text)
+    qtbot.waitUntil(lambda: "of 8 expert slots used" in view.bar.about.full_text)
     settled(qtbot, view)
 
     assert view.bar.token.count() == 4
@@ -426,14 +426,14 @@ def test_tooltip_and_coverage_tell_slices_and_sizes_where_they_are_known(
     )  # fmt: skip
     builder.routing = routing(np.array([[[1]], [[1]]]))
     session.set_trace(builders.finished(builder))
-    qtbot.waitUntil(lambda: "of 4 slots active" in view.bar.about.full_text)
+    qtbot.waitUntil(lambda: "of 4 expert slots used" in view.bar.about.full_text)
     choose(view, "beside", Beside.COVER)
     settled(qtbot, view)
 
     at = place_of(view, (0, 1))
     words = view.tooltip_at(at.x(), at.y())
 
-    assert "10.0 KiB to read for them (10,240 bytes), derived" in words
+    assert "10.0 KiB to read (10,240 bytes), derived" in words
     assert "slice at 0x1400, 1,024 bytes" in words
     assert "and 1 more" in words
     assert (
@@ -448,7 +448,7 @@ def test_accesses_are_not_called_choices(
 ) -> None:
     rows = [(f"blk.0.ffn_up_exps.weight[{k}]", -1, -1, 0, k, 0) for k in range(3)]
     session.set_trace(accessing([[(1, -1, -1, 2048)]], [0, 0], [0, 1], rows))
-    qtbot.waitUntil(lambda: "of 3 slots active" in view.bar.about.full_text)
+    qtbot.waitUntil(lambda: "of 3 expert slots used" in view.bar.about.full_text)
 
     at = place_of(view, (0, 1))
 
@@ -459,7 +459,7 @@ def test_accesses_are_not_called_choices(
 
 def test_tooltips_of_pairs_tell_how_often(qtbot: QtBot, view: ExpertsView) -> None:
     for beside, words in (
-        (Beside.TRANSITION, "then expert 0 at the next token: "),
+        (Beside.TRANSITION, "then expert 0 for the next token: "),
         (Beside.TOGETHER, "with itself"),
     ):
         choose(view, "beside", beside)

@@ -42,6 +42,7 @@ from panes import (
     LEFT,
     NONE,
     PANES,
+    PICTURES,
     broken,
     buffer_place,
     experiment,
@@ -54,7 +55,8 @@ from panes import (
 from reading import workers
 
 Opened = Callable[[Path], Document]
-PAINTED = ("heatmap", "graph", "experts", "buffers", "hot_cold", "cache")
+CHARTS = tuple(view_id for view_id in PICTURES if view_id != "timeline")
+"""The timeline clips its labels, and shows the spans of any trace."""
 STACK = "blk.1.ffn_up_exps.weight"
 
 
@@ -275,7 +277,7 @@ def outside(picture: DisplayList) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [(1900, 900), (900, 300), (540, 250), (900, 100)])
-@pytest.mark.parametrize("view_id", PAINTED)
+@pytest.mark.parametrize("view_id", CHARTS)
 def test_texts_stay_inside_the_picture(
     document: Document, qtbot: QtBot, view_id: str, size: tuple[int, int]
 ) -> None:
@@ -288,7 +290,7 @@ def test_texts_stay_inside_the_picture(
     assert outside(picture) == []
 
 
-@pytest.mark.parametrize("view_id", PAINTED)
+@pytest.mark.parametrize("view_id", CHARTS)
 def test_picture_of_any_size_can_be_drawn(
     document: Document, qtbot: QtBot, view_id: str
 ) -> None:
@@ -439,7 +441,7 @@ def test_choices_show_their_words_whole(pane_of, kind: str) -> None:
     assert n_checked > 20
 
 
-@pytest.mark.parametrize("view_id", PAINTED)
+@pytest.mark.parametrize("view_id", CHARTS)
 def test_pane_without_anything_says_what_is_missing(pane_of, view_id: str) -> None:
     view = pane_of(view_id, TRACES["spans alone"]())
 

@@ -275,7 +275,7 @@ def test_records_beyond_what_is_written_at_once_are_told(
     _, one = saved(action_of(menu, "Save as…").trigger, "rows.csv")
 
     assert len(text.splitlines()) == 8
-    assert_sides("That is the most at once; Export data… writes all spans.", told, one)
+    assert_sides("Maximum reached; Export data… writes all spans.", told, one)
 
 
 def test_command_says_so_where_there_is_no_table(

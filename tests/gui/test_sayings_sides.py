@@ -67,8 +67,8 @@ def small_file(rows: list[TensorRow]) -> Trace:
             builders.empty_trace,
         ),
         (
-            "Neither allocations nor accesses of buffers are recorded. Add a file of "
-            "buffer events: File, Add to session.", "buffers",
+            "Neither buffer allocations nor buffer accesses are recorded. Add a file "
+            "of buffer events: File › Add to session.", "buffers",
             builders.empty_trace, reference_buffers,
         ),
     ],
@@ -221,7 +221,7 @@ def test_critical_path_says_what_of_it_has_no_time(shown, qtbot) -> None:
     claim = "No critical path: no node has a recorded time"
     assert_sides(claim, none, whole)
     assert_sides("Critical path: {0} of {1} ({2}) in {3} steps", whole, none)
-    assert_sides(", {0} with no time recorded", part, whole)
+    assert_sides(", {0} without a recorded time", part, whole)
 
 
 def test_graph_says_that_the_trace_is_being_searched(shown, qtbot, monkeypatch) -> None:
@@ -274,7 +274,7 @@ def test_experts_that_sizes_imply_are_counted(shown) -> None:
     implied[-1] = True
     more = replace(trace, routing=replace(routing, is_implied=implied))
     claim = (
-        "{0} choices are in no list; the sizes of tensors tell that every expert "
+        "{0} choices are not listed, but follow from tensor sizes: all experts "
         "computed."
     )
 
@@ -292,9 +292,9 @@ def test_timeline_that_loses_opengl_says_so(shown) -> None:
     before = "\n".join(heard)
     view.canvas_failed("context lost")
 
-    assert_sides("OpenGL failed ({0}); drawing without it.", "\n".join(heard), before)
+    assert_sides("OpenGL failed ({0}); using CPU rendering.", "\n".join(heard), before)
     view.search_failed("other columns")
-    searched = "The graphics card cannot search ({0}); the processor does."
+    searched = "GPU search failed ({0}); searching on the CPU."
     assert_sides(searched, heard[-1], "\n".join(heard[:-1]))
 
 

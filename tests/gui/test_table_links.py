@@ -104,10 +104,10 @@ def test_tooltip_says_by_which_rule_or_why_not(
     view: TableView, session: Session
 ) -> None:
     assert tip(view, row_called(view, session, FOUND)) == (
-        "In the graph as Qcur-0 (MUL_MAT) in token 0, found by name, op and order."
+        "Graph node Qcur-0 (MUL_MAT) in token 0, matched by name, op and order."
     )
     text = tip(view, row_called(view, session, MISSING))
-    assert text.startswith("Not in the graph: no node was found for “l_out-0”")
+    assert text.startswith("Not in the graph: no node matches “l_out-0”")
     assert "not compared" in text
 
 

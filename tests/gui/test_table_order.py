@@ -224,12 +224,12 @@ def test_jump_leads_out_of_the_range_that_is_listed() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("0", "rows 1 to"),
-        ("2001", "rows 1 to"),
+        ("0", "rows are 1 to"),
+        ("2001", "rows are 1 to"),
         ("#2000", "no record 2,000"),
         ("soon", "time"),
-        ("9999s", "no record starts then"),
-        ("token 9999", "no record is of token 9,999|tells of no tokens"),
+        ("9999s", "no record starts at or after"),
+        ("token 9999", "no record of token 9,999|no tokens recorded"),
     ],
 )
 def test_what_leads_nowhere_is_explained(text: str, reason: str) -> None:

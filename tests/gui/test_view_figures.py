@@ -13,10 +13,9 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.session_loading import open_bundle
 from ggscope.views.registry import entry
+from panes import PICTURES
 from sentences import assert_sides
 from support import ROOT
-
-VIEWS = ("timeline", "heatmap", "graph", "hot_cold", "cache", "experts", "buffers")
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def shown(qtbot: QtBot, session: Session, view_id: str):
     return view
 
 
-@pytest.mark.parametrize("view_id", VIEWS)
+@pytest.mark.parametrize("view_id", PICTURES)
 def test_view_gives_its_figure_a_frame_and_a_command(
     qtbot: QtBot, session: Session, view_id: str
 ) -> None:

@@ -310,7 +310,7 @@ class CacheView(PaintedView):
             as_bytes=scene.in_bytes, with_row_reads=self.rows_box.isChecked(),
             visible=marked.time if is_part and marked is not None else None,
         )  # fmt: skip
-        lacks = () if scene.best else ("The command adds Belady's optimum.",)
+        lacks = () if scene.best else ("The command also draws Belady's optimum.",)
         return cache_recipe(trace, options, lacks)
 
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:

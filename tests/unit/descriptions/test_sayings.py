@@ -133,7 +133,7 @@ SIDES: dict[str, tuple[Said, Said]] = {
         lambda: facts(joined()),
         lambda: facts(join(traced(), [SideFile(model_trace(MODEL), "map")])),
     ),
-    "(of all {0} lives of this id)": (
+    "(of {0} buffers with this id)": (
         lambda: buffers(
             Life(64, 0, 500, address=64),
             Life(64, 1500, address=64),

@@ -80,14 +80,13 @@ def told_of(*lives: Life) -> str:
             (LOADED, Life(64, 0, 500, usage=COMPUTE)),
         ),
         (
-            "No release is recorded: the recorder may not write releases, so “never "
-            "freed” says little.",
+            "No releases recorded; the recorder may not write them. “Never freed” may "
+            "be wrong.",
             (LOADED, Life(64, 0, usage=COMPUTE)),
             (LOADED, Life(64, 0, 500, usage=COMPUTE)),
         ),
         (
-            "No compute buffer of the scheduler is recorded, only the KV cache or "
-            "none. The peak is a lower bound.",
+            "No scheduler compute buffers recorded. The peak is a lower bound.",
             (LOADED, KV),
             (LOADED, replace(KV, name="CPU compute")),
         ),
@@ -97,8 +96,8 @@ def told_of(*lives: Life) -> str:
             (KV, LOADED),
         ),
         (
-            "No buffer of weights is recorded: the model was loaded before recording "
-            "began. The peak is a lower bound.",
+            "No weight buffers recorded: the model was loaded before recording "
+            "started. The peak is a lower bound.",
             (KV,),
             (KV, LOADED),
         ),
@@ -118,7 +117,7 @@ def test_accesses_of_a_buffer_are_not_known_where_none_names_one() -> None:
 
     none = said([[]])
     unsaid = [said([[0]]), said([[]], "accesses")]
-    assert_sides("accesses {0}: none names a buffer", none, "\n".join(unsaid))
+    assert_sides("accesses {0}: none of them names a buffer", none, "\n".join(unsaid))
     assert "accesses still being read" in unsaid[1]
 
 
@@ -159,21 +158,24 @@ OF_EXPERTS: dict[str, tuple[Callable[[], str], Callable[[], str]]] = {
         lambda: about(routed(CHOSEN, layers=[0, -1])),
         lambda: about(routed(CHOSEN, layers=[0, 1])),
     ),
-    "{0} experts per layer, inferred: the highest one seen is taken for the last.": (
+    "{0} experts per layer (inferred from the highest expert id seen).": (
         lambda: about(routed(CHOSEN)), lambda: about(routed(CHOSEN, n_experts=8)),
     ),
-    "Lists of experts end after 16, and name those of a prompt's first token only: "
-    "which further ones computed is not known. Shares and entropy of such layers are "
-    "left out.": (lambda: about(listed(1)), lambda: about(listed(0))),
-    "{0} there are of the layer is not known": (
+    "Recorded lists hold at most 16 experts, and only those of a prompt's first "
+    "token. Shares and entropy of incomplete layers are omitted.": (
+        lambda: about(listed(1)), lambda: about(listed(0)),
+    ),
+    "{0} further choices of the layer unknown": (
         lambda: cell(listed(1)), lambda: cell(listed(0)),
     ),
-    "how many more": (lambda: cell(listed(UNKNOWN_MORE)), lambda: cell(listed(1))),
+    "number of further choices": (
+        lambda: cell(listed(UNKNOWN_MORE)), lambda: cell(listed(1)),
+    ),
     "{0} of the layer": (
         lambda: cell(listed(0)).splitlines()[1],
         lambda: cell(listed(1)).splitlines()[1],
     ),
-    "bytes {0}: sizes are not known": (
+    "bytes {0}: sizes unknown": (
         lambda: cell(routed(CHOSEN)), lambda: cell(listed(0)),
     ),
 }  # fmt: skip

@@ -331,7 +331,7 @@ class CellTexts:
         name = self.trace.span_name(span)
         words = (
             "Not in the graph: no node matches “{0}” by name (with or without suffix) "
-            "and op."
+            "and op; addresses are not compared."
         )
         return words.format(name)
 

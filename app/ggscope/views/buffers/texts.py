@@ -31,7 +31,7 @@ def about_words(trace: Trace, occupancy: Occupancy) -> str:
         f"peak {format_bytes(peak.bytes)}",
         alive.format(format_count(n_alive))
         + f" ({_by_usage(trace, peak.alive.tolist())})",
-        f"{format_count(len(buffers))} buffers in total",
+        f"{format_count(len(buffers))} in total",
     ]
     n_left = len(never_freed(buffers))
     if n_left:

@@ -316,8 +316,8 @@ def test_stacks_that_are_accessed_as_a_whole_tell_no_expert() -> None:
     )
     assert_sides("Routing not recorded", empty, others)
     claim = (
-        "Ops of this trace touch whole stacks of experts, so no expert can be told. A "
-        "recorder that writes expert ids, or a routing CSV, tells them."
+        "Ops of this trace access whole expert stacks. Record with expert ids, or add "
+        "a routing CSV: File › Add to session."
     )
     assert_sides(claim, empty, others)
     claim = (
@@ -360,8 +360,8 @@ def test_number_of_experts_is_told_with_what_tells_it() -> None:
     for name in ("model", "tensors"):
         others = "\n".join(text for key, text in said.items() if key != name)
         claim = {
-            "model": "{0} experts per layer, as the model says.",
-            "tensors": "{0} experts per layer, as the tensors say.",
+            "model": "{0} experts per layer (from the model).",
+            "tensors": "{0} experts per layer (from the tensors).",
         }[name]
         assert_sides(claim, said[name], others)
 
@@ -375,5 +375,5 @@ def test_bytes_to_read_for_choices_are_derived_from_sizes() -> None:
         return texts.cell_words(result_of(builders.finished(builder)), (0, 1))
 
     accessed = texts.cell_words(result_of(stacks(2)), (0, 2))
-    claim = "{0} to read for them ({1}), derived: choices × size"
+    claim = "{0} to read ({1}), derived: choices × size"
     assert_sides(claim, said(4096), said(-1) + accessed)

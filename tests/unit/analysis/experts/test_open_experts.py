@@ -128,14 +128,14 @@ def test_view_of_experts_says_which_figures_are_open(more: int) -> None:
     known, silent = (cell_words(result, (0, expert)) for expert in (0, 1))
 
     is_open = more != 0
-    assert ("of 50.0 % it is not known" in about) == is_open
-    assert ("1 of 1 layers with choices that are not recorded" in about) == is_open
+    assert ("50.0 % unknown" in about) == is_open
+    assert ("routing incomplete in 1 of 1 layers" in about) == is_open
     assert ("hottest" in about) == ("entropy" in about) == (not is_open)
-    assert ("first token only" in tip) == is_open
+    assert ("first token" in tip) == is_open
     assert (
         ("at least 2 choices" in known) == ("at least 0 choices" in silent) == is_open
     )
-    assert ("of the layer is not known" in known) == is_open
+    assert ("further choices of the layer unknown" in known) == is_open
 
 
 def test_choice_of_an_op_without_any_list_is_open() -> None:
