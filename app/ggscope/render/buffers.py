@@ -563,7 +563,7 @@ def draw_buffers(scene: BuffersScene, look: FigureStyle, name: str) -> RenderedF
         whole = replace(scene, height=height)
         beyond = scene.lives.row >= BuffersGeometry(whole).n_rows
         if n := int(beyond.sum()) + scene.lives.n_left_out:
-            left_out.append(f"Not drawn: the lives of {format_counted(n, 'buffer')}.")
+            left_out.append(f"Not drawn: lifetimes of {format_counted(n, 'buffer')}.")
         return compose_buffers(whole)
 
     n, by = len(scene.trace.buffers), scene.by

@@ -68,7 +68,7 @@ class Frame:
         self.left_out: tuple[str, ...] = ()
         if n_more:
             more = format_counted(n_more, "colour")
-            self.left_out = (f"Not in the legend for lack of room: {more}.",)
+            self.left_out = (f"Not in the legend for lack of space: {more}.",)
         if look.height is not None:
             self._fit_into(look.height_or(0.0) - _MIN_BODY)
         self.top = self._snapped(self._title_height)
@@ -87,7 +87,7 @@ class Frame:
         """Drop legend and title where a low figure has no height for them."""
         if self._title_height + self._foot_height > max_height and self._foot_height:
             self._lines, self._bars = [], ()
-            self.left_out = ("This height has no room for a legend.",)
+            self.left_out = ("The legend does not fit into this height.",)
         if self._title_height > max_height:
             self._title = []
 

@@ -92,10 +92,10 @@ _HOT_TITLES: dict[HotPicture, str] = {
     "layers": "accesses of layers",
     "kv": "traffic of the KV cache",
 }
-MOST_BARS = 1000
+MAX_BARS = 1000
 _NARROW_PX = 560.0
 _USUAL_BARS = 25
-"""So many a figure shows that has no height of its own."""
+"""Number of bars in a figure without a height."""
 _COMPONENT_KEYS = {
     "attention": "attention",
     "ffn": "matmul",
@@ -106,13 +106,13 @@ _COMPONENT_KEYS = {
     "output": "elementwise",
     "cache": "rope",
 }
-_MOST_STEPS = 4000
+_MAX_STEPS = 4000
 """More steps than a chart has pixels; a curve is thinned to them, keeping its ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HotScene:
-    """What a picture of hot and cold depends on."""
+    """The inputs of a picture of hot and cold tensors."""
 
     trace: Trace
     found: HotCold
@@ -146,8 +146,8 @@ def ranked(scene: HotScene) -> Ranking:
             only_file=scene.only_file,
         )
     whole = ranking(scene.trace, scene.found.heat, scene.by, lists_rest=True)
-    # What experts that no list names, ops without a record or sources beyond those of
-    # a record may touch is not known to be cold.
+    # Unlisted experts, ops without a record and sources beyond those of a record may
+    # touch a tensor: it is not known to be cold.
     is_open = (whole.maybe > 0) | (whole.unrecorded > 0) | (whole.cut > 0)
     never = np.flatnonzero((whole.accesses == 0) & ~is_open)
     never = never[np.argsort(-whole.size[never], kind="stable")]
@@ -174,20 +174,20 @@ def bars_of(scene: HotScene, groups: Ranking) -> BarScene:
     )  # fmt: skip
     total = int(values.sum()) or 1
     bars = []
-    for i in range(min(len(groups), MOST_BARS)):
+    for i in range(min(len(groups), MAX_BARS)):
         value = int(values[i])
-        words = (
+        text = (
             format_count(value)
             if scene.measure == "accesses" and not is_cold
             else format_bytes(value)
         )
         if not is_cold:
-            words += f" · {format_share(value / total)}"
+            text += f" · {format_share(value / total)}"
             if groups.unknown[i] and scene.measure != "accesses":
-                words += f" · ≤ {format_bytes(int(groups.unknown[i]))} not known"
+                text += f" · ≤ {format_bytes(int(groups.unknown[i]))} not known"
         is_lit = int(groups.tensor[i]) in scene.lit and int(groups.tensor[i]) >= 0
         color = bar_color(groups.keys[i], scene.theme)
-        bars.append(Bar(groups.keys[i], value, words, color, is_lit))
+        bars.append(Bar(groups.keys[i], value, text, color, is_lit))
     return BarScene(
         scene.width, scene.height, scene.theme, tuple(bars), scene.title,
         scene.scale, scene.scroll, scene.hover, _value_title(scene, is_cold=is_cold),
@@ -203,7 +203,7 @@ def _value_title(scene: HotScene, *, is_cold: bool) -> str:
 
 
 def bar_color(name: str, theme: Theme) -> int:
-    """Return the colour of a tensor by what it belongs to."""
+    """Return the colour of a tensor by its component."""
     return component_color(parse(name).component, theme)
 
 
@@ -213,7 +213,7 @@ def component_color(component: str, theme: Theme) -> int:
 
 
 def compose_hot(scene: HotScene, groups: Ranking | None = None) -> DisplayList:
-    """Return the picture; `groups` spares the ranking where it is at hand."""
+    """Return the picture; `groups` is the ranking if it is already made."""
     if scene.picture in ("ranking", "cold"):
         return compose_bars(bars_of(scene, groups or ranked(scene)))
     if scene.picture == "layers":
@@ -243,7 +243,7 @@ def layers_scene(scene: HotScene) -> GridScene:
 
 
 def chart_of(scene: HotScene) -> ChartScene:
-    """Return the chart of a picture that is one."""
+    """Return the chart of the pictures that are charts."""
     if scene.picture in ("coverage", "place"):
         return _coverage(scene)
     if scene.picture == "kv":
@@ -277,21 +277,21 @@ def _coverage(scene: HotScene) -> ChartScene:
     )  # fmt: skip
 
 
-def _jumps(scene: HotScene, found: Seeks) -> ChartScene:
-    used = np.flatnonzero(found.forward + found.backward)
+def _jumps(scene: HotScene, seeks: Seeks) -> ChartScene:
+    used = np.flatnonzero(seeks.forward + seeks.backward)
     low, high = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 1)
     edges = np.exp2(np.arange(low, high, dtype=np.float64))
     theme = scene.theme
-    most = float(max(found.forward.max(), found.backward.max(), 1))
+    max_count = float(max(seeks.forward.max(), seeks.backward.max(), 1))
     return ChartScene(
         scene.width, scene.height, theme,
         Axis(2.0**low, 2.0**high, "distance of the jump", in_bytes, is_log=True,
              is_binary=True),
-        Axis(0, most, "jumps", plain),
+        Axis(0, max_count, "jumps", plain),
         (
-            Curve(edges, found.forward[low:high].astype(np.float64), theme.accent,
+            Curve(edges, seeks.forward[low:high].astype(np.float64), theme.accent,
                   "forward", is_step=True, fills=True),
-            Curve(edges, found.backward[low:high].astype(np.float64), theme.caution,
+            Curve(edges, seeks.backward[low:high].astype(np.float64), theme.caution,
                   "back", is_step=True, fills=True),
         ),
         (), scene.title, scene.scale, scene.hover_at, scene.is_figure,
@@ -303,36 +303,36 @@ def _kv(scene: HotScene) -> ChartScene:
     token = kv.tokens.astype(np.float64)
     low = float(token[0]) if len(token) else 0.0
     high = float(token[-1]) + 1 if len(token) else 1.0
-    curves, most = list[Curve](), 1.0
+    curves, max_bytes = list[Curve](), 1.0
     for word, color, known, unknown in (
         ("read", theme.accent, kv.read, kv.unknown_read),
         ("written", theme.caution, kv.written, kv.unknown_written),
     ):
-        upto = (known + unknown).astype(np.float64)
+        upper = (known + unknown).astype(np.float64)
         is_open, fills = bool(unknown.any()), word == "read"
-        if not upto.any():
+        if not upper.any():
             continue
-        most = max(most, float(upto.max()))
+        max_bytes = max(max_bytes, float(upper.max()))
         name = f"{word}, at most" if is_open else word
         curves.append(
-            Curve(token, upto, color, name, is_step=True, fills=fills and not is_open)
+            Curve(token, upper, color, name, is_step=True, fills=fills and not is_open)
         )
         if is_open and known.any():
-            least = known.astype(np.float64)
+            lower = known.astype(np.float64)
             curves.append(
-                Curve(token, least, color, f"{word}, known", is_step=True, fills=fills)
+                Curve(token, lower, color, f"{word}, known", is_step=True, fills=fills)
             )
     return ChartScene(
         scene.width, scene.height, theme,
         Axis(low, high, token_noun(scene.trace), plain),
-        Axis(0, most, "bytes of the KV cache", in_bytes, is_binary=True),
+        Axis(0, max_bytes, "bytes of the KV cache", in_bytes, is_binary=True),
         tuple(curves), (), scene.title, scene.scale, scene.hover_at, scene.is_figure,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CacheScene:
-    """What the chart of the what-if cache depends on.
+    """The inputs of the chart of the what-if cache.
 
     Attributes
     ----------
@@ -376,8 +376,8 @@ def chart_of_cache(scene: CacheScene) -> ChartScene:
     rules = [Rule("first reads", y=curve.cold_bytes / unit, color=theme.faint)]
     if scene.capacity >= 0:
         read, _ = curve.at(scene.capacity)
-        words = f"{format_bytes(scene.capacity)} · {format_bytes(read)} read"
-        rules.append(Rule(words, x=float(scene.capacity), color=theme.selection))
+        label = f"{format_bytes(scene.capacity)} · {format_bytes(read)} read"
+        rules.append(Rule(label, x=float(scene.capacity), color=theme.selection))
     high = asked / unit
     return ChartScene(
         scene.width, scene.height, theme,
@@ -396,8 +396,8 @@ def _read_label(scene: CacheScene) -> str:
 
 
 def _thinned(capacity: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if len(capacity) > _MOST_STEPS:
-        at = np.linspace(0, len(capacity) - 1, _MOST_STEPS).astype(np.int64)
+    if len(capacity) > _MAX_STEPS:
+        at = np.linspace(0, len(capacity) - 1, _MAX_STEPS).astype(np.int64)
         capacity, read = capacity[at], read[at]
     return capacity.astype(np.float64), read.astype(np.float64)
 
@@ -417,8 +417,8 @@ def draw_hot(scene: HotScene, look: FigureStyle, name: str) -> RenderedFigure:
     if not look.seen:
         scene = replace(scene, lit=frozenset(), scroll=0)
     what = _HOT_TITLES[scene.picture]
-    told = [f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.found)]
-    facts = " ".join((f"{what[:1].upper()}{what[1:]} of {name}.", *told))
+    fact_texts = [f"{f.title}: {f.words}." for f in hot_facts(scene.trace, scene.found)]
+    facts = " ".join((f"{what[:1].upper()}{what[1:]} of {name}.", *fact_texts))
     title = f"{name} · {what}"
     if scene.picture in ("ranking", "cold"):
         return _draw_bars(scene, look, title, facts)
@@ -445,12 +445,12 @@ def _draw_bars(
             replace(bar, words=bar.words.partition(" · ≤")[0]) for bar in bars.bars
         )
         bars = replace(bars, bars=short)
-        left_out.append("Bytes that are not known are left out beside the bars.")
+        left_out.append("Unknown bytes are left out beside the bars.")
     n = len(bars.bars) - scene.scroll
     top = bars_top(bars)
-    # A legend of what can be drawn at most, before it is known what is.
-    most = int(look.height_or(top + _USUAL_BARS * BAR_HEIGHT) / BAR_HEIGHT)
-    drawn = groups.keys[scene.scroll : scene.scroll + min(most, MOST_BARS)]
+    # The legend is made before it is known how many bars fit.
+    n_fitting = int(look.height_or(top + _USUAL_BARS * BAR_HEIGHT) / BAR_HEIGHT)
+    drawn = groups.keys[scene.scroll : scene.scroll + min(n_fitting, MAX_BARS)]
 
     def compose(height: float) -> DisplayList:
         fitting = max(int((height - top + 1e-6) / BAR_HEIGHT), 0)
@@ -467,15 +467,15 @@ def _draw_bars(
 
 
 def _component_entries(names: Sequence[str], theme: Theme) -> list[Entry]:
-    """Return what the colours of tensors mean: the parts of the network in it."""
-    words: dict[int, list[str]] = {}
+    """Return the legend of the components of tensors."""
+    by_color: dict[int, list[str]] = {}
     for name in names:
         part = parse(name).component
-        known = words.setdefault(bar_color(name, theme), [])
+        components = by_color.setdefault(bar_color(name, theme), [])
         word = part if part in _COMPONENT_KEYS else "other"
-        if word not in known:
-            known.append(word)
-    return [Entry(", ".join(parts), color) for color, parts in words.items()]
+        if word not in components:
+            components.append(word)
+    return [Entry(", ".join(parts), color) for color, parts in by_color.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -521,7 +521,7 @@ def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
         if not len(trace.accesses.patterns):
             raise NothingToDrawError(
                 unnamed_words(trace)
-                or "This trace does not tell which tensors its ops access."
+                or "The trace does not record which tensors its ops access."
             )
         scene = HotScene(
             trace, result, 1200.0, 640.0, theme_named(look.theme), look.scale, picture,
@@ -590,7 +590,7 @@ def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure
     def draw(look: FigureStyle) -> RenderedFigure:
         result = what_if(trace, options.visible, with_row_reads=options.with_row_reads)
         if not result.curve.n_reads:
-            raise NothingToDrawError("This trace tells no reads of a model file.")
+            raise NothingToDrawError("The trace records no reads of a model file.")
         capacity = -1 if options.capacity is None else int(options.capacity)
         scene = CacheScene(
             result, 1200.0, 520.0, theme_named(look.theme), look.scale,

@@ -214,9 +214,9 @@ def without_sizes(trace: Trace) -> Trace:
     ("claim", "true", "false"),
     [
         (
-            "Timeline of *, * – * (*), coloured by *: * span* on * of * lane*. The "
-            "opacity of a column is the share of its time that the lane was busy; a "
-            "foot marks each column that holds a span.",
+            "Timeline of *, * – * (*), coloured by *: * span* on * of * lane*. "
+            "Column opacity shows lane utilisation; a foot marks each column that "
+            "holds a span.",
             lambda: drawn(timeline_figure(moe_reads())),
             lambda: drawn(heatmap_figure(moe_reads())),
         ),
@@ -227,7 +227,7 @@ def without_sizes(trace: Trace) -> Trace:
             lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
         ),
         (
-            "This trace does not tell which tensors its ops read.",
+            "The trace does not record which tensors its ops read.",
             lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
             lambda: (
                 drawn(heatmap_figure(moe_reads())) + drawn(heatmap_figure(nowhere()))
@@ -241,7 +241,7 @@ def without_sizes(trace: Trace) -> Trace:
             lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
         ),
         (
-            "Where tensors lie in a model file is not known: add the model or its map.",
+            "File offsets of tensors are unknown: add the model or its map.",
             lambda: drawn(heatmap_figure(nowhere())),
             lambda: (
                 drawn(heatmap_figure(moe_reads()))

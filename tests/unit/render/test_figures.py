@@ -125,7 +125,7 @@ def test_no_lane_is_cut_where_few_fit() -> None:
     bottom = max(clip.y + clip.height for clip in clips if clip is not None)
     assert bottom <= drawn.picture.height
     shown = [text for text in texts_of(drawn.picture) if text.startswith("thread")]
-    assert f"room: {60 - len(shown)} lanes." in drawn.caption
+    assert f"space: {60 - len(shown)} lanes." in drawn.caption
 
 
 def test_right_to_left_names_do_not_turn_what_is_around() -> None:
@@ -170,13 +170,13 @@ def test_caption_says_which_lanes_are_missing() -> None:
     seen = replace(page, seen=True)
 
     assert_sides(
-        "Not drawn for lack of room: *.",
+        "Not drawn for lack of space: *.",
         captions(every, low),
         captions(every, page),
     )
-    assert_sides("Hidden: * lane*.", captions(hidden, seen), captions(hidden, page))
+    assert_sides("* lane* hidden.", captions(hidden, seen), captions(hidden, page))
     assert_sides(
-        "Collapsed: * lanes of “*”.",
+        "* lanes in “*” are collapsed.",
         captions(every, page),
         captions(opened, seen),
     )
@@ -201,7 +201,7 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
         captions(hot_figure(trace, HotOptions(by="layer")), DOUBLE),
     )
     assert_sides(
-        "Bytes that are not known are left out beside the bars.",
+        "Unknown bytes are left out beside the bars.",
         captions(hot, SINGLE),
         captions(hot, DOUBLE),
     )
@@ -219,12 +219,12 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
         "There is no room for “*”.", captions(experts, short), captions(experts, SINGLE)
     )
     assert_sides(
-        "Not drawn: the lives of * buffers.",
+        "Not drawn: lifetimes of * buffers.",
         captions(buffers, short),
         captions(few, DOUBLE),
     )
     assert_sides(
-        "What stands on the boxes is too small to be drawn.",
+        "Texts on the boxes are too small to be drawn.",
         captions(graph, SINGLE),
         captions(graph_figure(trace), DOUBLE),
     )
@@ -235,7 +235,7 @@ def test_legend_says_how_many_colours_have_no_room() -> None:
         entries = [Entry(f"layer {i}", 0xFF000000) for i in range(n)]
         return " ".join(Frame(SINGLE, 300.0, entries=entries).left_out)
 
-    assert_sides("Not in the legend for lack of room: *.", left_out(200), left_out(5))
+    assert_sides("Not in the legend for lack of space: *.", left_out(200), left_out(5))
 
 
 def test_low_figure_has_its_height_and_owns_up_to_the_missing_legend(
@@ -249,7 +249,7 @@ def test_low_figure_has_its_height_and_owns_up_to_the_missing_legend(
     height = drawn.picture.height * drawn.picture.scale
     assert round(height) == low.pixels(low.height)
     assert_sides(
-        "This height has no room for a legend.",
+        "The legend does not fit into this height.",
         captions(figure, low),
         captions(figure, high),
     )

@@ -209,7 +209,7 @@ def _draw_whole(scene: GraphScene, look: FigureStyle) -> RenderedFigure:
     def compose(height: float) -> DisplayList:
         fitted = _fitted(scene, width, height, look.scale)
         if fitted.zoom < SHORT_ZOOM:
-            left_out.append("What stands on the boxes is too small to be drawn.")
+            left_out.append("Texts on the boxes are too small to be drawn.")
         return compose_graph(fitted)
 
     return _framed(scene, look, width, wanted, compose, left_out)

@@ -1,6 +1,6 @@
-"""The picture of the file heatmap: heat, tracks, curve and what is marked.
+"""The picture of the file heatmap: heat, tracks, curve, selection and marked range.
 
-Around the heat stand offsets, rows, layers, names, badges and the colour bar.
+Around it: offsets, row labels, layers, names, badges and the colour bar.
 """
 
 import numpy as np
@@ -61,58 +61,58 @@ _BAR_PX = 120.0
 _SLICE_NAME_PX = 90.0
 _GIB = 1 << 30
 _SHADES = 32
-_MOST_LABELS = 400
+_MAX_LABELS = 400
 F64 = npt.NDArray[np.float64]
 _PILL_SIZE = 11.5
 _MANY_ROWS = 128
-_LEAST_RANGE_PX = 2.0
+_MIN_RANGE_PX = 2.0
 _FRAME_PX = 6.0
 """Frames that are closer than their lines are wide become one."""
 
 
-def offset_axis(place: HeatGeometry) -> list[Batch]:
+def offset_axis(geometry: HeatGeometry) -> list[Batch]:
     """Return the axis along the file: round offsets, or those of units."""
-    scene, theme = place.scene, place.scene.theme
-    offsets = _ticks(place)
-    xs = place.xs(offsets)
-    top, bottom = place.axis
+    scene, theme = geometry.scene, geometry.scene.theme
+    offsets = _ticks(geometry)
+    xs = geometry.xs(offsets)
+    top, bottom = geometry.axis
     lines, texts = LineList(), TextList()
-    shown = (xs >= place.x.x0 - 0.5) & (xs <= place.x.x1)
+    shown = (xs >= geometry.x.x0 - 0.5) & (xs <= geometry.x.x1)
     xs, offsets = xs[shown], offsets[shown]
     if len(xs):
         lines.add(xs, bottom - 4, xs, bottom, theme.line)
-        lines.add(xs, place.curve[0], xs, place.curve[1], theme.grid)
-    in_gib = scene.axis.kind == "offset" and _step(place) >= _GIB // 64
+        lines.add(xs, geometry.curve[0], xs, geometry.curve[1], theme.grid)
+    in_gib = scene.axis.kind == "offset" and _step(geometry) >= _GIB // 64
     for x, offset in zip(xs.tolist(), offsets.tolist(), strict=True):
-        words = _gib(offset, _step(place)) if in_gib else format_offset(offset)
+        label = _gib(offset, _step(geometry)) if in_gib else format_offset(offset)
         if (
-            x + place.scene.measurer.width(words, Face.NUMBERS, _SIZE) + 4
+            x + geometry.scene.measurer.width(label, Face.NUMBERS, _SIZE) + 4
             <= scene.width
         ):
-            texts.append(Text(x + 3, top + 10, words, theme.dim, _SIZE, Face.NUMBERS))
-    right = place.x.x0 - 6
+            texts.append(Text(x + 3, top + 10, label, theme.dim, _SIZE, Face.NUMBERS))
+    right = geometry.x.x0 - 6
     texts.append(Text(right, top + 10, "offset", theme.dim, _SIZE, align=Align.RIGHT))
     return [*lines.batch(), *texts.batch()]
 
 
-def _step(place: HeatGeometry) -> int:
+def _step(geometry: HeatGeometry) -> int:
     """Return the power of two that ticks of the offset axis are apart."""
-    least = place.x.duration * _TICK_PX / max(place.x.x1 - place.x.x0, 1)
-    return 1 << max(int(np.ceil(np.log2(max(least, 1)))), 0)
+    min_step = geometry.x.duration * _TICK_PX / max(geometry.x.x1 - geometry.x.x0, 1)
+    return 1 << max(int(np.ceil(np.log2(max(min_step, 1)))), 0)
 
 
-def _ticks(place: HeatGeometry) -> I64:
+def _ticks(geometry: HeatGeometry) -> I64:
     """Return the offsets to label, ascending."""
-    view, axis = place.scene.view, place.scene.axis
+    view, axis = geometry.scene.view, geometry.scene.axis
     if axis.kind == "offset":
-        step = _step(place)
+        step = _step(geometry)
         first = -(-view.begin // step) * step
         return np.arange(first, view.stop + 1, step, dtype=np.int64)
     begin, _ = axis.unit_positions()
     low, high = np.searchsorted(begin, [view.begin, view.stop])
-    every = max(int(np.ceil(_TICK_PX / (UNIT_WIDTH * place.x.px_per_tick))), 1)
+    every = max(int(np.ceil(_TICK_PX / (UNIT_WIDTH * geometry.x.px_per_tick))), 1)
     low = -(-int(low) // every) * every
-    return place.scene.base.files.offset[low:high:every]
+    return geometry.scene.base.files.offset[low:high:every]
 
 
 def _gib(offset: int, step: int) -> str:
@@ -121,68 +121,68 @@ def _gib(offset: int, step: int) -> str:
     return f"{offset / _GIB:.{min(digits, 4)}f} GiB"
 
 
-def heads(place: HeatGeometry) -> list[Batch]:
-    """Return what stands left of the parts: badges, row labels, words."""
-    theme = place.scene.theme
+def heads(geometry: HeatGeometry) -> list[Batch]:
+    """Return the badges, row labels and titles left of the tracks."""
+    theme = geometry.scene.theme
     rects, texts = RectList(), TextList()
-    right = place.x.x0 - 6
-    for (top, bottom), words, key in (
-        (place.disk, "DISK", f"space:{int(Space.FILE)}"),
-        (place.buffer, "BUF", f"space:{int(Space.BUFFER)}"),
+    right = geometry.x.x0 - 6
+    for (top, bottom), title, key in (
+        (geometry.disk, "DISK", f"space:{int(Space.FILE)}"),
+        (geometry.buffer, "BUF", f"space:{int(Space.BUFFER)}"),
     ):
         if bottom <= top:
             continue
         color = category_color(key, theme)
         middle = (top + bottom) / 2
-        width = place.scene.measurer.width(words, Face.HEADING, 9.5) + 10
+        width = geometry.scene.measurer.width(title, Face.HEADING, 9.5) + 10
         rects.add(right - width, right, middle - 7, middle + 7, color)
         texts.append(
-            Text(right - width / 2, middle, words, label_color(color), 9.5,
+            Text(right - width / 2, middle, title, label_color(color), 9.5,
                  Face.HEADING, Align.CENTER)
         )  # fmt: skip
-    if place.held[1] > place.held[0]:
-        y = (_held_top(place) + place.held[1]) / 2
+    if geometry.held[1] > geometry.held[0]:
+        y = (_held_top(geometry) + geometry.held[1]) / 2
         texts.append(Text(right, y, "in cache", theme.dim, _SIZE, align=Align.RIGHT))
-    if place.curve[1] > place.curve[0]:
-        texts.append(Text(12, place.curve[1] - 8, "accesses", theme.dim, _SIZE))
-    if place.layers[1] > place.layers[0]:
-        for part, words in ((place.layers, "layer"), (place.names, "tensor")):
+    if geometry.curve[1] > geometry.curve[0]:
+        texts.append(Text(12, geometry.curve[1] - 8, "accesses", theme.dim, _SIZE))
+    if geometry.layers[1] > geometry.layers[0]:
+        for part, title in ((geometry.layers, "layer"), (geometry.names, "tensor")):
             if part[1] <= part[0]:
                 continue
             y = (part[0] + part[1]) / 2
-            texts.append(Text(right, y, words, theme.dim, _SIZE, align=Align.RIGHT))
-    return [*rects.batch(radius=3.0), *texts.batch(), *_row_labels(place)]
+            texts.append(Text(right, y, title, theme.dim, _SIZE, align=Align.RIGHT))
+    return [*rects.batch(radius=3.0), *texts.batch(), *_row_labels(geometry)]
 
 
-def _row_labels(place: HeatGeometry) -> list[Batch]:
-    scene, theme, view = place.scene, place.scene.theme, place.scene.view
+def _row_labels(geometry: HeatGeometry) -> list[Batch]:
+    scene, theme, view = geometry.scene, geometry.scene.theme, geometry.scene.view
     n = view.bottom - view.top
-    height = place.heat[1] - place.heat[0]
+    height = geometry.heat[1] - geometry.heat[0]
     if n <= 0 or height < _ROW_PX:
         return []
     every = _round_up(max(n * _ROW_PX / height, 1))
     texts = TextList()
-    first, above = -(-view.top // every) * every, -_ROW_PX
+    first, last_y = -(-view.top // every) * every, -_ROW_PX
     for row in range(first, view.bottom, every):
-        middle = (place.y_of_row(row) + place.y_of_row(row + 1)) / 2
-        y = min(max(middle, place.heat[0] + 6), place.heat[1] - 6)
-        if y - above < _SIZE:
+        middle = (geometry.y_of_row(row) + geometry.y_of_row(row + 1)) / 2
+        y = min(max(middle, geometry.heat[0] + 6), geometry.heat[1] - 6)
+        if y - last_y < _SIZE:
             continue  # moved inwards from an edge, it would lie over its neighbour
-        above = y
-        room = place.x.x0 - 10
-        words = scene.row_name(row)
+        last_y = y
+        max_px = geometry.x.x0 - 10
+        label = scene.row_name(row)
         if row == first:
             # The kind of the rows stands with the first one: above them is an axis.
-            titled = f"{scene.base.rows.kind} {words}"
-            has_title = words.startswith("no ") or scene.base.rows.kind == "time"
+            titled = f"{scene.base.rows.kind} {label}"
+            has_title = label.startswith("no ") or scene.base.rows.kind == "time"
             if (
                 not has_title
-                and place.scene.measurer.width(titled, Face.NUMBERS, _SIZE) <= room
+                and geometry.scene.measurer.width(titled, Face.NUMBERS, _SIZE) <= max_px
             ):
-                words = titled
+                label = titled
         texts.append(
-            Text(place.x.x0 - 6, y, words, theme.dim, _SIZE, Face.NUMBERS, Align.RIGHT,
-                 width=room)
+            Text(geometry.x.x0 - 6, y, label, theme.dim, _SIZE, Face.NUMBERS,
+                 Align.RIGHT, width=max_px)
         )  # fmt: skip
     return texts.batch()
 
@@ -197,11 +197,11 @@ def _round_up(n: float) -> int:
         power *= 10
 
 
-def bands(place: HeatGeometry) -> list[Batch]:
+def bands(geometry: HeatGeometry) -> list[Batch]:
     """Return layers and names of tensors below the heat, where wide enough."""
-    if place.layers[1] <= place.layers[0] or not len(place.scene.base.files):
+    if geometry.layers[1] <= geometry.layers[0] or not len(geometry.scene.base.files):
         return []
-    scene, files = place.scene, place.scene.base.files
+    scene, files = geometry.scene, geometry.scene.base.files
     begin, stop = scene.axis.unit_positions()
     low = np.searchsorted(stop, scene.view.begin, "right")
     units = np.arange(low, np.searchsorted(begin, scene.view.stop))
@@ -210,10 +210,10 @@ def bands(place: HeatGeometry) -> list[Batch]:
     layer = files.layer[units]
     of_layer = _runs(units, layer)
     of_tensor = _runs(units, files.tensor[units])
-    found = _layer_band(place, of_layer, begin, stop)
-    if place.names[1] <= place.names[0]:
-        return found
-    return found + _name_band(place, of_tensor, begin, stop)
+    batches = _layer_band(geometry, of_layer, begin, stop)
+    if geometry.names[1] <= geometry.names[0]:
+        return batches
+    return batches + _name_band(geometry, of_tensor, begin, stop)
 
 
 def _runs(units: I64, values: Array) -> I64:
@@ -226,42 +226,45 @@ def _runs(units: I64, values: Array) -> I64:
 
 
 def _span_px(
-    place: HeatGeometry, runs: I64, begin: I64, stop: I64
+    geometry: HeatGeometry, runs: I64, begin: I64, stop: I64
 ) -> tuple[np.ndarray, np.ndarray]:
-    x0 = np.maximum(place.x.xs(begin[runs[:, 0]]), place.x.x0)
-    x1 = np.minimum(place.x.xs(stop[runs[:, 1]]), place.x.x1)
+    x0 = np.maximum(geometry.x.xs(begin[runs[:, 0]]), geometry.x.x0)
+    x1 = np.minimum(geometry.x.xs(stop[runs[:, 1]]), geometry.x.x1)
     return x0, x1
 
 
-def _layer_band(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list[Batch]:
-    scene, theme = place.scene, place.scene.theme
+def _layer_band(
+    geometry: HeatGeometry, runs: I64, begin: I64, stop: I64
+) -> list[Batch]:
+    scene, theme = geometry.scene, geometry.scene.theme
     layer = scene.base.files.layer[runs[:, 0]]
-    x0, x1 = _span_px(place, runs, begin, stop)
-    top, bottom = place.layers
-    known = np.flatnonzero((layer >= 0) & (x1 - x0 >= 1))
+    x0, x1 = _span_px(geometry, runs, begin, stop)
+    top, bottom = geometry.layers
+    labelled = np.flatnonzero((layer >= 0) & (x1 - x0 >= 1))
     rects, texts = RectList(), TextList()
-    if len(known):
+    if len(labelled):
         tints = np.array([mix(theme.raised, theme.dim, s) for s in (0.1, 0.32)])
-        fill = tints[layer[known] % 2].astype(np.uint32)
-        rects.add(x0[known], x1[known], top + 1, bottom - 1, fill)
-    for i in known[x1[known] - x0[known] >= _LABEL_PX][:_MOST_LABELS].tolist():
+        fill = tints[layer[labelled] % 2].astype(np.uint32)
+        rects.add(x0[labelled], x1[labelled], top + 1, bottom - 1, fill)
+    wide = labelled[x1[labelled] - x0[labelled] >= _LABEL_PX]
+    for i in wide[:_MAX_LABELS].tolist():
         width = float(x1[i] - x0[i])
-        words = f"layer {layer[i]}" if width > 54 else f"{layer[i]}"
+        label = f"layer {layer[i]}" if width > 54 else f"{layer[i]}"
         middle = float(x0[i] + x1[i]) / 2
         texts.append(
-            Text(middle, (top + bottom) / 2, words, theme.text, _SIZE - 1, Face.NUMBERS,
+            Text(middle, (top + bottom) / 2, label, theme.text, _SIZE - 1, Face.NUMBERS,
                  Align.CENTER, width=width - 2)
         )  # fmt: skip
     return [*rects.batch(), *texts.batch()]
 
 
-def _name_band(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list[Batch]:
+def _name_band(geometry: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list[Batch]:
     """Name tensors, or the slices of a stack where each has room for its number."""
-    scene, theme = place.scene, place.scene.theme
-    runs = _slices_apart(place, runs, begin, stop)
-    x0, x1 = _span_px(place, runs, begin, stop)
-    top, bottom = place.names
-    wide = np.flatnonzero(x1 - x0 >= _LABEL_PX)[:_MOST_LABELS]
+    scene, theme = geometry.scene, geometry.scene.theme
+    runs = _slices_apart(geometry, runs, begin, stop)
+    x0, x1 = _span_px(geometry, runs, begin, stop)
+    top, bottom = geometry.names
+    wide = np.flatnonzero(x1 - x0 >= _LABEL_PX)[:_MAX_LABELS]
     rects, texts = RectList(), TextList()
     if len(wide):
         fill = mix(theme.pane, theme.raised, 0.8)
@@ -271,23 +274,23 @@ def _name_band(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list[Ba
         first, last = runs[i].tolist()
         width = float(x1[i] - x0[i])
         if last > first:
-            words = scene.tensor_name(int(files.tensor[first]))
+            name = scene.tensor_name(int(files.tensor[first]))
         elif files.expert[first] >= 0 and width < _SLICE_NAME_PX:
-            words = f"[{files.expert[first]}]"
+            name = f"[{files.expert[first]}]"
         else:
-            words = scene.unit_name(first)
+            name = scene.unit_name(first)
         texts.append(
-            Text(float(x0[i]) + 4, (top + bottom) / 2, words, theme.dim, _SIZE - 1,
+            Text(float(x0[i]) + 4, (top + bottom) / 2, name, theme.dim, _SIZE - 1,
                  Face.NUMBERS, width=width - 6)
         )  # fmt: skip
     return [*rects.batch(), *texts.batch()]
 
 
-def _slices_apart(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> I64:
+def _slices_apart(geometry: HeatGeometry, runs: I64, begin: I64, stop: I64) -> I64:
     """Return the runs, those whose slices are wide enough cut into them."""
     n = runs[:, 1] - runs[:, 0] + 1
     # Whole runs, not their visible parts: a word must not appear by panning.
-    px = place.x.px_per_tick * (stop[runs[:, 1]] - begin[runs[:, 0]])
+    px = geometry.x.px_per_tick * (stop[runs[:, 1]] - begin[runs[:, 0]])
     is_wide = (n > 1) & (px / n >= _LABEL_PX)
     parts = np.where(is_wide, n, 1)
     step = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -296,62 +299,72 @@ def _slices_apart(place: HeatGeometry, runs: I64, begin: I64, stop: I64) -> I64:
     return np.stack([first, last], axis=1)
 
 
-def foot(place: HeatGeometry, scale: ColorScale) -> list[Batch]:
-    """Return totals in words at the left, the colours and their scale at the right."""
-    scene, theme = place.scene, place.scene.theme
-    y = (place.foot[0] + place.foot[1]) / 2
+def foot(geometry: HeatGeometry, scale: ColorScale) -> list[Batch]:
+    """Return the totals at the left, the colours and their scale at the right."""
+    scene, theme = geometry.scene, geometry.scene.theme
+    y = (geometry.foot[0] + geometry.foot[1]) / 2
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
     low, high = (_amount(scene, v) for v in values)
-    words = scale_words(scene, scale)
+    scale_text = scale_words(scene, scale)
     right = scene.width - 10
     texts = TextList()
-    right = _right_text(place, texts, high, right, y, theme.dim, Face.NUMBERS)
+    right = _right_text(geometry, texts, high, right, y, theme.dim, Face.NUMBERS)
     bar_left = right - _BAR_PX - 6
     name = map_on(scene.colors, theme)
     bar = color_bar(bar_left, y - 5, _BAR_PX, 10, name)
-    left = _right_text(place, texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
+    left = _right_text(geometry, texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
     if bar_left < 60:
         return []
-    # Where there is no room for all: words of the scale go first, then the swatch.
-    swatches, begin = _swatches(place, y)
+    # Where not all fits: the text of the scale goes first, then the swatch.
+    swatches, begin = _swatches(geometry, y)
     if begin > left:
         swatches, begin = [], 12.0
-    if left - 12 - place.scene.measurer.width(words, Face.WORDS, _SIZE) >= begin:
-        left = _right_text(place, texts, words, left - 12, y, theme.dim, Face.WORDS)
+    if (
+        left - 12 - geometry.scene.measurer.width(scale_text, Face.WORDS, _SIZE)
+        >= begin
+    ):
+        left = _right_text(
+            geometry, texts, scale_text, left - 12, y, theme.dim, Face.WORDS
+        )
     if left - begin > 80:
         texts.append(
             Text(
-                begin, y, totals_words(place), theme.dim, _SIZE, width=left - begin - 12
+                begin,
+                y,
+                totals_words(geometry),
+                theme.dim,
+                _SIZE,
+                width=left - begin - 12,
             )
         )
     return [bar, *swatches, *texts.batch()]
 
 
 def _amount(scene: HeatScene, value: float) -> str:
-    """Return an end of the scale in words; cells may hold parts of a byte."""
+    """Return an end of the scale as text; cells may hold parts of a byte."""
     if scene.metric != "bytes":
         return format_count(round(value))
     return format_bytes(value) if value == 0 or value >= 0.5 else "<1 B"
 
 
 def scale_words(scene: HeatScene, scale: ColorScale) -> str:
-    """Return what the colours measure, and how: "bytes per cell, log"."""
+    """Return the quantity and scale of the colours: "bytes per cell, log"."""
     what = "bytes" if scene.metric == "bytes" else "accesses"
     chosen = " (auto)" if scene.scale_kind is ScaleKind.AUTO else ""
     return f"{what} per cell, {scale.kind.value}{chosen}"
 
 
-def cell_words(place: HeatGeometry) -> str:
-    """Return what a cell is: "616 B × 1 token"."""
-    scene = place.scene
-    width = format_bytes(max(round(place.cell_bytes), 1))
+def cell_words(geometry: HeatGeometry) -> str:
+    """Return the size of a cell: "616 B × 1 token"."""
+    scene = geometry.scene
+    width = format_bytes(max(round(geometry.cell_bytes), 1))
     if scene.axis.kind == "equal":
         width = "part of a tensor"
     rows = scene.base.rows
     if not len(rows.first):
         return width
     n_rows = scene.view.bottom - scene.view.top
-    n = round(max(n_rows / max(len(place.row_edges) - 1, 1), 1))
+    n = round(max(n_rows / max(len(geometry.row_edges) - 1, 1), 1))
     if rows.kind == "time":
         whole = int(rows.last[-1] - rows.first[0]) + 1
         tick = format_duration(n * whole / len(rows.first), scene.clock.unit)
@@ -370,122 +383,122 @@ def never_color(theme: Theme) -> int:
 
 
 def untouched_meanings(scene: HeatScene) -> list[tuple[str, int, Pattern]]:
-    """Return what fields without an access mean: words, colour, pattern."""
+    """Return the legend of fields without an access: text, colour, pattern."""
     base, theme = scene.base, scene.theme
     if not base.files.is_complete:
         return [("no data", theme.idle, Pattern.FAINT_HATCH)]
-    words = "not touched by what is shown" if base.is_part else "never touched"
-    found = []
+    untouched = "not touched by what is shown" if base.is_part else "never touched"
+    meanings = []
     if not base.is_open.all():
-        found.append((words, never_color(theme), Pattern.SOLID))
+        meanings.append((untouched, never_color(theme), Pattern.SOLID))
     if base.unknown_use is not None:
         text = UNKNOWN_USES[base.unknown_use]
-        found.append((text, theme.idle, Pattern.FAINT_HATCH))
-    return found
+        meanings.append((text, theme.idle, Pattern.FAINT_HATCH))
+    return meanings
 
 
-def _swatches(place: HeatGeometry, y: float) -> tuple[list[Batch], float]:
-    """Return what untouched fields mean, and where it ends."""
-    theme = place.scene.theme
+def _swatches(geometry: HeatGeometry, y: float) -> tuple[list[Batch], float]:
+    """Return the swatches of untouched fields, and the x where they end."""
+    theme = geometry.scene.theme
     rects, texts = RectList(), TextList()
     end = 12.0
-    for words, color, pattern in untouched_meanings(place.scene):
+    for text, color, pattern in untouched_meanings(geometry.scene):
         rects.add(end, end + 12, y - 5, y + 5, color, pattern=int(pattern))
-        texts.append(Text(end + 17, y, words, theme.dim, _SIZE))
-        end += 17 + place.scene.measurer.width(words, Face.WORDS, _SIZE) + 18
-    found: list[Batch] = [*rects.batch()]
-    if place.held[1] > place.held[0]:
-        words = "none to all of a tensor in the page cache (measured)"
+        texts.append(Text(end + 17, y, text, theme.dim, _SIZE))
+        end += 17 + geometry.scene.measurer.width(text, Face.WORDS, _SIZE) + 18
+    batches: list[Batch] = [*rects.batch()]
+    if geometry.held[1] > geometry.held[0]:
+        text = "none to all of a tensor in the page cache (measured)"
         shades = held_colors(theme)[None, :]
         ys = np.array([y - 5], np.float32), np.array([y + 5], np.float32)
-        found.append(ImageBatch(shades, end, end + 33, *ys))
-        texts.append(Text(end + 38, y, words, theme.dim, _SIZE))
-        end += 38 + place.scene.measurer.width(words, Face.WORDS, _SIZE) + 18
-    return [*found, *texts.batch()], end
+        batches.append(ImageBatch(shades, end, end + 33, *ys))
+        texts.append(Text(end + 38, y, text, theme.dim, _SIZE))
+        end += 38 + geometry.scene.measurer.width(text, Face.WORDS, _SIZE) + 18
+    return [*batches, *texts.batch()], end
 
 
 def _right_text(
-    place: HeatGeometry,
+    geometry: HeatGeometry,
     texts: TextList,
-    words: str,
+    text: str,
     right: float,
     y: float,
     color: int,
     face: Face,
 ) -> float:
     """Add a text that ends at `right`; return where it begins."""
-    texts.append(Text(right, y, words, color, _SIZE, face, Align.RIGHT))
-    return right - place.scene.measurer.width(words, face, _SIZE)
+    texts.append(Text(right, y, text, color, _SIZE, face, Align.RIGHT))
+    return right - geometry.scene.measurer.width(text, face, _SIZE)
 
 
-def totals_words(place: HeatGeometry) -> str:
-    """Return what all cells come to, and what they leave out."""
-    scene, t = place.scene, place.scene.base.totals
+def totals_words(geometry: HeatGeometry) -> str:
+    """Return the totals of all cells, and what they leave out."""
+    scene, t = geometry.scene, geometry.scene.base.totals
     of_file = (
         f"DISK {format_count(t.n_file)} accesses, {format_bytes(t.file_bytes)} "
         f"({counting_rule(t.passed_bytes, is_once=t.is_once)})"
     )
-    words = [of_file, *rest_words(scene)]
+    parts = [of_file, *rest_words(scene)]
     if scene.is_filtered:
-        words.insert(0, "filtered")
-    return "  ·  ".join(words)
+        parts.insert(0, "filtered")
+    return "  ·  ".join(parts)
 
 
 def rest_words(scene: HeatScene) -> list[str]:
     """Return what is accessed besides the file, and what the cells leave out."""
     t = scene.base.totals
-    words = [f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}"]
+    parts = [f"BUFFER {format_count(t.n_buffer)}, {format_bytes(t.buffer_bytes)}"]
     if t.n_unplaced:
-        words.append(f"{format_count(t.n_unplaced)} without a place in the file")
+        parts.append(f"{format_count(t.n_unplaced)} without a place in the file")
     if t.passed_bytes:
-        words.append(f"{format_bytes(t.passed_bytes)} in experts not chosen")
+        parts.append(f"{format_bytes(t.passed_bytes)} in experts not chosen")
     if t.unknown_file_bytes:
-        words.append(f"of up to {format_bytes(t.unknown_file_bytes)} it is not known")
+        parts.append(f"up to {format_bytes(t.unknown_file_bytes)} unknown")
     if t.n_moved:
-        words.append(f"{format_count(t.n_moved)} kinds of access at rounded places")
+        parts.append(f"{format_count(t.n_moved)} kinds of access at rounded places")
     files = scene.base.files
     if len(files) and not files.is_listed:
-        words.append("places from the trace alone")
+        parts.append("places from the trace alone")
     elif len(files) and not files.is_read:
-        words.append("no access leads to this file")
-    return words
+        parts.append("no access leads to this file")
+    return parts
 
 
 def compose_heatmap(scene: HeatScene) -> DisplayList:
     """Return the picture of a file heatmap."""
-    place = HeatGeometry(scene)
-    heat, scale = _heat(place)
+    geometry = HeatGeometry(scene)
+    heat, scale = _heat(geometry)
     batches = [
-        *_grounds(place),
-        *_curve(place),
-        *_disk(place),
-        *_held(place),
+        *_grounds(geometry),
+        *_curve(geometry),
+        *_disk(geometry),
+        *_held(geometry),
         *heat,
-        *_no_data(place),
-        *_buffers(place),
-        *bands(place),
-        *_linked(place),
-        *_selected(place),
-        *_mark(place),
-        *_hair(place),
-        *offset_axis(place),
-        *heads(place),
-        *(_axis_title(place) if scene.is_figure else foot(place, scale)),
+        *_no_data(geometry),
+        *_buffers(geometry),
+        *bands(geometry),
+        *_linked(geometry),
+        *_selected(geometry),
+        *_mark(geometry),
+        *_hair(geometry),
+        *offset_axis(geometry),
+        *heads(geometry),
+        *(_axis_title(geometry) if scene.is_figure else foot(geometry, scale)),
     ]
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches),
-        spots=(_spots(place),) if scene.is_figure else (),
+        spots=(_spots(geometry),) if scene.is_figure else (),
     )  # fmt: skip
 
 
-def _spots(place: HeatGeometry) -> HitRegions:
+def _spots(geometry: HeatGeometry) -> HitRegions:
     """Return the tensors and slices of experts that are wide enough to point at."""
-    scene, base = place.scene, place.scene.base
+    scene, base = geometry.scene, geometry.scene.base
     begin, stop = scene.axis.unit_positions()
-    x0 = np.maximum(place.x.xs(begin), place.x.x0)
-    x1 = np.minimum(place.x.xs(stop), place.x.x1)
+    x0 = np.maximum(geometry.x.xs(begin), geometry.x.x0)
+    x1 = np.minimum(geometry.x.xs(stop), geometry.x.x1)
     ids = np.flatnonzero(x1 - x0 >= SPOT_PX)
-    top, bottom = place.disk[0], max(place.names[1], place.heat[1])
+    top, bottom = geometry.disk[0], max(geometry.names[1], geometry.heat[1])
     n_bytes, counts = base.unit_sums()
 
     def words(unit: int) -> str:
@@ -496,11 +509,11 @@ def _spots(place: HeatGeometry) -> HitRegions:
             never = "not known whether accessed"
         elif base.is_part:
             never = "not accessed by what is shown"
-        said = f"accesses {count:,}, bytes {read:,}" if count else never
+        counts_text = f"accesses {count:,}, bytes {read:,}" if count else never
         if base.maybe[unit]:
-            said += f", perhaps {int(base.maybe[unit]):,} accesses more"
+            counts_text += f", perhaps {int(base.maybe[unit]):,} accesses more"
         name = scene.unit_name(unit) or "without a name"
-        return f"{name}: {said}; {size:,} B at {offset:,} of the file"
+        return f"{name}: {counts_text}; {size:,} B at {offset:,} of the file"
 
     high = np.full(len(ids), bottom - top)
     return HitRegions(
@@ -508,39 +521,39 @@ def _spots(place: HeatGeometry) -> HitRegions:
     )
 
 
-def _grounds(place: HeatGeometry) -> list[Batch]:
-    rects, theme = RectList(), place.scene.theme
-    for top, bottom in (place.curve, place.disk, place.heat, place.buffer):
+def _grounds(geometry: HeatGeometry) -> list[Batch]:
+    rects, theme = RectList(), geometry.scene.theme
+    for top, bottom in (geometry.curve, geometry.disk, geometry.heat, geometry.buffer):
         if bottom > top:
-            rects.add(place.x.x0, place.x.x1, top, bottom, theme.lane)
+            rects.add(geometry.x.x0, geometry.x.x1, top, bottom, theme.lane)
     return rects.batch()
 
 
-def _heat(place: HeatGeometry) -> tuple[list[Batch], ColorScale]:
+def _heat(geometry: HeatGeometry) -> tuple[list[Batch], ColorScale]:
     """Return the heat as one picture, and its scale."""
-    scene, view = place.scene, place.scene.view
-    size = (place.x.n_columns, len(place.row_edges), place.x.x0)
+    scene, view = geometry.scene, geometry.scene.view
+    size = (geometry.x.n_columns, len(geometry.row_edges), geometry.x.x0)
     key = (
         id(scene.base), scene.axis.kind, view, size, scene.metric, scene.scale_kind,
         scene.colors, scene.theme.name,
     )  # fmt: skip
-    return scene.cache.get("heat", key, lambda: _make_heat(place))
+    return scene.cache.get("heat", key, lambda: _make_heat(geometry))
 
 
-def _make_heat(place: HeatGeometry) -> tuple[list[Batch], ColorScale]:
-    scene, cells = place.scene, place.levels()
+def _make_heat(geometry: HeatGeometry) -> tuple[list[Batch], ColorScale]:
+    scene, cells = geometry.scene, geometry.levels()
     pixels, scale = _image(cells, scene, scene.theme.lane)
-    row_ys = place.row_ys
+    row_ys = geometry.row_ys
     if len(pixels) != len(row_ys) - 1 or not len(pixels):
         return [], scale
     if _MANY_ROWS < len(pixels) < row_ys[-1]:
         # One row per pixel is drawn at once, and many rows of a few pixels are not.
         pixels = np.repeat(pixels, np.diff(row_ys), axis=0)
         row_ys = np.arange(len(pixels) + 1)
-    ys = place.heat[0] + row_ys / scene.scale
+    ys = geometry.heat[0] + row_ys / scene.scale
     tops, bottoms = (part.astype(np.float32) for part in (ys[:-1], ys[1:]))
-    x = place.x
-    clip = place.clip(place.heat)
+    x = geometry.x
+    clip = geometry.clip(geometry.heat)
     return [ImageBatch(pixels, x.x0, x.x1, tops, bottoms, clip)], scale
 
 
@@ -558,19 +571,19 @@ def _image(
     return pixels, scale
 
 
-def _disk(place: HeatGeometry) -> list[Batch]:
-    """Return the accumulated strip; what was never touched is told from gaps."""
-    scene, theme = place.scene, place.scene.theme
-    top, bottom = place.disk
-    cells = place.levels(of_all_rows=True)
+def _disk(geometry: HeatGeometry) -> list[Batch]:
+    """Return the strip of all rows; untouched units differ from gaps."""
+    scene, theme = geometry.scene, geometry.scene.theme
+    top, bottom = geometry.disk
+    cells = geometry.levels(of_all_rows=True)
     pixels, _ = _image(cells, scene, 0)
     ys = np.array([top], np.float32), np.array([bottom], np.float32)
-    clip = place.clip(place.disk)
+    clip = geometry.clip(geometry.disk)
     rects = RectList()
     files = scene.base.files
     begin, stop = scene.axis.unit_positions()
-    x0, x1 = place.x.xs(begin), place.x.xs(stop)
-    visible = (x1 > place.x.x0) & (x0 < place.x.x1)
+    x0, x1 = geometry.x.xs(begin), geometry.x.xs(stop)
+    visible = (x1 > geometry.x.x0) & (x0 < geometry.x.x1)
     untouched = visible & (_sums(scene) == 0)
     is_open = scene.base.is_open
     for cold, color, pattern in (
@@ -580,15 +593,16 @@ def _disk(place: HeatGeometry) -> list[Batch]:
         seen = np.flatnonzero(untouched & cold)
         if len(seen):
             rects.add(
-                np.maximum(x0[seen], place.x.x0), np.minimum(x1[seen], place.x.x1),
+                np.maximum(x0[seen], geometry.x.x0),
+                np.minimum(x1[seen], geometry.x.x1),
                 top, bottom, color, pattern=int(pattern),
             )  # fmt: skip
-    image = ImageBatch(pixels, place.x.x0, place.x.x1, *ys, clip)
+    image = ImageBatch(pixels, geometry.x.x0, geometry.x.x1, *ys, clip)
     ends = LineList()
     for part in files.parts[1:]:
-        x = float(place.xs(np.array([part.begin], np.int64))[0])
-        if place.x.x0 < x < place.x.x1:
-            ends.add(x, top, x, place.heat[1], theme.caution)
+        x = float(geometry.xs(np.array([part.begin], np.int64))[0])
+        if geometry.x.x0 < x < geometry.x.x1:
+            ends.add(x, top, x, geometry.heat[1], theme.caution)
     return [*rects.batch(clip=clip), image, *ends.batch()]
 
 
@@ -600,19 +614,19 @@ def held_colors(theme: Theme) -> npt.NDArray[np.uint32]:
     return np.array(shades, np.uint32)
 
 
-def _held_top(place: HeatGeometry) -> float:
-    return place.x.snap(place.held[0] + 2)
+def _held_top(geometry: HeatGeometry) -> float:
+    return geometry.x.snap(geometry.held[0] + 2)
 
 
-def _held(place: HeatGeometry) -> list[Batch]:
+def _held(geometry: HeatGeometry) -> list[Batch]:
     """Return how much of each tensor is in the page cache, as shades of a strip.
 
     A pixel column with several tensors has the mean over its bytes that are known.
     """
-    scene, theme, bottom = place.scene, place.scene.theme, place.held[1]
-    if scene.held is None or bottom <= place.held[0] or not len(scene.base.files):
+    scene, theme, bottom = geometry.scene, geometry.scene.theme, geometry.held[1]
+    if scene.held is None or bottom <= geometry.held[0] or not len(scene.base.files):
         return []
-    top = _held_top(place)
+    top = _held_top(geometry)
     begin, stop = scene.axis.unit_positions()
     share = scene.held[scene.base.files.tensor]
     is_known, length = share >= 0, (stop - begin).astype(np.float64)
@@ -621,7 +635,7 @@ def _held(place: HeatGeometry) -> list[Batch]:
     def per_column(weight: F64) -> F64:
         total = np.cumsum(weight)
         before = np.stack([total - weight, total], axis=1).ravel()
-        return np.diff(np.interp(place.x.edges, knots, before))
+        return np.diff(np.interp(geometry.x.edges, knots, before))
 
     known = per_column(np.where(is_known, length, 0.0))
     held = per_column(np.where(is_known, share * length, 0.0))
@@ -629,17 +643,17 @@ def _held(place: HeatGeometry) -> list[Batch]:
     pixels = np.zeros((1, len(known)), np.uint32)
     level = np.rint(held[has] / known[has] * _SHADES).astype(np.int64)
     pixels[0, has] = held_colors(theme)[np.clip(level, 0, _SHADES)]
-    rects, clip = RectList(), place.clip((top, bottom))
-    rects.add(place.x.x0, place.x.x1, top, bottom, theme.lane)
+    rects, clip = RectList(), geometry.clip((top, bottom))
+    rects.add(geometry.x.x0, geometry.x.x1, top, bottom, theme.lane)
     hatched = _runs(np.arange(len(share)), is_known)
     hatched = hatched[~is_known[hatched[:, 0]]]
-    x0, x1 = _span_px(place, hatched, begin, stop)
+    x0, x1 = _span_px(geometry, hatched, begin, stop)
     seen = np.flatnonzero(x1 > x0)
     if len(seen):
         hatch = int(Pattern.FAINT_HATCH)
         rects.add(x0[seen], x1[seen], top, bottom, theme.idle, pattern=hatch)
     ys = np.array([top], np.float32), np.array([bottom], np.float32)
-    image = ImageBatch(pixels, place.x.x0, place.x.x1, *ys, clip)
+    image = ImageBatch(pixels, geometry.x.x0, geometry.x.x1, *ys, clip)
     return [*rects.batch(clip=clip), image]
 
 
@@ -648,74 +662,81 @@ def _sums(scene: HeatScene) -> np.ndarray:
     return scene.cache.get("units", id(scene.base), lambda: scene.base.unit_sums()[1])
 
 
-def _no_data(place: HeatGeometry) -> list[Batch]:
-    """Hatch what belongs to no tensor, or what nothing is known of."""
-    scene, theme = place.scene, place.scene.theme
+def _no_data(geometry: HeatGeometry) -> list[Batch]:
+    """Hatch gaps between tensors, or bytes of unknown use."""
+    scene, theme = geometry.scene, geometry.scene.theme
     files = scene.base.files
     if scene.axis.kind == "equal" or not files.extent:
         return []
     gaps = scene.cache.get("gaps", id(scene.base), files.gaps)
-    x0, x1 = place.xs(gaps[:, 0]), place.xs(gaps[:, 1])
-    wide = np.flatnonzero((x1 - x0 >= 2) & (x1 > place.x.x0) & (x0 < place.x.x1))
+    x0, x1 = geometry.xs(gaps[:, 0]), geometry.xs(gaps[:, 1])
+    wide = np.flatnonzero((x1 - x0 >= 2) & (x1 > geometry.x.x0) & (x0 < geometry.x.x1))
     rects = RectList()
-    free = wide[_untouched(place, gaps[wide])] if len(wide) else wide
+    free = wide[_untouched(geometry, gaps[wide])] if len(wide) else wide
     if not len(free):
         return []
-    left, right = np.maximum(x0[free], place.x.x0), np.minimum(x1[free], place.x.x1)
+    left, right = (
+        np.maximum(x0[free], geometry.x.x0),
+        np.minimum(x1[free], geometry.x.x1),
+    )
     # A hatch as high as the heat costs more than all else: it is only in the track.
-    rects.add(left, right, *place.heat, theme.window)
+    rects.add(left, right, *geometry.heat, theme.window)
     if files.is_complete:
-        rects.add(left, right, *place.disk, theme.window)
+        rects.add(left, right, *geometry.disk, theme.window)
     else:
-        rects.add(left, right, *place.disk, theme.pane)
+        rects.add(left, right, *geometry.disk, theme.pane)
         rects.add(
-            left, right, *place.disk, theme.idle, pattern=int(Pattern.FAINT_HATCH)
+            left, right, *geometry.disk, theme.idle, pattern=int(Pattern.FAINT_HATCH)
         )
     return rects.batch()
 
 
-def _untouched(place: HeatGeometry, ranges: np.ndarray) -> np.ndarray:
+def _untouched(geometry: HeatGeometry, ranges: np.ndarray) -> np.ndarray:
     """Return which ranges no access touches."""
-    base = place.scene.base
-    grid = place.scene.cache.get(
+    base = geometry.scene.base
+    grid = geometry.scene.cache.get(
         "total count", id(base), lambda: base.total_grid("count")
     )
     return np.flatnonzero(grid.between(ranges[:, 0], ranges[:, 1])[0] == 0)
 
 
-def _curve(place: HeatGeometry) -> list[Batch]:
+def _curve(geometry: HeatGeometry) -> list[Batch]:
     """Return how many accesses touch each column, as steps."""
-    top, bottom = place.curve
+    top, bottom = geometry.curve
     if bottom <= top:
         return []
-    theme = place.scene.theme
-    cells = place.total_cells("count")
+    theme = geometry.scene.theme
+    cells = geometry.total_cells("count")
     counts = cells.values[0][cells.column].astype(np.float64)
     high = counts.max(initial=0)
     if not high:
         return []
-    words = format_count(int(high))
-    label = Text(place.x.x0 - 6, top + 7, words, theme.dim, 10, Face.NUMBERS,
+    maximum = format_count(int(high))
+    label = Text(geometry.x.x0 - 6, top + 7, maximum, theme.dim, 10, Face.NUMBERS,
                  Align.RIGHT)  # fmt: skip
-    steps = _step_area if place.scene.is_figure else _step_image
-    return [steps(place, counts / high), *TextList([label]).batch()]
+    steps = _step_area if geometry.scene.is_figure else _step_image
+    return [steps(geometry, counts / high), *TextList([label]).batch()]
 
 
-def _step_area(place: HeatGeometry, shares: F64) -> AreaBatch:
+def _step_area(geometry: HeatGeometry, shares: F64) -> AreaBatch:
     """Return the curve as a shape, for figures."""
-    top, bottom = place.curve
+    top, bottom = geometry.curve
     y = bottom - shares * (bottom - top - 3)
-    x = np.linspace(place.x.x0, place.x.x1, len(shares) + 1)
-    accent = place.scene.theme.accent
+    x = np.linspace(geometry.x.x0, geometry.x.x1, len(shares) + 1)
+    accent = geometry.scene.theme.accent
     return AreaBatch(
         x.astype(np.float32), y.astype(np.float32), bottom, with_alpha(accent, 0.28),
-        accent, place.clip(place.curve),
+        accent, geometry.clip(geometry.curve),
     )  # fmt: skip
 
 
-def _step_image(place: HeatGeometry, shares: F64) -> ImageBatch:
+def _step_image(geometry: HeatGeometry, shares: F64) -> ImageBatch:
     """Return the curve as a picture: thousands of steps are slow as a shape."""
-    (top, bottom), theme, scale = place.curve, place.scene.theme, place.scene.scale
+    (top, bottom), theme, scale = (
+        geometry.curve,
+        geometry.scene.theme,
+        geometry.scene.scale,
+    )
     n = max(round((bottom - top) * scale), 1)
     level = n - 1 - np.rint(shares * (n - 1 - 3 * scale)).astype(np.int64)
     before = np.concatenate([level[:1], level[:-1]])
@@ -725,30 +746,32 @@ def _step_image(place: HeatGeometry, shares: F64) -> ImageBatch:
     pixels = np.where(row > level, fill, np.uint32(theme.lane))
     pixels[is_edge] = theme.accent
     ys = (top + np.arange(n + 1) / scale).astype(np.float32)
-    x = place.x
-    return ImageBatch(pixels, x.x0, x.x1, ys[:-1], ys[1:], place.clip(place.curve))
+    x = geometry.x
+    return ImageBatch(
+        pixels, x.x0, x.x1, ys[:-1], ys[1:], geometry.clip(geometry.curve)
+    )
 
 
-def _buffers(place: HeatGeometry) -> list[Batch]:
+def _buffers(geometry: HeatGeometry) -> list[Batch]:
     """Return the track of runtime buffers: a field per tensor, all equally wide."""
-    scene, (top, bottom) = place.scene, place.buffer
+    scene, (top, bottom) = geometry.scene, geometry.buffer
     track = scene.base.buffers
     if not len(track) or bottom <= top:
         return []
     values = track.bytes if scene.metric == "bytes" else track.count
-    column = np.arange(place.x.n_columns) * len(track) // place.x.n_columns
+    column = np.arange(geometry.x.n_columns) * len(track) // geometry.x.n_columns
     unknown = track.unknown if scene.metric == "bytes" else track.unknown * 0
-    if len(track) > place.x.n_columns:
-        first = np.arange(place.x.n_columns) * len(track) // place.x.n_columns
+    if len(track) > geometry.x.n_columns:
+        first = np.arange(geometry.x.n_columns) * len(track) // geometry.x.n_columns
         values, column = np.add.reduceat(values, first), np.arange(len(first))
         unknown = np.add.reduceat(unknown, first)
     cells = HeatCells(np.zeros(0, np.int64), values[None, :], column)
     pixels, _ = _image(cells, scene, 0)
     ys = np.array([top], np.float32), np.array([bottom], np.float32)
-    clip = place.clip(place.buffer)
-    image = ImageBatch(pixels, place.x.x0, place.x.x1, *ys, clip)
-    # Of what is read in part it is not known how much: no colour stands for that.
-    edges = np.linspace(place.x.x0, place.x.x1, len(values) + 1)
+    clip = geometry.clip(geometry.buffer)
+    image = ImageBatch(pixels, geometry.x.x0, geometry.x.x1, *ys, clip)
+    # How much of a partial read is unknown: it gets no colour.
+    edges = np.linspace(geometry.x.x0, geometry.x.x1, len(values) + 1)
     is_open = np.flatnonzero((values == 0) & (unknown > 0))
     rects, hatch = RectList(), int(Pattern.FAINT_HATCH)
     left, right = edges[is_open], edges[is_open + 1]
@@ -757,26 +780,26 @@ def _buffers(place: HeatGeometry) -> list[Batch]:
 
 
 def _ranges_px(
-    place: HeatGeometry, ranges: np.ndarray
+    geometry: HeatGeometry, ranges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of ranges of the file, in view and wide enough to be seen."""
-    x0, x1 = place.xs(ranges[:, 0]), place.xs(ranges[:, 1])
-    inside = (x1 >= place.x.x0) & (x0 <= place.x.x1)
-    x0, x1 = x0[inside], np.maximum(x1[inside], x0[inside] + _LEAST_RANGE_PX)
-    return np.maximum(x0, place.x.x0), np.minimum(x1, place.x.x1)
+    x0, x1 = geometry.xs(ranges[:, 0]), geometry.xs(ranges[:, 1])
+    inside = (x1 >= geometry.x.x0) & (x0 <= geometry.x.x1)
+    x0, x1 = x0[inside], np.maximum(x1[inside], x0[inside] + _MIN_RANGE_PX)
+    return np.maximum(x0, geometry.x.x0), np.minimum(x1, geometry.x.x1)
 
 
-def _linked(place: HeatGeometry) -> list[Batch]:
+def _linked(geometry: HeatGeometry) -> list[Batch]:
     """Light up what belongs to the selection."""
-    scene = place.scene
+    scene = geometry.scene
     if not len(scene.linked):
         return []
-    x0, x1 = _merged(*_ranges_px(place, scene.linked))
+    x0, x1 = _merged(*_ranges_px(geometry, scene.linked))
     rects = RectList()
     if len(x0):
         line, _ = outline_pair(scene.theme.selection)
-        rects.add(x0, x1, place.disk[0] - 3, place.disk[0], line)
-        _frame(rects, x0, x1, place.heat, scene.theme)
+        rects.add(x0, x1, geometry.disk[0] - 3, geometry.disk[0], line)
+        _frame(rects, x0, x1, geometry.heat, scene.theme)
     return rects.batch()
 
 
@@ -808,9 +831,9 @@ def _frame(
             )
 
 
-def _selected(place: HeatGeometry) -> list[Batch]:
+def _selected(geometry: HeatGeometry) -> list[Batch]:
     """Frame the selected units."""
-    scene, files = place.scene, place.scene.base.files
+    scene, files = geometry.scene, geometry.scene.base.files
     units = scene.selected
     if not len(units):
         return []
@@ -818,100 +841,105 @@ def _selected(place: HeatGeometry) -> list[Batch]:
     # Slices of one stack are framed together.
     starts = np.flatnonzero(np.diff(units, prepend=-2) != 1)
     ends = np.append(starts[1:], len(units)) - 1
-    x0, x1 = place.x.xs(begin[units[starts]]), place.x.xs(stop[units[ends]])
-    inside = (x1 >= place.x.x0) & (x0 <= place.x.x1) & (len(files) > 0)
-    x0, x1 = x0[inside], np.maximum(x1[inside], x0[inside] + _LEAST_RANGE_PX)
+    x0, x1 = geometry.x.xs(begin[units[starts]]), geometry.x.xs(stop[units[ends]])
+    inside = (x1 >= geometry.x.x0) & (x0 <= geometry.x.x1) & (len(files) > 0)
+    x0, x1 = x0[inside], np.maximum(x1[inside], x0[inside] + _MIN_RANGE_PX)
     rects = RectList()
     if len(x0):
-        _frame(rects, x0, x1, place.disk, scene.theme)
-        _frame(rects, x0, x1, place.heat, scene.theme)
-    span = place.clip((place.disk[0], place.heat[1]))
+        _frame(rects, x0, x1, geometry.disk, scene.theme)
+        _frame(rects, x0, x1, geometry.heat, scene.theme)
+    span = geometry.clip((geometry.disk[0], geometry.heat[1]))
     return rects.batch(clip=span)
 
 
-def _mark(place: HeatGeometry) -> list[Batch]:
+def _mark(geometry: HeatGeometry) -> list[Batch]:
     """Return the marked range with its extent on a pill."""
-    scene, mark = place.scene, place.scene.mark
+    scene, mark = geometry.scene, geometry.scene.mark
     if mark is None:
         return []
     theme = scene.theme
     ends = np.array([mark.begin, mark.stop], np.int64)
-    left, right = place.xs(ends).tolist()
-    x0, x1 = max(left, place.x.x0), min(max(right, left + 1), place.x.x1)
+    left, right = geometry.xs(ends).tolist()
+    x0, x1 = max(left, geometry.x.x0), min(max(right, left + 1), geometry.x.x1)
     if x1 <= x0:
         return []
-    top, bottom = place.heat
+    top, bottom = geometry.heat
     if mark.top >= 0:
-        top = min(max(place.y_of_row(mark.top), top), bottom)
-        bottom = max(min(place.y_of_row(mark.bottom), bottom), top)
+        top = min(max(geometry.y_of_row(mark.top), top), bottom)
+        bottom = max(min(geometry.y_of_row(mark.bottom), bottom), top)
     rects = RectList()
     rects.add(x0, x1, top, bottom, with_alpha(theme.accent, 0.22), border=theme.accent)
-    rects.add(x0, x1, *place.disk, with_alpha(theme.accent, 0.22))
-    return [*rects.batch(), *_pill(place, mark, (x0 + x1) / 2, top + 13)]
+    rects.add(x0, x1, *geometry.disk, with_alpha(theme.accent, 0.22))
+    return [*rects.batch(), *_pill(geometry, mark, (x0 + x1) / 2, top + 13)]
 
 
 def mark_words(scene: HeatScene, mark: HeatMark) -> str:
     """Return the extent of a marked range: its bytes, and its rows if some."""
-    words = format_bytes(mark.stop - mark.begin)
+    extent = format_bytes(mark.stop - mark.begin)
     if mark.top < 0:
-        return words
+        return extent
     kind = scene.base.rows.kind
     first, last = scene.row_name(mark.top), scene.row_name(mark.bottom - 1)
     if first == last:
-        return f"{words} · {kind} {first}"
-    return f"{words} · {_plural(kind)} {first} to {last}"
+        return f"{extent} · {kind} {first}"
+    return f"{extent} · {_plural(kind)} {first} to {last}"
 
 
-def _pill(place: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Batch]:
-    theme = place.scene.theme
-    words = mark_words(place.scene, mark)
-    half = place.scene.measurer.width(words, Face.NUMBERS, _PILL_SIZE) / 2 + 9
-    x = max(min(x, place.x.x1 - half - 2), place.x.x0 + half + 2)
-    y = place.x.snap(min(y, place.heat[1] - 10))
+def _pill(geometry: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Batch]:
+    theme = geometry.scene.theme
+    extent = mark_words(geometry.scene, mark)
+    half = geometry.scene.measurer.width(extent, Face.NUMBERS, _PILL_SIZE) / 2 + 9
+    x = max(min(x, geometry.x.x1 - half - 2), geometry.x.x0 + half + 2)
+    y = geometry.x.snap(min(y, geometry.heat[1] - 10))
     pill = RectList()
-    pill.add(place.x.snap(x - half), place.x.snap(x + half), y - 9, y + 9, theme.accent)
-    text = Text(x, y, words, label_color(theme.accent), _PILL_SIZE, Face.NUMBERS,
+    pill.add(
+        geometry.x.snap(x - half), geometry.x.snap(x + half), y - 9, y + 9, theme.accent
+    )
+    text = Text(x, y, extent, label_color(theme.accent), _PILL_SIZE, Face.NUMBERS,
                 Align.CENTER)  # fmt: skip
     return [*pill.batch(radius=9.0), *TextList([text]).batch()]
 
 
-def _hair(place: HeatGeometry) -> list[Batch]:
+def _hair(geometry: HeatGeometry) -> list[Batch]:
     """Return lines through what is under the mouse."""
-    scene = place.scene
+    scene = geometry.scene
     if scene.hover is None:
         return []
     position, row = scene.hover
     color = with_alpha(scene.theme.text, 0.35)
     lines = LineList()
-    x = float(place.x.x(position))
-    lines.add(x, place.curve[0], x, place.layers[0], color)
+    x = float(geometry.x.x(position))
+    lines.add(x, geometry.curve[0], x, geometry.layers[0], color)
     if row >= 0:
-        y = place.y_of_row(row) + (place.y_of_row(row + 1) - place.y_of_row(row)) / 2
-        lines.add(place.x.x0, y, place.x.x1, y, color)
+        y = (
+            geometry.y_of_row(row)
+            + (geometry.y_of_row(row + 1) - geometry.y_of_row(row)) / 2
+        )
+        lines.add(geometry.x.x0, y, geometry.x.x1, y, color)
     return lines.batch()
 
 
-def _axis_title(place: HeatGeometry) -> list[Batch]:
+def _axis_title(geometry: HeatGeometry) -> list[Batch]:
     """Return what the axis along the file measures."""
-    scene, (top, bottom) = place.scene, place.foot
-    words = {
+    scene, (top, bottom) = geometry.scene, geometry.foot
+    title = {
         "offset": "offset in the model file",
         "equal": "tensors in the order of the file, equally wide",
     }[scene.axis.kind]
-    middle = (place.x.x0 + place.x.x1) / 2
-    text = Text(middle, (top + bottom) / 2, words, scene.theme.text, _SIZE,
-                align=Align.CENTER, width=place.x.x1 - place.x.x0)  # fmt: skip
+    middle = (geometry.x.x0 + geometry.x.x1) / 2
+    text = Text(middle, (top + bottom) / 2, title, scene.theme.text, _SIZE,
+                align=Align.CENTER, width=geometry.x.x1 - geometry.x.x0)  # fmt: skip
     return TextList([text]).batch()
 
 
 def heat_legend(scene: HeatScene) -> tuple[list[Entry], ColorBar]:
     """Return the legend of all fields that are no heat, and the scale of the heat."""
-    theme, place = scene.theme, HeatGeometry(scene)
-    _, scale = _heat(place)
+    theme, geometry = scene.theme, HeatGeometry(scene)
+    _, scale = _heat(geometry)
     values = (scale.low if scale.kind is not ScaleKind.LINEAR else 0.0, scale.high)
     low, high = (_amount(scene, v) for v in values)
     what = "bytes" if scene.metric == "bytes" else "accesses"
-    title = f"{what} per cell ({cell_words(place)}), {scale.kind.value}"
+    title = f"{what} per cell ({cell_words(geometry)}), {scale.kind.value}"
     entries = [
         Entry(words, color, pattern=pattern)
         for words, color, pattern in untouched_meanings(scene)

@@ -64,13 +64,13 @@ def heatmap_figure(
     options: HeatmapOptions = HeatmapOptions(),
 ) -> Figure:
     """Return the figure of the bytes of the model file that are read, by row."""
-    for name, value, known in (
+    for name, value, choices in (
         ("axis", options.axis, get_args(AxisKind)),
         ("metric", options.metric, get_args(Metric)),
         ("colors", options.colors, NAMES),
     ):
-        if value not in known:
-            raise ExportError(f"{name} can be {', '.join(known)}, not {value!r}.")
+        if value not in choices:
+            raise ExportError(f"{name} can be {', '.join(choices)}, not {value!r}.")
 
     scale = ScaleKind(options.scale)
 
@@ -181,9 +181,9 @@ def _why_nothing(trace: Trace) -> str:
     if not len(trace.accesses.patterns):
         return (
             unnamed_words(trace)
-            or "This trace does not tell which tensors its ops read."
+            or "The trace does not record which tensors its ops read."
         )
-    return "Where tensors lie in a model file is not known: add the model or its map."
+    return "File offsets of tensors are unknown: add the model or its map."
 
 
 def _description(scene: HeatScene, name: str) -> str:

@@ -58,11 +58,11 @@ _WIDTH, _HEIGHT = 1600.0, 900.0
 _RIGHT_PX = 8.0
 _HEAD_PX = 19.0
 """Height of the head of a group: there is nothing to click on."""
-_LEAST, _MOST = 0.5, 3.0
-"""How much lower or higher rows become to fit into a height."""
+_MIN_FACTOR, _MAX_FACTOR = 0.5, 3.0
+"""Factors of the height of rows that fit a figure into its height."""
 _PAGE_INCHES = 9.7
-_LANES_TOLD = 40
-"""A message names so many lanes."""
+_MAX_NAMED_LANES = 40
+"""Lanes that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,7 +172,7 @@ def _drawn(
         scene, n_missing = _fitted(scene, frame, look)
         if n_missing:
             left_out += (
-                f"Not drawn for lack of room: {format_counted(n_missing, 'lane')}.",
+                f"Not drawn for lack of space: {format_counted(n_missing, 'lane')}.",
             )
         picture = compose_timeline(scene)
     return RenderedFigure(
@@ -217,21 +217,23 @@ def _export_command(trace: Trace, options: TimelineOptions) -> ExportCommand:
 def _fitted(
     scene: TimelineScene, frame: Frame, look: FigureStyle
 ) -> tuple[TimelineScene, int]:
-    """Return the scene with lanes as high as fits, and how many have no room.
+    """Return the scene with lanes scaled to fit, and how many do not fit.
 
     Without a height all lanes are drawn in their usual height, up to a page.
     """
     layout = scene.layout.scaled(1.0, _HEAD_PX)
     if look.height is None:
-        most = _PAGE_INCHES * CSS_DPI / look.zoom - frame.top - frame.bottom
-        room = min(layout.height, max(most, scene.width) - AXIS_HEIGHT)
+        max_px = _PAGE_INCHES * CSS_DPI / look.zoom - frame.top - frame.bottom
+        lanes_px = min(layout.height, max(max_px, scene.width) - AXIS_HEIGHT)
     else:
-        room = frame.body_height(0.0) - AXIS_HEIGHT
-        around = layout.scaled(0.0, _HEAD_PX).height  # heads and gaps, as they are
-        factor = (room - around) / max(layout.height - around, 1.0)
-        layout = layout.scaled(min(max(factor * 0.995, _LEAST), _MOST), _HEAD_PX)
-    shown = layout.fitting(room + 0.5)
-    height = frame.body_height(min(shown.height, room) + AXIS_HEIGHT)
+        lanes_px = frame.body_height(0.0) - AXIS_HEIGHT
+        fixed_px = layout.scaled(0.0, _HEAD_PX).height  # heads and gaps, as they are
+        factor = (lanes_px - fixed_px) / max(layout.height - fixed_px, 1.0)
+        layout = layout.scaled(
+            min(max(factor * 0.995, _MIN_FACTOR), _MAX_FACTOR), _HEAD_PX
+        )
+    shown = layout.fitting(lanes_px + 0.5)
+    height = frame.body_height(min(shown.height, lanes_px) + AXIS_HEIGHT)
     missing = len(layout.shown) - len(shown.shown)
     return replace(scene, layout=shown, height=height), missing
 
@@ -239,7 +241,7 @@ def _fitted(
 def _layout(
     index: TraceIndex, lanes: Sequence[str] | None, state: LaneState | None
 ) -> tuple[LaneLayout, tuple[str, ...]]:
-    """Return the lanes that are to be drawn, and sentences on those that are not."""
+    """Return the lanes to draw, and sentences on those that are left out."""
     chosen: Sequence[TimelineLane] = index.lanes
     groups = default_collapsed(index.lanes) if lanes is None else frozenset()
     if lanes is not None:
@@ -249,7 +251,7 @@ def _layout(
     state = LaneState() if state is None else state
     if state.collapsed is not None:
         groups = state.collapsed
-    # The head of a closed group is for opening it: a figure says so in its caption.
+    # The header of a collapsed group is a control: a figure has it in its caption.
     columns = TimelineLanes.of(chosen)
     is_closed = np.isin(columns.group, [
         i for i, title in enumerate(columns.groups) if title in groups
@@ -257,15 +259,19 @@ def _layout(
     is_closed[columns.positions(state.pinned)] = False
     n_hidden = len(columns.positions(tuple(state.hidden)))
     closed = [columns.keys[i] for i in np.flatnonzero(is_closed).tolist()]
-    told = [f"Hidden: {format_counted(n_hidden, 'lane')}."] if n_hidden else []
+    left_out = []
+    if n_hidden:
+        is_are = "is" if n_hidden == 1 else "are"
+        left_out.append(f"{format_counted(n_hidden, 'lane')} {is_are} hidden.")
     n_closed = np.bincount(columns.group[is_closed], minlength=len(columns.groups))
-    told += [
-        f"Collapsed: {format_counted(n, 'lane')} of “{title}”."
+    left_out += [
+        f"{format_counted(n, 'lane')} in “{title}” {'is' if n == 1 else 'are'} "
+        "collapsed."
         for title, n in zip(columns.groups, n_closed.tolist(), strict=True)
         if n
     ]
     if flat:
-        told.append(
+        left_out.append(
             f"Not drawn: {format_counted(len(flat), 'counter')} that "
             f"{'is' if len(flat) == 1 else 'are'} always 0."
         )
@@ -283,7 +289,7 @@ def _layout(
             for lane in chosen
             if lane.counter < 0 and lane.key not in state.hidden
         }
-    return lay_out(chosen, rows, state), tuple(told)
+    return lay_out(chosen, rows, state), tuple(left_out)
 
 
 def _flat_counters(index: TraceIndex) -> set[str]:
@@ -297,17 +303,17 @@ def _flat_counters(index: TraceIndex) -> set[str]:
         lane.key
         for lane in shown
         if len(counters[lane.counter].value) and not counters[lane.counter].value.any()
-    }  # NaN is true: what is not known is not 0
+    }  # NaN is true: unknown is not 0
     return flat if len(flat) < len(lanes) else set()
 
 
 def _chosen_lanes(index: TraceIndex, keys: Sequence[str]) -> tuple[TimelineLane, ...]:
-    known = index.lanes
-    unknown = [key for key in keys if known.position(key) < 0]
+    all_lanes = index.lanes
+    unknown = [key for key in keys if all_lanes.position(key) < 0]
     if unknown:
-        listed = ", ".join(known.keys[:_LANES_TOLD])
-        if len(known) > _LANES_TOLD:
-            listed += f" and {len(known) - _LANES_TOLD:,} more"
+        listed = ", ".join(all_lanes.keys[:_MAX_NAMED_LANES])
+        if len(all_lanes) > _MAX_NAMED_LANES:
+            listed += f" and {len(all_lanes) - _MAX_NAMED_LANES:,} more"
         raise ExportError(f"There is no lane {unknown[0]!r}. Lanes: {listed}.")
     return tuple(index.lane(key) for key in keys)
 
@@ -322,7 +328,6 @@ def _description(trace: Trace, scene: TimelineScene) -> str:
     of_all = format_counted(len(scene.index.lanes), "lane")
     return (
         f"Timeline of {trace_name(trace)}, {form.range_text(visible)}, coloured by "
-        f"{by}: {format_counted(n, 'span')} on {len(shown):,} of {of_all}. The opacity "
-        "of a column is the share of its time that the lane was busy; a foot marks "
-        "each column that holds a span."
+        f"{by}: {format_counted(n, 'span')} on {len(shown):,} of {of_all}. Column "
+        "opacity shows lane utilisation; a foot marks each column that holds a span."
     )

@@ -1,8 +1,7 @@
 """Rows of spans: the exact column picture, and boxes where spans are wide.
 
-All rows of a region are worked on together: sixteen rows cost hardly more numpy
-calls than one. Tokens are quiet boxes with round corners, their number and how long
-they took.
+All rows of a region are composed together: sixteen rows need hardly more numpy calls
+than one. Tokens are pale boxes with round corners, labelled with number and duration.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,13 +69,13 @@ from ggscope.render.timeline.waits import (
 )
 
 LABEL_SIZE = 11.5
-"""Of the names of spans, pixels per em."""
+"""Font size of the names of spans, pixels per em."""
 GHOST = 0.4
-"""Opacity of what the filter left out, beside what it kept."""
+"""Opacity of spans outside the filter, relative to those inside."""
 WIDE_PX = 3.0
-"""Spans at least this wide are looked at one by one."""
+"""Spans at least this wide are drawn one by one."""
 EDGE_PX = 5.0
-"""Spans at least this wide are told apart by a dark right edge."""
+"""Spans at least this wide have a dark right edge."""
 BOX_PX = 8.0
 """Spans at least this wide become a box; below, their columns look the same."""
 LABEL_PX = 30.0
@@ -84,12 +83,12 @@ MAX_LABELS = 400
 HATCH_PX = 8.0
 """Gaps at least this wide are hatched, beside the tone of all idle time."""
 _FOOT_SHARE = 1 / 3
-_LEAST_FOOT_PX = 3.0
+_MIN_FOOT_PX = 3.0
 _UNFINISHED_PX = 12.0
 TOKEN_LABEL_PX = 22.0
 _LABEL_MARGINS = 9
 _ROUND_PX = 12.0
-"""Narrower boxes have square corners: nobody sees round ones."""
+"""Narrower boxes have square corners: round ones would not be visible."""
 _RADIUS = 3.0
 _TOKEN_GAP_PX = 1.0
 _TEXT_CONTRAST = 4.5
@@ -99,8 +98,8 @@ _TEXT_CONTRAST = 4.5
 class WideSpans:
     """The wide spans of all rows: equally long arrays, row by row.
 
-    `at_left` and `at_right` tell whether a span reaches that edge of the view,
-    where it may go on.
+    `at_left` and `at_right` are whether a span reaches that edge of the view, beyond
+    which it may continue.
     """
 
     ids: Array
@@ -183,15 +182,15 @@ class RowsDraft:
     def held(
         self, columns: RowColumns, style: RowStyle, *, ghost: bool = False
     ) -> GpuRow | None:
-        """Return a row that need not be asked for its columns, else None.
+        """Return a row that the GPU draws without its columns, else None.
 
-        `ghost` rows show what the filter left out, in one hue.
+        `ghost` rows show the spans outside the filter, in one hue.
         """
         scene = self._scene
         if scene.holder is None or style in (RowStyle.PHASE, RowStyle.TOKEN):
             return None
         if columns.waits is not None:
-            return None  # which no shader finds
+            return None  # no shader finds waits
         if "spans" in self._trace.pending:
             return None  # the next snapshot brings other rows
         in_hues = style is RowStyle.CATEGORY and not ghost
@@ -237,10 +236,10 @@ class RowsDraft:
     def _image(
         self, y0: Array, y1: Array, plain: WideSpans, fill: U32, tokens: WideSpans
     ) -> list[Batch]:
-        """Return the rows as they are shown, with what is known of wide spans.
+        """Return the pictures of the rows, with wide spans drawn over them.
 
-        Those have no feet of their own, and a dark right edge; where tokens become
-        boxes nothing else is drawn.
+        Wide spans have no feet but a dark right edge; where tokens become boxes
+        nothing else is drawn.
         """
         shown = [row.shown for row in self._rows]
         hues = [self._one_hue(row.style) for row in self._rows]
@@ -252,8 +251,10 @@ class RowsDraft:
         if isinstance(batches[0], ImageBatch):
             # Two rows of texels per row of spans: columns, and their feet.
             texels, at = batches[0].pixels, 2 * (np.cumsum(is_known) - 1)
-            own = is_known[plain.row]
-            row, column, color = self._whole_columns(plain.take(own), fill[own])
+            is_columns = is_known[plain.row]
+            row, column, color = self._whole_columns(
+                plain.take(is_columns), fill[is_columns]
+            )
             texels[at[row] + 1, column] = color
             row, column = self._under_tokens(tokens)
             texels[at[row], column] = texels[at[row] + 1, column] = 0
@@ -271,10 +272,10 @@ class RowsDraft:
         return [*batches, *over.batch(clip=self._clip)]
 
     def _foot(self, y0: Array, y1: Array) -> Array:
-        """Return where the feet of each row begin, on a device pixel."""
+        """Return the top of the feet of each row, on a device pixel."""
         scale = self._time.scale
         height = np.rint((y1 - y0) * scale)
-        foot = np.maximum(np.rint(height * _FOOT_SHARE), round(_LEAST_FOOT_PX * scale))
+        foot = np.maximum(np.rint(height * _FOOT_SHARE), round(_MIN_FOOT_PX * scale))
         return y1 - np.minimum(foot, height) / scale
 
     def _whole_columns(
@@ -342,7 +343,7 @@ class RowsDraft:
         place = self._place(numbers, top, bottom)
         batches: list[Batch] = [ImageBatch(wait_pixels(waiting, busy, color), *place)]
         if self._scene.holder is not None:
-            return batches  # a screen, which has no use for shapes
+            return batches  # a screen needs no shapes
         runs = marked_runs(waiting >= 1.0, numbers)
         wide = runs.take(runs.stop - runs.first >= BOX_PX * self._time.scale)
         shapes = RectList()
@@ -372,34 +373,36 @@ class RowsDraft:
         foot: Array | None = None,
         strength: float = 1.0,
     ) -> list[Batch]:
-        """Return rows `numbers` as pictures: those known, and those to be found.
+        """Return rows `numbers` as pictures, by columns or drawn by the GPU.
 
         `foot` is where the feet of rows begin, None = they have none.
         """
-        known = [i for i, row in enumerate(rows) if isinstance(row, Columns)]
+        with_columns = [i for i, row in enumerate(rows) if isinstance(row, Columns)]
         batches: list[Batch] = []
-        if known:
+        if with_columns:
             columns = [row for row in rows if isinstance(row, Columns)]
-            pictures = [self._rows[numbers[i]] for i in known]
-            own = [hues[i] for i in known]
-            texels = self._texels(columns, own, pictures, strength, foot is not None)
-            place = self._place(numbers[known], y0, y1)
+            pictures = [self._rows[numbers[i]] for i in with_columns]
+            column_hues = [hues[i] for i in with_columns]
+            texels = self._texels(
+                columns, column_hues, pictures, strength, foot is not None
+            )
+            area = self._place(numbers[with_columns], y0, y1)
             if foot is None:
-                batches.append(ImageBatch(texels, *place))
+                batches.append(ImageBatch(texels, *area))
             else:
-                x0, x1, top, bottom, clip = place
-                middle = foot[numbers[known]].astype(np.float32)
+                x0, x1, top, bottom, clip = area
+                middle = foot[numbers[with_columns]].astype(np.float32)
                 batches.append(footed(texels, x0, x1, top, middle, bottom, clip))
-        held = [i for i, row in enumerate(rows) if isinstance(row, GpuRow)]
-        if held:
-            to_find = tuple(
+        on_gpu = [i for i, row in enumerate(rows) if isinstance(row, GpuRow)]
+        if on_gpu:
+            gpu_rows = tuple(
                 self._column_row(row, hue, strength, has_feet=foot is not None)
                 for row, hue in zip(rows, hues, strict=True)
                 if isinstance(row, GpuRow)
             )
-            place = self._place(numbers[held], y0, y1)
-            begin = None if foot is None else foot[numbers[held]].astype(np.float32)
-            batches.append(ColumnBatch(to_find, self._time.edges, *place, begin))
+            area = self._place(numbers[on_gpu], y0, y1)
+            begin = None if foot is None else foot[numbers[on_gpu]].astype(np.float32)
+            batches.append(ColumnBatch(gpu_rows, self._time.edges, *area, begin))
         return batches
 
     def _place(
