@@ -102,8 +102,8 @@ def test_ops_that_no_record_tells_of_have_rows_without_figures(
 
     assert_sides("not recorded, per pass", silent, plain)
     assert_sides(
-        "*. Derived durations last until the next record, so they hold the time of "
-        "such ops: that of others here is at most what is shown.",
+        "*. Derived durations last until the next record, so they include these ops: "
+        "durations of other ops are upper limits.",
         silent,
         plain,
     )

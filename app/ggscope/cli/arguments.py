@@ -7,43 +7,40 @@ from argparse import Namespace
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn, cast
 
 from ggscope import __version__
 from ggscope.cli import output, values
 from ggscope.sanitize import one_line
 
-if TYPE_CHECKING:
-    pass
-
 NAMES = ("all", "sampled", "none")
 COMMANDS = {
     "open": "open files in the window (also without the word)",
-    "info": "say what a file holds",
+    "info": "show what a file contains",
     "check": "list every problem of a file",
     "stats": "totals, means and percentiles",
-    "hot": "which tensors are read most, and which never",
-    "cache": "what a page cache of some size would read from disk",
-    "residency": "how much of a model file is in the page cache now",
+    "hot": "list the most-read and never-read tensors",
+    "cache": "simulate a page cache: disk reads for a given size",
+    "residency": "show how much of a model file is in the page cache",
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG, SVG or PDF",
-    "thumbnail": "draw a small picture of a file, for file managers",
+    "thumbnail": "draw a thumbnail of a file, for file managers",
     "convert": "write a trace in another format",
-    "report": "write one HTML page that tells of a trace and opens anywhere",
-    "live": "follow a program that runs: records, losses and lag, each second",
-    "readers": "list the formats that can be read, or the op tables",
-    "bench": "measure opening a file and moving through it",
-    "self-test": "check that this installation works",
-    "samples": "list the traces that come with ggscope, or copy them",
-    "config": "print every setting, and where each one comes from",
-    "completion": "print a script that completes ggscope in a shell",
+    "report": "write an HTML report of a trace",
+    "live": "follow a running program: records, losses and lag, each second",
+    "readers": "list the supported formats, or the op tables",
+    "bench": "measure opening, panning and zooming",
+    "self-test": "check this installation",
+    "samples": "list or copy the bundled sample traces",
+    "config": "print every setting and its source",
+    "completion": "print a shell completion script",
     "man": "print the manual page",
 }
-EPILOG = """exit codes: 0 good, 1 error, 2 usage, 3 unknown or ambiguous format,
-4 data loss with --strict, 130 interrupted, 128 + n ended by signal n. A closed pipe
-is no error.
-A file that is named like a command is opened as ./info."""
-_REPLACES = "replace files that are there; "
+EPILOG = """exit codes: 0 success, 1 error, 2 usage, 3 unknown or ambiguous format,
+4 data loss with --strict, 130 interrupted, 128 + n killed by signal n. A closed pipe
+is not an error.
+To open a file named like a command, write ./info."""
+_REPLACES = "overwrite existing files; "
 _WRITING = ("export", "convert", "check", "report")
 SHELLS = ("bash", "zsh", "fish")
 _LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
@@ -51,7 +48,7 @@ _TABLE_FORMATS = ("table", "csv", "json")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Complains in one line, whatever was typed, and where help cannot be printed."""
+    """Parser that reports a usage error in one line."""
 
     def _print_message(self, message: str, file: object = None) -> None:
         # Python's own passes over what cannot be written.
@@ -173,17 +170,17 @@ def _command(argv: list[str], valued: set[str]) -> tuple[str, list[str]]:
 
 def _words(argv: list[str], valued: set[str]) -> list[tuple[int, str]]:
     """Return (place, word) of the words that are no options and no values of them."""
-    found: list[tuple[int, str]] = []
+    positionals: list[tuple[int, str]] = []
     i = 0
     while i < len(argv):
         if argv[i] == "--":
-            return found + [(k, argv[k]) for k in range(i + 1, len(argv))]
+            return positionals + [(k, argv[k]) for k in range(i + 1, len(argv))]
         if not argv[i].startswith("-") or argv[i] == "-":
-            found.append((i, argv[i]))
+            positionals.append((i, argv[i]))
         elif argv[i] in valued:
             i += 1
         i += 1
-    return found
+    return positionals
 
 
 def _valued(parser: argparse.ArgumentParser) -> set[str]:
@@ -215,15 +212,15 @@ def _common() -> _Parser:
         "--verbose",
         action="count",
         default=0,
-        help="say more; twice for everything",
+        help="log more; twice for everything",
     )
     group.add_argument(
         "-c",
         "--config",
         type=Path,
         metavar="FILE",
-        help="a JSON file with settings, such as ggml-viz's; ggscope config --explain "
-        "has its keys",
+        help="JSON file with settings, e.g. of ggml-viz; ggscope config --explain "
+        "lists the keys",
     )
     group.add_argument(
         "--log-level",
@@ -262,7 +259,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         *names,
         dest="reader",
         metavar="NAME",
-        help="read as this format; see ggscope readers",
+        help="format of the file; see ggscope readers",
     )
     group.add_argument(
         "--ops",
@@ -278,7 +275,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         dest="records",
         type=values.records_text,
         metavar="FIRST:STOP",
-        help="read only these records, by number or per cent, e.g. 0:1000000",
+        help="read only these records, by number or percentage, e.g. 0:1000000",
     )
     group.add_argument(
         "--names",
@@ -289,7 +286,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         "--force",
         action="store_true",
         help=(_REPLACES if name in _WRITING else "")
-        + "read the file even if it will hardly fit into memory",
+        + "read the file even if it may not fit into memory",
     )
     group.add_argument(
         "--with",
@@ -298,7 +295,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         default=[],
         type=Path,
         metavar="FILE",
-        help="read this file too, as part of the same session; may be repeated",
+        help="another file of the same session; may be repeated",
     )
     group.add_argument(
         "--gguf",
@@ -306,7 +303,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
         action="append",
         type=Path,
         metavar="MODEL",
-        help="the model file that was run: places and sizes of its tensors",
+        help="the model file of the run, for offsets and sizes of tensors",
     )
     group.add_argument(
         "--shift",
@@ -314,8 +311,8 @@ def _add_reading(name: str, parser: _Parser) -> None:
         default=[],
         metavar="FILE=TIME",
         type=values.key_value,
-        help="add this to the times of a file of the session, e.g. "
-        "buffers.jsonl=-1.5ms, instead of what the clocks tell",
+        help="time offset of a file of the session, e.g. buffers.jsonl=-1.5ms; "
+        "default: from the clocks",
     )
     group.add_argument(
         "--option",
@@ -332,7 +329,7 @@ def _add_open(parser: _Parser) -> None:
         "--theme", choices=("auto", "light", "dark"), help="auto follows the desktop"
     )
     parser.add_argument(
-        "--software-gl", action="store_true", help="draw without the graphics card"
+        "--software-gl", action="store_true", help="render without the GPU"
     )
     parser.add_argument("--range", metavar="A:B", help="show this part, e.g. 1ms:2ms")
     parser.add_argument("--layout", metavar="NAME", help="dual, grid or single")
@@ -342,28 +339,28 @@ def _add_open(parser: _Parser) -> None:
         nargs="?",
         const="",
         metavar="RING|FILE|PID",
-        help="follow a program that runs, in a window of its own; without a value the "
-        "ring of GGSCOPE_RING, else the newest there is, or the next",
+        help="follow a running program, in a new window; without a value the ring of "
+        "GGSCOPE_RING, else the newest ring, or the next one",
     )
     _add_poll_interval(parser)
     parser.add_argument(
         "--demo",
         action="store_true",
-        help="trace a llama.cpp on a made model and follow it; both are brought where "
-        "they are not there",
+        help="trace llama.cpp on a generated model and follow it; fetches what is "
+        "missing",
     )
     parser.add_argument(
         "--new-window",
         action="store_true",
-        help="open a window of its own; else the files go to the window that is open, "
-        "unless --theme, --layout, --software-gl or --safe-mode is given",
+        help="open a new window; by default files open in the running window, unless "
+        "--theme, --layout, --software-gl or --safe-mode is given",
     )
     desktop = parser.add_mutually_exclusive_group()
     desktop.add_argument(
         "--install-desktop",
         action="store_true",
-        help="tell the Linux desktop of this person about the program: double click, "
-        "menu, icons and thumbnails, for installations without a package",
+        help="register with the Linux desktop of the current user: file types, menu, "
+        "icons and thumbnails; for installations without a package",
     )
     desktop.add_argument(
         "--uninstall-desktop", action="store_true", help="undo --install-desktop"
@@ -372,7 +369,7 @@ def _add_open(parser: _Parser) -> None:
 
 def _add_info(parser: _Parser) -> None:
     parser.add_argument(
-        "--formats", action="store_true", help="list the formats that can be read"
+        "--formats", action="store_true", help="list the supported formats"
     )
     parser.add_argument(
         "--system",
@@ -383,19 +380,19 @@ def _add_info(parser: _Parser) -> None:
 
 def _add_check(parser: _Parser) -> None:
     parser.add_argument(
-        "--strict", action="store_true", help="exit with 4 where data was lost"
+        "--strict", action="store_true", help="exit with 4 if data was lost"
     )
     parser.add_argument(
         "--report",
         type=values.target,
         metavar="FILE",
-        help="write a report too: .html, .md or .json; what is there is replaced only "
-        "with --force",
+        help="also write a report: .html, .md or .json; --force overwrites an existing "
+        "file",
     )
 
 
 class _TimeOrRecords(argparse.Action):
-    """Takes a range of time, as other commands do, or of records, as it always did."""
+    """A range of time, as in other commands, or of records, as in older versions."""
 
     def __call__(
         self,
@@ -426,16 +423,21 @@ def _add_stats(parser: _Parser) -> None:
         default="",
         metavar="EXPR",
         help='only these, e.g. "layer=0-3 (source=disk or size>1MiB) not op=ADD"; '
-        "the guide lists fields and signs",
+        "the guide lists fields and operators",
     )
     parser.add_argument(
         "--from",
         dest="begin",
         metavar="TIME",
-        help="only spans that touch the time from here on, e.g. 1.5ms; durations are "
-        "those of whole spans, what of them lies inside is the column 'in range'",
+        help="only spans that end after this time, e.g. 1.5ms; durations are those of "
+        "whole spans, the column 'in range' is the part inside",
     )
-    parser.add_argument("--to", dest="end", metavar="TIME", help="up to here")
+    parser.add_argument(
+        "--to",
+        dest="end",
+        metavar="TIME",
+        help="only spans that begin before this time",
+    )
     parser.add_argument(
         "--range",
         action=_TimeOrRecords,
@@ -443,44 +445,44 @@ def _add_stats(parser: _Parser) -> None:
         help="--from A --to B where they are times with a unit, e.g. 1ms:2ms; numbers "
         "alone and per cent are --records",
     )
-    # Once made durations those of cut pieces; "in range" tells that now, always.
+    # Older versions cut durations at the range; the column "in range" replaces that.
     parser.add_argument("--clip", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--limit",
         type=values.positive,
         metavar="N",
-        help="only the first N rows; without --sort those are the longest",
+        help="only the first N rows, by default the longest",
     )
     parser.add_argument(
         "--sort",
         choices=values.Names(_stat_columns),
         metavar="COLUMN",
-        help="largest first by this column; default: total, by token latency",
+        help="sort by this column, largest first; default: total, by token latency",
     )
     parser.add_argument(
         "--columns",
         choices=_COLUMNS,
         type=_COLUMNS.of,
         metavar="NAMES",
-        help="columns of the table, like count,total,rate; default: all that say "
-        "something, in a terminal as many as fit",
+        help="columns of the table, e.g. count,total,rate; default: all with data, in "
+        "a terminal as many as fit",
     )
     parser.add_argument(
         "-w",
         "--wide",
         action="store_true",
-        help="all columns, however wide the terminal is",
+        help="all columns, whatever the width of the terminal",
     )
     parser.add_argument(
         "--include-estimated",
         action="store_true",
-        help="count estimated and unfinished durations too",
+        help="include estimated and unfinished durations",
     )
     parser.add_argument(
         "--format",
         default="table",
         metavar="table|csv|json",
-        help="how to print; a reader's name is taken as --reader",
+        help="output format; the name of a reader works as --reader",
     )
 
 
@@ -498,7 +500,7 @@ def _add_hot(parser: _Parser) -> None:
         type=values.positive,
         metavar="N",
         default=20,
-        help="lines, default 20",
+        help="number of lines, default 20",
     )
 
 
@@ -508,7 +510,7 @@ def _add_residency(parser: _Parser) -> None:
         type=values.positive,
         metavar="N",
         default=20,
-        help="lines, those that lack the most first; default 20",
+        help="number of lines, those with most missing bytes first; default 20",
     )
 
 
@@ -517,25 +519,25 @@ def _add_live(parser: _Parser) -> None:
         "file",
         nargs="?",
         metavar="RING|FILE|PID",
-        help="a ring, a trace file that grows, or a process that is traced; none: the "
-        "ring of GGSCOPE_RING, else the newest of a program that runs",
+        help="a ring, a growing trace file, or the id of a traced process; default: "
+        "the ring of GGSCOPE_RING, else the newest of a running program",
     )
     parser.add_argument(
         "--list",
         action="store_true",
-        help="list the programs that run ggml now, and whether each can be followed",
+        help="list the running ggml programs, and whether each can be followed",
     )
     parser.add_argument(
         "--seconds",
         type=values.watch_seconds,
         metavar="N",
-        help="how long; without it until the program ends",
+        help="stop after N seconds; default: when the program ends",
     )
     parser.add_argument(
         "--save",
         metavar="OUT.bin",
-        help="then write what was recorded: records of 256 bytes with their sidecar, "
-        "or a copy of the file that grew",
+        help="save the recording: 256-byte records with their sidecar, or a copy of "
+        "the growing file",
     )
     _add_poll_interval(parser)
 
@@ -546,27 +548,27 @@ def _add_cache(parser: _Parser) -> None:
         type=values.bytes_of,
         action="append",
         metavar="SIZE",
-        help="size of the page cache, e.g. 6GiB; several times for several sizes; "
-        "default: eighths of what the run reads",
+        help="size of the page cache, e.g. 6GiB; may be repeated; default: eighths of "
+        "the bytes that the run reads",
     )
     parser.add_argument(
         "--read-ahead",
         type=values.count,
         default=0,
         metavar="N",
-        help="tensors that are read ahead after a miss, default 0",
+        help="tensors to read ahead after a miss, default 0",
     )
     parser.add_argument(
         "--pin",
         type=values.percent,
         default=90,
         metavar="N",
-        help="pin experts for so many per cent of their hits, default 90",
+        help="pin the experts that cover N per cent of the hits, default 90",
     )
     parser.add_argument(
         "--with-row-reads",
         action="store_true",
-        help="count GET_ROWS too, as if it read whole tensors",
+        help="count GET_ROWS too, as a read of the whole tensor",
     )
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
 
@@ -577,10 +579,10 @@ def _add_show(parser: _Parser) -> None:
     parser.add_argument(
         "--ascii",
         action="store_true",
-        help="draw with letters, as it does in any case",
+        help="draw with letters; this is the default",
     )
     parser.add_argument(
-        "--width", type=values.positive, metavar="N", help="columns of the picture"
+        "--width", type=values.positive, metavar="N", help="width in characters"
     )
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
     parser.add_argument(
@@ -588,7 +590,7 @@ def _add_show(parser: _Parser) -> None:
         choices=coloring_ids(),
         default="family",
         metavar="WHAT",
-        help="what letters mean: " + ", ".join(coloring_ids()),
+        help="what letters stand for: " + ", ".join(coloring_ids()),
     )
 
 
@@ -624,28 +626,28 @@ def _add_export(parser: _Parser) -> None:
         type=_VIEWS.of,
         default="timeline",
         metavar="VIEW",
-        help=", ".join(views) + "; several like timeline,heatmap, or all, into a "
+        help=", ".join(views) + "; several, e.g. timeline,heatmap, or all, into a "
         "folder; default timeline",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="leave figures that are there as they are, and write the others",
+        help="keep existing figures, and write the others",
     )
     parser.add_argument(
         "--jobs",
         type=values.positive,
         metavar="N",
-        help="so many of several files at once, each in its own process, and never "
-        "more than fit into memory; default: as many as there are cores",
+        help="number of files in parallel, each in its own process, limited by memory; "
+        "default: number of cores",
     )
-    parser.add_argument("--quiet", action="store_true", help="say only what went wrong")
-    # Which of the files: said by the process that runs several of them.
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+    # Index of the file; set by the process that runs several.
     parser.add_argument("--only", type=values.count, help=argparse.SUPPRESS)
     parser.add_argument(
         "--rows",
         choices=("token", "pass", "time", "layer"),
-        help="heatmap: what its rows are; default: what tells most",
+        help="heatmap: what a row is; default: depends on the trace",
     )
     parser.add_argument(
         "--by",
@@ -657,23 +659,23 @@ def _add_export(parser: _Parser) -> None:
         "--measure",
         choices=values.Names(_measures),
         metavar="COLUMN",
-        help="statistics: what a bar is as long as, e.g. latency, rate or bytes; "
+        help="statistics: what the length of a bar is, e.g. latency, rate or bytes; "
         "default total",
     )
     parser.add_argument(
         "--include-estimated",
         action="store_true",
-        help="statistics: also times that are estimated or unfinished",
+        help="statistics: include estimated and unfinished durations",
     )
     parser.add_argument(
         "--graph",
         type=values.count,
         default=0,
         metavar="N",
-        help="graph: which one of several, from 0",
+        help="graph: index, from 0",
     )
     parser.add_argument(
-        "--expanded", action="store_true", help="graph: every layer opened"
+        "--expanded", action="store_true", help="graph: all layers expanded"
     )
     parser.add_argument(
         "-o",
@@ -682,7 +684,7 @@ def _add_export(parser: _Parser) -> None:
         required=True,
         metavar="FILE",
         help="figure (.png, .svg, .pdf; a graph also as .dot), or a folder for one PNG "
-        "per file; what is there is replaced only with --force",
+        "per file; --force overwrites existing files",
     )
     parser.add_argument(
         "--size",
@@ -694,12 +696,12 @@ def _add_export(parser: _Parser) -> None:
         "--dpi",
         type=values.dpi,
         metavar="N",
-        help="dots per inch of a PNG; default that of the preset, else 96",
+        help="dots per inch of a PNG; default: from the preset, else 96",
     )
     parser.add_argument(
         "--theme",
         choices=("light", "dark", "print"),
-        help="default: that of the preset, else print",
+        help="default: from the preset, else print",
     )
     _add_look(parser)
     parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
@@ -711,13 +713,13 @@ def _add_export(parser: _Parser) -> None:
         help=", ".join(coloring_ids()),
     )
     parser.add_argument(
-        "--title", help='title line; default: the file\'s name, "" for none'
+        "--title", help='title; default: the name of the file, "" = none'
     )
     parser.add_argument(
         "--where",
         default="",
         metavar="EXPR",
-        help="draw the spans outside this filter pale",
+        help="draw spans outside this filter pale",
     )
 
 
@@ -737,23 +739,23 @@ def _add_look(parser: _Parser) -> None:
             type=values.length,
             default=argparse.SUPPRESS,
             metavar="LENGTH",
-            help="e.g. 88mm, 1600px (of the PNG) or 3.5in; auto: as the content needs",
+            help="e.g. 88mm, 1600px (of the PNG) or 3.5in; auto: fit to content",
         )
     parser.add_argument(
         "--font",
         type=values.font,
         default=argparse.SUPPRESS,
         metavar="PT",
-        help="size of the usual letters, e.g. 7pt; auto: 8.25pt",
+        help="font size, e.g. 7pt; auto: 8.25pt",
     )
     parser.add_argument(
-        "--transparent", action="store_true", help="no paper behind a PNG or SVG"
+        "--transparent", action="store_true", help="transparent background"
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--seen",
         action="store_true",
-        help="with the selection, marks, notes and lanes that --options tells",
+        help="with the selection, marks, notes and lanes of --options",
     )
     kind.add_argument(
         "--clean", action="store_true", help="without them; this is the default"
@@ -763,7 +765,7 @@ def _add_look(parser: _Parser) -> None:
         type=values.json_object,
         default={},
         metavar="JSON",
-        help="what the window has set, as its figure dialog writes it",
+        help="settings of the window, as the figure dialog writes them",
     )
     for part in ("legend", "color-bar", "notes"):
         parser.add_argument(
@@ -773,7 +775,7 @@ def _add_look(parser: _Parser) -> None:
         "--caption",
         type=values.target,
         metavar="FILE",
-        help="write what the figure shows and leaves out, - prints it",
+        help="write the caption to this file, - prints it",
     )
 
 
@@ -785,9 +787,9 @@ _CONVERTS_TO = {
     "markdown": "",
     "parquet": "",
     "folded": "stacks with their time for flamegraph.pl and speedscope",
-    "ggmlviz": "a trace of its own: begins and ends of ops and graphs",
-    "tensor-256": "a trace of its own: ops and what they read, 256 bytes each",
-    "perfetto": "packets of Perfetto; needs its Python package",
+    "ggmlviz": "a trace file: begins and ends of ops and graphs",
+    "tensor-256": "a trace file: ops and what they read, 256 bytes each",
+    "perfetto": "Perfetto packets; needs the Python package perfetto",
     "token-json": "one token-NNNNN.json per pass of a tensor-access trace",
 }
 
@@ -806,15 +808,13 @@ def _add_convert(parser: _Parser) -> None:
         type=values.target,
         required=True,
         metavar="FILE",
-        help="the file; for token-json the folder for the files, which are written all "
-        "or none, made where it is missing; what is there is replaced only with "
-        "--force",
+        help="output file; for token-json a folder, created if missing, in which all "
+        "files are written or none; --force overwrites existing files",
     )
     parser.add_argument(
         "--range",
         metavar="A:B",
-        help="only spans that lie in this part of the time or reach into it, whole, "
-        "e.g. 1ms:2ms; not for token-json",
+        help="only spans that touch this range, e.g. 1ms:2ms; not for token-json",
     )
     parser.add_argument(
         "--where",
@@ -825,20 +825,19 @@ def _add_convert(parser: _Parser) -> None:
     parser.add_argument(
         "--sort",
         choices=("start", "duration", "wait", "bytes"),
-        help="of tables: the rows with the most first, of start the earliest; default: "
-        "as in the trace",
+        help="tables: largest rows first, by start the earliest; default: order of the "
+        "trace",
     )
     parser.add_argument(
         "--limit",
         type=values.positive,
         metavar="N",
-        help="of tables: only the first N rows",
+        help="tables: only the first N rows",
     )
     parser.add_argument(
         "--schema",
         choices=("128", "256", "1024"),
-        help="schema of token-json, by the records it stands for; default: that of "
-        "the trace",
+        help="token-json: schema, by record size; default: that of the trace",
     )
 
 
@@ -849,16 +848,14 @@ def _add_report(parser: _Parser) -> None:
         type=values.target,
         required=True,
         metavar="FILE",
-        help="the page (.html), below 5 MB; what is there is replaced only with "
-        "--force",
+        help="the page (.html), below 5 MB; --force overwrites an existing file",
     )
     parser.add_argument(
         "--view",
         choices=_VIEWS,
         type=_VIEWS.of,
         metavar="VIEW",
-        help="figures of these views, like timeline,heatmap; default: of all that "
-        "have something to show",
+        help="figures of these views, e.g. timeline,heatmap; default: all with data",
     )
 
 
@@ -868,32 +865,32 @@ def _add_bench(parser: _Parser) -> None:
         type=values.seconds,
         default=5.0,
         metavar="N",
-        help="how long to pan and zoom, default 5",
+        help="time to pan and zoom, default 5",
     )
     parser.add_argument(
         "--rounds",
         type=values.positive,
         default=1,
         metavar="N",
-        help="open the file so often, each time in a new process; print medians",
+        help="open the file N times, each in a new process; print medians",
     )
     parser.add_argument(
         "--size",
         type=values.size,
         default=(1920, 1080),
         metavar="WxH",
-        help="size of the timeline while it moves, default 1920x1080",
+        help="size of the timeline, default 1920x1080",
     )
     parser.add_argument(
         "--renderer",
         choices=("auto", "raster", "opengl"),
         default="auto",
-        help="what draws: auto, raster or opengl",
+        help="renderer: auto, raster or opengl",
     )
     parser.add_argument(
         "--panes",
         action="store_true",
-        help="also measure the file heatmap, the graph and selecting; opens all panes",
+        help="also measure the file heatmap, the graph and selection; opens all panes",
     )
 
 
@@ -901,14 +898,14 @@ def _add_config(parser: _Parser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="say what each setting means, and its flag, key and variable",
+        help="describe each setting with its flag, key and environment variable",
     )
     parser.add_argument(
         "-l",
         "--live",
         action="store_const",
         const="",
-        help="as of ggscope open, to see where a value comes from",
+        help="as in ggscope open, to show the resulting values",
     )
     _add_poll_interval(parser)
 
@@ -918,7 +915,7 @@ def _add_poll_interval(parser: _Parser) -> None:
         "--poll-interval",
         dest="poll_interval_ms",
         metavar="MS",
-        help="read what is followed so often; 0, the default: as fast as news comes",
+        help="poll interval; 0, the default: as soon as data arrives",
     )
 
 
@@ -926,8 +923,7 @@ def _add_readers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ops",
         action="store_true",
-        help="list the op tables of ggml instead, which --ops of the other commands "
-        "takes",
+        help="list the op tables of ggml, the values of --ops in other commands",
     )
 
 
@@ -943,11 +939,9 @@ def _add_samples(parser: _Parser) -> None:
         type=Path,
         nargs="?",
         metavar="FOLDER",
-        help="copy them into this folder, which is made where it is missing",
+        help="copy them into this folder, created if missing",
     )
-    parser.add_argument(
-        "--force", action="store_true", help="replace files that are there"
-    )
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def _add_self_test(parser: _Parser) -> None:
@@ -975,7 +969,7 @@ def _add_thumbnail(parser: _Parser) -> None:
         nargs="?",
         default=256,
         metavar="SIZE",
-        help="pixels of its longer side, 16 to 1024; 256 where it is not given",
+        help="pixels of the longer side, 16 to 1024; default 256",
     )
 
 
