@@ -410,7 +410,7 @@ class BrokenView(View):
 
     def __init__(self, session: Session, theme: Theme, parent: QWidget) -> None:
         super().__init__(session, theme, parent)
-        self.hear((session.selection_changed, self._on_selection))
+        self.connect_until_release((session.selection_changed, self._on_selection))
         if self.is_broken:
             raise ValueError("broken in the making")
 

@@ -618,12 +618,12 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(followed, writer, qtbot
         table = TableView(document.session, document.workspace.theme)
         qtbot.addWidget(table)
     heard = []
-    table.hear((document.session.trace_changed, heard.append))
+    table.connect_until_release((document.session.trace_changed, heard.append))
     grow(document, writer, qtbot)
     qtbot.waitUntil(lambda: bool(heard), timeout=10_000)  # it has begun to rest
     n = len(heard)
-    table._wait_calmly()
-    table._calm_timer.setInterval(600_000)  # a busy machine needs long to grow
+    table._flush_later()
+    table._flush_timer.setInterval(600_000)  # a busy machine needs long to grow
     grow(document, writer, qtbot)
     document.session.tasks.task_changed.emit(TaskState("timeline", "", 0, 0, 0.0))
 

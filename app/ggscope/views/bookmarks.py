@@ -242,7 +242,7 @@ class BookmarksView(View):
         self._empty = EmptyState(self)
         self._lay_out(self._make_head())
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.trace_changed, self._show),
             (session.bookmarks_changed, self._show),
             (session.bookmarks_kept_changed, self._show_head),

@@ -83,7 +83,7 @@ class CacheView(PaintedView):
         self.box.insertWidget(0, self.controls)
         self.set_canvas_cursor(Qt.CursorShape.CrossCursor)
         self.set_theme(theme)
-        self.hear((session.marked_range_changed, self._on_marked))
+        self.connect_until_release((session.marked_range_changed, self._on_marked))
 
     def _make_controls(self) -> None:
         row = self.controls

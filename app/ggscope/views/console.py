@@ -29,7 +29,7 @@ class ConsoleView(View):
     A person who scrolls up stays there.
     """
 
-    keeps_up = True
+    updates_live = True
 
     def __init__(
         self, session: Session, theme: Theme, parent: Widget | None = None
@@ -60,7 +60,7 @@ class ConsoleView(View):
             return
         self._stack.setCurrentWidget(body)
         self.setFocusProxy(self.text)
-        self.hear((run.said, self._on_said), (run.changed, self._show))
+        self.connect_until_release((run.said, self._on_said), (run.changed, self._show))
         self._show()
 
     def _make_head(self, parent: Widget) -> Widget:

@@ -90,7 +90,7 @@ class HotColdView(PaintedView):
         self.box.insertWidget(0, self.beside, 1)
         self.box.insertWidget(0, self.controls)
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.selection_changed, self.repaint_picture),
             (session.linking.linked_changed, self.repaint_picture),
             (session.marked_range_changed, self._on_marked),

@@ -59,7 +59,7 @@ class OverviewView(PaintedView):
         self._ready = False
         self._n_masks = 0
         self._last: DisplayList | None = None
-        self.hear(
+        self.connect_until_release(
             (session.visible_range_changed, self.repaint_picture),
             (session.selection_changed, self.repaint_picture),
             (session.marked_range_changed, self.repaint_picture),

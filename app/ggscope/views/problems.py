@@ -155,7 +155,7 @@ class ProblemsView(View):
         self._filters: dict[Severity, QToolButton] = {}
         self._lay_out(self._make_head())
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.problem_reported, self._on_problem),
         )

@@ -384,7 +384,7 @@ class StatisticsView(View):
         self._head.estimated_toggled.connect(self.recount)
         self._lay_out()
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.visible_range_changed, self._on_scope_changed),
             (session.marked_range_changed, self._on_scope_changed),
@@ -393,7 +393,9 @@ class StatisticsView(View):
             (session.selection_changed, self._on_selection_changed),
             (session.queries.mask_changed, self._on_changed),
         )
-        self.hear((session.tasks.task_changed, self._on_task_changed), is_calm=False)
+        self.connect_until_release(
+            (session.tasks.task_changed, self._on_task_changed), is_throttled=False
+        )
         self._on_trace_changed(None)
 
     def _lay_out(self) -> None:

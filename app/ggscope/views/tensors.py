@@ -100,7 +100,7 @@ class TensorsView(PaintedView):
         self.box.setStretchFactor(self.canvas, 0)
         self.setFocusProxy(self.table)
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.selection_changed, self._on_selection),
             (session.queries.search_changed, self._on_search),
         )

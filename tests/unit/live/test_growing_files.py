@@ -357,7 +357,7 @@ def test_killed_writer_of_a_buffer_is_told_and_another_one_is_followed(tmp_path)
         second.kill()
 
     assert before.state is State.RUNNING
-    assert str(first.pid) in gone.words
+    assert str(first.pid) in gone.message
     assert source.snapshot().is_running  # another one may go on with it
     assert after.state is State.RUNNING
     source.close()

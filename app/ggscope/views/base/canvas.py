@@ -406,7 +406,7 @@ class PaintedView(View):
         self._keys: set[str] = set()
         self._canvas: RasterCanvas | GlCanvas = RasterCanvas(self, self)
         self.box = lay_out(QVBoxLayout(self), self._canvas, wide=self._canvas)
-        self.hear((session.trace_changed, self.invalidate))
+        self.connect_until_release((session.trace_changed, self.invalidate))
 
     # -- what a subclass says ------------------------------------------------
 

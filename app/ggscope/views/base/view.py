@@ -154,7 +154,7 @@ def calm_ms(session: "Session") -> int:
 
 
 class ThrottledSlot(QObject):
-    """One signal that a view hears seldom while a program runs; see `View.hear`."""
+    """A slot that is called less often while a program runs."""
 
     def __init__(self, view: "View", slot: Callable[..., object]) -> None:
         super().__init__(view)
@@ -163,32 +163,32 @@ class ThrottledSlot(QObject):
         self.is_waiting = False
 
     @Slot(object)
-    def hear(self, payload: object = None) -> None:
-        """Take the signal."""
+    def on_signal(self, payload: object = None) -> None:
+        """Store the payload until the view flushes what is pending."""
         view = self.parent()
         assert isinstance(view, View)
         self.payload, self.is_waiting = payload, True
-        view.take_news()
+        view.flush_pending()
 
 
 class View(QWidget):
     """A window onto one session, from its making until `release`.
 
-    It hears the session itself (`hear`); nobody else connects on its behalf. What its
-    overrides of Qt methods raise ends in the error panel of its pane, never in Qt.
+    It connects itself to the session (`connect_until_release`); nobody else does. What
+    its overrides of Qt methods raise ends in the error panel of its pane, never in Qt.
 
     Attributes
     ----------
     session : what is shown; there may be no trace in it.
     theme : the colours in use.
-    is_released : whether it hears nothing any more, and asks for nothing.
-    keeps_up : whether it hears a program that runs at each update. Such a program
-        brings news thirty times a second, and what is computed of all spans takes the
-        longer the more there are: other views hear it four times a second, of very
-        many spans every ten seconds. What a person does all hear at once.
+    is_released : whether its signals are disconnected, and it asks for nothing.
+    updates_live : whether it is updated with each snapshot of a running program, thirty
+        times a second. Other views are updated four times a second, with very many
+        spans every ten seconds: what they compute of all spans takes longer the more
+        there are. User actions reach all views at once.
     """
 
-    keeps_up = False
+    updates_live = False
 
     first_painted = Signal()  # the first picture of a trace is out
     renderer_changed = Signal(str)
@@ -206,68 +206,70 @@ class View(QWidget):
         super().__init__(parent)
         self.session = session
         self.theme = theme
-        self._heard: list[Connection] = []
-        self._calm: list[ThrottledSlot] = []
-        self._calm_timer: QTimer | None = None
+        self._connections: list[Connection] = []
+        self._throttled: list[ThrottledSlot] = []
+        self._flush_timer: QTimer | None = None
         self.is_released = False
 
-    def hear(self, *pairs: Connection, is_calm: bool = True) -> None:
+    def connect_until_release(
+        self, *pairs: Connection, is_throttled: bool = True
+    ) -> None:
         """Connect signals to slots until `release`.
 
         Parameters
         ----------
-        is_calm : whether they are heard seldom while a program runs. Not for what
-            is neither the trace's nor a person's doing, such as how far a job is: it
-            would pass on at once all that waits.
+        is_throttled : whether the slots are called less often while a program runs.
+            Not for signals that neither the trace nor the user causes, such as the
+            progress of a job: they would flush all that is pending.
         """
         for signal, slot in pairs:
-            if is_calm and not self.keeps_up:
-                calm = ThrottledSlot(self, slot)
-                self._calm.append(calm)
-                slot = calm.hear
+            if is_throttled and not self.updates_live:
+                throttled = ThrottledSlot(self, slot)
+                self._throttled.append(throttled)
+                slot = throttled.on_signal
             signal.connect(slot)
-            self._heard.append((signal, slot))
+            self._connections.append((signal, slot))
 
-    def take_news(self) -> None:
-        """Pass on what was heard: soon while a program runs, else now.
+    def flush_pending(self) -> None:
+        """Call the pending slots: soon while a program runs, else now.
 
-        What waits comes first, so that the view knows the trace that a filter is of.
+        Earlier ones come first, so that the view knows the trace that a filter is of.
         """
         if not self.session.is_appending:
-            self._pass_on()
-        elif self._calm_timer is None or not self._calm_timer.isActive():
-            self._wait_calmly()
+            self._flush()
+        elif self._flush_timer is None or not self._flush_timer.isActive():
+            self._flush_later()
 
-    def _wait_calmly(self) -> None:
-        if self._calm_timer is None:  # most traces are files
-            self._calm_timer = QTimer(self, singleShot=True)
-            self._calm_timer.timeout.connect(self._on_calm_over)
-        self._calm_timer.start(calm_ms(self.session))
+    def _flush_later(self) -> None:
+        if self._flush_timer is None:  # most traces are files
+            self._flush_timer = QTimer(self, singleShot=True)
+            self._flush_timer.timeout.connect(self._on_flush_timeout)
+        self._flush_timer.start(calm_ms(self.session))
 
-    def _on_calm_over(self) -> None:
+    def _on_flush_timeout(self) -> None:
         if self.isVisible():
-            self._pass_on()
-        else:  # it is told when somebody looks, or the program has ended
-            self._wait_calmly()
+            self._flush()
+        else:  # flushed when it is shown, or the program has ended
+            self._flush_later()
 
-    def _pass_on(self) -> None:
-        if self._calm_timer is not None:
-            self._calm_timer.stop()
-        for calm in self._calm:
-            if calm.is_waiting:
-                calm.is_waiting = False
-                calm.slot(calm.payload)
+    def _flush(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+        for throttled in self._throttled:
+            if throttled.is_waiting:
+                throttled.is_waiting = False
+                throttled.slot(throttled.payload)
 
     def release(self) -> None:
-        """Hear nothing any more; the view is about to go, the session may stay."""
-        for signal, slot in self._heard:
+        """Disconnect from the session, which may outlive the view."""
+        for signal, slot in self._connections:
             signal.disconnect(slot)
-        if self._calm_timer is not None:
-            self._calm_timer.stop()
-        for calm in self._calm:
-            calm.deleteLater()
-        self._calm.clear()
-        self._heard.clear()
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+        for throttled in self._throttled:
+            throttled.deleteLater()
+        self._throttled.clear()
+        self._connections.clear()
         self.is_released = True
 
     def set_theme(self, theme: "Theme") -> None:

@@ -370,7 +370,7 @@ class BuffersView(PaintedView):
         self.box.addWidget(self._head)
         self.box.addWidget(self.splitter, 1)
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.selection_changed, self._on_selection),
             (session.linking.linked_changed, self.repaint_picture),
             (session.visible_range_changed, self._on_moved),

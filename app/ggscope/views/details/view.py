@@ -74,7 +74,7 @@ class DetailsView(View):
         self._make_parts()
         self._lay_out()
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.selection_changed, self._show),
             (session.linking.linked_changed, self._show_linked),
@@ -84,7 +84,9 @@ class DetailsView(View):
         )
         if session.follower is not None:
             follower = session.follower
-            self.hear((follower.changed, self._on_live), is_calm=False)
+            self.connect_until_release(
+                (follower.changed, self._on_live), is_throttled=False
+            )
 
     # -- parts -------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class ExpertsView(PaintedView):
         self.box.addWidget(self.bar)
         self.box.addWidget(self.splitter, 1)
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.selection_changed, self.repaint_picture),
             (session.linking.linked_changed, self.repaint_picture),
         )

@@ -100,7 +100,7 @@ class GraphView(PaintedView):
         self.color_by = GraphColorBy.CATEGORY
         self._connect_head()
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.selection_changed, self._on_selection),
             (session.linking.linked_changed, self._on_linked),
             (session.linking.correlation_changed, self._on_correlation),

@@ -221,7 +221,7 @@ class HeatmapView(PaintedView):
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.invalidate)
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.linking.linked_changed, self._on_linked),
             (session.selection_changed, self.repaint_picture),

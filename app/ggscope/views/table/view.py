@@ -219,7 +219,7 @@ class TableView(View):
         self._build_layout()
         self._connect_grid()
         self.set_theme(theme)
-        self.hear(
+        self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.selection_changed, self._on_selection_changed),
             (session.linking.linked_changed, self._on_linked_changed),
@@ -233,7 +233,9 @@ class TableView(View):
             (session.absolute_time_changed, self.model.set_absolute),
             (session.reveal_requested, self._on_reveal_requested),
         )
-        self.hear((session.tasks.task_changed, self._on_task_changed), is_calm=False)
+        self.connect_until_release(
+            (session.tasks.task_changed, self._on_task_changed), is_throttled=False
+        )
         self._show_session()
 
     def _build_layout(self) -> None:

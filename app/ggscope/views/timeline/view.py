@@ -203,7 +203,7 @@ class TimelineView(PaintedView):
 
     draw_scene = staticmethod(compose_timeline)
     uses_gl = True
-    keeps_up = True
+    updates_live = True
     probe_ms = PROBE_MS
 
     def __init__(
@@ -239,7 +239,7 @@ class TimelineView(PaintedView):
         self._bar.valueChanged.connect(self._on_scrolled)
         self.box.setDirection(QBoxLayout.Direction.LeftToRight)
         self.box.addWidget(self._bar)
-        self.hear(
+        self.connect_until_release(
             (session.visible_range_changed, self._on_moved),
             (session.selection_changed, self.repaint_picture),
             (session.linking.linked_changed, self._on_linked_changed),
