@@ -51,10 +51,10 @@ from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, words_
 
 Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]
-_LEAST_WORDS = 0.4
+_MIN_WORDS = 0.4
 """Share of a table that a stretching column of sentences gets at least."""
 _UP, _DOWN = " ▴", " ▾"
-_MOST_NAME = 180
+_MAX_NAME = 180
 """A stretching column of names is not squeezed below what they need, or this."""
 
 
@@ -427,7 +427,7 @@ class TextTable(QTableView):
             wanted = max(wanted, self._title_width(heading))
             if heading.stretch and not heading.words:
                 least = max(self._least.get(section, scaled(heading.width)), wanted)
-                self._least[section] = min(least, scaled(_MOST_NAME))
+                self._least[section] = min(least, scaled(_MAX_NAME))
             elif not heading.stretch and wanted > header.sectionSize(section):
                 header.resizeSection(section, wanted)
         self._stretch()
@@ -478,7 +478,7 @@ class TextTable(QTableView):
         for section in stretched:
             heading = self.rows.headings[section]
             name = self._least.get(section, scaled(heading.width))
-            least = width * _LEAST_WORDS if heading.words else name
+            least = width * _MIN_WORDS if heading.words else name
             share = (width - others) // len(stretched)
             header.resizeSection(section, max(share, round(least)))
 

@@ -36,7 +36,7 @@ Connection = tuple[Any, Callable[..., object]]
 CALM_MS = 250
 """So often a view is told of a program that runs, unless it keeps up with it."""
 _SPANS_PER_MS = 1_000
-_MOST_CALM_MS = 10_000
+_MAX_CALM_MS = 10_000
 
 
 def later(owner: QObject, call: Callable[[], object], ms: int = 0) -> None:
@@ -150,7 +150,7 @@ def copying(focus: QWidget | None, others: Iterable[QWidget]) -> list[Copyable]:
 def calm_ms(session: "Session") -> int:
     """Return how long what looks at all spans rests while a program runs."""
     n = 0 if session.trace is None else len(session.trace.spans)
-    return min(max(CALM_MS, n // _SPANS_PER_MS), _MOST_CALM_MS)
+    return min(max(CALM_MS, n // _SPANS_PER_MS), _MAX_CALM_MS)
 
 
 class ThrottledSlot(QObject):

@@ -347,7 +347,7 @@ class Disclosure(QWidget):
 
 
 _GAP_PX, _LEFT_PX, _RIGHT_PX = 8, 12, 8
-_LEAST_WIDTH, _LEAST_HEIGHT = 520, 300
+_MIN_WIDTH, _MIN_HEIGHT = 520, 300
 """A picture narrower than this has the words below it; lower too, it has none."""
 
 
@@ -659,8 +659,8 @@ class WordsBeside(QSplitter):
         self._arrange()
 
     def _arrange(self) -> None:
-        is_wide = self.width() >= scaled(_LEAST_WIDTH)
-        is_high = self.height() >= scaled(_LEAST_HEIGHT)
+        is_wide = self.width() >= scaled(_MIN_WIDTH)
+        is_high = self.height() >= scaled(_MIN_HEIGHT)
         way = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if way != self.orientation():
             self.setOrientation(way)

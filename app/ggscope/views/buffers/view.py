@@ -78,7 +78,7 @@ DRAG_PX = 4.0
 """A press that moves less is a click."""
 _BUTTONS = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
 _KEY = "buffers"
-_MOST_TABLE = 0.65
+_MAX_TABLE = 0.65
 """The table takes what it needs of the width, but no more than this share."""
 _MAYBE_UNKNOWN = (1, 6)
 """Columns that are left out where no buffer says anything: backend, layer."""
@@ -446,7 +446,7 @@ class BuffersView(PaintedView):
         width = self.splitter.width() - self.splitter.handleWidth()
         if self._is_split_by_hand or not self.table.isVisibleTo(self):
             return
-        table = min(self.table.table.wanted_width(), round(_MOST_TABLE * width))
+        table = min(self.table.table.wanted_width(), round(_MAX_TABLE * width))
         self.splitter.setSizes([width - table, table])
 
     def _on_moved(self, _: object) -> None:

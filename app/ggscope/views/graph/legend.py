@@ -13,7 +13,7 @@ from ggscope.views.base.view import guarded
 if TYPE_CHECKING:
     from ggscope.views.graph.view import GraphView
 
-_LEAST_HEIGHT = 150
+_MIN_HEIGHT = 150
 """A pane lower than this leaves all of its height to the picture."""
 
 
@@ -31,7 +31,7 @@ class LegendStrip(QWidget):
     def refresh(self) -> None:
         """Show what belongs to the picture as it is now, where there is room."""
         view = self._view
-        is_wanted = view.shown is not None and view.height() >= _LEAST_HEIGHT
+        is_wanted = view.shown is not None and view.height() >= _MIN_HEIGHT
         self.setVisible(is_wanted)
         self.update()
 

@@ -58,7 +58,7 @@ _WIDE = {False: 2.2, True: 1.9}
 """Times as wide as high a pane has to be for a graph from left to right; for one that
 leads so already less: a pane that is dragged does not turn it to and fro."""
 _TURN_MS = 250
-_LEAST_ZOOM = 0.4
+_MIN_ZOOM = 0.4
 """A layer that is opened makes the picture no smaller than this."""
 
 
@@ -328,7 +328,7 @@ class GraphView(PaintedView):
             x1 = min(x1, x0 + FRAME_HEAD)
         else:
             y1 = min(y1, y0 + FRAME_HEAD)
-        camera.bring_in((x0, y0, x1, y1), size.width(), size.height(), _LEAST_ZOOM)
+        camera.bring_in((x0, y0, x1, y1), size.width(), size.height(), _MIN_ZOOM)
 
     def _measure(self) -> None:
         """Find what the trace says of the nodes, once spans and nodes are matched."""

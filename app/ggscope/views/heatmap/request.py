@@ -26,7 +26,7 @@ from ggscope.render.heatmap.scene import HeatGeometry, HeatMark, HeatScene
 from ggscope.sanitize import Html, html
 from ggscope.views.base.safe_text import tip_table
 
-_MOST_NUMBERS = 100_000
+_MAX_NUMBERS = 100_000
 """More tokens than this are not listed one by one: all rows are meant then."""
 
 
@@ -87,7 +87,7 @@ def filter_of_mark(trace: Trace, base: HeatBase, mark: HeatMark, old: Filter) ->
         first, stop = int(rows.first[mark.top]), int(rows.last[last])
         if rows.kind in ("time", "pass"):
             return replace(wanted, time=_time(trace, base, first, stop))
-        if stop - first > _MOST_NUMBERS:
+        if stop - first > _MAX_NUMBERS:
             return wanted
         numbers = frozenset(range(first, stop + 1)) | ({-1} if has_rest else set())
     if rows.kind == "token":

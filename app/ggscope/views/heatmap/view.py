@@ -57,7 +57,7 @@ _GAP_PX = 6
 _KEY = "heatmap"
 _QUIET_MS = 120
 """Rest before rows of time are counted anew while the timeline moves."""
-_LEAST_ROWS = 4
+_MIN_ROWS = 4
 
 
 @guarded
@@ -465,7 +465,7 @@ class HeatmapView(PaintedView):
         if self.base is None or self.shown is None:
             return
         n = len(self.base.rows)
-        height = min(max(bottom - top, _LEAST_ROWS), n)
+        height = min(max(bottom - top, _MIN_ROWS), n)
         top = min(max(top, 0), n - height)
         self.shown = replace(self.shown, top=top, bottom=top + height)
         self.repaint_picture()

@@ -295,7 +295,7 @@ _MUTED = ("dot", "record")
 _NAMES = ("op", "destination", "sources")
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_MOST_LOOKS = 2_000
+_MAX_LOOKS = 2_000
 """More rows than any screen shows."""
 
 
@@ -398,7 +398,7 @@ class RowPainter:
         assert texts is not None
         widths = ((cell.column, cell.width) for cell in cells)
         shown = (self.model.generation, self.theme, *widths)
-        if shown != self._looks_of or len(self._looks) > _MOST_LOOKS:
+        if shown != self._looks_of or len(self._looks) > _MAX_LOOKS:
             self._looks.clear()
             self._looks_of = shown
         found = self._looks.get(span)

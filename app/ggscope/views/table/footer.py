@@ -36,7 +36,7 @@ class TableFooter(QWidget):
     ----------
     switch : the range that is shown, or all.
     count : how many rows there are.
-    matched : how many ops were found in the graph; hidden without one.
+    matched : how many ops match a graph node; hidden without one.
     note : what is going on.
     jump : takes a row, a record, a time or a token.
     cancel : stops the sorting; seen only while there is some.
@@ -107,19 +107,18 @@ class TableFooter(QWidget):
             self.matched.clear()
             self.fit()
             return
-        found, total = correlation.n_found, correlation.n_all
+        n_matched, total = correlation.n_found, correlation.n_all
         lines = ["Ops matched to graph nodes, by rule:"]
         lines += [f"{rule}: {format_count(n)}" for rule, n in correlation.rules.items()]
-        if found < total:
-            lines.append(f"not matched: {format_count(total - found)}")
+        if n_matched < total:
+            lines.append(f"not matched: {format_count(total - n_matched)}")
         if correlation.n_borrowed:
             borrowed = format_count(correlation.n_borrowed)
             lines.append(f"{borrowed} in passes that reuse another graph")
         self.matched.tip = "\n".join(lines)
-        words = "{0} of {1} in the graph ({2})"
-        share = format_share(found / total)
+        share = format_share(n_matched / total)
         self.matched.setText(
-            words.format(format_count(found), format_count(total), share)
+            f"{format_count(n_matched)} of {format_count(total)} in the graph ({share})"
         )
         self.fit()
 
@@ -129,7 +128,7 @@ class TableFooter(QWidget):
         return QSize(width, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Show what there is room for."""
+        """Show the parts that fit."""
         super().resizeEvent(event)
         self.fit()
 
@@ -139,21 +138,21 @@ class TableFooter(QWidget):
         self.fit()
 
     def fit(self) -> None:
-        """Leave out what has no room as a whole, the least needed first.
+        """Hide parts that do not fit in full, the least important first.
 
         A key or the menu of a row does what the buttons do.
         """
-        room = self.width() - _LEFT - _RIGHT - 3 * _GAP
+        space_px = self.width() - _LEFT - _RIGHT - 3 * _GAP
         for part in (self.switch, self.note, self.jump):
-            room -= max(part.minimumSizeHint().width(), part.minimumWidth())
+            space_px -= max(part.minimumSizeHint().width(), part.minimumWidth())
 
         if not self.cancel.isHidden():
-            room -= self.cancel.sizeHint().width() + _GAP
+            space_px -= self.cancel.sizeHint().width() + _GAP
 
         def takes(width: int) -> bool:
-            nonlocal room
-            room -= width
-            return room >= 0
+            nonlocal space_px
+            space_px -= width
+            return space_px >= 0
 
         count = self.count.sizeHint().width()
         self.form.setVisible(takes(self.form.sizeHint().width() + _GAP))

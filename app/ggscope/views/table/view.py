@@ -63,31 +63,31 @@ _List = tuple[int, Filter, MarkedRange | None]
 def filters_of(trace: Trace, span: int, base: Filter) -> list[tuple[str, Filter]]:
     """Return (menu text, filter) for all that `span` can be filtered by.
 
-    Each sets one part of `base`, as the same words do in the timeline.
+    Each sets one part of `base`, as the same command does in the timeline.
     """
-    spans, found = trace.spans, []
+    spans, entries = trace.spans, []
     op = trace.op_name(int(spans.op[span]))
     if op:
-        wanted = replace(base, ops=frozenset({op}))
-        found.append((f"Show only {op}", wanted))
+        narrowed = replace(base, ops=frozenset({op}))
+        entries.append((f"Show only {op}", narrowed))
     if spans.layer is not None and int(spans.layer[span]) >= 0:
         layer = int(spans.layer[span])
         text = f"Show only layer {format_count(layer)}"
-        found.append((text, replace(base, layers=frozenset({layer}))))
+        entries.append((text, replace(base, layers=frozenset({layer}))))
     if spans.token is not None and int(spans.token[span]) >= 0:
         token = int(spans.token[span])
         text = f"Show only token {token_text(trace, span)}"
-        wanted = replace(base, tokens=frozenset({token}))
+        narrowed = replace(base, tokens=frozenset({token}))
         if spans.phase is not None and numbers_per_phase(trace):
-            wanted = replace(wanted, phases=frozenset({int(spans.phase[span])}))
-        found.append((text, wanted))
+            narrowed = replace(narrowed, phases=frozenset({int(spans.phase[span])}))
+        entries.append((text, narrowed))
     lane = trace.lanes.names[int(spans.lane[span])]
     text = f"Show only {lane}"
-    found.append((text, replace(base, threads=frozenset({lane}))))
+    entries.append((text, replace(base, threads=frozenset({lane}))))
     for access in access_facts(trace, span)[:1]:
         text = f"Show only source {access.badge}"
-        found.append((text, replace(base, spaces=frozenset({int(access.space)}))))
-    return found
+        entries.append((text, replace(base, spaces=frozenset({int(access.space)}))))
+    return entries
 
 
 def span_for(
@@ -143,12 +143,12 @@ def _row(number: int, n: int) -> int:
 def _span_of_record(
     order: RowOrder, record: int, mask: npt.NDArray[np.bool_] | None
 ) -> int:
-    found, name = order.key.trace.span_of(record), format_count(record)
-    if found < 0 or not order.lanes[order.key.trace.spans.lane[found]]:
+    span, name = order.key.trace.span_of(record), format_count(record)
+    if span < 0 or not order.lanes[order.key.trace.spans.lane[span]]:
         raise QueryError(f"no record {name}")
-    if mask is not None and not mask[found]:
+    if mask is not None and not mask[span]:
         raise QueryError(f"record {name} does not match the filter")
-    return found
+    return span
 
 
 def _span_of_token(
@@ -181,14 +181,14 @@ def _span_from(
     by_time, spans = runs.merge(), order.key.trace.spans
     first = by_time.rank(tick, -1)
     while first < len(by_time):
-        found = by_time.slice(first, first + _AHEAD)
-        keep = order.lanes[spans.lane[found]]
+        ids = by_time.slice(first, first + _AHEAD)
+        keep = order.lanes[spans.lane[ids]]
         if mask is not None:
-            keep = keep & mask[found]
+            keep = keep & mask[ids]
         if token is not None and spans.token is not None:
-            keep = keep & (spans.token[found] == token)
+            keep = keep & (spans.token[ids] == token)
         if keep.any():
-            return int(found[np.argmax(keep)])
+            return int(ids[np.argmax(keep)])
         first += _AHEAD
     raise QueryError("no record starts at or after this time")
 
@@ -201,7 +201,7 @@ class TableView(View):
     ) -> None:
         super().__init__(session, theme, parent)
         self._sorting = Sorting()
-        self._wanted_list: _List = (0, Filter(), None)
+        self._requested_list: _List = (0, Filter(), None)
         self._shown_list: _List | None = None
         self._awaits_mask = False
         self._quiet = QTimer(self, singleShot=True, interval=_QUIET_MS)
@@ -246,14 +246,14 @@ class TableView(View):
         lay_out(QVBoxLayout(self), body, self._footer, wide=body)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the little room of a low pane to the rows."""
+        """Hide the footer in a low pane, which needs the space for rows."""
         super().resizeEvent(event)
         self._fit_height()
 
     def _fit_height(self) -> None:
-        least = self.grid.header_height + 2 * self.grid.rows.compact_height
-        has_room = self.height() >= least + self._footer.sizeHint().height()
-        self._footer.setVisible(has_room or self._footer.jump.hasFocus())
+        min_height = self.grid.header_height + 2 * self.grid.rows.compact_height
+        has_footer = self.height() >= min_height + self._footer.sizeHint().height()
+        self._footer.setVisible(has_footer or self._footer.jump.hasFocus())
 
     def _take_jump(self) -> None:
         self._footer.show()
@@ -330,19 +330,19 @@ class TableView(View):
     def _want(self, *, is_other_trace: bool = False) -> None:
         """Note what is to be listed now."""
         session = self.session
-        number = self._wanted_list[0] + int(is_other_trace)
-        self._wanted_list = (number, session.filter, session.range_shown)
+        number = self._requested_list[0] + int(is_other_trace)
+        self._requested_list = (number, session.filter, session.range_shown)
 
     def _on_range_changed(self, _: object) -> None:
         session = self.session
-        if session.range_shown != self._wanted_list[2]:
+        if session.range_shown != self._requested_list[2]:
             self._quiet.start()
 
     def _on_list_kept(self, _: object) -> None:
-        """List what is visible again, or say that what is listed is not that."""
+        """List the visible range again, or show that the list is of another range."""
         self._on_range_changed(None)
         if not self._quiet.isActive() and self.model.order is not None:
-            self._say_count(self.model.order)
+            self._show_count(self.model.order)
 
     def _on_quiet(self) -> None:
         self._want()
@@ -365,10 +365,10 @@ class TableView(View):
         self.model.set_correlation(correlation)
         self._footer.say_matched(correlation)
 
-    def _on_linked_changed(self, found: Linked) -> None:
+    def _on_linked_changed(self, linked: Linked) -> None:
         # Spans that are selected themselves stand out already.
-        is_other = found.selection.table != "spans"
-        self.model.set_lit(found.spans if is_other else found.spans[:0])
+        is_other = linked.selection.table != "spans"
+        self.model.set_lit(linked.spans if is_other else linked.spans[:0])
 
     def _on_reveal_requested(self, span: int) -> None:
         row = self.model.row_of(int(span))
@@ -407,10 +407,10 @@ class TableView(View):
         if trace is None or index is None or trace.is_partial:
             session.tasks.cancel(_ORDER)
             self._drop_rows()
-            self._say_empty()
+            self._show_placeholder()
             return
         request = OrderRequest(
-            index, self._sorting, session.mask, self._runs, self._wanted_list[2]
+            index, self._sorting, session.mask, self._runs, self._requested_list[2]
         )
         if len(trace.spans) <= SYNC_ROWS:
             session.tasks.cancel(_ORDER)
@@ -435,23 +435,23 @@ class TableView(View):
             return
         self._end_waiting()
         old, was = self.model.order, self._shown_list
-        self._shown_list = self._wanted_list
+        self._shown_list = self._requested_list
         is_sorted_anew = (
             old is not None
-            and was == self._wanted_list
+            and was == self._requested_list
             and old.key.sorting != order.key.sorting
         )
         self.grid.set_sorting(order.key.sorting)
         self.model.set_rows(order.key.trace, order)
-        self._select(session.selection, is_scrolling=was != self._wanted_list)
+        self._select(session.selection, is_scrolling=was != self._requested_list)
         if is_sorted_anew and len(order):
             # Whoever sorts asks what comes first, not where the selection went.
             self.grid.show_row(0)
-        self._say_count(order)
+        self._show_count(order)
         if len(order):
             self._stack.setCurrentWidget(self.grid)
         else:
-            self._say_empty()
+            self._show_placeholder()
 
     def _on_task_changed(self, state: TaskState) -> None:
         if state.key == _ORDER and state.total and self.grid.is_busy:
@@ -468,7 +468,7 @@ class TableView(View):
             return
         self._end_waiting()
         order = self.model.order
-        if order is not None and self._shown_list == self._wanted_list:
+        if order is not None and self._shown_list == self._requested_list:
             self._sorting = order.key.sorting
         elif self._trace is not None and self._sorting.column != "time":
             # The rows shown are of another filter: by time is the quickest.
@@ -507,11 +507,11 @@ class TableView(View):
         if row is not None:
             self.grid.show_row(row)
 
-    def _say_count(self, order: RowOrder) -> None:
+    def _show_count(self, order: RowOrder) -> None:
         n, n_rows = len(order), order.n_rows
-        words = "{0} row" if n_rows == 1 else "{0} rows"
-        text = words.format(format_count(n_rows))
-        _, is_filtered, part = self._wanted_list
+        unit = "row" if n_rows == 1 else "rows"
+        text = f"{format_count(n_rows)} {unit}"
+        _, is_filtered, part = self._requested_list
         if part is not None or is_filtered:
             text = f"{format_count(n)} of {text}"
         if part is not None:
@@ -526,25 +526,25 @@ class TableView(View):
         self._count.setText(text)
         self._footer.fit()
 
-    def _say_empty(self) -> None:
+    def _show_placeholder(self) -> None:
         trace, session = self._trace, self.session
         if trace is None:
             self._empty.say("No trace is open.")
             self._count.clear()
         elif trace.is_partial:
-            words = "{0} spans so far; the table appears when all are read."
-            hint = words.format(format_count(len(trace.spans)))
+            n = format_count(len(trace.spans))
+            hint = f"{n} spans so far; the table appears when all are read."
             self._empty.say("Still reading…", hint)
             self._count.clear()
         elif not len(trace.spans):
             hint = "See Problems for what was read from the file."
             self._empty.say("No spans in this trace", hint)
-        elif self._wanted_list[2] is not None:
+        elif self._requested_list[2] is not None:
             hint = "“all” below lists the whole trace (Shift+T)."
-            words = "No records in this range"
+            title = "No records in this range"
             if session.filter:
-                words = "No matching records in this range"
-            self._empty.say(words, hint)
+                title = "No matching records in this range"
+            self._empty.say(title, hint)
         else:
             hint = "Remove a filter to see more."
             self._empty.say("No matching records", hint)
@@ -594,7 +594,7 @@ class TableView(View):
             return
         low, high = sorted((anchor, row))
         if high - low >= MAX_SELECTED:
-            self._say_bounded(high - low + 1, MAX_SELECTED, "selected")
+            self._show_limit(high - low + 1, MAX_SELECTED, "selected")
             low, high = (
                 (low, low + MAX_SELECTED - 1)
                 if anchor == low
@@ -611,7 +611,7 @@ class TableView(View):
         if order is None or not len(order):
             return
         if len(order) > MAX_SELECTED:
-            self._say_bounded(len(order), MAX_SELECTED, "selected")
+            self._show_limit(len(order), MAX_SELECTED, "selected")
         ids = tuple(order.slice(0, MAX_SELECTED).tolist())
         session.select(Selection("spans", ids), is_listed=True)
 
@@ -619,9 +619,11 @@ class TableView(View):
         self.session.select_span(self.model.span_at(row), is_listed=True)
         self.session.fit_selection()
 
-    def _say_bounded(self, wanted: int, done: int, what: str) -> None:
+    def _show_limit(self, requested: int, done: int, what: str) -> None:
         text = "{0} of {1} {2} (maximum)"
-        self._note.setText(text.format(format_count(done), format_count(wanted), what))
+        self._note.setText(
+            text.format(format_count(done), format_count(requested), what)
+        )
 
     # -- copy --------------------------------------------------------------
 
@@ -640,14 +642,16 @@ class TableView(View):
     def copy_selection(self, form: CopyForm) -> None:
         """Copy the selected records; without a selection all listed ones."""
         selection = self.session.selection
-        found = self._request(form, selection if selection.table == "spans" else None)
-        if found is None:
+        copy_request = self._request(
+            form, selection if selection.table == "spans" else None
+        )
+        if copy_request is None:
             return
-        request, n_wanted = found
+        request, n_rows = copy_request
 
         def on_copied(text: str) -> None:
             copy_text(text)
-            self._on_copied(n_wanted)
+            self._on_copied(n_rows)
 
         if len(request.spans) <= SYNC_COPY:
             on_copied(request())
@@ -663,17 +667,17 @@ class TableView(View):
 
     def _file(self, selection: Selection | None) -> TableFile | None:
         """Return the selected records for a file, None = all listed."""
-        found = self._request("csv", selection)
-        if found is None:
+        copy_request = self._request("csv", selection)
+        if copy_request is None:
             return None
-        request, n_wanted = found
+        request, n_rows = copy_request
 
         def text(form: CopyForm, context: Watcher) -> str:
             return replace(request, form=form)(context)
 
         rest = "Maximum reached; Export data… writes all spans."
         n, what = len(request.spans), self._count.full_text
-        return TableFile("table", text, n, n_wanted, rest, what)
+        return TableFile("table", text, n, n_rows, rest, what)
 
     def _save(self) -> None:
         table = self.table_file()
@@ -692,18 +696,18 @@ class TableView(View):
             return None
         if selection:
             spans = order.arranged(np.array(selection.ids, np.int64))
-            n_wanted = len(spans)
+            n_rows = len(spans)
             spans = spans[:MAX_COPIED_ROWS]
         else:
-            spans, n_wanted = order.slice(0, MAX_COPIED_ROWS), len(order)
+            spans, n_rows = order.slice(0, MAX_COPIED_ROWS), len(order)
         hidden = self.grid.hidden_columns
         columns = tuple(c for c in self.model.columns if c.key not in hidden)
-        return CopyRequest(texts, spans, columns, form), n_wanted
+        return CopyRequest(texts, spans, columns, form), n_rows
 
-    def _on_copied(self, n_wanted: int) -> None:
-        n = min(n_wanted, MAX_COPIED_ROWS)
-        if n < n_wanted:
-            self._say_bounded(n_wanted, n, "copied")
+    def _on_copied(self, n_rows: int) -> None:
+        n = min(n_rows, MAX_COPIED_ROWS)
+        if n < n_rows:
+            self._show_limit(n_rows, n, "copied")
         else:
             self._note.setText(f"{format_count(n)} copied")
 
@@ -730,8 +734,8 @@ class TableView(View):
             add("Copy cell", partial(copy_text, cell))
         add("Save as…", self._save)
         menu.addSeparator()
-        for text, wanted in filters_of(trace, span, session.filter):
-            add(text, partial(session.set_filter, wanted))
+        for text, narrowed in filters_of(trace, span, session.filter):
+            add(text, partial(session.set_filter, narrowed))
         if session.filter:
             add("Remove all filters", partial(session.set_filter, Filter()))
         menu.addSeparator()

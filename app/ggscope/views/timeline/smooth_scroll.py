@@ -28,7 +28,7 @@ _BEFORE_S = 0.02
 """The picture runs ahead of its snapshots by so much, which come unevenly."""
 _CALM_S = 0.4
 """In so long two thirds of an unevenness are made up for."""
-_MOST_SHARE = 4
+_MAX_SHARE = 4
 """One part in so many of the view may be drawn beyond the edge."""
 
 
@@ -136,7 +136,7 @@ class Glide(QObject):
             return None
         time_ = time_scale(scene.visible, width, scene.header_width, scale)
         n, duration = time_.n_columns, time_.duration
-        ahead = min(math.ceil(AHEAD_S * self.rate * n / duration), n // _MOST_SHARE)
+        ahead = min(math.ceil(AHEAD_S * self.rate * n / duration), n // _MAX_SHARE)
         visible = time_.visible
         wider = replace(
             scene,
