@@ -56,14 +56,14 @@ _AXIS = 26.0
 _LEGEND = 22.0
 _LABEL_SIZE = 10.5
 _CHARACTER = 0.602 * _LABEL_SIZE
-_LEAST_LABEL_PX = 34.0
+_MIN_LABEL_PX = 34.0
 _FADE_STEPS = 12
 _FADE_PX = 30.0
 _MAX_LIVES_SHARE = 0.45
-_LEAST_AREA, _USUAL_AREA = 60.0, 170.0
+_MIN_AREA, _USUAL_AREA = 60.0, 170.0
 _USUAL_ROWS = 16
-_PILL_ROOM = 26.0
-_LEAST_WITH_PILL = 80.0
+_PILL_SPACE = 26.0
+_MIN_WITH_PILL = 80.0
 _PILL_SHARE = 0.6
 """How much of the width the words at the peak may take before they are shortened."""
 _USAGE_KEYS = {"WEIGHTS": "space:0", "COMPUTE": "space:1", "ANY": "space:4"}
@@ -127,23 +127,24 @@ class BuffersGeometry:
         self.axis_y = _LEGEND
         self.area_y = _LEGEND + _AXIS
         self.bottom = max(scene.height, self.area_y + 2)
-        wanted = scene.lives.n_rows * ROW_HEIGHT + 8
-        room = self.bottom - self.area_y
+        lives_height = scene.lives.n_rows * ROW_HEIGHT + 8
+        body_height = self.bottom - self.area_y
         if scene.is_figure:
-            self.n_rows = self._rows_of_a_figure(room)
-            wanted = self.n_rows * ROW_HEIGHT + 6
-            self.lives_y = self.time.snap(self.bottom - wanted)
+            self.n_rows = self._rows_of_a_figure(body_height)
+            lives_height = self.n_rows * ROW_HEIGHT + 6
+            self.lives_y = self.time.snap(self.bottom - lives_height)
             self.area_bottom = max(self.lives_y - 4, self.area_y + 1)
             return
         self.n_rows = scene.lives.n_rows
         self.lives_y = self.time.snap(
-            self.bottom - min(wanted, max(room * _MAX_LIVES_SHARE, ROW_HEIGHT + 8))
+            self.bottom
+            - min(lives_height, max(body_height * _MAX_LIVES_SHARE, ROW_HEIGHT + 8))
         )
         self.area_bottom = max(self.lives_y - 4, self.area_y + 1)
 
-    def _rows_of_a_figure(self, room: float) -> int:
+    def _rows_of_a_figure(self, height: float) -> int:
         """Return how many rows of lives fit whole below an occupancy to be read."""
-        left = room - max(_LEAST_AREA, room * (1 - _MAX_LIVES_SHARE) * 0.5)
+        left = height - max(_MIN_AREA, height * (1 - _MAX_LIVES_SHARE) * 0.5)
         return max(min(self.scene.lives.n_rows, int((left - 6) // ROW_HEIGHT)), 0)
 
     @property
@@ -155,7 +156,7 @@ class BuffersGeometry:
     @property
     def has_room_for_pill(self) -> bool:
         """Whether the occupancy is high enough for words in it."""
-        return self.area_bottom - self.area_y >= _LEAST_WITH_PILL
+        return self.area_bottom - self.area_y >= _MIN_WITH_PILL
 
     @property
     def area_clip(self) -> Clip:
@@ -223,13 +224,13 @@ def usage_name(trace: Trace, row: int) -> str:
 
 def compose_buffers(scene: BuffersScene) -> DisplayList:
     """Return the picture of occupancy and lives."""
-    place = BuffersGeometry(scene)
-    batches: list[Batch] = [*_time_axis(place)]
-    batches += _occupancy(place)
-    batches += _lives(place)
-    batches += _axis_title(place) if scene.is_figure else _legend(place)
-    batches += _peak(place)
-    batches += _hair(place)
+    geometry = BuffersGeometry(scene)
+    batches: list[Batch] = [*_time_axis(geometry)]
+    batches += _occupancy(geometry)
+    batches += _lives(geometry)
+    batches += _axis_title(geometry) if scene.is_figure else _legend(geometry)
+    batches += _peak(geometry)
+    batches += _hair(geometry)
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
     )
@@ -253,107 +254,112 @@ def area_columns(occupancy: Occupancy, time: TimeScale) -> tuple[I64, I64]:
         begin = max(int(first[column]), 0)
         span = occupancy.total[begin : int(last[column]) + 1]
         row[column] = begin + int(np.argmax(span))
-    known = np.maximum(first, last) >= 0
+    is_known = np.maximum(first, last) >= 0
     level = np.zeros((n, len(occupancy.groups)), np.int64)
-    level[known] = occupancy.level[row[known]]
+    level[is_known] = occupancy.level[row[is_known]]
     return level, level.sum(axis=1, dtype=np.int64)
 
 
-def _occupancy(place: BuffersGeometry) -> list[Batch]:
-    scene, time, theme = place.scene, place.time, place.scene.theme
+def _occupancy(geometry: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = geometry.scene, geometry.time, geometry.scene.theme
     occupancy = scene.occupancy
     if occupancy.peak is None or not occupancy.peak.bytes:
         return []
     level, _ = area_columns(occupancy, time)
-    height = place.area_bottom - place.area_y
+    height = geometry.area_bottom - geometry.area_y
     # What the peak's words leave free.
-    room = height - (_PILL_ROOM if place.has_room_for_pill else 0.0)
+    area_height = height - (_PILL_SPACE if geometry.has_room_for_pill else 0.0)
     axis = Axis(
-        0.0, occupancy.peak.bytes * height / room, words=in_bytes, is_binary=True
+        0.0, occupancy.peak.bytes * height / area_height, words=in_bytes, is_binary=True
     )
-    batches = _levels(place, axis)
+    batches = _levels(geometry, axis)
     # What was occupied after the record's end is not known.
-    n = int(np.count_nonzero(time.edges[:-1] <= place.end_tick))
+    n = int(np.count_nonzero(time.edges[:-1] <= geometry.end_tick))
     if not n:
         return batches
     x = time.column_x(np.arange(n + 1)).astype(np.float32)
-    upto = np.cumsum(level[:n], axis=1)
+    stacked = np.cumsum(level[:n], axis=1)
     # The highest stack first; each lower one covers all but its own part.
     for group in range(len(occupancy.groups) - 1, -1, -1):
         color = group_color(occupancy.groups[group], group, scene.by, theme)
-        y = place.area_bottom - axis.share(upto[:, group].astype(np.float64)) * height
+        y = (
+            geometry.area_bottom
+            - axis.share(stacked[:, group].astype(np.float64)) * height
+        )
         fill = mix(theme.pane, color, 0.5)
         batches.append(
             AreaBatch(
-                x, y.astype(np.float32), place.area_bottom, fill, color,
-                place.area_clip,
+                x, y.astype(np.float32), geometry.area_bottom, fill, color,
+                geometry.area_clip,
             )
         )  # fmt: skip
     return batches
 
 
-def _levels(place: BuffersGeometry, axis: Axis) -> list[Batch]:
+def _levels(geometry: BuffersGeometry, axis: Axis) -> list[Batch]:
     """Return the lines and labels of bytes."""
-    theme, height = place.scene.theme, place.area_bottom - place.area_y
-    lines, texts = LineList(1 / place.time.scale), TextList()
+    theme, height = geometry.scene.theme, geometry.area_bottom - geometry.area_y
+    lines, texts = LineList(1 / geometry.time.scale), TextList()
     for value in axis_values(axis, int(height / 30)):
-        y = place.area_bottom - float(axis.share(value)) * height
-        if y < place.area_y + 6:
+        y = geometry.area_bottom - float(axis.share(value)) * height
+        if y < geometry.area_y + 6:
             continue
-        snapped = place.time.snap(y)
-        lines.add(place.time.x0, snapped, place.time.x1, snapped, theme.grid)
+        snapped = geometry.time.snap(y)
+        lines.add(geometry.time.x0, snapped, geometry.time.x1, snapped, theme.grid)
         # The lowest label stands on the line under the area, not in it.
-        at = min(y, place.area_bottom - _LABEL_SIZE / 2)
+        at = min(y, geometry.area_bottom - _LABEL_SIZE / 2)
         texts.append(
-            Text(place.time.x0 - 8, at, axis.words(value), theme.dim, _LABEL_SIZE,
+            Text(geometry.time.x0 - 8, at, axis.words(value), theme.dim, _LABEL_SIZE,
                  Face.NUMBERS, Align.RIGHT)
         )  # fmt: skip
     return [*lines.batch(), *texts.batch()]
 
 
-def _time_axis(place: BuffersGeometry) -> list[Batch]:
-    scene, time, theme = place.scene, place.time, place.scene.theme
+def _time_axis(geometry: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = geometry.scene, geometry.time, geometry.scene.theme
     axis = axis_ticks(
         scene.visible, time.x1 - time.x0, scene.trace.clock, absolute=scene.absolute
     )
     marks, grid, texts = LineList(1 / time.scale), LineList(1 / time.scale), TextList()
-    foot, hidden = place.axis_y + _AXIS, _hair_label(place)
+    foot, hidden = geometry.axis_y + _AXIS, _hair_label(geometry)
     base = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "")
     if scene.is_figure and base != "cycles":
         base = f"time {base}".rstrip()
-    least = min(8 + len(base) * _CHARACTER + 8, time.x0)
+    min_x = min(8 + len(base) * _CHARACTER + 8, time.x0)
     for tick, label in axis.ticks:
         x = time.x(tick)
         if not time.x0 <= x <= time.x1:
             continue
         snapped = time.snap(x)
         marks.add(snapped, foot - 6, snapped, foot, theme.faint)
-        grid.add(snapped, foot, snapped, place.bottom, theme.grid)
+        grid.add(snapped, foot, snapped, geometry.bottom, theme.grid)
         half = len(label) * _CHARACTER / 2
-        at = max(min(x, time.x1 - half - 2), least + half)
+        at = max(min(x, time.x1 - half - 2), min_x + half)
         if hidden is not None and hidden[0] < at + half and at - half < hidden[1]:
             continue  # half a number would stick out from under the hair line's label
         texts.append(
-            Text(at, place.axis_y + 11, label, theme.dim, _LABEL_SIZE, Face.NUMBERS,
+            Text(at, geometry.axis_y + 11, label, theme.dim, _LABEL_SIZE, Face.NUMBERS,
                  Align.CENTER)
         )  # fmt: skip
     if base:
         texts.append(
-            Text(8, place.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.NUMBERS,
+            Text(8, geometry.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.NUMBERS,
                  width=time.x0 - 12)
         )  # fmt: skip
     return [*grid.batch(), *marks.batch(), *texts.batch()]
 
 
-def _axis_title(place: BuffersGeometry) -> list[Batch]:
-    words = f"allocated bytes by {place.scene.by}"
-    color = place.scene.theme.text
-    text = Text(8, _LEGEND / 2 + 1, words, color, _LABEL_SIZE, width=place.scene.width)
+def _axis_title(geometry: BuffersGeometry) -> list[Batch]:
+    title = f"allocated bytes by {geometry.scene.by}"
+    color = geometry.scene.theme.text
+    text = Text(
+        8, _LEGEND / 2 + 1, title, color, _LABEL_SIZE, width=geometry.scene.width
+    )
     return TextList([text]).batch()
 
 
-def _legend(place: BuffersGeometry) -> list[Batch]:
-    scene, theme = place.scene, place.scene.theme
+def _legend(geometry: BuffersGeometry) -> list[Batch]:
+    scene, theme = geometry.scene, geometry.scene.theme
     swatches, texts = RectList(), TextList()
     x, y = 12.0, _LEGEND / 2 + 1
     for i, title in enumerate(scene.occupancy.groups):
@@ -365,49 +371,49 @@ def _legend(place: BuffersGeometry) -> list[Batch]:
     return [*swatches.batch(), *texts.batch()]
 
 
-def _lives(place: BuffersGeometry) -> list[Batch]:
-    scene, theme = place.scene, place.scene.theme
+def _lives(geometry: BuffersGeometry) -> list[Batch]:
+    scene, theme = geometry.scene, geometry.scene.theme
     lives, buffers = scene.lives, scene.trace.buffers
     if not len(lives.buffer):
         return []
-    top = place.lives_y + 6 + lives.row * ROW_HEIGHT - scene.scroll
-    x0, x1 = place.life_xs()
-    is_seen = (x1 > place.time.x0) & (x0 < place.time.x1)
-    is_seen &= (top + ROW_HEIGHT > place.lives_y) & (top < place.bottom)
+    top = geometry.lives_y + 6 + lives.row * ROW_HEIGHT - scene.scroll
+    x0, x1 = geometry.life_xs()
+    is_seen = (x1 > geometry.time.x0) & (x0 < geometry.time.x1)
+    is_seen &= (top + ROW_HEIGHT > geometry.lives_y) & (top < geometry.bottom)
     if scene.is_figure:
-        is_seen &= lives.row < place.n_rows
+        is_seen &= lives.row < geometry.n_rows
     rects, outlines, texts = RectList(), RectList(), TextList()
     for i in np.flatnonzero(is_seen).tolist():
         row = int(lives.buffer[i])
         color = _life_color(scene, row)
         is_dim = scene.alive is not None and row not in scene.alive
         fill = mix(theme.pane, color, 0.22 if is_dim else 0.62)
-        left, right = max(x0[i], place.time.x0), min(x1[i], place.time.x1)
+        left, right = max(x0[i], geometry.time.x0), min(x1[i], geometry.time.x1)
         y0, y1 = float(top[i]), float(top[i]) + ROW_HEIGHT - 4
         solid = right
-        if buffers.freed[row] == UNKNOWN and x1[i] <= place.time.x1 + 0.5:
+        if buffers.freed[row] == UNKNOWN and x1[i] <= geometry.time.x1 + 0.5:
             solid = max(right - _FADE_PX, left + (right - left) / 2)
             _fade(rects, (solid, right), (y0, y1), fill, theme)
         rects.add(left, solid, y0, y1, fill)
         edge = _edge(scene, row)
         if edge:
             outlines.add(left, right, y0 - 1, y1 + 1, 0, edge)
-        _label(texts, place, row, (left, right), (y0 + y1) / 2, fill)
-    clip = place.lives_clip
-    line = LineList(1 / place.time.scale)
-    line.add(0, place.lives_y, scene.width, place.lives_y, theme.line)
+        _label(texts, geometry, row, (left, right), (y0 + y1) / 2, fill)
+    clip = geometry.lives_clip
+    line = LineList(1 / geometry.time.scale)
+    line.add(0, geometry.lives_y, scene.width, geometry.lives_y, theme.line)
     return [
-        *line.batch(), *_lives_head(place), *rects.batch(clip=clip),
+        *line.batch(), *_lives_head(geometry), *rects.batch(clip=clip),
         *outlines.batch(clip=clip), *texts.batch(),
     ]  # fmt: skip
 
 
-def _lives_head(place: BuffersGeometry) -> list[Batch]:
-    theme, texts = place.scene.theme, TextList()
-    y, room = place.lives_y + 6 + (ROW_HEIGHT - 4) / 2, place.time.x0 - 16
+def _lives_head(geometry: BuffersGeometry) -> list[Batch]:
+    theme, texts = geometry.scene.theme, TextList()
+    y, room = geometry.lives_y + 6 + (ROW_HEIGHT - 4) / 2, geometry.time.x0 - 16
     texts.append(Text(12, y, "Buffers", theme.text, 11.0, Face.HEADING, width=room))
-    n_more = place.scene.lives.n_left_out
-    if n_more and not place.scene.is_figure:
+    n_more = geometry.scene.lives.n_left_out
+    if n_more and not geometry.scene.is_figure:
         texts.append(
             Text(12, y + 16, f"+{n_more:,} smaller", theme.dim, _LABEL_SIZE,
                  width=room)
@@ -445,22 +451,22 @@ def _fade(
 
 def _label(
     texts: TextList,
-    place: BuffersGeometry,
+    geometry: BuffersGeometry,
     row: int,
     xs: tuple[float, float],
     y: float,
     fill: int,
 ) -> None:
     left, right = xs
-    if right - left < _LEAST_LABEL_PX:
+    if right - left < _MIN_LABEL_PX:
         return
-    scene = place.scene
+    scene = geometry.scene
     size = int(scene.trace.buffers.size[row])
     amount = format_bytes(size) if size >= 0 else NOT_AVAILABLE
     texts.append(
         Text(left + 6, y, f"{buffer_name(scene.trace, row)} · {amount}",
              label_color(fill), _LABEL_SIZE, width=right - left - 10,
-             clip=place.lives_clip)
+             clip=geometry.lives_clip)
     )  # fmt: skip
 
 
@@ -479,40 +485,40 @@ def peak_words(scene: BuffersScene, most: int = 1_000) -> str:
     return words
 
 
-def _peak(place: BuffersGeometry) -> list[Batch]:
+def _peak(geometry: BuffersGeometry) -> list[Batch]:
     """Return a line at the peak and its words: on a pill in the area, or above it."""
-    scene, time, theme = place.scene, place.time, place.scene.theme
+    scene, time, theme = geometry.scene, geometry.time, geometry.scene.theme
     peak = scene.occupancy.peak
     if peak is None or not peak.bytes:
         return []
     x, room = time.x(peak.time), time.x1 - time.x0
     lines, pill, texts = LineList(dashed=True), RectList(), TextList()
     if time.x0 <= x <= time.x1:
-        lines.add(x, place.area_y, x, place.area_bottom, theme.caution)
+        lines.add(x, geometry.area_y, x, geometry.area_bottom, theme.caution)
     words = peak_words(scene, int((room * _PILL_SHARE - 18) / _CHARACTER))
-    if not place.has_room_for_pill:
+    if not geometry.has_room_for_pill:
         if not scene.is_figure:
             texts.append(
                 Text(time.x1 - 4, _LEGEND / 2 + 1, words, theme.text, _LABEL_SIZE,
                      Face.NUMBERS, Align.RIGHT)
             )  # fmt: skip
-        return [*lines.batch(place.area_clip), *texts.batch()]
+        return [*lines.batch(geometry.area_clip), *texts.batch()]
     width = len(words) * _CHARACTER + 18
     # Beyond the view the pill stays at the edge where the peak is.
     left = max(min(x - width / 2, time.x1 - width - 4), time.x0 + 4)
-    y = place.area_y + 11
+    y = geometry.area_y + 11
     pill.add(left, left + width, y - 9, y + 9, mix(theme.pane, theme.caution, 0.2),
              theme.caution)  # fmt: skip
     texts.append(
         Text(left + width / 2, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS,
              Align.CENTER, width=width)
     )  # fmt: skip
-    return [*lines.batch(place.area_clip), *pill.batch(radius=9.0), *texts.batch()]
+    return [*lines.batch(geometry.area_clip), *pill.batch(radius=9.0), *texts.batch()]
 
 
-def _hair_label(place: BuffersGeometry) -> tuple[float, float, str] | None:
+def _hair_label(geometry: BuffersGeometry) -> tuple[float, float, str] | None:
     """Return (left, right, words) of the label at the hair line, if there is one."""
-    scene, time, tick = place.scene, place.time, place.scene.cursor_tick
+    scene, time, tick = geometry.scene, geometry.time, geometry.scene.cursor_tick
     if tick is None or not scene.visible.start <= tick <= scene.visible.end:
         return None
     total = int(scene.occupancy.at(tick).sum())
@@ -523,16 +529,16 @@ def _hair_label(place: BuffersGeometry) -> tuple[float, float, str] | None:
     return at - half, at + half, words
 
 
-def _hair(place: BuffersGeometry) -> list[Batch]:
-    scene, time, theme = place.scene, place.time, place.scene.theme
-    label = _hair_label(place)
+def _hair(geometry: BuffersGeometry) -> list[Batch]:
+    scene, time, theme = geometry.scene, geometry.time, geometry.scene.theme
+    label = _hair_label(geometry)
     if label is None or scene.cursor_tick is None:
         return []
     left, right, words = label
     x = time.snap(time.x(scene.cursor_tick))
     lines, plate, texts = LineList(1 / time.scale), RectList(), TextList()
-    lines.add(x, place.area_y, x, place.bottom, with_alpha(theme.text, 0.5))
-    y = place.axis_y + 11
+    lines.add(x, geometry.area_y, x, geometry.bottom, with_alpha(theme.text, 0.5))
+    y = geometry.axis_y + 11
     plate.add(left, right, y - 9, y + 9, theme.raised, theme.line)
     texts.append(
         Text((left + right) / 2, y, words, theme.text, _LABEL_SIZE, Face.NUMBERS,

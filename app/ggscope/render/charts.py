@@ -61,7 +61,7 @@ def in_percent(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis covers and says.
+    """Range and labels of an axis.
 
     Attributes
     ----------
@@ -197,94 +197,94 @@ class ChartGeometry:
         return Clip(self.left, self.top, self.right - self.left, self.bottom - self.top)
 
 
-def axis_values(axis: Axis, most: int) -> list[float]:
+def axis_values(axis: Axis, max_n: int) -> list[float]:
     """Return at most about `most` round numbers on an axis, ascending."""
-    most = max(most, 2)
+    max_n = max(max_n, 2)
     if axis.is_log:
-        return _log_values(axis, most)
+        return _log_values(axis, max_n)
     width = axis.high - axis.low
     # Below that, steps of the axis are no different numbers.
-    least = max(abs(axis.low), abs(axis.high)) * 1e-12
-    if not width > least or not math.isfinite(width):
+    min_width = max(abs(axis.low), abs(axis.high)) * 1e-12
+    if not width > min_width or not math.isfinite(width):
         return [axis.low]
-    step = _round_step(width / most, axis.is_binary)
+    step = _round_step(width / max_n, axis.is_binary)
     first = math.ceil(axis.low / step - 1e-9)
     last = math.floor(axis.high / step + 1e-9)
-    return [i * step for i in range(first, min(last, first + 4 * most) + 1)]
+    return [i * step for i in range(first, min(last, first + 4 * max_n) + 1)]
 
 
-def _round_step(least: float, is_binary: bool) -> float:
-    if is_binary and least >= 1:
-        return float(2 ** math.ceil(math.log2(least) - 1e-9))
-    power = 10.0 ** math.floor(math.log10(least))
-    return next((m * power for m in (1, 2, 5) if m * power >= least), 10 * power)
+def _round_step(min_step: float, is_binary: bool) -> float:
+    if is_binary and min_step >= 1:
+        return float(2 ** math.ceil(math.log2(min_step) - 1e-9))
+    power = 10.0 ** math.floor(math.log10(min_step))
+    return next((m * power for m in (1, 2, 5) if m * power >= min_step), 10 * power)
 
 
-def _log_values(axis: Axis, most: int) -> list[float]:
+def _log_values(axis: Axis, max_n: int) -> list[float]:
     base = 2.0 if axis.is_binary else 10.0
     low = math.floor(math.log(max(axis.low, 1e-300), base) + 1e-9)
     high = math.ceil(math.log(max(axis.high, axis.low, 1e-300), base) - 1e-9)
-    every = max(1, math.ceil((high - low + 1) / most))
-    found = [base**k for k in range(low, high + 1, every)]
-    inside = [v for v in found if axis.low * 0.999 <= v <= axis.high * 1.001]
+    every = max(1, math.ceil((high - low + 1) / max_n))
+    powers = [base**k for k in range(low, high + 1, every)]
+    inside = [v for v in powers if axis.low * 0.999 <= v <= axis.high * 1.001]
     return inside or [axis.low]
 
 
 def compose_chart(scene: ChartScene) -> DisplayList:
     """Return the picture of a chart."""
-    place = ChartGeometry(scene)
-    batches: list[Batch] = [*_grid(place)]
+    geometry = ChartGeometry(scene)
+    batches: list[Batch] = [*_grid(geometry)]
     for curve in scene.curves:
-        batches += _curve(place, curve)
-    batches += _rules(place)
-    batches += _hair(place)
-    batches.append(TextBatch(tuple(_heads(place))))
+        batches += _curve(geometry, curve)
+    batches += _rules(geometry)
+    batches += _hair(geometry)
+    batches.append(TextBatch(tuple(_heads(geometry))))
     return DisplayList(
         scene.width, scene.height, scene.scale, scene.theme.pane, tuple(batches)
     )
 
 
-def _grid(place: ChartGeometry) -> list[Batch]:
-    scene, theme = place.scene, place.scene.theme
-    n_x = int((place.right - place.left) / 84)
-    n_y = int((place.bottom - place.top) / 34)
+def _grid(geometry: ChartGeometry) -> list[Batch]:
+    scene, theme = geometry.scene, geometry.scene.theme
+    n_x = int((geometry.right - geometry.left) / 84)
+    n_y = int((geometry.bottom - geometry.top) / 34)
     xs, ys = axis_values(scene.x, n_x), axis_values(scene.y, n_y)
-    at_x, at_y = place.px(np.array(xs)), place.py(np.array(ys))
+    at_x, at_y = geometry.px(np.array(xs)), geometry.py(np.array(ys))
     texts = [
-        _x_label(place, float(x), scene.x.words(v))
+        _x_label(geometry, float(x), scene.x.words(v))
         for v, x in zip(xs, at_x, strict=True)
     ]
     texts += [
-        Text(place.left - 6, float(y), scene.y.words(v), theme.dim, LABEL_SIZE,
-             Face.NUMBERS, Align.RIGHT, width=place.left - 8)
+        Text(geometry.left - 6, float(y), scene.y.words(v), theme.dim, LABEL_SIZE,
+             Face.NUMBERS, Align.RIGHT, width=geometry.left - 8)
         for v, y in zip(ys, at_y, strict=True)
     ]  # fmt: skip
-    middle = (place.left + place.right) / 2
+    middle = (geometry.left + geometry.right) / 2
     texts.append(
-        Text(middle, place.bottom + 25, scene.x.label, theme.dim, LABEL_SIZE,
-             align=Align.CENTER, width=place.right - place.left)
+        Text(middle, geometry.bottom + 25, scene.x.label, theme.dim, LABEL_SIZE,
+             align=Align.CENTER, width=geometry.right - geometry.left)
     )  # fmt: skip
     lines = _lines(
-        [(x, place.top, x, place.bottom) for x in at_x.tolist()]
-        + [(place.left, y, place.right, y) for y in at_y.tolist()],
+        [(x, geometry.top, x, geometry.bottom) for x in at_x.tolist()]
+        + [(geometry.left, y, geometry.right, y) for y in at_y.tolist()],
         theme.grid,
-        place.clip,
+        geometry.clip,
     )
     frame = _lines(
         [
-            (place.left, place.bottom, place.right, place.bottom),
-            (place.left, place.top, place.left, place.bottom),
+            (geometry.left, geometry.bottom, geometry.right, geometry.bottom),
+            (geometry.left, geometry.top, geometry.left, geometry.bottom),
         ],
         theme.line,
     )
     return [lines, frame, TextBatch(tuple(texts))]
 
 
-def _x_label(place: ChartGeometry, x: float, words: str) -> Text:
+def _x_label(geometry: ChartGeometry, x: float, label: str) -> Text:
     """Return a label below the axis, moved so far that the picture holds it."""
-    half = len(words) * _CHARACTER / 2 + 2
-    x = max(min(x, place.scene.width - half), half)
-    return Text(x, place.bottom + 10, words, place.scene.theme.dim, LABEL_SIZE,
+    half = len(label) * _CHARACTER / 2 + 2
+    x = max(min(x, geometry.scene.width - half), half)
+    return Text(x, geometry.bottom + 10, label, geometry.scene.theme.dim, LABEL_SIZE,
                 Face.NUMBERS, Align.CENTER)  # fmt: skip
 
 
@@ -302,71 +302,71 @@ def _lines(
     return LineBatch(x0, y0, x1, y1, hues, width, is_dashed, clip)
 
 
-def _curve(place: ChartGeometry, curve: Curve) -> list[Batch]:
+def _curve(geometry: ChartGeometry, curve: Curve) -> list[Batch]:
     if not len(curve.x):
         return []
-    x, y = place.px(curve.x), place.py(curve.y)
+    x, y = geometry.px(curve.x), geometry.py(curve.y)
     if curve.is_step:  # the last value holds to the end of the axis
-        x = np.append(x, max(float(x[-1]), place.right))
+        x = np.append(x, max(float(x[-1]), geometry.right))
     elif len(x) < 2:
         return []
-    found: list[Batch] = []
+    batches: list[Batch] = []
     if curve.fills:
-        edges, heights = (x, y) if curve.is_step else _columns(place, x, y)
-        found.append(
+        edges, heights = (x, y) if curve.is_step else _columns(geometry, x, y)
+        batches.append(
             AreaBatch(
-                edges.astype(np.float32), heights.astype(np.float32), place.bottom,
-                with_alpha(curve.color, 0.22), clip=place.clip,
+                edges.astype(np.float32), heights.astype(np.float32), geometry.bottom,
+                with_alpha(curve.color, 0.22), clip=geometry.clip,
             )
         )  # fmt: skip
     if curve.is_step:
         x, y = np.repeat(x, 2)[1:-1], np.repeat(y, 2)
     points = np.column_stack([x[:-1], y[:-1], x[1:], y[1:]])
-    found.append(
+    batches.append(
         _lines(
             points.tolist(),
             curve.color,
-            place.clip,
+            geometry.clip,
             width=curve.width,
             is_dashed=curve.is_dashed,
         )
     )
-    return found
+    return batches
 
 
-def _columns(place: ChartGeometry, x: F64, y: F64) -> tuple[F64, F64]:
+def _columns(geometry: ChartGeometry, x: F64, y: F64) -> tuple[F64, F64]:
     """Return a sloping curve as steps of one pixel: edges and heights."""
-    first, last = max(float(x[0]), place.left), min(float(x[-1]), place.right)
-    n = max(math.ceil((last - first) * place.scene.scale), 1)
+    first, last = max(float(x[0]), geometry.left), min(float(x[-1]), geometry.right)
+    n = max(math.ceil((last - first) * geometry.scene.scale), 1)
     edges = np.linspace(first, max(last, first), n + 1)
     return edges, np.interp((edges[:-1] + edges[1:]) / 2, x, y)
 
 
-def _rules(place: ChartGeometry) -> list[Batch]:
-    found: list[Batch] = []
-    theme, taken = place.scene.theme, list[_Place]()
-    for rule in place.scene.rules:
+def _rules(geometry: ChartGeometry) -> list[Batch]:
+    batches: list[Batch] = []
+    theme, taken = geometry.scene.theme, list[_Place]()
+    for rule in geometry.scene.rules:
         color, width = rule.color or theme.caution, len(rule.label) * _CHARACTER + 12
         if rule.x is not None:
-            x = float(place.px(rule.x))
-            if not place.left - 0.5 <= x <= place.right + 0.5:
+            x = float(geometry.px(rule.x))
+            if not geometry.left - 0.5 <= x <= geometry.right + 0.5:
                 continue
-            points = [(x, place.top, x, place.bottom)]
-            places = _places_beside(place, width, x)
+            points = [(x, geometry.top, x, geometry.bottom)]
+            places = _places_beside(geometry, width, x)
         elif rule.y is not None:
-            y = float(place.py(rule.y))
-            if not place.top - 0.5 <= y <= place.bottom + 0.5:
+            y = float(geometry.py(rule.y))
+            if not geometry.top - 0.5 <= y <= geometry.bottom + 0.5:
                 continue
-            points = [(place.left, y, place.right, y)]
-            places = _places_along(place, width, y)
+            points = [(geometry.left, y, geometry.right, y)]
+            places = _places_along(geometry, width, y)
         else:
             continue
-        found.append(_lines(points, color, is_dashed=True))
+        batches.append(_lines(points, color, is_dashed=True))
         if rule.label:
-            at = _clearest(place, width, places, taken)
-            taken.append((*at, width))
-            found += _pill(place, rule.label, at, width, color)
-    return found
+            position = _clearest(geometry, width, places, taken)
+            taken.append((*position, width))
+            batches += _pill(geometry, rule.label, position, width, color)
+    return batches
 
 
 _Place = tuple[float, float, float]
@@ -374,13 +374,13 @@ _Place = tuple[float, float, float]
 
 
 def _pill(
-    place: ChartGeometry,
+    geometry: ChartGeometry,
     label: str,
     at: tuple[float, float],
     width: float,
     color: int,
 ) -> list[Batch]:
-    theme, (left, middle) = place.scene.theme, at
+    theme, (left, middle) = geometry.scene.theme, at
     ground = mix(theme.pane, color, 0.18)
     box = _box(
         left, left + width, middle - 8, middle + 8, ground, border=color, radius=6.0
@@ -391,43 +391,45 @@ def _pill(
 
 
 def _places_along(
-    place: ChartGeometry, width: float, y: float
+    geometry: ChartGeometry, width: float, y: float
 ) -> list[tuple[float, float]]:
     """Return (left, middle) of labels of a level rule: on it, then beside it."""
-    most = max(place.right - width, place.left)
-    lefts = dict.fromkeys((most, place.left, (place.left + most) / 2))
+    max_left = max(geometry.right - width, geometry.left)
+    lefts = dict.fromkeys((max_left, geometry.left, (geometry.left + max_left) / 2))
     return [
-        (left, min(max(y + away, place.top + 9), place.bottom - 9))
+        (left, min(max(y + away, geometry.top + 9), geometry.bottom - 9))
         for away in (0.0, -_PILL_STEP, _PILL_STEP)
         for left in lefts
     ]
 
 
 def _places_beside(
-    place: ChartGeometry, width: float, x: float
+    geometry: ChartGeometry, width: float, x: float
 ) -> list[tuple[float, float]]:
     """Return (left, middle) of labels of an upright rule: from its top down."""
-    most = max(place.right - width, place.left)
-    lefts = [min(max(x + away, place.left), most) for away in (-width / 2, 4, -width)]
-    top, bottom = place.top + 9, max(place.bottom - 9, place.top + 9)
+    max_left = max(geometry.right - width, geometry.left)
+    lefts = [
+        min(max(x + away, geometry.left), max_left) for away in (-width / 2, 4, -width)
+    ]
+    top, bottom = geometry.top + 9, max(geometry.bottom - 9, geometry.top + 9)
     n = max(int((bottom - top) / _PILL_STEP), 1)
     middles = [top + (bottom - top) * i / n for i in range(n + 1)]
     return [(left, middle) for middle in middles for left in lefts]
 
 
 def _clearest(
-    place: ChartGeometry,
+    geometry: ChartGeometry,
     width: float,
     places: list[tuple[float, float]],
     taken: list[_Place],
 ) -> tuple[float, float]:
     """Return the first of the places where a label hides least of curves and labels."""
     curves = [
-        (place.px(curve.x), place.py(curve.y), curve.is_step)
-        for curve in place.scene.curves
+        (geometry.px(curve.x), geometry.py(curve.y), curve.is_step)
+        for curve in geometry.scene.curves
         if len(curve.x) >= (1 if curve.is_step else 2)
     ]
-    best, least = places[0], math.inf
+    best, min_hidden = places[0], math.inf
     for left, middle in places:
         xs = np.linspace(left, left + width, max(int(width / 3), 2))
         n_hidden = sum(_n_hidden(*curve, xs, middle) for curve in curves)
@@ -436,8 +438,8 @@ def _clearest(
             * (left < end + 2 and begin < left + width + 2 and abs(y - middle) < 18)
             for begin, y, end in ((a, y, a + wide) for a, y, wide in taken)
         )
-        if n_hidden < least:
-            best, least = (left, middle), n_hidden
+        if n_hidden < min_hidden:
+            best, min_hidden = (left, middle), n_hidden
     return best
 
 
@@ -471,45 +473,48 @@ def _box(
     return RectBatch(x[0], x[1], y[0], y[1], hue, lines, radius=radius)
 
 
-def _hair(place: ChartGeometry) -> list[Batch]:
-    hover = place.scene.hover
+def _hair(geometry: ChartGeometry) -> list[Batch]:
+    hover = geometry.scene.hover
     if hover is None:
         return []
-    x, y = float(place.px(hover[0])), float(place.py(hover[1]))
-    lines = [(x, place.top, x, place.bottom), (place.left, y, place.right, y)]
-    return [_lines(lines, with_alpha(place.scene.theme.text, 0.35), place.clip)]
+    x, y = float(geometry.px(hover[0])), float(geometry.py(hover[1]))
+    lines = [
+        (x, geometry.top, x, geometry.bottom),
+        (geometry.left, y, geometry.right, y),
+    ]
+    return [_lines(lines, with_alpha(geometry.scene.theme.text, 0.35), geometry.clip)]
 
 
-def _heads(place: ChartGeometry) -> list[Text]:
-    scene, theme = place.scene, place.scene.theme
-    found: list[Text] = []
+def _heads(geometry: ChartGeometry) -> list[Text]:
+    scene, theme = geometry.scene, geometry.scene.theme
+    texts: list[Text] = []
     y = _TOP
     if scene.title:
-        found.append(
-            Text(place.left, y + 8, scene.title, theme.text, 13.0, Face.HEADING,
-                 width=place.right - place.left)
+        texts.append(
+            Text(geometry.left, y + 8, scene.title, theme.text, 13.0, Face.HEADING,
+                 width=geometry.right - geometry.left)
         )  # fmt: skip
         y += _TITLE
-    x, end = place.left, place.right
+    x, end = geometry.left, geometry.right
     if scene.is_figure:
-        found.append(Text(8, y + 4, scene.y.label, theme.text, LABEL_SIZE, width=end))
-        return found
+        texts.append(Text(8, y + 4, scene.y.label, theme.text, LABEL_SIZE, width=end))
+        return texts
     label_px = len(scene.y.label) * _CHARACTER + 12
     if scene.y.label and label_px < (end - x) / 2:
-        found.append(
+        texts.append(
             Text(end, y + 4, scene.y.label, theme.dim, LABEL_SIZE, align=Align.RIGHT)
         )
         end -= label_px
     for curve in scene.curves:
-        room = end - x - 16
-        if curve.label and room > 3 * _CHARACTER:
-            wide = min(len(curve.label) * _CHARACTER + 6, room)
-            found.append(Text(x, y + 4, "▬", curve.color | 0xFF000000, LABEL_SIZE))
-            found.append(
+        label_max = end - x - 16
+        if curve.label and label_max > 3 * _CHARACTER:
+            wide = min(len(curve.label) * _CHARACTER + 6, label_max)
+            texts.append(Text(x, y + 4, "▬", curve.color | 0xFF000000, LABEL_SIZE))
+            texts.append(
                 Text(x + 16, y + 4, curve.label, theme.text, LABEL_SIZE, width=wide)
             )
             x += 16 + wide + 12
-    return found
+    return texts
 
 
 # -- ranked bars -----------------------------------------------------------------
@@ -552,7 +557,7 @@ class BarScene:
 
 
 def bars_top(scene: BarScene) -> float:
-    """Return where the first bar begins."""
+    """Return the top of the first bar."""
     return _TITLE if scene.title else 20.0 if scene.value_title else 4.0
 
 
@@ -580,10 +585,10 @@ def compose_bars(scene: BarScene) -> DisplayList:
     widest = max((b.value for b in scene.bars), default=0.0) or 1.0
     label_px = min(max((len(b.label) for b in shown), default=0) * _CHARACTER + 14,
                    scene.width * 0.45)  # fmt: skip
-    word_px = max((len(b.words) for b in shown), default=0) * _CHARACTER + 14
-    room = max(scene.width - label_px - word_px - 16, 10.0)
+    value_px = max((len(b.words) for b in shown), default=0) * _CHARACTER + 14
+    bar_max = max(scene.width - label_px - value_px - 16, 10.0)
     y0 = top + np.arange(len(shown), dtype=np.float32) * np.float32(BAR_HEIGHT)
-    length = np.array([max(b.value, 0) / widest * room for b in shown], np.float32)
+    length = np.array([max(b.value, 0) / widest * bar_max for b in shown], np.float32)
     start = np.full(len(shown), label_px, np.float32)
     fill = np.array([b.color for b in shown], np.uint32)
     batches: list[Batch] = []

@@ -113,10 +113,10 @@ class Pages:
         for page in self.pages:
             if page.channels is channels and page.used + units <= page.units:
                 return self._hand_out(page, units)
-        room = self._new_units(channels, units)
-        if room < units:
+        page_units = self._new_units(channels, units)
+        if page_units < units:
             return None
-        return self._hand_out(self._make(channels, room), units)
+        return self._hand_out(self._make(channels, page_units), units)
 
     def give_back(self, place: Place) -> None:
         """Give a place back; an empty page is freed at once."""
@@ -134,7 +134,7 @@ class Pages:
             self._gl.glDeleteBuffers(len(page.buffers), list(page.buffers.values()))
 
     def oldest(self, before: int) -> Page | None:
-        """Return the page that was not drawn for longest, before frame `before`."""
+        """Return the least recently drawn page, drawn before frame `before`."""
         idle = [page for page in self.pages if page.last_used < before]
         return min(idle, key=lambda page: page.last_used, default=None)
 
@@ -160,14 +160,14 @@ class Pages:
             self.free(page)
 
     def _new_units(self, channels: tuple[Channel, ...], units: int) -> int:
-        """Return how large the next page is; less than `units` if it cannot be."""
-        have = sum(page.units for page in self.pages if page.channels is channels)
+        """Return the units of the next page; fewer than `units` if over budget."""
+        n_units = sum(page.units for page in self.pages if page.channels is channels)
         # Doubling: a small trace takes little memory, a large one few pages.
-        wished = min(max(have, _FIRST_UNITS), self._page_units, self._max_units)
-        left = self._budget - self.n_bytes
-        for room in (max(wished, units), units):
-            if room <= self._max_units and _size(channels, room) <= left:
-                return room
+        target = min(max(n_units, _FIRST_UNITS), self._page_units, self._max_units)
+        free_bytes = self._budget - self.n_bytes
+        for size in (max(target, units), units):
+            if size <= self._max_units and _size(channels, size) <= free_bytes:
+                return size
         return 0
 
     def _make(self, channels: tuple[Channel, ...], units: int) -> Page:

@@ -43,7 +43,7 @@ _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
 _INVALID_PX = 3.0
 _STRIP_PX = 3.0
-_LEAST_RANGE_PX = 2.0
+_MIN_RANGE_PX = 2.0
 """Narrower bookmarks are drawn as a moment."""
 LIT_SHARE = 0.3
 """How much of the selection's colour lies over a lit span."""
@@ -75,7 +75,7 @@ _invalid_times: DerivedCache[TraceIndex, Array] = DerivedCache(
 def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return a tint and a thin frame for each lit span in view, at least 3 px wide.
 
-    Only what is in view is looked at, and of very many on a lane one a pixel column.
+    Only spans in view; of very many on a lane, one per pixel column.
     """
     lit, theme = geometry.scene.lit, geometry.scene.theme
     if lit is None or not len(lit.ids):
@@ -96,12 +96,12 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             narrow = x1 - x0 < _NARROW_PX
             thin = _united(x0[narrow], x1[narrow])
             wide = x0[~narrow], x1[~narrow]
-            own = tints[box.pinned], frames[box.pinned]
-            own[0].add(*thin, top, bottom, with_alpha(color, NARROW_SHARE))
-            own[0].add(*wide, top, bottom, with_alpha(theme.selection, LIT_SHARE))
+            target = tints[box.pinned], frames[box.pinned]
+            target[0].add(*thin, top, bottom, with_alpha(color, NARROW_SHARE))
+            target[0].add(*wide, top, bottom, with_alpha(theme.selection, LIT_SHARE))
             # Shape and not only colour: a line above and below.
-            own[1].add(*wide, top, top + line, color)
-            own[1].add(*wide, bottom - line, bottom, color)
+            target[1].add(*wide, top, top + line, color)
+            target[1].add(*wide, bottom - line, bottom, color)
     clips = {True: geometry.pinned_clip, False: geometry.body_clip}
     return [
         batch
@@ -114,7 +114,7 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
 def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     """Return the spans of a running program that have not ended: they fade out.
 
-    They reach as far as the program was heard; the frame has no right side.
+    They reach to the last received record; the frame has no right side.
     """
     scene, time = geometry.scene, geometry.time
     spans, theme = scene.index.trace.open_spans, scene.theme
@@ -136,19 +136,19 @@ def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             top = time.snap(y + box.row_y[0] + 1)
             bottom = time.snap(y + box.row_y[0] + box.row_height - 1)
             fade = max(x1 - _FADE_PX, x0)
-            own = fills[box.pinned]
-            own.add(x0, fade, top, bottom, with_alpha(color, _OPEN_SHARE))
+            target = fills[box.pinned]
+            target.add(x0, fade, top, bottom, with_alpha(color, _OPEN_SHARE))
             edges = np.linspace(fade, x1, _FADE_STEPS + 1)
             for left, right, share in zip(edges, edges[1:], shares, strict=False):
-                own.add(left, right, top, bottom, with_alpha(color, share))
+                target.add(left, right, top, bottom, with_alpha(color, share))
             name = strings[int(spans.name[i])] if spans.name is not None else ""
             if name and fade - x0 > 8 * len(name):
-                words = Text(
+                label = Text(
                     x0 + 4, (top + bottom) / 2, name, theme.pane, PILL_SIZE, Face.WORDS,
                     width=fade - x0 - 8, clip=geometry.clip_of(box),
                     keeps_left=int(spans.start[i]) < scene.visible.start,
                 )  # fmt: skip
-                texts[box.pinned].append(words)
+                texts[box.pinned].append(label)
     clips = {True: geometry.pinned_clip, False: geometry.body_clip}
     return [
         batch
@@ -165,14 +165,14 @@ def _lit_places(
     ids, ends = _in_view(time, lit.on(index.trace.spans, lane))
     if not len(ids):
         return []
-    found = []
+    places = []
     for number, row in _rows_of(index, box, lane):
         at = _positions(row, ids, ends)
         if len(at):
             x0, x1 = time.xs(row.start[at]), time.xs(row.end[at])
             lack = np.maximum(_MIN_PX - (x1 - x0), 0) / 2
-            found.append((number, x0 - lack, x1 + lack))
-    return found
+            places.append((number, x0 - lack, x1 + lack))
+    return places
 
 
 def _rows_of(
@@ -212,24 +212,24 @@ def _in_view(time: TimeScale, some: SortedSpans) -> tuple[I64, I64]:
 
 
 def _positions(row: Row, ids: I64, ends: I64) -> I64:
-    """Return where in a row those of the spans `ids` are that it shows."""
+    """Return the positions in a row of those of the spans `ids` that it shows."""
     at = np.searchsorted(row.end, ends, "left")
-    found: list[I64] = []
+    parts: list[I64] = []
     for _ in range(_TIES):
         inside = at < len(row)
         at, ids, ends = at[inside], ids[inside], ends[inside]
         if not len(at):
             break
         hit = row.id[at] == ids
-        found.append(at[hit])
+        parts.append(at[hit])
         # Spans of no length may end where another one does: look further.
         again = ~hit & (row.end[at] == ends)
         at, ids, ends = at[again] + 1, ids[again], ends[again]
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def text_width(text: str, size: float) -> float:
-    """Return a good guess of the width of `text` in the monospaced face."""
+def estimated_width(text: str, size: float) -> float:
+    """Return an estimate of the width of `text` in the monospaced face."""
     return len(text) * 0.602 * size
 
 
@@ -342,7 +342,7 @@ def _bookmark_lines(geometry: TimelineGeometry) -> list[Batch]:
     """Return the edges of bookmarks; the data between them keep their colours."""
     lines = LineList(dashed=True)
     for x0, x1 in _bookmark_places(geometry):
-        for x in (x0, x1) if x1 - x0 >= _LEAST_RANGE_PX else (x0,):
+        for x in (x0, x1) if x1 - x0 >= _MIN_RANGE_PX else (x0,):
             color = geometry.scene.theme.caution
             lines.add(x, geometry.lanes_y, x, geometry.bottom, color)
     return lines.batch(_lane_clip(geometry))
@@ -353,19 +353,19 @@ def _bookmark_strips(geometry: TimelineGeometry) -> list[Batch]:
     rects, y1 = RectList(), geometry.lanes_y
     y0 = geometry.time.snap(y1 - _STRIP_PX)
     for x0, x1 in _bookmark_places(geometry):
-        if x1 - x0 >= _LEAST_RANGE_PX:
+        if x1 - x0 >= _MIN_RANGE_PX:
             rects.add(x0, x1, y0, y1, geometry.scene.theme.caution)
     return rects.batch(clip=_axis_clip(geometry))
 
 
 def _bookmark_places(geometry: TimelineGeometry) -> list[tuple[float, float]]:
     """Return left and right of each bookmark that touches the view."""
-    time, found = geometry.time, []
+    time, places = geometry.time, []
     for _, span in geometry.scene.bookmarks:
         x0, x1 = time.xs(np.array([span.start, span.end])).tolist()
         if x1 >= time.x0 and x0 <= time.x1:
-            found.append((x0, x1))
-    return found
+            places.append((x0, x1))
+    return places
 
 
 def _marked_range(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
@@ -390,17 +390,17 @@ def _bands(geometry: TimelineGeometry, boxes: Boxes) -> list[tuple[float, float]
     marked = geometry.scene.marked
     if marked is None or marked.lanes is None:
         return [(geometry.lanes_y, geometry.bottom)]
-    pieces: list[tuple[float, float]] = []
+    bands: list[tuple[float, float]] = []
     for box, y in boxes:
         if box.lane is None or box.lane.key not in marked.lanes:
             continue
         clip = geometry.clip_of(box)
         y0, y1 = max(y, clip.y), min(y + box.height, clip.y + clip.height)
-        if pieces and abs(pieces[-1][1] - y0) < 0.5:
-            pieces[-1] = (pieces[-1][0], y1)
+        if bands and abs(bands[-1][1] - y0) < 0.5:
+            bands[-1] = (bands[-1][0], y1)
         elif y1 > y0:
-            pieces.append((y0, y1))
-    return pieces
+            bands.append((y0, y1))
+    return bands
 
 
 def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
@@ -415,7 +415,7 @@ def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     if x1 < x0:
         return []
     words = format_duration(span.duration, scene.index.trace.clock.unit)
-    half = text_width(words, PILL_SIZE) / 2 + 9
+    half = estimated_width(words, PILL_SIZE) / 2 + 9
     x = max(min((x0 + x1) / 2, time.x1 - half - 2), time.x0 + half + 2)
     y = min(max(bands[0][0] + 13, geometry.lanes_y + 13), geometry.bottom - 10)
     pill, texts = RectList(), TextList()
@@ -436,7 +436,7 @@ def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
 
 
 def _flash(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
-    """Return a frame around the lane that was gone to, header and all."""
+    """Return a frame around the lane that was navigated to, with its header."""
     scene, rects = geometry.scene, RectList()
     for box, y in boxes:
         if box.lane is None or box.lane.key != scene.flash_lane:
@@ -521,22 +521,22 @@ def _times_in(
     if lane is None or lane.counter >= 0 or not box.row_y:
         return []
     spans = index.trace.spans
-    own = spans_on(spans, lane, ids)
-    if not len(own):
+    in_lane = spans_on(spans, lane, ids)
+    if not len(in_lane):
         return []
-    found = []
+    times = []
     for number, row in _rows_of(index, box, lane):
         # Ends ascend in a row; several spans of no length may share one.
-        low = np.searchsorted(row.end, spans.end[own], "left").tolist()
-        high = np.searchsorted(row.end, spans.end[own], "right").tolist()
+        low = np.searchsorted(row.end, spans.end[in_lane], "left").tolist()
+        high = np.searchsorted(row.end, spans.end[in_lane], "right").tolist()
         at = [
             a + int(hit[0])
-            for span, a, b in zip(own.tolist(), low, high, strict=True)
+            for span, a, b in zip(in_lane.tolist(), low, high, strict=True)
             if len(hit := np.flatnonzero(row.id[a:b] == span))
         ]
         if at:
-            found.append((number, row.start[at], row.end[at]))
-    return found
+            times.append((number, row.start[at], row.end[at]))
+    return times
 
 
 def _frame(
@@ -581,7 +581,7 @@ def time_label_place(geometry: TimelineGeometry) -> tuple[str, float, float] | N
         return None
     clock = scene.index.trace.clock
     words = shown_form(time.visible, clock, absolute=scene.absolute).text(tick)
-    half = text_width(words, PILL_SIZE) / 2 + 6
+    half = estimated_width(words, PILL_SIZE) / 2 + 6
     x = max(min(time.x(tick), time.x1 - half), time.x0 + half)
     return words, x - half, x + half
 
@@ -589,10 +589,10 @@ def time_label_place(geometry: TimelineGeometry) -> tuple[str, float, float] | N
 def _time_label(geometry: TimelineGeometry) -> list[Batch]:
     """Return the time under the cursor, on the axis."""
     scene, time = geometry.scene, geometry.time
-    place = time_label_place(geometry)
-    if place is None:
+    label = time_label_place(geometry)
+    if label is None:
         return []
-    words, x0, x1 = place
+    words, x0, x1 = label
     x = (x0 + x1) / 2
     y = geometry.axis_y + AXIS_HEIGHT / 2 - 1
     plate, texts = RectList(), TextList()
@@ -632,12 +632,12 @@ def hit_columns(times: Array, time: TimeScale) -> Array:
 
 
 def _flags(geometry: TimelineGeometry) -> list[Batch]:
-    """Return the names of bookmarks on the axis, and of markers where there is room."""
+    """Return the names of bookmarks on the axis, and of markers where they fit."""
     scene, time, trace = geometry.scene, geometry.time, geometry.scene.index.trace
     markers = visible_markers(geometry)
-    wanted: list[tuple[float, str]] = []
+    named: list[tuple[float, str]] = []
     if len(markers) <= 200:
-        wanted += [
+        named += [
             (
                 time.x(int(trace.markers.time[m])),
                 trace.strings[int(trace.markers.name[m])],
@@ -651,7 +651,7 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
         taken.append((left, right))
         color, ground = scene.theme.caution, scene.theme.raised
         plates.add(left, right, y - 5.5, y + 5.5, ground, color)
-        room = right - left - 4
+        text_px = right - left - 4
         texts.append(
             Text(
                 left + 4,
@@ -660,16 +660,16 @@ def _flags(geometry: TimelineGeometry) -> list[Batch]:
                 scene.theme.text,
                 SIZE,
                 Face.NUMBERS,
-                width=room,
+                width=text_px,
             )
         )
-    seen = [(x, name) for x, name in wanted if name and time.x0 - 1 <= x <= time.x1]
+    seen = [(x, name) for x, name in named if name and time.x0 - 1 <= x <= time.x1]
     for left, right, name in marker_labels(seen, time, taken):
         color, ground = scene.theme.dim, scene.theme.raised
         plates.add(left, right, y - 5.5, y + 5.5, ground, color)
-        room = right - left - 4
+        text_px = right - left - 4
         texts.append(
-            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=room)
+            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=text_px)
         )
     return [*plates.batch(radius=2.0), *texts.batch()]
 
@@ -709,7 +709,7 @@ def _label_of(x: float, names: list[str], time: TimeScale) -> tuple[float, float
     if n_more:
         same = len(set(names)) == 1
         text += f" ×{n_more + 1}" if same else f" +{n_more}"
-    width = text_width(text, 9) + 8
+    width = estimated_width(text, 9) + 8
     left = time.snap(min(max(x, time.x0), time.x1 - width))
     return left, left + width, text
 
@@ -785,7 +785,7 @@ def bookmark_labels(bookmarks: _Named, time: TimeScale) -> tuple[BookmarkLabel, 
         else:
             groups.append([(x, position)])
             ends.append(0.0)
-        ends[-1] = groups[-1][0][0] + _least(bookmarks, groups[-1])
+        ends[-1] = groups[-1][0][0] + _min_label_px(bookmarks, groups[-1])
     labels: list[BookmarkLabel] = []
     limit = time.x1
     for number in range(len(groups) - 1, -1, -1):
@@ -814,7 +814,7 @@ def _text(bookmarks: _Named, group: list[tuple[float, int]]) -> str:
     return bookmarks[group[0][1]][0]
 
 
-def _least(bookmarks: _Named, group: list[tuple[float, int]]) -> float:
+def _min_label_px(bookmarks: _Named, group: list[tuple[float, int]]) -> float:
     """Return the width that the label of a group cannot do without."""
     width = label_width(_text(bookmarks, group))
     return width if len(group) > 1 else min(width, _SHORT_PX)

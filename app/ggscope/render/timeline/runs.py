@@ -1,8 +1,7 @@
-"""Runs of columns: what one span fills alone, and what is empty.
+"""Runs of columns: filled by one span alone, or empty.
 
-Where the columns of a row are known, they tell. Where a shader finds them (held rows)
-runs still have to be known here; they are found by their lengths then, and cover the
-very same columns.
+They are read from the columns of a row. Where a shader finds these (GPU rows), runs
+are found by the lengths of spans and gaps, and cover the very same columns.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +18,12 @@ from ggscope.render.gpu_rows import GpuRowSource
 from ggscope.render.timeline.scene import TimeScale
 
 MIN_IN_VIEW = 8
-"""With fewer spans in view a row is not worth its place on the card."""
+"""Rows with fewer spans in view are not worth GPU memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuRow:
-    """A row that its holder draws.
+    """A row that the GPU draws.
 
     Attributes
     ----------
@@ -71,7 +70,7 @@ def held_row(
     by_id: Array | None,
     n_categories: int,
 ) -> GpuRow | None:
-    """Return a row for its holder to draw, or None if the processor has to.
+    """Return a row for the GPU to draw, or None if the processor has to.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def held_row(
     Notes
     -----
     Rows with few spans in view, and views of fewer ticks than pixels, are the
-    processor's: there is nothing to be gained.
+    processor's: the GPU would not be faster.
     """
     row, edges = columns.row, time.edges
     if holder is None or len(row) < MIN_IN_VIEW or time.duration < time.n_columns:
@@ -92,49 +91,49 @@ def held_row(
     return None if peaks is None else GpuRow(columns, low, high, peaks)
 
 
-def wide_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:
+def wide_runs(rows: Numbered, time: TimeScale, min_columns: int) -> Runs:
     """Return the spans that fill at least `least` (>= 1) whole columns alone."""
-    ticks = least * (time.duration // time.n_columns)
-    found: list[tuple[Array, ...]] = []
-    for number, held in rows:
-        row = held.columns.row
-        low = max(held.low - 1, 0)
-        at = held.peaks.long_spans(row, low, held.high, ticks)
+    ticks = min_columns * (time.duration // time.n_columns)
+    parts: list[tuple[Array, ...]] = []
+    for number, gpu_row in rows:
+        row = gpu_row.columns.row
+        low = max(gpu_row.low - 1, 0)
+        at = gpu_row.peaks.long_spans(row, low, gpu_row.high, ticks)
         if len(at):
             start = row.start[at]
             # An instant at the very tick where a span begins shares its column.
             follows = (at > 0) & (row.start[np.maximum(at - 1, 0)] == start)
             numbers = np.full(len(at), number)
-            found.append((numbers, row.id[at], start, row.end[at], follows))
-    if not found:
+            parts.append((numbers, row.id[at], start, row.end[at], follows))
+    if not parts:
         return NO_RUNS
-    numbers, ids, start, end, follows = _joined_fields(found)
+    numbers, ids, start, end, follows = _joined_fields(parts)
     first = _first_whole(start, follows, time)
-    return _long_enough(ids, numbers, first, time.column_of(end), least)
+    return _long_enough(ids, numbers, first, time.column_of(end), min_columns)
 
 
-def gap_runs(rows: Numbered, time: TimeScale, least: int) -> Runs:
+def gap_runs(rows: Numbered, time: TimeScale, min_columns: int) -> Runs:
     """Return the gaps between spans that leave `least` (>= 1) whole columns empty."""
-    ticks = least * (time.duration // time.n_columns)
-    found: list[tuple[Array, ...]] = []
-    for number, held in rows:
-        row = held.columns.row
-        at = held.peaks.long_gaps(row, held.low - 1, held.high, ticks)
+    ticks = min_columns * (time.duration // time.n_columns)
+    parts: list[tuple[Array, ...]] = []
+    for number, gpu_row in rows:
+        row = gpu_row.columns.row
+        at = gpu_row.peaks.long_gaps(row, gpu_row.low - 1, gpu_row.high, ticks)
         if len(at):
             end = row.end[at]
             # An instant at an edge touches the column behind the edge.
             instant = end == row.start[at]
-            found.append((np.full(len(at), number), instant, end, row.start[at + 1]))
-    if not found:
+            parts.append((np.full(len(at), number), instant, end, row.start[at + 1]))
+    if not parts:
         return NO_RUNS
-    numbers, instant, end, following = _joined_fields(found)
+    numbers, instant, end, following = _joined_fields(parts)
     first, stop = _first_whole(end, instant, time), time.column_of(following)
-    return _long_enough(np.full(len(numbers), -1), numbers, first, stop, least)
+    return _long_enough(np.full(len(numbers), -1), numbers, first, stop, min_columns)
 
 
-def _joined_fields(found: list[tuple[Array, ...]]) -> list[Array]:
-    """Return one array per field of what was found in several rows."""
-    return [np.concatenate(field) for field in zip(*found, strict=True)]
+def _joined_fields(parts: list[tuple[Array, ...]]) -> list[Array]:
+    """Return one array per field of the parts of several rows."""
+    return [np.concatenate(field) for field in zip(*parts, strict=True)]
 
 
 def _first_whole(ticks: Array, shared: Array, time: TimeScale) -> I64:
@@ -149,9 +148,9 @@ def _first_whole(ticks: Array, shared: Array, time: TimeScale) -> I64:
 
 
 def _long_enough(
-    owner: Array, number: Array, first: I64, stop: I64, least: int
+    owner: Array, number: Array, first: I64, stop: I64, min_columns: int
 ) -> Runs:
-    keep = np.flatnonzero(stop - first >= least)
+    keep = np.flatnonzero(stop - first >= min_columns)
     ids = owner[keep].astype(np.int64)
     return Runs(ids, number[keep], first[keep], stop[keep])
 
@@ -164,23 +163,26 @@ def joined(parts: list[Runs]) -> Runs:
     return runs.take(np.argsort(runs.row, kind="stable"))
 
 
-def filled_runs(columns: Sequence[Columns], numbers: Array, least: int) -> Runs:
+def filled_runs(columns: Sequence[Columns], numbers: Array, min_columns: int) -> Runs:
     """Return the runs of at least `least` columns that one span fills alone."""
-    return _found_runs(library().ggscope_texels_filled, columns, numbers, least)
+    return _runs_of(library().ggscope_texels_filled, columns, numbers, min_columns)
 
 
-def empty_runs(columns: Sequence[Columns], numbers: Array, least: int) -> Runs:
+def empty_runs(columns: Sequence[Columns], numbers: Array, min_columns: int) -> Runs:
     """Return the runs of columns that hold nothing: neither spans nor waits."""
-    return _found_runs(library().ggscope_texels_empty, columns, numbers, least)
+    return _runs_of(library().ggscope_texels_empty, columns, numbers, min_columns)
 
 
-def _found_runs(
-    find: Callable[..., int], columns: Sequence[Columns], numbers: Array, least: int
+def _runs_of(
+    find: Callable[..., int],
+    columns: Sequence[Columns],
+    numbers: Array,
+    min_columns: int,
 ) -> Runs:
     table, at = table_of(columns)
-    room = len(columns) * (len(columns[0].count) // least)
-    owner, row, first, stop = np.empty((4, room), np.int64)
-    n = find(table, at, len(at), least, owner, row, first, stop)
+    capacity = len(columns) * (len(columns[0].count) // min_columns)
+    owner, row, first, stop = np.empty((4, capacity), np.int64)
+    n = find(table, at, len(at), min_columns, owner, row, first, stop)
     return Runs(owner[:n], np.asarray(numbers)[row[:n]], first[:n], stop[:n])
 
 
