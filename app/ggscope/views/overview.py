@@ -140,13 +140,13 @@ class OverviewView(PaintedView):
         if self._ready:
             self._last = super().compose(width, height, scale)
             return self._last
-        last, wanted = self._last, (width, height, scale)
-        if last is None or wanted != (last.width, last.height, last.scale):
+        last, size = self._last, (width, height, scale)
+        if last is None or size != (last.width, last.height, last.scale):
             return None
         return last
 
     def empty_words(self) -> tuple[str, str]:
-        """Return nothing: a strip has no room for words."""
+        """Return nothing: the strip is too low for a text."""
         return "", ""
 
     # --- input -------------------------------------------------------------

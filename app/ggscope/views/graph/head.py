@@ -1,4 +1,4 @@
-"""Controls around the graph: its head, what is lit in it, and the words for that."""
+"""Header of the graph view, search in it, and highlighted paths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,8 +65,8 @@ class _SearchField(QLineEdit):
 
     def event(self, event: QEvent) -> bool:
         """Keep Enter and Esc from being commands of the window."""
-        own = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)
-        return keeps_key(event, lambda e: e.key() in own) or super().event(event)
+        keys = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)
+        return keeps_key(event, lambda e: e.key() in keys) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Step or leave; the rest is text."""
@@ -162,7 +162,7 @@ class GraphHead(QWidget):
             spacing=6,
         )
         row.addWidget(self.search, 2)
-        # Narrower than its controls: `_fit` hides what has no room.
+        # Narrower than its controls: `_fit` hides those that do not fit.
         row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
         self.search.setSizePolicy(
             QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed
@@ -204,7 +204,7 @@ class GraphHead(QWidget):
         self.colors.setCurrentIndex(self.colors.findData(by))
 
     def show_hits(self, position: int, n: int) -> None:
-        """Show how many nodes were found and which of them one is at."""
+        """Show the number of matches and the position among them."""
         if not self.search.text().strip():
             self.count.setText("")
         elif not n:
@@ -225,14 +225,14 @@ class GraphHead(QWidget):
         return QSize(scaled(120), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Hide what does not fit, the least needed first."""
+        """Hide controls that do not fit, the least important first."""
         super().resizeEvent(event)
         self._fit()
 
     def _fit(self) -> None:
-        """Show controls by need while there is room."""
-        room = self.width()
-        wanted: list[tuple[QWidget, int]] = [
+        """Show controls by importance while they fit."""
+        space_px = self.width()
+        controls: list[tuple[QWidget, int]] = [
             (self.view_button, self.view_button.sizeHint().width()),
             (self.search, scaled(110)),
             (self.colors, self.colors.sizeHint().width()),
@@ -241,12 +241,12 @@ class GraphHead(QWidget):
             (self.layers, self.layers.sizeHint().width()),
             (self.count, scaled(56)),
         ]
-        for widget, width in wanted:
+        for widget, width in controls:
             is_useful = (widget is not self.graphs or self.graphs.count() > 1) and (
                 widget is not self.layers or self.layers.count() > 2
             )
-            room -= width + 6 if is_useful else 0
-            widget.setVisible(is_useful and room >= 0)
+            space_px -= width + 6 if is_useful else 0
+            widget.setVisible(is_useful and space_px >= 0)
 
     def _on_color(self, row: int) -> None:
         self.color_chosen.emit(self.colors.itemData(row))
@@ -258,11 +258,11 @@ class GraphHead(QWidget):
 
 @guarded
 class PathBar(QWidget):
-    """Says what is lit; lists the steps and lets people copy them.
+    """A bar that describes the highlighted path, lists its steps and copies them.
 
     Attributes
     ----------
-    words : the sentence.
+    words : the description.
     steps : list of the steps, hidden until asked for.
     """
 
@@ -403,7 +403,7 @@ class Paths:
         view.path_bar.say(words.format(count.format(format_count(n)), name), ())
 
     def show_critical(self) -> None:
-        """Light the path that takes longest, once it is found on a worker."""
+        """Highlight the critical path, once a worker has computed it."""
         view = self._view
         if view.shown is None:
             return
@@ -478,7 +478,7 @@ class Hits:
         self.forget()
 
     def forget(self) -> None:
-        """Have found nothing."""
+        """Clear the matches."""
         self.rows = np.zeros(0, np.int64)
         self.position = -1
 

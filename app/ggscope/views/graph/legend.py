@@ -29,10 +29,10 @@ class LegendStrip(QWidget):
         self.hide()
 
     def refresh(self) -> None:
-        """Show what belongs to the picture as it is now, where there is room."""
+        """Show the legend of the picture; hide it in a low pane."""
         view = self._view
-        is_wanted = view.shown is not None and view.height() >= _MIN_HEIGHT
-        self.setVisible(is_wanted)
+        is_shown = view.shown is not None and view.height() >= _MIN_HEIGHT
+        self.setVisible(is_shown)
         self.update()
 
     def sizeHint(self) -> QSize:

@@ -75,9 +75,9 @@ def filter_of_mark(trace: Trace, base: HeatBase, mark: HeatMark, old: Filter) ->
     part = base.files.part_at(mark.begin)
     shift = 0 if part is None else part.begin
     end = mark.stop if part is None else min(mark.stop, part.end)
-    wanted = replace(old, offsets=(mark.begin - shift, end - shift))
+    narrowed = replace(old, offsets=(mark.begin - shift, end - shift))
     if mark.top < 0:
-        return wanted
+        return narrowed
     rows = base.rows
     has_rest = mark.bottom > len(rows.first)
     last = min(mark.bottom, len(rows.first)) - 1
@@ -86,13 +86,13 @@ def filter_of_mark(trace: Trace, base: HeatBase, mark: HeatMark, old: Filter) ->
     else:
         first, stop = int(rows.first[mark.top]), int(rows.last[last])
         if rows.kind in ("time", "pass"):
-            return replace(wanted, time=_time(trace, base, first, stop))
+            return replace(narrowed, time=_time(trace, base, first, stop))
         if stop - first > _MAX_NUMBERS:
-            return wanted
+            return narrowed
         numbers = frozenset(range(first, stop + 1)) | ({-1} if has_rest else set())
     if rows.kind == "token":
-        return replace(wanted, tokens=numbers)
-    return replace(wanted, layers=numbers) if rows.kind == "layer" else wanted
+        return replace(narrowed, tokens=numbers)
+    return replace(narrowed, layers=numbers) if rows.kind == "layer" else narrowed
 
 
 def _time(trace: Trace, base: HeatBase, first: int, last: int) -> TimeRange:

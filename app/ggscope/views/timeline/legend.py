@@ -203,7 +203,7 @@ class Legend(QWidget):
             button.setIcon(self.swatch(entry))
 
     def minimumSizeHint(self) -> QSize:
-        """Return room for the sign that there is more."""
+        """Return the width of the label that counts hidden entries."""
         return QSize(self._more_px() if self.entries else 0, 24)
 
     def sizeHint(self) -> QSize:
@@ -223,12 +223,12 @@ class Legend(QWidget):
             return
         old = session.filter
         present: frozenset[Any] = getattr(old, entry.part) or frozenset()
-        wanted: frozenset[Any] = entry.values
+        values: frozenset[Any] = entry.values
         if add:
-            wanted = present - wanted if wanted <= present else present | wanted
-        elif present == wanted:
-            wanted = frozenset()
-        parts: dict[str, Any] = {entry.part: wanted or None}
+            values = present - values if values <= present else present | values
+        elif present == values:
+            values = frozenset()
+        parts: dict[str, Any] = {entry.part: values or None}
         session.set_filter(replace(old, **parts))
 
     def is_isolated(self, entry: LegendEntry) -> bool:
@@ -346,8 +346,8 @@ class Legend(QWidget):
         fits, used, more = 0, 0, self._more_px()
         complete = len(self.buttons) == len(self.entries)
         if not complete or sum(widths) > self.width():
-            room = self.width() - more
-            while fits < len(widths) and used + widths[fits] <= room:
+            space_px = self.width() - more
+            while fits < len(widths) and used + widths[fits] <= space_px:
                 used += widths[fits]
                 fits += 1
         else:
