@@ -285,7 +285,7 @@ def test_minus_is_refused_where_the_output_cannot_be_a_file(run, trace) -> None:
 
     assert tokens.code == told.code == 2
     assert_sides("token-json is several files", tokens.err, told.err)
-    assert_sides("the answer of --json goes there", told.err, tokens.err)
+    assert_sides("--json writes there", told.err, tokens.err)
     assert "-o - cannot be used" in tokens.err
 
 

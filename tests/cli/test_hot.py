@@ -124,7 +124,7 @@ def test_cache_size_that_is_none_is_refused(run, built, text):
     answer = run("cache", built(MOE), f"--cache-size={text}")
 
     assert answer.code == 2
-    assert "is no size" in answer.err
+    assert "is not a size" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_export_of_what_a_trace_does_not_have_says_so(run, built, tmp_path):
     )
 
     assert answer.code == 1
-    assert "tells no reads of a model file" in answer.err
+    assert "no reads of a model file" in answer.err
     assert not target.exists()

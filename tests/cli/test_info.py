@@ -152,7 +152,7 @@ def test_files_that_spell_their_ops_declare_no_op_table(run, tmp_path, reader):
     [
         (0, "the first event is at 1,000\n"),
         (-28, "time 0 is at 1,000; the first event is 28 ns before it, at 972\n"),
-        (5, "time 0 is at 1,000; the first event is 5 ns behind it, at 1,005\n"),
+        (5, "time 0 is at 1,000; the first event is 5 ns after it, at 1,005\n"),
     ],
 )
 def test_info_says_where_the_first_event_is(first, words):
@@ -229,7 +229,7 @@ def test_info_text_names_the_main_figures(run, built):
 def test_info_text_of_an_empty_trace_says_so(run, built):
     answer = run("info", built("empty_trace"))
 
-    assert "It holds no records" in answer.out
+    assert "No records" in answer.out
     assert "No problems found." in answer.out
 
 

@@ -178,7 +178,7 @@ def test_tables_and_notes_are_those_of_stats(run, tmp_path, sample) -> None:
         assert page.texts["th"][begin : begin + len(head)] == head
         assert len(rows) >= 4
         assert {cell for row in rows for cell in row} <= set(page.texts["td"])
-        notes = [note for note in notes if not note.startswith("the times leave out")]
+        notes = [note for note in notes if not note.startswith("times exclude")]
         assert len(notes) >= 2
         assert set(notes) <= set(page.texts["p"])
 
@@ -282,7 +282,7 @@ def test_pictures_that_do_not_fit_are_drawn_smaller_or_named(
     sides = {}
 
     def size_of(room: int) -> int:
-        monkeypatch.setattr(made, "_ROOM", room)
+        monkeypatch.setattr(made, "_PICTURE_BYTES", room)
         run("report", path, "-o", target, "--force", "--view", "timeline")
         page = page_of(target)
         sides[room] = page.texts.get("p", [])
@@ -414,9 +414,9 @@ def test_claims_of_a_report_are_made_where_they_are_true(run, built, tmp_path) -
         return "\n".join(texts["td"] + texts.get("p", []))
 
     sample, unfinished = SAMPLES / "llama.ggmlviz", SAMPLES / "tinyllama-256.bin"
-    claim = "The times leave out * spans whose duration is estimated or unfinished."
+    claim = "Times exclude * estimated or unfinished spans."
     assert_sides(claim, said(unfinished), said(built()))
-    claim = "*; its size and date could not be asked for"
+    claim = "*; size and date unknown"
     assert_sides(claim, said(built()), said(sample))  # a built trace names no file
 
 

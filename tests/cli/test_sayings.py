@@ -199,4 +199,4 @@ def test_live_tells_of_a_ring_only_where_there_is_one(
     none = run("live", "--seconds", "0.1")
 
     assert_sides("there is no ring of a running program yet.", none.err, there.err)
-    assert_sides("* ops, * ops/s, lost *, lag *", there.out, none.out)
+    assert_sides("* ops/s · * ops · * lost 0", there.out, none.out)

@@ -150,4 +150,4 @@ def test_missing_folder_of_a_conversion_appears_whole(
 
 @pytest.mark.parametrize("kind", ["export", "check", "convert"])
 def test_help_says_what_force_does(run: Run, kind: str) -> None:
-    assert "replace files that are there" in " ".join(run(kind, "--help").out.split())
+    assert "overwrite existing files" in " ".join(run(kind, "--help").out.split())

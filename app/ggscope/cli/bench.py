@@ -16,7 +16,7 @@ from ggscope.cli.reading import reading_words
 from ggscope.cli.window import has_display, is_missing
 
 _MAIN = ("first_s", "open_s", "fps", "p99_ms", "max_ms", "peak_mb")
-"""The figures that stand first in the line."""
+"""Keys that come first in the line."""
 
 
 def run(arguments: Namespace) -> int:

@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
         arguments.to in forms.FORMS and forms.is_table(arguments.to)
     ):
         output.complain(
-            f"--sort and --limit are of tables (csv, tsv, markdown, json, parquet), "
+            f"--sort and --limit are for tables (csv, tsv, markdown, json, parquet), "
             f"not of {arguments.to}."
         )
         return USAGE
@@ -54,7 +54,7 @@ def _why_not_piped(arguments: Namespace) -> str:
     if arguments.to == "token-json":
         return "token-json is several files"
     if arguments.json:
-        return "the answer of --json goes there"
+        return "--json writes there"
     return "this is a terminal" if output.is_terminal() else ""
 
 

@@ -87,11 +87,11 @@ _TITLES: dict[By, str] = {
     "lane": "By lane",
 }
 _DPI = (144, 96, 60)
-"""Figures are drawn at the first of these at which all fit into the page."""
+"""Resolutions of figures to try until all fit into the page."""
 _SPOT_BYTES = 600_000
-"""What can be pointed at in pictures takes at most so much of the page."""
-_ROOM = MAX_BYTES - 1_200_000 - _SPOT_BYTES
-"""Bytes for pictures: texts take less than the rest, for all of them are cut."""
+"""Maximum size of the regions with tooltips."""
+_PICTURE_BYTES = MAX_BYTES - 1_200_000 - _SPOT_BYTES
+"""Maximum size of pictures; texts are cut to fit into the rest."""
 
 
 def run(arguments: Namespace) -> int:
@@ -237,7 +237,7 @@ def _details(trace: Trace, facts: dict[str, Any]) -> Section:
 def _pictures(
     trace: Trace, views: Sequence[str] | None
 ) -> tuple[list[Picture], tuple[str, ...]]:
-    """Return the figures that fit, and sentences on those that are not there."""
+    """Return the figures that fit, and a note on each that is left out."""
     need_no_display()
     figures: list[tuple[str, Figure]] = []
     left_out: list[str] = []
@@ -247,20 +247,20 @@ def _pictures(
         if views is None and not (spec.has_data(trace) and _is_of_use(name, trace)):
             continue
         figures.append((spec.title, spec.figure(trace)))
-    room = _SPOT_BYTES // max(len(figures), 1)
+    max_bytes = _SPOT_BYTES // max(len(figures), 1)
     for dpi in _DPI:
         pictures: list[Picture] = []
         failed: list[str] = []
         for title, figure in figures:
             try:
-                pictures.append(_picture(trace, title, figure, dpi, room))
+                pictures.append(_picture(trace, title, figure, dpi, max_bytes))
             except ExportError as error:
                 failed.append(f"{title}: {error}")
-        if sum(picture.size for picture in pictures) <= _ROOM:
+        if sum(picture.size for picture in pictures) <= _PICTURE_BYTES:
             break
     else:  # very busy ones: on light paper only, and the largest go
         pictures = [replace(picture, dark=b"") for picture in pictures]
-        while sum(picture.size for picture in pictures) > _ROOM:
+        while sum(picture.size for picture in pictures) > _PICTURE_BYTES:
             largest = max(pictures, key=lambda picture: picture.size)
             pictures.remove(largest)
             left_out.append(
@@ -278,42 +278,44 @@ def _is_of_use(name: str, trace: Trace) -> bool:
 
 
 def _picture(
-    trace: Trace, title: str, figure: "Figure", dpi: int, room: int
+    trace: Trace, title: str, figure: "Figure", dpi: int, max_bytes: int
 ) -> Picture:
     look = replace(figure.look, dpi=dpi, theme="light")
     light, drawn = figure.png(look)
     dark, _ = figure.png(replace(look, theme="dark"))
     shown = drawn.picture
-    spots, told = _spots(trace, shown.spots, room)
-    caption = " ".join([drawn.caption, *told])
+    spots, notes = _spots(trace, shown.spots, max_bytes)
+    caption = " ".join([drawn.caption, *notes])
     return Picture(title, light, dark, caption, (shown.width, shown.height), spots)
 
 
 def _spots(
-    trace: Trace, found: "tuple[HitRegions, ...]", room: int
+    trace: Trace, found: "tuple[HitRegions, ...]", max_bytes: int
 ) -> tuple[tuple[HitRegion, ...], list[str]]:
-    """Return what can be pointed at, and sentences on how much of it has room."""
+    """Return the regions with a tooltip, and notes on how many fit."""
     kinds: dict[str, list[HitRegions]] = {}
     for group in found:
         kinds.setdefault(group.what, []).append(group)
-    spots, told = list[HitRegion](), list[str]()
+    spots, notes = list[HitRegion](), list[str]()
     for what, groups in kinds.items():
         n_all = sum(len(group.ids) for group in groups)
-        here = [spot for group in groups for spot in _widest(trace, group, room, n_all)]
+        here = [
+            spot for group in groups for spot in _widest(trace, group, max_bytes, n_all)
+        ]
         if not here:
             continue
         n = format_count(len(here))
         of = n if len(here) == n_all else f"the widest {n} of {format_count(n_all)}"
-        told.append(f"Hover for exact values: {of} {what}.")
+        notes.append(f"Hover for exact values: {of} {what}.")
         spots += here
-    return tuple(spots), told
+    return tuple(spots), notes
 
 
 def _widest(
-    trace: Trace, found: "HitRegions", room: int, n_all: int
+    trace: Trace, found: "HitRegions", max_bytes: int, n_all: int
 ) -> list[HitRegion]:
-    """Return the widest spots with what they say, as many as have their share."""
-    left, spots = room * len(found.ids) // max(n_all, 1), list[HitRegion]()
+    """Return the widest regions with their tooltips, as many as fit."""
+    left, spots = max_bytes * len(found.ids) // max(n_all, 1), list[HitRegion]()
     words = found.words or partial(_span_words, trace)
     for i in np.argsort(-found.width, kind="stable").tolist():
         spot = HitRegion(
@@ -400,10 +402,7 @@ def _stat_table(title: str, by: By, groups: StatTable, trace: Trace) -> ReportTa
     notes += stalled_lines(trace) if by == "lane" else []
     notes += stat_notes(trace, groups, facts, columns)
     if n := groups.all.count - groups.all.timed:
-        notes.append(
-            f"The times leave out {format_count(n)} spans whose duration is estimated "
-            "or unfinished."
-        )
+        notes.append(f"Times exclude {format_count(n)} estimated or unfinished spans.")
     head = tuple(column.title for column in columns)
     return ReportTable(title, head, rows, text_last=True, notes=tuple(notes))
 
@@ -462,8 +461,10 @@ def _hot(trace: Trace) -> Section | None:
         ]
         for i in range(min(len(groups), _MAX_ROWS))
     ]
-    told = [[Cell(fact.title), Cell(fact.words), Cell(fact.remark)] for fact in facts]
-    tables = [ReportTable("Summary of reads", ("", "", ""), told, n_text=3)]
+    fact_rows = [
+        [Cell(fact.title), Cell(fact.words), Cell(fact.remark)] for fact in facts
+    ]
+    tables = [ReportTable("Summary of reads", ("", "", ""), fact_rows, n_text=3)]
     if rows:
         more = len(groups) - len(rows)
         notes = (f"… and {format_count(more)} more.",) if more > 0 else ()
@@ -511,7 +512,7 @@ def _origin(trace: Trace, command: str) -> Section:
         try:
             status = path.stat()
         except OSError:
-            rows.append(("file", f"{path}; its size and date could not be asked for"))
+            rows.append(("file", f"{path}; size and date unknown"))
             continue
         size = format_exact_bytes(status.st_size)
         rows.append(("file", f"{path}; {size}, changed {_when(status.st_mtime)}"))

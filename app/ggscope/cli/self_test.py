@@ -69,7 +69,7 @@ def samples() -> list[Path]:
     folder = assets.path("samples")
     found = sorted(p for p in folder.iterdir() if p.suffix in suffixes or p.is_dir())
     if not found:
-        raise TraceError("the bundled samples are missing; install ggscope again.")
+        raise TraceError("bundled samples are missing; reinstall ggscope.")
     return found
 
 

@@ -41,7 +41,7 @@ from ggscope.model.units import (
 from ggscope.sanitize import csv_text, one_line
 
 _MAX_SHOWN = 500
-"""Rows of a table for people where they set no limit; a trace may have a million."""
+"""Default number of rows of a printed table; a trace may have a million groups."""
 _OF_LANES = ("engine", "lane", "thread")
 _KINDS = {"engine": LaneKind.ENGINE, "thread": LaneKind.THREAD}
 _MAX_STALLS = 8
@@ -50,7 +50,7 @@ _GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The figures of one file; `rows` are those that are printed."""
+    """Statistics of one file; `rows` are those to print."""
 
     path: Path
     facts: StatFacts
@@ -110,7 +110,7 @@ def to_json(result: _Result) -> dict[str, object]:
 
 def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
     time = _time(trace, arguments)
-    # Who sets a limit, or reads by a program, gets what was asked for.
+    # With --limit, or for programs, there are as many rows as requested.
     is_for_people = arguments.limit is None and arguments.format == "table"
     table = stat_table(
         trace,
@@ -151,7 +151,7 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
     )
     if arguments.format != "table":
         return result
-    # A program that reads the table gets all of it.
+    # Only terminals have a width; a pipe gets all columns.
     if arguments.columns is None and not arguments.wide and output.is_terminal():
         result = _fitting(result, output.width())
     lines = stat_notes(trace, table, facts, result.columns)
@@ -183,7 +183,7 @@ def _time(trace: Trace, arguments: Namespace) -> TimeRange | None:
     # One tick more, so that without --to the last instant still counts.
     end = _ticks(arguments.end, trace.extent.end + 1, trace.clock.unit)
     if end < begin:
-        raise QueryError("--to lies before --from.")
+        raise QueryError("--to is before --from.")
     return TimeRange(begin, end)
 
 
@@ -194,9 +194,9 @@ def _ticks(text: str | None, default: int, unit: Unit) -> int:
         return parse_duration(text, unit)
     except (ValueError, OverflowError) as error:
         raise QueryError(
-            f"{text!r} is no time of this trace; write 100, 12.5us, 3ms or 2s."
+            f"{text!r} is not a time of this trace; write 100, 12.5us, 3ms or 2s."
             if unit == "ns"
-            else f"{text!r} is no time of this trace; it counts cycles."
+            else f"{text!r} is not a time of this trace, which counts cycles."
         ) from error
 
 
@@ -252,16 +252,16 @@ def _print_table(result: _Result, arguments: Namespace) -> None:
     output.emit(text)
     if result.no_room:
         output.say(
-            f"note: no room for {', '.join(result.no_room)}; --wide shows all columns, "
-            "--columns some."
+            f"note: columns not shown: {', '.join(result.no_room)}; --wide shows all, "
+            "--columns selects."
         )
     for line in result.notes:
         output.say(f"note: {line}")
     if result.n_untimed:
         n_untimed = format_count(result.n_untimed)
         output.say(
-            f"note: the times leave out {n_untimed} spans whose duration is estimated "
-            "or unfinished; see --include-estimated."
+            f"note: times exclude {n_untimed} estimated or unfinished spans; "
+            "--include-estimated includes them."
         )
 
 
@@ -281,7 +281,7 @@ def _why_empty(result: _Result) -> str:
 
 
 def _cells(result: _Result) -> list[list[str]]:
-    """Return the rows as texts; last, ops that no record tells of."""
+    """Return the rows as texts; ops without a record come last."""
     facts, columns = result.facts, result.columns
     rows = [[stat_cell(c, row, facts).text for c in columns] for row in result.rows]
     for op, count in result.unrecorded.items():

@@ -59,7 +59,7 @@ def thumbnail_size(text: str) -> int:
     """Return the pixels of the longer side of a thumbnail."""
     size = int(text) if text.isascii() and text.isdecimal() else 0
     if not 16 <= size <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 16 to 1024")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 16 to 1024")
     return size
 
 
@@ -81,7 +81,7 @@ def records_text(text: str) -> str:
         parse_range(text, 1 << 62)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no range of records, like 0:1000000 or 0:10%"
+            f"{text!r} is not a range of records, e.g. 0:1000000 or 0:10%"
         ) from error
     return text
 
@@ -114,7 +114,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     def checked(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is no number from {low} to {high}"
+                f"{text!r} is not a number from {low} to {high}"
             )
         return int(text)
 
@@ -155,9 +155,9 @@ def json_object(text: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"this is no JSON: {error}") from None
+        raise argparse.ArgumentTypeError(f"invalid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError('a JSON object is wanted, like {"by": "op"}')
+        raise argparse.ArgumentTypeError('expected a JSON object, e.g. {"by": "op"}')
     return found
 
 
@@ -169,7 +169,9 @@ def bytes_of(text: str) -> int:
     except ValueError:
         number = -1.0
     if match is None or not 0 <= number < 1e18:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 6GiB or 512MiB")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a size; write 6GiB or 512MiB"
+        )
     # Sizes of memory are powers of two, written GiB or, by habit, GB.
     return round(number * float(1 << 10 * " kmgtp".index(match[2] or " ")))
 
@@ -190,7 +192,7 @@ def _seconds(text: str, most: int) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to {most}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.1 to {most}")
     return seconds
 
 

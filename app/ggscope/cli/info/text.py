@@ -225,7 +225,7 @@ def _origin_words(trace: Trace) -> str:
     if not start:
         return f"the first event is at {origin:,}{day}"
     length = format_duration(abs(start), trace.clock.unit)
-    side = "before" if start < 0 else "behind"
+    side = "before" if start < 0 else "after"
     return (
         f"time 0 is at {origin:,}; the first event is {length} {side} it, at "
         f"{origin + start:,}{day}"
@@ -248,7 +248,7 @@ def _producer_text(facts: dict[str, Any]) -> str:
     if not facts["producer"]:
         return ""
     rows = [(f"  {key.replace('_', ' ')}", v) for key, v in facts["producer"].items()]
-    return f"{styled('What the file says of itself', 'bold')}\n{_pairs(rows)}"
+    return f"{styled('Metadata of the file', 'bold')}\n{_pairs(rows)}"
 
 
 def _counts_text(facts: dict[str, Any], left_out: str) -> str:
@@ -260,7 +260,7 @@ def _counts_text(facts: dict[str, Any], left_out: str) -> str:
     if not rows and facts["model"] is not None:
         return ""
     if not rows:
-        return "It holds no records: nothing was traced."
+        return "No records: nothing was traced."
     more = {
         "records": _by_word(facts["events"]) or _record_words(counts),
         "spans": _by_word(facts["spans_by_quality"]),
@@ -304,7 +304,7 @@ def _record_words(counts: dict[str, int]) -> str:
     words = _by_word({"ops": n_ops, "lists of experts": n_lists}) if n_lists else ""
     # A sidecar tells of graphs, which are no records of the file.
     noun = "graph" if n_graphs == 1 else "graphs"
-    of_graphs = f"the sidecar tells of {format_count(n_graphs)} {noun}"
+    of_graphs = f"sidecar: {format_count(n_graphs)} {noun}"
     return "; ".join(filter(None, (words, of_graphs if n_graphs else "")))
 
 
@@ -312,7 +312,7 @@ def _token_words(counts: dict[str, int | None]) -> str:
     """Return "21 prompt, 7 generated, 2 sequences"."""
     if counts["prompt_tokens"] is None:
         # Of a pass over several tokens a trace may have one number.
-        return "as the file numbers them"
+        return "numbered by the file"
     words = _by_word(
         {
             "prompt": counts["prompt_tokens"],
