@@ -91,7 +91,7 @@ def ask_and_save(document: "Document") -> None:
         SaveRequest(Path(run.output), target)
         if run is not None and is_whole
         else request,
-        document.say_recorded,
+        document.report_saved,
         on_error=lambda failure: document.problem_reported.emit(failure.message),
         even_if_held=True,
         title="Saving the recording",

@@ -160,9 +160,7 @@ class PartsDialog(Dialog):
 
     def _make_table(self) -> QTableWidget:
         table = QTableWidget(0, 5, self)
-        table.setHorizontalHeaderLabels(
-            ["File", "JoinedFile", "Size", "Shift", "Match"]
-        )
+        table.setHorizontalHeaderLabels(["File", "Role", "Size", "Shift", "Match"])
         table.setAccessibleName("Files of this session")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)

@@ -1,27 +1,22 @@
-"""Document: one tab with one session, from opening its files to closing.
-
-With its files (what is offered, added, taken out, and said about it) and its bookmarks
-(their count, where they are kept, and what is asked).
-"""
+"""Document: one tab with one session, from opening its files to closing."""
 
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from ggscope.analysis.sessions.concatenate import parsed_shift
-from ggscope.descriptions.files import fit_words, joins_of
 from ggscope.errors import TooLargeError
+from ggscope.gui.document.bookmarks import DocumentBookmarks
+from ggscope.gui.document.files import DocumentFiles
+from ggscope.gui.document.followed import FollowedProgram
 from ggscope.gui.memory import MemoryReturner
 from ggscope.gui.messages import Action, Message, Messages
-from ggscope.gui.open_file import show_in_folder
 from ggscope.gui.pages.load import LoadingCard, ProblemPage
 from ggscope.gui.pages.too_large import part_text
 from ggscope.gui.panes.workspace import Workspace
@@ -32,8 +27,6 @@ from ggscope.gui.widgets import Banner
 from ggscope.model.trace import INVALID_CODE, RANGE_CODES, VERSION_CODES, Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.theme import Theme
-from ggscope.session.bookmarks.bookmarks import Bookmarks
-from ggscope.session.bookmarks.keeper import BookmarkKeeper
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.settings import Settings
@@ -45,223 +38,21 @@ if TYPE_CHECKING:
     from ggscope.gui.live import WaitingPage
     from ggscope.gui.pages.too_large import TooLargePage
     from ggscope.live.recording_store import Saved
-    from ggscope.readers.discovery import FileSet
     from ggscope.session.live import LiveSession
     from ggscope.session.run import Run
     from ggscope.views.console import ConsoleView
 
 
 LOW_CONFIDENCE = "low_confidence"
-_PARTS, _OFFER, _GUESS = "parts", "offer", "guess"
-_BOOKMARKS, _PLACE = "bookmarks", "place"
-_READING, _CHANGED, _LIVE = "reading", "changed", "live"
-"""Keys of messages: what is no longer true is taken away."""
-MISFITS = ("part_does_not_fit", "sidecar_refused")
-_MAX_NAMED = 3
+_READING, _CHANGED, _GUESS = "reading", "changed", "guess"
+"""Keys of messages; each is removed once it is no longer true."""
 _CARD_MS = 300
-"""What is read sooner is not announced, so that a quick file does not flicker."""
-
-
-class DocumentParts(QObject):
-    """Looks after the files of one tab."""
-
-    def __init__(self, document: "Document", settings: Settings) -> None:
-        super().__init__(document)
-        self._document = document
-        self._is_folder = os.path.isdir(document.path)
-        self._offered: tuple[Path, ...] = ()
-        document.loader.beside_found.connect(self._on_beside)
-        document.loader.parts_changed.connect(self._on_parts_changed)
-        document.loader.shift_changed.connect(self._on_shifted)
-        self._settings = settings
-
-    @property
-    def title(self) -> str:
-        """What was opened and how many files there are beside it; "" for one file.
-
-        Of several files it is named after the trace, a folder after itself. The sidecar
-        of a recording belongs to it and is not counted.
-        """
-        trace = self._document.session.trace
-        if trace is None or not trace.parts:
-            return ""
-        if self._is_folder:
-            name, n_more = self._document.path.name, len(self._document.loader.more)
-        else:
-            name = Path(trace.parts[0].info.name).name
-            n_more = sum(p.role != "recording" for p in trace.parts[1:])
-        return f"{name} +{n_more}" if n_more else name
-
-    @property
-    def tip(self) -> str:
-        """Paths of all files, one per line."""
-        return "\n".join(map(str, self.opened_as))
-
-    @property
-    def opened_as(self) -> tuple[Path, ...]:
-        """What was opened: a file or folder, and the files that were added to it."""
-        return (self._document.path, *self._document.loader.more)
-
-    def add(self, paths: Sequence[Path]) -> None:
-        """Read further files into the session."""
-        if paths:
-            self.forget_offer()
-            self._document.messages.dismiss(_PARTS)
-            self._document.loader.add([path.absolute() for path in paths])
-
-    def remove(self, paths: Sequence[Path]) -> None:
-        """Take files out of the session again."""
-        self._document.messages.dismiss(_PARTS)
-        self._document.loader.remove(*paths)
-
-    def _on_shifted(self, path: Path, by: str, before: str) -> None:
-        """Remember it for this session's files, and let it be undone."""
-        self._settings.set_shift(self._document.path, path, by)
-        text = "Shifted the times of {0} by {1}."
-        if not by:
-            text = "Reset the time shift of {0}."
-        trace = self._document.session.trace
-        unit = "ns" if trace is None else trace.clock.unit
-        told = f"{parsed_shift(by, unit):+,} {unit}" if by else ""
-        undo = partial(self._document.loader.shift, path, before)
-        self._document.messages.say(
-            text.format(path.name, told), Action("Undo", undo), key=_PARTS
-        )
-
-    def forget_offer(self) -> None:
-        """Offer nothing any more."""
-        self._offered = ()
-        self._document.messages.dismiss(_OFFER)
-        self._document.status.set_related("", "")
-
-    def _on_beside(self, bundle: "FileSet") -> None:
-        """Offer the files that lie beside this one, in the status bar for good."""
-        members = bundle.members
-        names = [self._relative(m.path) for m in members[:_MAX_NAMED]]
-        if len(members) > _MAX_NAMED:
-            names.append("…")
-        short = "1 related file"
-        text = f"Found a related file in this folder: {names[0]}."
-        if len(members) > 1:
-            short = f"{len(members)} related files"
-            text = "Found {0} related files in this folder: {1}."
-            text = text.format(len(members), ", ".join(names)).replace("….", "…")
-        self._offered = tuple(member.path for member in members)
-        self._document.status.set_related(short, text)
-        add = Action("Add", self.add_offered)
-        self._document.messages.say(text, add, key=_OFFER)
-
-    def _relative(self, path: Path) -> str:
-        is_near = path.parent == self._document.path.parent
-        return path.name if is_near else f"{path.parent.name}/{path.name}"
-
-    def add_offered(self) -> None:
-        """Read the files that were offered into the session."""
-        self.add(self._offered)
-
-    def _on_parts_changed(self, came: object) -> None:
-        """Say how what was added fits, and let it be undone."""
-        document = self._document
-        document.title_changed.emit()
-        trace = document.session.trace
-        if trace is None or not isinstance(came, tuple) or not came:
-            return
-        undo = Action("Undo", partial(self.remove, came))
-        misfit = self._misfit(trace, came)
-        document.messages.say(
-            misfit or self._words(trace, came),
-            undo,
-            key=_PARTS,
-            level="caution" if misfit else "",
-            stays=bool(misfit),
-        )
-
-    def _misfit(self, trace: Trace, came: tuple[Path, ...]) -> str:
-        """Return why a file that was added does not belong here; "" = it does."""
-        names = self._names(trace, came)
-        return next(
-            (
-                warning.message
-                for warning in trace.warnings
-                if warning.code in MISFITS and warning.place in names
-            ),
-            "",
-        )
-
-    def _names(self, trace: Trace, came: tuple[Path, ...]) -> list[str]:
-        wanted = {os.path.realpath(path) for path in came}
-        return [
-            part.info.name
-            for part in trace.parts
-            if part.info.paths and os.path.realpath(part.info.paths[0]) in wanted
-        ]
-
-    def _words(self, trace: Trace, came: tuple[Path, ...]) -> str:
-        names = self._names(trace, came)
-        fits = [
-            f"{name}: {fit_words(join)}"
-            for name in names
-            for join in joins_of(trace.joins, name)
-            if join.kind != "names"
-        ]
-        what = names[0] if len(names) == 1 else f"{len(came)} files"
-        text = f"Added {what}."
-        return " ".join([text, *(f"{fit}." for fit in fits[:_MAX_NAMED])])
-
-
-class DocumentBookmarks(QObject):
-    """Says in one tab what becomes of its bookmarks."""
-
-    def __init__(
-        self, document: "Document", settings: Settings, is_watching: Callable[[], bool]
-    ) -> None:
-        super().__init__(document)
-        self._document = document
-        self._settings = settings
-        session = document.session
-        self.keeper = BookmarkKeeper(session, document.loader, settings, is_watching)
-        self.keeper.message_requested.connect(self._on_message_requested)
-        self.keeper.place_asked.connect(self._on_place_asked)
-        session.bookmarks_changed.connect(self._on_bookmarks_changed)
-        document.messages.dismissed.connect(self._on_dismissed)
-
-    def release(self) -> None:
-        """Write what is not written yet."""
-        self.keeper.release()
-
-    def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
-        text, n = "Bookmarks", len(bookmarks)
-        drawer = self._document.workspace.drawer
-        drawer.set_tab_text("bookmarks", f"{text}  {n}" if n else text)
-
-    def _on_message_requested(
-        self, text: str, action_text: str, action: object
-    ) -> None:
-        """Say what became of the bookmarks; what can be done about it stays."""
-        actions = [Action(action_text, action)] if callable(action) else []
-        self._document.messages.say(
-            text, *actions, level="caution", key=_BOOKMARKS, stays=bool(actions)
-        )
-
-    def _on_place_asked(self) -> None:
-        """Say where bookmarks are kept, and offer the other place."""
-        self._document.messages.say(
-            "Bookmarks are saved in your profile. Settings can change it.",
-            Action("Save next to traces instead", self._on_beside),
-            key=_PLACE,
-        )
-
-    def _on_beside(self) -> None:
-        self._settings.change("bookmarks", place="beside")
-
-    def _on_dismissed(self, message: Message, is_used: bool) -> None:
-        if message.key == _PLACE and not is_used:
-            self._settings.change("bookmarks", place="data")
+"""Faster files show no loading card, so that nothing flickers."""
 
 
 @guarded
 class Document(QWidget):
-    """Toolbar, panes and status strip of one session.
+    """Toolbar, panes and status bar of one session.
 
     Parameters
     ----------
@@ -368,9 +159,12 @@ class Document(QWidget):
         self._card_due = QTimer(self, singleShot=True, interval=_CARD_MS)
         self._card_due.timeout.connect(self._show_card)
         self._connect()
+        self.followed: FollowedProgram | None = None
+        if self.live is not None:
+            self.followed = FollowedProgram(self, self.live, run, settings)
         self.workspace.export_wanted.connect(export)
         self.toolbar.export_requested.connect(export)
-        self.parts = DocumentParts(self, settings)
+        self.parts = DocumentFiles(self, settings)
         self.bookmarks = DocumentBookmarks(self, settings, is_window_active)
 
     @property
@@ -613,96 +407,22 @@ class Document(QWidget):
         self.workspace.renderer_failed.connect(self._on_problem)
         self._settings.changed.connect(self._on_settings_changed)
         self.session.only_range_changed.connect(self._on_only_range)
-        if self.run is not None:
-            self.run.setParent(self)
-            self.run.ended.connect(self._on_run_ended)
-        if self.live is not None:
-            self.live.limit_bytes = self._settings.memory.limit_bytes
-            self.live.ended.connect(self._on_live_ended)
-            self.live.mode_changed.connect(self._on_live_mode)
-            self.session.reload_requested.connect(self._on_live_reload)
 
     @property
     def has_recording(self) -> bool:
-        """Whether something was recorded here that can be saved."""
-        is_whole = self.run is not None and self.run.has_recording
-        return is_whole or (self.live is not None and self.live.kept.place is not None)
+        """Whether a recording of this tab can be saved."""
+        return self.followed is not None and self.followed.has_recording
 
     def save_recording(self) -> None:
-        """Ask where to, and save what was recorded so far."""
+        """Ask for a file and save what was recorded so far."""
         from ggscope.gui.save_recording import ask_and_save
 
         ask_and_save(self)
 
-    def say_recorded(self, saved: "Saved") -> None:
-        """Tell that a recording was saved, and offer to open it."""
-        self._settings.add_recent(saved.path)
-        words = saved.words()
-        self.messages.say(
-            f"{words[:1].upper()}{words[1:]}.",
-            Action("Open", partial(self.open_requested.emit, str(saved.path))),
-            Action("Show in folder", partial(show_in_folder, saved.path, self)),
-        )
-
-    def _on_live_reload(self, _: object) -> None:
-        """Follow anew what has ended."""
-        if self.live is not None and self.live.is_on:
-            words = "Cannot reload while following a program."
-            self.session.status_message.emit(words)
-        elif self.live is not None:
-            self._follow_again()
-
-    def _on_live_mode(self) -> None:
-        if self.live is not None and self.live.is_on:
-            self.messages.dismiss(_LIVE)  # it is true no more
-        if self.live is not None:
-            self.status.set_phase(self.live.metrics.phase.value)
-        self.title_changed.emit()
-
-    def _follow_again(self) -> None:
-        if self.live is not None:
-            self.live.follow_again()
-
-    def _on_run_ended(self) -> None:
-        """Let following end with the program, and show a run that was too short."""
-        run, live = self.run, self.live
-        if run is None:
-            return
-        if run.has_recording:
-            self._settings.add_recent(Path(run.output))
-        if live is None:
-            return
-        if live.is_on and not live.metrics.status.records:
-            live.finish()
-            if run.has_recording:
-                self.recording_requested.emit(run.output)
-        elif run.has_failed:
-            text = f"{run.name} {run.state()}."
-            console = Action("Console", self._show_console)
-            self.messages.say(text, console, level="caution", key=_LIVE, stays=True)
-
-    def _show_console(self) -> None:
-        self.workspace.show_drawer("console")
-
-    def _on_live_ended(self) -> None:
-        """Say why a program is not followed any more, unless it just ended."""
-        if self.live is None or self.session.trace is None:
-            return
-        from ggscope.session.live import FollowState
-
-        metrics, told = self.live.metrics, ""
-        if metrics.phase is FollowState.FULL:
-            codes = {w.code: w.message for w in self.session.trace.warnings}
-            told = codes.get("live_full", "")
-        elif metrics.phase in (FollowState.KILLED, FollowState.FAILED):
-            told = metrics.status.message
-        if told:
-            from ggscope.gui.live import sentence
-
-            again = Action("Follow again", self._follow_again)
-            actions = [again] if self.live.can_follow_again else []
-            # The strip says it for good.
-            self.messages.say(sentence(told), *actions, level="caution", key=_LIVE)
+    def report_saved(self, saved: "Saved") -> None:
+        """Report a saved recording, and offer to open it."""
+        if self.followed is not None:
+            self.followed.report_saved(saved)
 
     def _on_problems_clicked(self) -> None:
         self.workspace.show_drawer("problems")
