@@ -20,6 +20,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.model.selection import Selection
 from ggscope.model.units import TimeRange
 from ggscope.session.session import Session
+from ggscope.views.registry import BUILTIN
 from sentences import assert_sides
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -398,6 +399,9 @@ def test_keys_sheet_lists_and_narrows_down(window: MainWindow, qtbot: QtBot) -> 
 
     with_keys = [c for c in COMMANDS if keys_of(c) and "bookmark_" not in c.id]
     assert len(rows) >= len(with_keys)
+    declared = {gesture for view in BUILTIN for gesture in view.gestures}
+    assert declared
+    assert declared <= set(rows)
     QTest.keyClicks(sheet.edit, "token")
     assert {t for _, g in sheet.groups("token") for _, t in g} == {
         "Go to lane, tensor or token",

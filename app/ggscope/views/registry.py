@@ -30,6 +30,7 @@ class ViewEntry:
     has_data : whether a trace has anything for it to show.
     figure : key of its figure in `ggscope.render.figures.FIGURES`; "" = none.
     menu, keys : menu of the command that shows it, and its shortcuts; "" = none.
+    gestures : (keys or mouse, action) that it handles itself, for the keys sheet.
     uses_gl : whether it may draw by OpenGL. It cannot float then: a context does not
         survive the move to another window on every system.
     of_run : whether it is about a program that its tab has started; hidden in other
@@ -44,6 +45,7 @@ class ViewEntry:
     figure: str = ""
     menu: str = "Analyse"
     keys: str = ""
+    gestures: tuple[tuple[str, str], ...] = ()
     uses_gl: bool = False
     of_run: bool = False
 
@@ -73,11 +75,28 @@ def _with_figure(
     )
 
 
+_TIMELINE_GESTURES = (
+    ("Up / Down, PgUp / PgDown", "Scroll lanes"),
+    ("Wheel", "Scroll lanes"),
+    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
+    ("Shift+wheel", "Pan time"),
+    ("Left drag", "Mark a range"),
+    ("Middle drag, Shift+left drag", "Pan"),
+    ("Ctrl+left drag", "Zoom to a region"),
+    ("Click, Ctrl+click", "Select, add to the selection"),
+    ("Double click", "Fit that span"),
+    ("Right click", "Context menu"),
+)
+_TABLE_GESTURES = (
+    ("Up / Down, PgUp / PgDown", "Scroll rows"),
+    ("Ctrl+G", "Go to a row, record or time"),
+)
+
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_times, menu="", uses_gl=True),
-    _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", uses_gl=True),
-    ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2"),
+    _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", gestures=_TIMELINE_GESTURES, uses_gl=True),
+    ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics:StatisticsView", "statistics", keys="Ctrl+9"),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),

@@ -50,7 +50,6 @@ from PySide6.QtWidgets import (
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.gui.commands.menus import Actions
 from ggscope.gui.commands.registry import COMMANDS, MENUS
-from ggscope.gui.commands.shortcuts import PASSIVE_KEYS
 from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import label
 from ggscope.model.tokens import token_noun, token_text
@@ -60,6 +59,7 @@ from ggscope.session.tasks import TaskContext
 from ggscope.session.viewport import NO_TOKENS, TokenTimes, token_times
 from ggscope.views.base.safe_text import set_title
 from ggscope.views.base.view import guarded
+from ggscope.views.registry import BUILTIN
 
 MAX_SHOWN = 200
 MAX_ROWS = 14
@@ -521,8 +521,8 @@ class KeysSheet(Dialog):
         self._fill("")
 
     def groups(self, pattern: str = "") -> list[tuple[str, list[tuple[str, str]]]]:
-        """Return (title, rows of (keys, text)) of what contains `pattern`."""
-        found = []
+        """Return (title, rows of (keys, text)) that contain `pattern`."""
+        groups = []
         for menu in MENUS:
             rows = [
                 (self._actions.all_keys_text(c), c.text.removesuffix("…"))
@@ -538,14 +538,16 @@ class KeysSheet(Dialog):
                     for key in ("Alt+1", "Alt+9")
                 )
                 rows.append((f"{low} … {high}", "Go to bookmark 1 … 9"))
-            found.append((menu, rows))
-        found.append(("In the views", [(k, text) for k, text in PASSIVE_KEYS]))
-        wanted = pattern.strip().lower()
-        kept = [
-            (title, [row for row in rows if wanted in " ".join(row).lower()])
-            for title, rows in found
+            groups.append((menu, rows))
+        groups += [
+            (view.title, list(view.gestures)) for view in BUILTIN if view.gestures
         ]
-        return [(title, rows) for title, rows in kept if rows]
+        text = pattern.strip().lower()
+        matches = [
+            (title, [row for row in rows if text in " ".join(row).lower()])
+            for title, rows in groups
+        ]
+        return [(title, rows) for title, rows in matches if rows]
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use as many columns as there is room for."""

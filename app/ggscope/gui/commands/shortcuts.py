@@ -9,23 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 
 from ggscope.gui.commands.registry import COMMANDS, Command
+from ggscope.views.registry import BUILTIN
 
 MAX_FILE_BYTES = 1 << 20
 """Largest ``keys.json`` that is read."""
-PASSIVE_KEYS: tuple[tuple[str, str], ...] = (
-    ("Up / Down, PgUp / PgDown", "Scroll lanes or rows"),
-    ("Ctrl+G in the table", "Go to a row, record or time"),
-    ("Wheel", "Scroll lanes"),
-    ("Ctrl+wheel, pinch", "Zoom time at the cursor"),
-    ("Shift+wheel", "Pan time"),
-    ("Left drag", "Mark a range"),
-    ("Middle drag, Shift+left drag", "Pan"),
-    ("Ctrl+left drag", "Zoom to a region"),
-    ("Click, Ctrl+click", "Select, add to the selection"),
-    ("Double click", "Fit that span"),
-    ("Right click", "Context menu"),
-)
-"""Keys and gestures that the views handle themselves."""
 
 
 def keys_of(
@@ -86,12 +73,16 @@ def _is_key(text: str) -> bool:
 
 
 def keys_markdown() -> str:
-    """Return the table of keys for README and manual."""
+    """Return the table of shortcuts and gestures for the documents."""
     lines = ["| Key | Action |", "| --- | --- |"]
     for command in COMMANDS:
         if command.keys and not command.id.startswith("go.bookmark_"):
             keys = " ".join(f"`{key}`" for key in command.keys)
             lines.append(f"| {keys} | {command.text.removesuffix('…')} |")
     lines.append("| `Alt+1` … `Alt+9` | Go to bookmark 1 … 9 |")
-    lines += [f"| {keys} | {text} |" for keys, text in PASSIVE_KEYS]
+    lines += [
+        f"| {keys} | {action} ({view.title}) |"
+        for view in BUILTIN
+        for keys, action in view.gestures
+    ]
     return "\n".join(lines) + "\n"
