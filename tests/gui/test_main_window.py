@@ -702,7 +702,7 @@ def test_picture_of_the_view_used_last_is_copied(
     before, without = said(window), "\n".join(titles)
     window.actions_["edit.copy_picture"].trigger()
     while_drawn = said(window)
-    qtbot.waitUntil(lambda: "clipboard" in said(window))
+    qtbot.waitUntil(lambda: "Copied the picture" in said(window))
 
     assert QGuiApplication.clipboard().image() == figure.image()
     claim = "Copied the picture ({0} px)."
