@@ -300,7 +300,7 @@ def test_hit_rates_per_rule_are_printed_for_people(run):
         "4 files in one session",
         "accesses with a tensor of memory-map.json: 134 of 134 (100.0 %)",
         "name 18, unique prefix 116; delta 1,709,440, all 134 agree",
-        "cut names that memory-map.json completes for sure: 58 of 58 (100.0 %)",
+        "cut names completed from memory-map.json without doubt: 58 of 58 (100.0 %)",
         "ops with a node of graphs/token-00000.json: 582 of 582 (100.0 %)",
     ):
         assert words in answer.out

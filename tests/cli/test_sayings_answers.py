@@ -190,7 +190,7 @@ def test_trace_without_ops_has_nothing_to_be_complete_in() -> None:
     def said(op: int) -> str:
         return completeness_words(completeness(builders.spans_trace([0], [1], op=op)))
 
-    assert_sides("it records no ops", said(-1), said(1))
+    assert_sides("the trace has no ops", said(-1), said(1))
 
 
 def test_range_of_what_is_missing_is_told_where_there_is_one() -> None:
@@ -200,7 +200,7 @@ def test_range_of_what_is_missing_is_told_where_there_is_one() -> None:
         return completeness_words(found)
 
     claim = (
-        "; * to * are likely, with those that every pass or an end of the recording "
+        "; likely * to *, with those that every pass or the ends of the recording "
         "may lack"
     )
     assert_sides(claim, said(0, 5), said(0, 0))
@@ -219,5 +219,7 @@ def test_cut_names_are_counted_for_files_that_complete_them() -> None:
     names, others = (MatchReport(kind, "model.gguf", 3, 5) for kind in ("names", "map"))
 
     assert_sides(
-        "cut names that {0} completes for sure", join_words(names), join_words(others)
+        "cut names completed from {0} without doubt",
+        join_words(names),
+        join_words(others),
     )

@@ -483,9 +483,9 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
 
     assert DetailsPage(view).title == "About this trace"
     first, lie, truth = view.facts.facts
-    assert first.value == "1 contradicts the content, 1 agrees"
+    assert first.value == "1 of 2 values does not match the data"
     assert (lie.label, lie.caution) == ("TE 0 utilization", True)
-    assert lie.value == "72.0 % stated; 30.5 % by its spans"
+    assert lie.value == "says 72.0 %, computed 30.5 % (its spans)"
     assert (truth.value, truth.caution) == ("4", False)
     assert not view.zoom_link.isVisibleTo(view)
 

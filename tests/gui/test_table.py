@@ -753,7 +753,7 @@ def test_span_without_an_end_has_no_duration(
     index = view.model.index(row, column)
     assert view.model.data(index, Role.RAW) is None
     tip = view.model.data(index, Qt.ItemDataRole.ToolTipRole)
-    assert "no end was recorded" in tip
+    assert "no end recorded" in tip
     assert ("30" in tip) == bool(end)
 
 

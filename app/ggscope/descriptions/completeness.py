@@ -1,4 +1,4 @@
-"""How complete a trace is, in words, and the problem that tells of it."""
+"""Texts about how complete a trace is, and the problems that report it."""
 
 from dataclasses import replace
 
@@ -13,55 +13,51 @@ TOKENS_CODE = "tokens_missing"
 ALTERED_CODE = "records_altered"
 LEFT_OUT_CODE = "left_out"
 _CODES = frozenset({CODE, TOKENS_CODE, ALTERED_CODE, LEFT_OUT_CODE})
-_SINGULAR = (("the graph",), ("what later records read",), (COUNTED,))
 _WHOLE_GRAPHS = (
     " The span of a graph recorded as a whole is the call that starts it: a backend "
     "that computes asynchronously goes on after the call."
 )
-_HOLDS = "The times derived for the ops before them hold theirs. "
+_INCLUDES = "Times derived for the ops before them include theirs. "
 
 
 def completeness_words(found: Completeness) -> str:
-    """Return "99.1 % of what was expected: 217 of 23,280 records are missing …"."""
+    """Return "217 of 23,280 records missing (99.1 % complete, based on …)"."""
     share, n = found.share, found.n_missing
     skipped = f"; {_tokens_words(found.tokens)}" if found.tokens.gaps else ""
     if share is None:
-        why = found.why or "nothing tells what was to be expected"
-        return f"not known: {why}{skipped}{_lists_words(found)}"
-    is_one = found.rests_on in _SINGULAR
-    rests = f"{' and '.join(found.rests_on)} tell{'s' if is_one else ''}"
+        why = found.why or "the expected number of records is unknown"
+        return f"unknown: {why}{skipped}{_lists_words(found)}"
+    basis = f"based on {' and '.join(found.rests_on)}"
     if not n:
-        what = "no record of an op" if found.n_lists else "nothing"
-        text = f"{what} that was to be expected is missing, as far as {rests}"
+        text = f"no {'op ' if found.n_lists else ''}records missing ({basis})"
     else:
         text = (
-            f"{format_percent(share)} of what was expected: {format_count(n)} of "
-            f"{format_count(found.n_expected)} records {'is' if n == 1 else 'are'} "
-            f"missing, as {rests}"
+            f"{format_count(n)} of {format_count(found.n_expected)} records missing "
+            f"({format_percent(share)} complete, {basis})"
         )
         low, high = n - found.n_fewer, n + found.n_more
         if low < high:
             text += (
-                f"; {format_count(low)} to {format_count(high)} are likely, with those "
-                "that every pass or an end of the recording may lack"
+                f"; likely {format_count(low)} to {format_count(high)}, with those "
+                "that every pass or the ends of the recording may lack"
             )
     text += skipped + _lists_words(found)
     if unseen := found.n_unseen:
         text += (
-            f"; {format_count(unseen)} op{'' if unseen == 1 else 's'} of the graph "
-            "that no pass records, as if unseen by the tracer, "
-            f"{'is' if unseen == 1 else 'are'} not counted"
+            f"; not counted: {format_count(unseen)} "
+            f"op{'' if unseen == 1 else 's'} of the graph that no pass records, "
+            "probably invisible to the tracer"
         )
     if n := found.n_altered:
         text += (
-            f"; {format_count(n)} record{' has' if n == 1 else 's have'} another op or "
+            f"; {format_count(n)} record{'' if n == 1 else 's'} with another op or "
             "name than in the other passes"
         )
     if varying := found.n_varying:
         text += (
-            f"; {format_count(varying)} op{'' if varying == 1 else 's'} that "
-            f"{'varies is' if varying == 1 else 'vary are'} left out: lost records or "
-            "another graph"
+            f"; not counted: {format_count(varying)} "
+            f"{'op that varies' if varying == 1 else 'ops that vary'} "
+            "between passes (lost records or another graph)"
         )
     return text
 
@@ -70,20 +66,19 @@ def _lists_words(found: Completeness) -> str:
     n = found.n_lists
     if not n:
         return ""
-    words = "list of experts is" if n == 1 else "lists of experts are"
-    # What both lists of a token and layer have lost may leave no trace.
-    return f"; at least {format_count(n)} {words} missing"
+    # Where both lists of a token and layer are lost, nothing may show it.
+    return f"; at least {format_count(n)} expert list{'' if n == 1 else 's'} missing"
 
 
 def _tokens_words(tokens: SkippedTokens) -> str:
-    """Return "token 10 is missing" or "3 tokens are missing: 10, 14–15"."""
+    """Return "token 10 missing" or "3 tokens missing: 10, 14–15"."""
     if tokens.n_tokens == 1:
-        return f"token {tokens.numbers()} is missing"
-    return f"{format_count(tokens.n_tokens)} tokens are missing: {tokens.numbers()}"
+        return f"token {tokens.numbers()} missing"
+    return f"{format_count(tokens.n_tokens)} tokens missing: {tokens.numbers()}"
 
 
 def format_percent(share: float) -> str:
-    """Return a share that is no whole so that it never reads as one: "99.997 %"."""
+    """Return a share below 1, which never rounds to "100 %": "99.997 %"."""
     for digits in range(1, 7):
         text = f"{100 * share:.{digits}f}"
         if not text.startswith("100"):
@@ -92,26 +87,26 @@ def format_percent(share: float) -> str:
 
 
 def with_completeness(trace: Trace, found: Completeness) -> Trace:
-    """Return the trace with a problem where anything is missing or left out.
+    """Return the trace with problems for what is missing or left out.
 
-    What the tracer counted as lost is a problem already.
+    Records that the tracer counted as lost have a problem already.
     """
-    kept = tuple(w for w in trace.warnings if w.code not in _CODES)
+    problems = tuple(w for w in trace.warnings if w.code not in _CODES)
     if found.n_missing > found.n_token_records and found.rests_on != (COUNTED,):
-        kept = (*kept, _records_problem(trace, found))
+        problems = (*problems, _records_problem(trace, found))
     if found.tokens.gaps:
-        kept = (*kept, _tokens_problem(found.tokens))
+        problems = (*problems, _tokens_problem(found.tokens))
     if found.n_altered:
-        kept = (*kept, _altered_problem(trace, found))
+        problems = (*problems, _altered_problem(trace, found))
     if trace.stories:
-        kept = (*kept, *_left_out(trace))
-    if kept == trace.warnings:
+        problems = (*problems, *_left_out(trace))
+    if problems == trace.warnings:
         return trace
-    return replace(trace, warnings=tuple(sorted(kept, key=lambda w: -w.severity)))
+    return replace(trace, warnings=tuple(sorted(problems, key=lambda w: -w.severity)))
 
 
-def is_told(trace: Trace, found: Completeness) -> bool:
-    """Tell whether the problems of a trace say all of what is missing."""
+def is_reported(trace: Trace, found: Completeness) -> bool:
+    """Return whether the problems of a trace report all that is missing."""
     codes = {warning.code for warning in trace.warnings}
     has_records = CODE in codes or found.n_missing <= found.n_token_records
     has_records = has_records or found.rests_on == (COUNTED,)
@@ -128,7 +123,7 @@ def _records_problem(trace: Trace, found: Completeness) -> ReadWarning:
         f"{completeness_words(found)}.",
         found.n_missing - found.n_token_records,
         place=gap_words(trace, found.gaps[0]) if found.gaps else "",
-        remedy=(_HOLDS if is_derived else "") + "Record again if they matter.",
+        remedy=(_INCLUDES if is_derived else "") + "Record again if you need them.",
     )
 
 
@@ -139,16 +134,16 @@ def _tokens_problem(tokens: SkippedTokens) -> ReadWarning:
     return ReadWarning(
         Severity.DATA_LOSS,
         TOKENS_CODE,
-        f"{text[0].upper()}{text[1:]}: the token numbers in the file skip.",
+        f"{text[0].upper()}{text[1:]}: gaps in the token numbers of the file.",
         tokens.n_tokens,
         place=f"tokens {before} to {after}",
-        remedy="Record again if they matter; figures per token count those that are "
-        "there.",
+        remedy="Record again if you need them; values per token count only those "
+        "present.",
     )
 
 
 def _left_out(trace: Trace) -> tuple[ReadWarning, ...]:
-    """Return the problem that a recording states that it leaves something out."""
+    """Return the problem that a recording is partial by its settings."""
     # Imported for recordings alone: it looks at all that records may lack.
     from ggscope.analysis.completeness.coverage import Cause, trace_coverage
     from ggscope.descriptions.coverage import stated_words
@@ -162,9 +157,9 @@ def _left_out(trace: Trace) -> tuple[ReadWarning, ...]:
         ReadWarning(
             Severity.NOTICE,
             LEFT_OUT_CODE,
-            f"The recording is not all that the program did: {words}.",
-            remedy="Sums and shares are of what is recorded; what has no record may "
-            f"have run all the same.{note}",
+            f"The recording is partial: {words}.",
+            remedy="Sums and shares cover what is recorded; ops without a record may "
+            f"have run too.{note}",
         ),
     )
 
@@ -181,10 +176,10 @@ def _altered_problem(trace: Trace, found: Completeness) -> ReadWarning:
         ALTERED_CODE,
         f"{format_count(n)} record{' has' if n == 1 else 's have'} another op number "
         "or name than the same op in other passes: damaged bytes, or another graph. "
-        "No record is missing for that.",
+        "They do not count as missing.",
         n,
         place=place,
-        remedy="Their sources and times are shown; their op or name may be wrong.",
+        remedy="Their op or name may be wrong; sources and times are shown.",
     )
 
 

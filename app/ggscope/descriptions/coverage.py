@@ -1,4 +1,4 @@
-"""What a trace leaves out, as JSON and in words."""
+"""What a trace leaves out, as JSON and as text."""
 
 from ggscope.analysis.completeness.coverage import Cause, Omission, TraceCoverage
 from ggscope.model.units import format_count
@@ -24,11 +24,11 @@ _TEXTS: dict[Cause, str] = {
     Cause.KILLED: "program killed",
     Cause.STILL_RUNNING: "program still running",
     Cause.STARTED_LATE: "recording started late",
-    Cause.OPS_NOT_RECORDED: "some ops only are recorded",
-    Cause.GRAPHS_WHOLE: "graphs recorded as a whole, their ops not",
-    Cause.SOURCES_CUT: "further sources of ops are not recorded",
-    Cause.ACCESSES_UNPLACED: "accesses to weights without a place in the file",
-    Cause.PART_READ: "part of the records was read",
+    Cause.OPS_NOT_RECORDED: "only some ops recorded",
+    Cause.GRAPHS_WHOLE: "graphs recorded as a whole, without their ops",
+    Cause.SOURCES_CUT: "further sources of ops not recorded",
+    Cause.ACCESSES_UNPLACED: "accesses to weights with unknown file offset",
+    Cause.PART_READ: "only part of the records read",
     Cause.PART_SHOWN: "part of the trace",
 }
 _FORMS: dict[Cause, tuple[str, str]] = {
@@ -40,16 +40,16 @@ _FORMS: dict[Cause, tuple[str, str]] = {
     Cause.SWITCHED_OFF: ("tracing switched off for a time", " ({} graph{} left out)"),
     Cause.LIMITED: ("stopped after {}", " ({} record{} left out)"),
     Cause.KILLED: ("program ended {}", " ({} graph{} not finished)"),
-    Cause.GRAPHS_WHOLE: ("graphs of {} as a whole, their ops not", " ({} graph{})"),
+    Cause.GRAPHS_WHOLE: ("graphs of {} as a whole, without their ops", " ({} graph{})"),
 }
-"""How a reason reads that has a detail, and behind it what is counted."""
+"""Texts of causes with a detail, and of what is counted."""
 _STATED = (
     Cause.OPS_FILTERED, Cause.LAYERS_FILTERED, Cause.THREADS_FILTERED,
     Cause.OP_TIMING_OFF, Cause.NAMES_OFF, Cause.BUFFERS_OFF, Cause.SAMPLED,
     Cause.SWITCHED_OFF, Cause.FILTERS_CHANGED, Cause.LIMITED, Cause.GRAPHS_SKIPPED,
     Cause.KILLED, Cause.GRAPHS_WHOLE,
 )  # fmt: skip
-"""What no problem of a trace tells."""
+"""Causes that no other problem of a trace reports."""
 
 
 def coverage_json(coverage: TraceCoverage) -> dict[str, object]:

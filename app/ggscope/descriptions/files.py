@@ -1,57 +1,57 @@
-"""What the files of a session say of themselves, and how well they fit."""
+"""Checked metadata of the files of a session, and how well they match."""
 
 from collections.abc import Sequence
 
 from ggscope.descriptions.spans import Fact
 from ggscope.model.trace import DeclaredMetric, MatchReport, Trace
-from ggscope.model.units import format_count, format_share
+from ggscope.model.units import format_count, format_counted, format_share
 
 _SUBJECTS = {
     "map": "accesses with a tensor of {0}",
     "registry": "accesses with a tensor of {0}",
     "graph": "ops with a node of {0}",
     "recording": "records with a node of {0}",
-    "names": "cut names that {0} completes for sure",
+    "names": "cut names completed from {0} without doubt",
 }
 
 
 def stated_facts(trace: Trace) -> tuple[Fact, ...]:
-    """Return a fact for each stated figure, contradicted ones first and marked.
+    """Return a fact for each checked metadata value, mismatches first and marked.
 
-    Those of several files stand under their file's name. Empty where no file states
-    any.
+    Values of several files stand under their file's name. Empty where no file has any.
     """
     found = trace.stated_figures()
     if not found:
         return ()
     order = sorted(found, key=lambda pair: pair[1].agrees is not False)
     wrong = sum(figure.agrees is False for _, figure in found)
-    facts = [Fact("stated figures", _verdicts(found), caution=wrong > 0)]
+    facts = [Fact("metadata check", _verdicts(found), caution=wrong > 0)]
     facts += [_fact(file, figure) for file, figure in order[:wrong]]
     above = ""
     for file, figure in order[wrong:]:
         if file != above:
             n_here = sum(name == file for name, _ in order[wrong:])
-            facts.append(Fact(file, "1 figure" if n_here == 1 else f"{n_here} figures"))
+            facts.append(Fact(file, "1 value" if n_here == 1 else f"{n_here} values"))
             above = file
         facts.append(_fact(file, figure))
     return tuple(facts)
 
 
 def _verdicts(found: Sequence[tuple[str, DeclaredMetric]]) -> str:
-    """Return "2 contradict the content, 16 agree, 3 cannot be told"."""
+    """Return "2 of 21 values do not match the data, 3 cannot be checked"."""
     verdicts = [figure.agrees for _, figure in found]
-    wrong, right, open_ = (verdicts.count(v) for v in (False, True, None))
-    parts = [
-        (wrong, "contradicts the content", "contradict the content"),
-        (right, "agrees with the content", "agree with the content"),
-        (open_, "cannot be told", "cannot be told"),
-    ]
-    if wrong:
-        parts[1] = (right, "agrees", "agree")
-    return ", ".join(
-        f"{format_count(n)} {one if n == 1 else many}" for n, one, many in parts if n
-    )
+    n_wrong, n_right, n_open = (verdicts.count(v) for v in (False, True, None))
+    of_all = f"of {format_counted(len(found), 'value')}"
+    parts = []
+    if n_wrong:
+        verb = "does" if n_wrong == 1 else "do"
+        parts.append(f"{format_count(n_wrong)} {of_all} {verb} not match the data")
+    elif n_right:
+        verb = "matches" if n_right == 1 else "match"
+        parts.append(f"{format_count(n_right)} {of_all} {verb} the data")
+    if n_open:
+        parts.append(f"{format_count(n_open)} cannot be checked")
+    return ", ".join(parts)
 
 
 def _fact(file: str, figure: DeclaredMetric) -> Fact:
@@ -59,8 +59,8 @@ def _fact(file: str, figure: DeclaredMetric) -> Fact:
     exact = [figure.place, file]
     if figure.computed is not None:
         found = figure.computed_text
-        by = f" by {figure.basis}" if figure.basis else ""
-        value = f"{value} stated; {found}{by}" if figure.agrees is not True else value
+        by = f" ({figure.basis})" if figure.basis else ""
+        value = f"says {value}, computed {found}{by}" if not figure.agrees else value
         exact.insert(0, f"{found}{by}")
     return Fact(
         figure.name,
@@ -77,7 +77,7 @@ def join_words(join: MatchReport) -> str:
 
 
 def fit_words(join: MatchReport) -> str:
-    """Return the same without saying of what."""
+    """Return "134 of 134 (100.0 %): name 18, …", without the subject."""
     if not join.n_all:
         return "nothing to compare"
     text = (
@@ -85,7 +85,7 @@ def fit_words(join: MatchReport) -> str:
         f"({format_share(join.n_found / join.n_all)})"
     )
     if not join.n_found and join.kind in ("map", "registry"):
-        text += ": it does not fit"
+        text += ": no match"
     rules = ", ".join(f"{words} {format_count(n)}" for words, n in join.rules.items())
     if rules:
         text += f": {rules}"
@@ -99,5 +99,5 @@ def fit_words(join: MatchReport) -> str:
 
 
 def joins_of(joins: Sequence[MatchReport], part: str) -> list[MatchReport]:
-    """Return what is known of how one part fits."""
+    """Return the matches of one part."""
     return [join for join in joins if join.part == part]

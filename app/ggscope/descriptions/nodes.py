@@ -1,4 +1,4 @@
-"""What is known of one node of a graph: as it is drawn, and as it is selected."""
+"""Facts about one node of a graph: as drawn and as selected."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ggscope.model.units import (
 _FLAGS = (
     (NodeFlag.LEAF, "leaf: nothing computes it"),
     (NodeFlag.GRADIENT, "gradient"),
-    (NodeFlag.UNDECLARED, "only edges name it"),
+    (NodeFlag.UNDECLARED, "named by edges only"),
     (NodeFlag.SHARED, "shared by several layers"),
 )
 
@@ -58,7 +58,7 @@ def drawn_node_facts(
     ]
     facts += _leaf_facts(trace, graph, node)
     if int(graph.flags[node]) & NodeFlag.UNDECLARED:
-        facts.append(Fact("note", "only edges name it; the file does not declare it"))
+        facts.append(Fact("note", "named by edges only, not declared in the file"))
     if measures is not None:
         facts += _trace_facts(trace, graph, node, layers, measures)
     return tuple(facts)
@@ -169,7 +169,7 @@ def node_facts(
         Fact(
             "ggml_tensor at",
             format_offset(address) if address else NOT_AVAILABLE,
-            "where the graph's own object lies: never the address of data in a trace",
+            "address of the graph object, not of tensor data",
         ),
         Fact("graph", graph.title or f"token {graph.token}"),
     ]
@@ -209,16 +209,16 @@ def _match_fact(
 ) -> Fact:
     """Return by which rule spans were found to be this node, or that ops read it."""
     if not len(trace.spans):
-        return Fact("in the trace", NOT_AVAILABLE, "no trace is open beside the graph")
+        return Fact("in the trace", NOT_AVAILABLE, "no trace open with the graph")
     if correlation is None:
-        return Fact("in the trace", NOT_AVAILABLE, "spans are being matched")
+        return Fact("in the trace", NOT_AVAILABLE, "matching spans…")
     rules = correlation.rules_of(node)
     if not rules and figures is not None and figures.n_spans:
         spans = f"{format_count(figures.n_spans)} span" + "s" * (figures.n_spans != 1)
-        exact = f"no span computes it; {spans} access the tensor of this name"
+        exact = f"no span computes it; {spans} access a tensor of this name"
         return Fact("in the trace", "as a tensor, by name", exact)
     if not rules:
-        why = "no span has this name, op and order" if is_op else "no op computes it"
+        why = "no span with this name, op and order" if is_op else "no op computes it"
         return Fact("in the trace", "not found", why)
     words = "; ".join(rule.words for rule in rules)
     return Fact("in the trace", f"by {words}", f"matched by {words}")

@@ -1,4 +1,4 @@
-"""What the samples of the page cache say of a tensor and of an access, in English."""
+"""Texts about page-cache samples of a tensor and of an access."""
 
 from ggscope.analysis.reads.from_disk import Evidence, Origin, evidence
 from ggscope.model.trace import Trace

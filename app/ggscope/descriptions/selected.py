@@ -1,4 +1,4 @@
-"""What is known of a selected tensor, buffer or expert, as texts for people."""
+"""Facts about a selected tensor, buffer or expert, as texts."""
 
 from dataclasses import dataclass
 
@@ -26,10 +26,10 @@ from ggscope.model.units import (
 
 COUNTING = "counting…"
 _PLACES: dict[int, str] = {
-    Place.STATED: "stated by the model file",
-    Place.LISTED: "listed by a side file",
-    Place.CALIBRATED: "calibrated: listed, and moved to where the trace reads",
-    Place.TRACED: "traced: only accesses tell",
+    Place.STATED: "from the model file",
+    Place.LISTED: "from a side file",
+    Place.CALIBRATED: "calibrated: from a side file, moved to where the trace reads",
+    Place.TRACED: "from accesses in the trace",
 }
 _PLACE_WORDS: dict[int, str] = {
     Place.STATED: "stated",
@@ -40,9 +40,9 @@ _PLACE_WORDS: dict[int, str] = {
 _NOT_LISTED = (Place.UNKNOWN, Place.TRACED)
 _SIZES: dict[int, str] = {
     SizeSource.STATED: "from type and shape in the model file",
-    SizeSource.LISTED: "listed by a side file",
+    SizeSource.LISTED: "from a side file",
     SizeSource.REPAIRED: "repaired: the listed size ran into the next tensor",
-    SizeSource.TRACED: "traced: the largest access",
+    SizeSource.TRACED: "from the largest access",
 }
 
 
@@ -183,7 +183,7 @@ def buffer_facts(
         facts.append(
             _time_fact(trace, "freed", end, absolute=absolute)
             if end != -1
-            else Fact("freed", "never", "no end was recorded")
+            else Fact("freed", "never", "no end recorded")
         )
     else:
         facts.append(Fact("allocated", NOT_AVAILABLE, "only accesses name it"))
@@ -221,7 +221,7 @@ def expert_facts(
             facts.append(Fact(tensor_name(trace, row), text, exact))
     facts.append(_chosen_fact(trace, layer, expert))
     if figures is not None and not figures.n_spans and not _names_experts(trace):
-        why = "accesses touch whole stacks: no expert can be told"
+        why = "accesses are to whole stacks and name no expert"
         facts.append(Fact("accesses", NOT_AVAILABLE, why))
     else:
         facts += usage_facts(trace, figures, absolute=absolute)
@@ -242,11 +242,11 @@ def usage_facts(
         _bytes_fact("bytes read", figures.bytes_read),
     ]
     if figures.unknown_read:
-        facts.append(_open_fact("perhaps read besides", figures.unknown_read))
+        facts.append(_open_fact("possibly also read", figures.unknown_read))
     if figures.bytes_written:
         facts.append(_bytes_fact("bytes written", figures.bytes_written))
     if figures.unknown_written:
-        facts.append(_open_fact("written, how much", figures.unknown_written))
+        facts.append(_open_fact("possibly written", figures.unknown_written))
     facts.append(Fact("spans", format_count(figures.n_spans)))
     if figures.time is not None:
         at = (("first use", figures.time.start), ("last use", figures.time.end))
@@ -285,7 +285,7 @@ def _offset_fact(trace: Trace, row: int) -> Fact:
     if offset < 0:
         return Fact("offset", NOT_AVAILABLE)
     place = _place(trace, row)
-    exact = f"byte {offset:,}; {_PLACES.get(place, 'not known how')}"
+    exact = f"byte {offset:,}; {_PLACES.get(place, 'source unknown')}"
     word = _PLACE_WORDS.get(place, "")
     caution = place in (Place.TRACED, Place.CALIBRATED)
     text = f"{format_offset(offset)} {word}".strip()
@@ -322,7 +322,7 @@ def shape_text(shape: I64 | None) -> str:
 
 
 def _names_experts(trace: Trace) -> bool:
-    """Tell whether any access or choice of a router names an expert."""
+    """Return whether any access or routing entry names an expert."""
     accesses = trace.accesses
     named = np.append(trace.tensors.expert, -1) >= 0
     return bool(
@@ -339,14 +339,12 @@ def _chosen_fact(trace: Trace, layer: int, expert: int) -> Fact:
     of_layer = (routing.layer == layer) & routing.is_used
     total = int(of_layer.sum())
     if not total:
-        return Fact(
-            "chosen", NOT_AVAILABLE, "no choices of a router are recorded in this layer"
-        )
+        return Fact("chosen", NOT_AVAILABLE, "no routing recorded for this layer")
     n = int((of_layer & (routing.expert == expert)).sum())
     exact = f"{format_count(n)} of {format_count(total)} choices in this layer"
     if routing.n_more is not None and (routing.n_more[of_layer] != 0).any():
         # Of what is not listed some may be of this expert.
-        exact += " that lists name; further ones are not recorded"
+        exact += " listed; further ones not recorded"
         return Fact("chosen", f"at least {format_count(n)}", exact)
     return Fact("chosen", f"{format_count(n)} ({format_share(n / total)})", exact)
 
@@ -358,11 +356,11 @@ def _bytes_fact(label: str, n: int) -> Fact:
 
 
 def _open_fact(label: str, most: int) -> Fact:
-    """Return a fact about bytes that are known to be so many at most."""
+    """Return a fact about bytes of which only an upper limit is known."""
     return Fact(
         label,
-        f"not known, at most {format_bytes(most)}",
-        f"the trace records {format_exact_bytes(most)}; the op moves a part of it",
+        f"≤ {format_bytes(most)}",
+        f"{format_exact_bytes(most)} recorded; the op moves part of them",
     )
 
 

@@ -1,8 +1,7 @@
-"""Facts: what is known of one span, marker or access, as texts for people.
+"""Facts about one span, marker or access, as texts.
 
-Tooltips, the Details pane and the copy commands all say the same words because
-they all take them from here. What is not known reads "N/A"; sentinels of the
-formats (65535, 0xFFFFFFFF, NaN) never reach a text.
+Tooltips, Details and the copy commands show the same texts. Unknown values read
+"N/A"; sentinels of the formats (65535, 0xFFFFFFFF, NaN) never reach a text.
 """
 
 from dataclasses import dataclass, replace
@@ -62,9 +61,9 @@ BADGES = {space: space.word for space in Space} | {
 _ODDITIES = (
     (SpanFlag.OVERLAPS_PARENT, "overlaps the span around it"),
     (SpanFlag.OUT_OF_ORDER, "out of order in the file"),
-    (SpanFlag.TRUNCATED_NAME, "the file cut the name short"),
-    (SpanFlag.REPEATED, "another thread tells of the same op; it is counted there"),
-    (SpanFlag.FUSED, "the node behind it ran within it: its time is part of this one"),
+    (SpanFlag.TRUNCATED_NAME, "name truncated in the file"),
+    (SpanFlag.REPEATED, "same op as on another thread, counted there"),
+    (SpanFlag.FUSED, "fused with the next node: includes its time"),
 )
 
 
@@ -173,7 +172,7 @@ def quality_words(trace: Trace, span: int) -> str:
     flags = SpanFlag(int(trace.spans.flags[span]))
     quality = _quality(trace, span)
     if quality is Quality.UNFINISHED:
-        return "unfinished: no end was recorded"
+        return "unfinished: no end recorded"
     if quality is Quality.ESTIMATED:
         return "estimated: a share of a measured whole"
     if quality is Quality.DERIVED:
@@ -183,9 +182,9 @@ def quality_words(trace: Trace, span: int) -> str:
             return (
                 "derived: until the next record of this thread"
                 if is_thread
-                else "derived: the end was not recorded"
+                else "derived: end not recorded"
             )
-        return "derived: the start was not recorded"
+        return "derived: start not recorded"
     return "measured"
 
 
@@ -427,12 +426,12 @@ def gap_text(
 
 
 def known_facts(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
-    """Return the facts that are known, and in one line which ones are not."""
+    """Return the known facts, and one line that lists the unknown ones."""
     unknown = [fact.label for fact in facts if fact.value == NOT_AVAILABLE]
     if len(unknown) < 2:
         return facts
     known = tuple(fact for fact in facts if fact.value != NOT_AVAILABLE)
-    return (*known, Fact("not known", ", ".join(unknown)))
+    return (*known, Fact("unknown", ", ".join(unknown)))
 
 
 def access_line(access: AccessFact) -> str:
@@ -479,7 +478,7 @@ def _op_source(trace: Trace, op: int) -> str:
     if trace.ops is None:
         return f"op number {op}"
     if trace.ops.source == "spelled":
-        return "named in the file itself"
+        return "named in the file"
     return f"op number {op} in table {trace.ops.id} ({trace.ops.source})"
 
 
@@ -574,7 +573,7 @@ def _event_facts(trace: Trace, span: int) -> list[Fact]:
 
 
 def _moved_facts(found: AccessTable, direction: Direction, label: str) -> list[Fact]:
-    """Return what a span reads or writes: as far as it is known, and what is open."""
+    """Return the bytes that a span reads or writes, known and possible."""
     chosen = found.direction == direction
     if not chosen.any():
         return []
@@ -586,9 +585,10 @@ def _moved_facts(found: AccessTable, direction: Direction, label: str) -> list[F
     elif not open_:
         facts.append(Fact(label, NOT_AVAILABLE))
     if open_:
-        words = "besides, not known" if facts else f"{label}, not known"
-        exact = f"{format_exact_bytes(open_)} are recorded; the op moves part of them"
-        facts.append(Fact(words, f"at most {format_bytes(open_)}", exact))
+        moved = "read" if direction == Direction.READ else "written"
+        title = f"possibly also {moved}" if facts else f"possibly {moved}"
+        exact = f"{format_exact_bytes(open_)} recorded; the op moves part of them"
+        facts.append(Fact(title, f"≤ {format_bytes(open_)}", exact))
     return facts
 
 
@@ -596,16 +596,16 @@ def _rate_facts(trace: Trace, span: int, n_bytes: int | None) -> list[Fact]:
     """Return bytes per time of the op, and how many threads compute it if several."""
     ids = spans_of_op(trace, span)
     if ids is None:
-        all_of_it = "perhaps several threads: the bytes are those of the whole op"
-        return [Fact("rate", NOT_AVAILABLE), Fact("op of", all_of_it)]
+        threads = "possibly several threads; bytes are of the whole op"
+        return [Fact("rate", NOT_AVAILABLE), Fact("op of", threads)]
     ticks = int(trace.spans.end[ids].max() - trace.spans.start[ids].min())
     qualities = set(quality_of(trace.spans.flags[ids]).tolist())
     is_timed = qualities <= {Quality.MEASURED, Quality.DERIVED}
     rate = _rate_fact(trace, ticks if is_timed else 0, n_bytes)
     if len(ids) == 1:
         return [rate]
-    words = f"{len(ids)} threads, {format_duration(ticks, trace.clock.unit)} in all"
-    return [rate, Fact("op of", words, "bytes and rate are those of the whole op")]
+    words = f"{len(ids)} threads, {format_duration(ticks, trace.clock.unit)} in total"
+    return [rate, Fact("op of", words, "bytes and rate are of the whole op")]
 
 
 def _rate_fact(trace: Trace, ticks: int, n_bytes: int | None) -> Fact:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from ggscope.analysis.completeness.expected import Completeness, completeness
 from ggscope.analysis.links import NOTHING, QUICK_SPANS, Linked, is_quick, linked
 from ggscope.analysis.sessions.correlate import Correlation, correlate
-from ggscope.descriptions.completeness import is_told, with_completeness
+from ggscope.descriptions.completeness import is_reported, with_completeness
 from ggscope.model.selection import Selection
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -91,7 +91,7 @@ class Linking(QObject):
             return
         if known is not None:
             result = known[1]
-            if not is_told(trace, result):
+            if not is_reported(trace, result):
                 # Files were added or removed: the same spans, other problems.
                 session.tasks.run(
                     _COMPLETENESS, lambda _: result, self._on_completeness

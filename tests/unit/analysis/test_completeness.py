@@ -143,7 +143,7 @@ def test_nothing_is_missing_from_passes_that_are_alike(n_passes, lanes) -> None:
     assert is_whole(found)
     assert found.share == 1
     assert found.n_passes == n_passes * lanes
-    assert completeness_words(found).startswith("nothing that was to be expected is")
+    assert completeness_words(found).startswith("no records missing")
 
 
 @pytest.mark.parametrize("n_passes", [2, 5, 30])
@@ -296,8 +296,8 @@ def test_last_op_that_some_passes_lack_is_no_loss(n_passes) -> None:
     found = completeness(traced(passes))
 
     assert (found.n_missing, found.n_varying) == (0, 1)
-    assert "1 op that varies is left out" in completeness_words(found)
-    claim = "; * op* that * left out: lost records or another graph"
+    assert "not counted: 1 op that varies" in completeness_words(found)
+    claim = "; not counted: * op* between passes (lost records or another graph)"
     alike = completeness(traced([ops] * n_passes))
     assert_sides(claim, completeness_words(found), completeness_words(alike))
 
@@ -332,7 +332,7 @@ def test_passes_without_any_rule_are_not_known(seed) -> None:
     found = completeness(traced(passes))
 
     assert not found.is_known or not found.n_missing
-    assert found.is_known or completeness_words(found).startswith("not known: ")
+    assert found.is_known or completeness_words(found).startswith("unknown: ")
 
 
 def test_single_pass_is_not_known() -> None:
@@ -366,11 +366,11 @@ def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> Non
         return completeness_words(completeness(traced([ops] * n_passes, skip=skip)))
 
     assert again < lost
-    assert_sides("layers that are alike", said(lost), said(again))
+    assert_sides("comparable layers", said(lost), said(again))
     some = lost_at_random(0.02, 40, len(ops))
     compared = said(some, 40)
     monkeypatch.setattr(runs, "_MOST_ROWS", 300)
-    claim = "(estimated from one in * of those that differ)"
+    claim = "(one in * of those that differ)"
     assert_sides(claim, said(some, 40), compared)
     for few in (frozenset(), frozenset({(7, 30)})):
         assert_sides(claim, said(some, 40), said(few, 40))
@@ -380,7 +380,7 @@ def test_trace_that_is_still_being_read_is_not_judged() -> None:
     trace = traced([one_pass()] * 5)
     found = completeness(replace(trace, pending=frozenset({"names"})))
 
-    assert_sides("it is still being read", found.why, completeness(trace).why)
+    assert_sides("the trace is still being read", found.why, completeness(trace).why)
 
 
 def test_loss_becomes_one_problem_and_silence_none() -> None:
@@ -393,7 +393,7 @@ def test_loss_becomes_one_problem_and_silence_none() -> None:
     (problem,) = (w for w in again.warnings if w.code == CODE)
     assert isinstance(problem, ReadWarning)
     assert (problem.severity, problem.count) == (Severity.DATA_LOSS, 1)
-    assert "99.4 % of what was expected: 1 of 160 records is missing" in problem.message
+    assert "1 of 160 records missing (99.4 % complete" in problem.message
     assert "after record" in problem.place
     whole = traced([ops] * 5)
     assert with_completeness(whole, completeness(whole)) is whole
@@ -490,13 +490,13 @@ def test_graph_tells_what_a_single_pass_lacks() -> None:
     assert gap_words(trace, found.gaps[0]) == "ffn_out-7 (MUL_MAT) in every pass"
     assert found.n_unseen == 5, "no MUL_MAT of that type has a record"
     told, _, unseen = completeness_words(found).partition("; ")
-    assert told.endswith("is missing, as the graph tells")
-    assert unseen.startswith("5 ops of the graph that no pass records")
+    assert told.endswith("records missing (90.0 % complete, based on the graph)")
+    assert unseen.startswith("not counted: 5 ops of the graph")
     # Where each kind has a record, or none is in the graph, nothing is unseen.
     kept = completeness(with_graph(trace, seen, ["q6_K"] * 10))
     claim = (
-        "; * op* of the graph that no pass records, as if unseen by the tracer, * not "
-        "counted"
+        "; not counted: * op* of the graph that no pass records, probably invisible to "
+        "the tracer"
     )
     assert (kept.n_missing, kept.n_unseen) == (1, 0)
     assert_sides(claim, completeness_words(found), completeness_words(kept))
@@ -560,7 +560,7 @@ def check_losses(path: Path, folder: Path, share: float, seeds: range) -> None:
         # Exact where little is lost; and never so wide that it tells nothing.
         assert high - low <= (0 if share < 0.005 else max(1.2 * n, 4))
         words = completeness_words(found)
-        assert ("are likely" in words) == (low < high)
+        assert ("; likely " in words) == (low < high)
         lost, told = lost + n, told + found.n_missing
         assert found.n_missing == pytest.approx(n, rel=0.05)
     assert told == pytest.approx(lost, rel=0.05)

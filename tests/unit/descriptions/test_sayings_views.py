@@ -338,7 +338,7 @@ def test_start_that_was_not_recorded_is_said_to_be_derived(flags: int) -> None:
         spans_trace([0], [10], flags=np.uint16(f))
         for f in (SpanFlag.INFERRED_START, flags)
     )
-    claim = "derived: the start was not recorded"
+    claim = "derived: start not recorded"
 
     assert_sides(claim, quality_words(lost, 0), quality_words(other, 0))
 
@@ -350,7 +350,7 @@ def test_end_of_a_phase_is_not_that_of_a_record() -> None:
     )
     said = [quality_words(trace, 0) for trace in (phase, thread)]
 
-    assert_sides("derived: the end was not recorded", *said)
+    assert_sides("derived: end not recorded", *said)
     assert_sides("derived: until the next record of this thread", *said[::-1])
 
 

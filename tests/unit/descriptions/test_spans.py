@@ -113,9 +113,9 @@ def test_measured_duration_says_so_in_words() -> None:
             "derived",
             "derived: until the next record of this thread",
         ),
-        (SpanFlag.INFERRED_START, "derived", "derived: the start was not recorded"),
+        (SpanFlag.INFERRED_START, "derived", "derived: start not recorded"),
         (SpanFlag.ESTIMATED, "estimated", "estimated: a share of a measured whole"),
-        (SpanFlag.UNFINISHED, "unfinished", "unfinished: no end was recorded"),
+        (SpanFlag.UNFINISHED, "unfinished", "unfinished: no end recorded"),
     ],
 )
 def test_uncertain_duration_gives_reason_and_caution(
@@ -178,7 +178,7 @@ def test_oddities_become_a_note() -> None:
 
     note = by_label(span_facts(trace, 0))["note"]
 
-    assert note.value == "out of order in the file; the file cut the name short"
+    assert note.value == "out of order in the file; name truncated in the file"
 
 
 def test_known_bytes_and_rate_of_measured_span() -> None:
@@ -432,7 +432,7 @@ def test_unknown_facts_are_one_line() -> None:
     facts = known_facts(span_facts(builders.spans_trace([0], [9]), 0))
 
     assert [f for f in facts if f.value == "N/A"] == []
-    assert facts[-1].label == "not known"
+    assert facts[-1].label == "unknown"
     assert "layer" in facts[-1].value.split(", ")
 
 

@@ -319,11 +319,11 @@ def test_facts_of_a_session_name_their_files(tmp_path):
 
     assert [file for file, _ in trace.stated_figures()] == ["b.json", "b.json"]
     assert alone[0].value == joined[0].value
-    assert alone[0].value == "1 contradicts the content, 1 agrees"
+    assert alone[0].value == "1 of 2 values does not match the data"
     assert (alone[1].label, alone[1].caution) == ("duration", True)
     assert joined[1].exact.endswith("b.json")
     sound = opened(tmp_path, "c.json", timeline(total_events=29, duration_ms=28))
-    claim = "* contradicts the content, * agrees"
+    claim = "* of * values does not match the data"
     assert_sides(claim, alone[0].value, stated_facts(sound)[0].value)
     assert contradiction(trace.info.stated[1]).startswith("duration: 5 ms stated, 28")
 

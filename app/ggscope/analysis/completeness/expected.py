@@ -55,7 +55,7 @@ from ggscope.model.tables import (
 from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
 from ggscope.model.units import format_count
 
-COUNTED = "what the tracer counts"
+COUNTED = "counters of the tracer"
 """In `Completeness.rests_on`: the numbers are exact."""
 _ODD = 0.05
 _LEAST_RATE = 2e-3
@@ -71,7 +71,7 @@ _FEW = 4
 _UNLIKELY = 1e-2
 _MOST_SAMPLED = 32
 """Of a kind, so many passes are asked for their layers."""
-_NOT_APART = "its layers cannot be told from passes"
+_NOT_APART = "its layers look like passes"
 _MANY_KEYS = 10
 """Fewer ops than this say nothing of what is usual among them."""
 MOST_MISSING = 0.3
@@ -643,7 +643,7 @@ class Completeness:
     n_unseen : ops of graphs that no pass records, as if the tracer could not see them.
     n_passes : passes that are alike, one per thread where each records every op.
     n_varying : ops that come and go from pass to pass, and are left out.
-    rests_on : what tells what was to be expected, in words.
+    rests_on : what the expected number of records is based on, as texts.
     gaps : the first `MOST_PLACES` of the missing ones, in the order of time.
     tokens : token numbers that are skipped, also where nothing else is known;
         `n_token_records` of the missing records are theirs.
@@ -723,7 +723,7 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     leaders, weight, every = sampled_runs(runs, leaders, weight)
     rows, keys = sequences(trace, runs, leaders.tolist(), weight, by_access=by_access)
     if not len(rows.key):
-        return Completeness(False, "it records no ops")
+        return Completeness(False, "the trace has no ops")
     rows = rows.part(rows.length > 0)
     spans = _spans_of_keys(trace, rows, runs, by_access=by_access)
     readers = Readers(trace, keys, spans)
@@ -887,15 +887,15 @@ def _are_unnamed(trace: Trace, nodes: I64) -> Bools:
 
 
 def _why_not(trace: Trace) -> str:
-    """Return why nothing can be expected of a trace; "" where something may be."""
+    """Return why completeness of a trace cannot be estimated; "" where it can."""
     if trace.pending:
-        return "it is still being read"
+        return "the trace is still being read"
     if not len(trace.spans) or int(trace.spans.op.max()) < 0:
-        return "it records no ops"
+        return "the trace has no ops"
     if trace.lanes.of_kind(LaneKind.ENGINE).any():
-        return "work of engines follows no graph that the trace tells"
+        return "engines follow no graph of the trace"
     if any(w.code in _PARTLY_READ for w in trace.warnings):
-        return "only a part of it was read"
+        return "only part of the file was read"
     return ""
 
 
@@ -966,7 +966,7 @@ class _Sum:
         if not is_covered and self._has_layers_alike:
             return Completeness(False, _NOT_APART)
         if not is_covered or self.n_passes > REPEATS * n_told + 2:
-            return Completeness(False, "its passes are not alike")
+            return Completeness(False, "its passes differ")
         n_there, n_missing = n_rows, self._n_missing
         noted = sorted(self._gaps, key=lambda one: one.number)[:MOST_PLACES]
         gaps = sorted(map(self._gap, noted), key=lambda gap: gap.time)
@@ -976,13 +976,13 @@ class _Sum:
             n_fewer, n_more = 2 * n_fewer, 2 * n_more + at_ends
         lanes = np.count_nonzero(self._runs.of_lane >= 0)
         apart = " by thread" if len(self._runs.stretches) > 1 and lanes > 1 else ""
-        rests = [f"{format_count(self.n_passes)} passes{apart} that are alike"]
+        rests = [f"{format_count(self.n_passes)} comparable passes{apart}"]
         if self._n_read:
-            rests.append("what later records read")
+            rests.append("reads by later records")
         if self._every > 1:
-            rests[0] += f" (estimated from one in {self._every} of those that differ)"
+            rests[0] += f" (one in {self._every} of those that differ)"
         if self._n_layers:
-            rests.append("layers that are alike")
+            rests.append("comparable layers")
         return Completeness(
             True,
             "",

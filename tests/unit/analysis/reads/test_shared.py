@@ -60,7 +60,7 @@ def test_bytes_and_rate_are_of_the_op_on_each_of_its_threads():
 
     # 8,000 bytes in the 14 ns from the first begin to the last end.
     assert {f["rate"] for f in said} == {"532.2 GiB/s"}
-    assert {f["op of"] for f in said} == {"3 threads, 14 ns in all"}
+    assert {f["op of"] for f in said} == {"3 threads, 14 ns in total"}
     assert "3 threads" in tooltip_text(trace, 1)
     alone = reads_trace([WEIGHT], [Op(0, (Read(0, 8000, 0),))])
     assert "op of" not in facts(alone, 0)
@@ -94,5 +94,5 @@ def test_ops_that_hold_the_node_behind_them_are_counted_once():
     assert fused_ops(trace) == {}
     assert fused_ops(fused) == {"MUL_MAT": 2}
     assert len(time_notes(fused)) == len(time_notes(trace)) + 1
-    assert "within it" in facts(fused, 0)["note"]
+    assert "fused" in facts(fused, 0)["note"]
     assert spans_of_op(fused, 0).tolist() == [0, 1, 2]

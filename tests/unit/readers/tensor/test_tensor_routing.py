@@ -438,7 +438,7 @@ def test_lost_lists_are_told_beside_complete_ops(tmp_path: Path) -> None:
     found = completeness(trace)
 
     assert (found.n_missing, found.n_lists) == (0, 1)
-    assert "at least 1 list of experts is missing" in completeness_words(found)
+    assert "at least 1 expert list missing" in completeness_words(found)
     (omission,) = trace_coverage(trace).of(Cause.EVENTS_LOST)
     assert omission.is_located
 
