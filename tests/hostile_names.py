@@ -239,5 +239,7 @@ _MADE: dict[str, tuple[str, Callable[[Names], bytes]]] = {
     "buffer-timeline": (".json", _buffer_timeline),
     "moe-csv": (".csv", _routing),
 }
+READERS = tuple(_MADE)
+"""Ids of the readers there are such files for."""
 
-__all__ = ["CONTROLS", "FORMULAS", "MARKER", "MARKUP", "hostile_named"]
+__all__ = ["CONTROLS", "FORMULAS", "MARKER", "MARKUP", "READERS", "hostile_named"]

@@ -261,7 +261,7 @@ def with_more(opened: Opened, bundle: FileSet, context: ReadContext) -> Opened:
     members = [m for m in bundle.members if m.path not in known]
     if not members:
         raise ReadError(
-            "these files are in the session already, or no reader takes them.",
+            "these files are already in the session, or have an unknown format.",
             hint=_reasons(bundle),
         )
     more = open_parts(
@@ -555,11 +555,11 @@ def _empty(like: Trace) -> Trace:
 
 
 def _unreadable(member: SessionFile, error: ReadError) -> ReadWarning:
-    remedy = error.hint or "Take it out of the session, or make it again."
+    remedy = error.hint or "Remove it from the session, or export it again."
     return ReadWarning(
         Severity.ERROR,
         "part_unreadable",
-        f"{member.path.name} could not be read: {error.message}",
+        f"cannot read {member.path.name}: {error.message}",
         offset=error.offset,
         place=member.path.name,
         remedy=remedy,
@@ -586,12 +586,12 @@ def _notes_of(bundle: FileSet) -> tuple[ReadWarning, ...]:
         for skipped in others[:_MAX_NAMED]:
             reasons.setdefault(skipped.reason, []).append(skipped.path.name)
         told = " ".join(f"{', '.join(n)}: {why}" for why, n in reasons.items())
-        more = "" if len(others) <= _MAX_NAMED else " There are more."
+        more = "" if len(others) <= _MAX_NAMED else " And more."
         notes.append(
             ReadWarning(
                 Severity.INFO,
                 "files_passed_over",
-                f"Files that take no part. {told}{more}",
+                f"Ignored files: {told}{more}",
                 len(others),
                 place=others[0].path.name,
             )
@@ -601,9 +601,9 @@ def _notes_of(bundle: FileSet) -> tuple[ReadWarning, ...]:
             ReadWarning(
                 Severity.NOTICE,
                 "files_left",
-                "There are more files in the folder than are looked at.",
+                "The folder has too many files; the rest was not checked.",
                 bundle.n_left,
-                remedy="Name the files, or open a folder of one experiment.",
+                remedy="Select files, or open the folder of one experiment.",
             )
         )
     return tuple(notes)
@@ -613,9 +613,9 @@ def _not_opened(skipped: Skipped) -> ReadWarning:
     return ReadWarning(
         Severity.ERROR,
         "part_unreadable",
-        f"{skipped.path.name} could not be read: {skipped.reason}",
+        f"cannot read {skipped.path.name}: {skipped.reason}",
         place=skipped.path.name,
-        remedy="Check the path and who may read it, or leave the file out.",
+        remedy="Check the path and its permissions, or leave the file out.",
     )
 
 
@@ -623,9 +623,7 @@ def _nothing_found(bundle: FileSet) -> ReadError:
     only = bundle.skipped[0] if len(bundle.skipped) == 1 else None
     if only is not None and only.is_fault:
         return _named_fault(only)
-    return ReadError(
-        "there is nothing in it that ggscope reads.", hint=_reasons(bundle)
-    )
+    return ReadError("no supported files in it.", hint=_reasons(bundle))
 
 
 def _named_fault(skipped: Skipped) -> ReadError:

@@ -81,7 +81,7 @@ def test_quiet_batch_says_only_what_went_wrong(run, tmp_path: Path) -> None:
     assert answer.code == 3
     assert answer.out == ""
     (line,) = answer.err.splitlines()
-    assert "broken.bin: no reader recognises this file" in line
+    assert "broken.bin: unknown file format" in line
     assert (tmp_path / "out" / "llama.timeline.png").is_file()
 
 

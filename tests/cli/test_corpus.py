@@ -14,7 +14,7 @@ from support import corpus_path, need_corpus
 FORMATS = ("ggmlviz", "tensor-trace-bin", "buffer-event-bin", "npu-json", "npu-jsonl")
 BROKEN = {
     "ggmlviz/empty_ggml_trace.bin": ("empty_file", 1, "empty"),
-    "ggmlviz/derived/truncated_header_11.ggmlviz": ("truncated", 1, "short header"),
+    "ggmlviz/derived/truncated_header_11.ggmlviz": ("truncated", 1, "truncated header"),
     "ggmlviz/derived/bad_magic.ggmlviz": ("unsupported_version", 1, "magic"),
 }
 """(code, exit code, word of the message) of files that hold nothing to show."""

@@ -157,7 +157,7 @@ def check_layers(facts: Facts, value: int, _: dict[str, Any]) -> None:
     """Early files count node_677 as layer 677; the claim is kept in a warning."""
     found = graph_of(facts)["layers"]
     if warned(facts, "layers_mismatch"):
-        assert f"{value:,} layers; {found} were found" in said(facts, "layers_mismatch")
+        assert f"file says {value:,}, found {found}" in said(facts, "layers_mismatch")
     else:
         assert found == value
 

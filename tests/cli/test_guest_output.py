@@ -66,7 +66,7 @@ def test_check_lists_plugins_that_are_switched_off(
         assert "on <purpose>" in row["message"]
         assert verdict["ok"] is is_ok
     assert told.code == 0
-    assert "broken.py is switched off" in told.out
-    assert "is switched off" in (tmp_path / "r.md").read_text()
+    assert "broken.py is disabled" in told.out
+    assert "is disabled" in (tmp_path / "r.md").read_text()
     safe = json.loads(shell("check", "--json", "--safe-mode", bad).out)
     assert [w["code"] for w in safe["warnings"]] == ["unknown_format"]

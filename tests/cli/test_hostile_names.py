@@ -14,7 +14,7 @@ import pytest
 from ggscope import cli
 from ggscope.cli import output
 from ggscope.sanitize import markdown, one_line, xml
-from hostile_names import CONTROLS, FORMULAS, MARKUP, hostile_named
+from hostile_names import CONTROLS, FORMULAS, MARKUP, READERS, hostile_named
 from support import need_terminal
 
 FORBIDDEN = re.compile(
@@ -54,13 +54,6 @@ def controls(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def formulas(tmp_path_factory) -> dict[str, Path]:
     return hostile_named(tmp_path_factory.mktemp("formulas"), FORMULAS)
-
-
-READERS = (
-    "ggmlviz", "tensor-access", "npu-json", "trace-json", "gguf", "memory-map",
-    "structure-csv", "registry", "graph-json", "graph-dot", "buffer-stats",
-    "buffer-timeline", "moe-csv",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("reader", READERS)

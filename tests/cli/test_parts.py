@@ -64,7 +64,7 @@ def test_file_that_does_not_fit_is_an_error_that_names_the_ways_out(
     assert answer.code == 1
     assert answer.out == ""
     assert "1,000,000 records" in answer.err
-    assert "10.0 MiB can be used" in answer.err
+    assert "10.0 MiB are available" in answer.err
     assert "--records 0:94000" in answer.err
     assert "--names sampled" in answer.err
     assert "--force" in answer.err
@@ -95,8 +95,8 @@ def test_part_is_named_among_the_problems(run: Callable, big: Path) -> None:
 
     found = {w["code"]: w["message"] for w in json.loads(answer.out)["warnings"]}
     assert found == {
-        "range_read": "Only the records 0:5% were read, as asked for.",
-        "names_sampled": "Only the names of a sample were read, as asked for.",
+        "range_read": "Only records 0:5% were read, as requested.",
+        "names_sampled": "Only the names of a sample were read, as requested.",
     }
 
 

@@ -209,7 +209,7 @@ def test_folder_is_named_in_the_error(run, tmp_path, monkeypatch, command):
     answer = run(command, ".")
 
     assert answer.code == 1
-    assert ".: there is nothing in it" in answer.err
+    assert ".: no supported files in it" in answer.err
 
 
 def test_heatmap_of_a_trace_without_tensors_is_refused(run, tmp_path):

@@ -161,7 +161,7 @@ def test_folder_without_traces_says_what_it_found(run, tmp_path):
     answer = run("info", tmp_path)
 
     assert answer.code == 1
-    assert "nothing in it that ggscope reads" in answer.err
+    assert "no supported files in it" in answer.err
     assert "notes.txt" in answer.err
 
 

@@ -417,7 +417,7 @@ def test_empty_folder_shows_the_problem_page(opened: Opened, tmp_path: Path) -> 
     document = opened(tmp_path)
 
     assert document.loader.state is LoadState.FAILED
-    assert "nothing in it" in document.problem_page.message.text()
+    assert "supported files in it" in document.problem_page.message.text()
 
 
 def test_shift_of_the_command_line_holds_until_one_is_typed_and_through_reloads(

@@ -296,7 +296,7 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipp
     try:
         with Source(path) as source:
             if roles != ROLES and not may_be(source, roles):
-                return Skipped(path, f"It is no {' or '.join(roles)}.")
+                return Skipped(path, f"Not a {' or '.join(roles)} file.")
             judged = [c for c in sniff_all(source) if c.sniff.confidence > 0]
             head = b"" if judged else source.head(HEAD_BYTES)
             size = source.size
@@ -304,12 +304,12 @@ def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipp
         sentence = error.message[:1].upper() + error.message[1:]
         return Skipped(path, sentence, is_fault=True)
     if not judged:
-        return Skipped(path, f"No reader takes it. {likeness(head).sentence}")
+        return Skipped(path, f"Unknown format. {likeness(head).sentence}")
     best = [c for c in judged if c.sniff.confidence == judged[0].sniff.confidence]
     named = [c for c in best if path.suffix.lower() in c.info.suffixes]
     if len(best) > 1 and len(named) != 1:
         ids = ", ".join(c.info.id for c in best)
-        return Skipped(path, f"Several readers claim it equally: {ids}.")
+        return Skipped(path, f"Matches several formats equally: {ids}.")
     info = (best[0] if len(best) == 1 else named[0]).info
     return SessionFile(path, info.role, info.id, size)
 
@@ -330,7 +330,7 @@ def _sort_in(
             and int(split[1]) > 1
             and os.path.exists(_first_part(path))
         ):
-            skipped.append(Skipped(path, f"It is read with {_first_part(path).name}."))
+            skipped.append(Skipped(path, f"Loaded with {_first_part(path).name}."))
             continue
         found = recognise(path, roles)
         if isinstance(found, SessionFile):
@@ -421,7 +421,7 @@ def _one_experiment(
         if home is None or home == chosen:
             kept.append(member)
         else:
-            reason = f"It belongs to another experiment; open {home.name} by itself."
+            reason = f"Part of another experiment; open {home.name} separately."
             others.append(Skipped(member.path, reason))
     return kept, others
 

@@ -55,8 +55,8 @@ class Allowance:
         self._left -= n
         if self._left < 0:
             raise LimitExceededError(
-                f"the file describes more than {self.most:,} {self._noun}, which is "
-                "more than a file of its size can mean.",
+                f"the file has more than {self.most:,} {self._noun}, which is "
+                "implausible for its size.",
                 hint="Is this the right file?",
             )
 
@@ -137,9 +137,9 @@ def judge(
 def too_large(fit: Fit, path: Path, hint: str = "") -> TooLargeError:
     """Return the error that says that `path` does not fit, and why."""
     return TooLargeError(
-        f"it holds about {format_count(fit.n_records)} records and needs about "
+        f"about {format_count(fit.n_records)} records need about "
         f"{format_bytes(fit.needed_bytes)} of memory; "
-        f"{format_bytes(fit.available_bytes)} can be used.",
+        f"{format_bytes(fit.available_bytes)} are available.",
         path=path,
         hint=hint,
         fit=fit,

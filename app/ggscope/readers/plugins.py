@@ -261,7 +261,7 @@ class _State:
                 locale.setlocale(locale.LC_ALL, self.locale)
             yield "it changed the locale (put back)"
         if now.path != self.path:
-            yield "it changed where Python looks for modules"
+            yield "it changed sys.path"
         left = [t for t in now.threads - self.threads if t.name != "plug-in"]
         if any(t.is_alive() and not t.name.startswith("ggscope") for t in left):
             yield "it left threads running"
@@ -421,7 +421,10 @@ class _Loading:
             name = item.reader.info.id
             if name in self._taken:
                 owner = self._taken[name]
-                item.reader, item.error = None, f"the id {name!r} is taken by {owner}"
+                item.reader, item.error = (
+                    None,
+                    f"the id {name!r} is already used by {owner}",
+                )
             self._taken.setdefault(name, item.path)
         if item.error:
             item.switch_off(item.error)
@@ -499,7 +502,7 @@ def _from_entry_point(target: str) -> _Loaded:
     for part in name.split("."):
         value = getattr(value, part)
     if not isinstance(value, type):
-        raise TypeError(f"{target} is no class")
+        raise TypeError(f"{target} is not a class")
     return [made(value)]
 
 
@@ -514,7 +517,7 @@ def _from_file(file: Path) -> _Loaded:
         and any(member in vars(value) for member in _MEMBERS[1:])
     ]
     if not classes:
-        return ["it defines no class with info, sniff and read"]
+        return ["no class with info, sniff and read"]
     found: _Loaded = []
     for cls in classes:
         try:
@@ -552,9 +555,9 @@ def made(cls: type) -> Reader:
     reader: Reader = cls()
     info = reader.info
     if not isinstance(info, ReaderInfo):
-        raise TypeError(f"{cls.__name__}.info is no ReaderInfo")
+        raise TypeError(f"{cls.__name__}.info is not a ReaderInfo")
     if not isinstance(info.id, str) or not _ID.fullmatch(info.id):
-        raise ValueError(f"reader id {info.id!r} is not like my-format")
+        raise ValueError(f"invalid reader id {info.id!r} (example: my-format)")
     _check_info(info, cls.__name__)
     sniff = reader.sniff(Head("probe", 0, b""))
     if not isinstance(sniff, Sniff):
@@ -566,7 +569,7 @@ def _check_info(info: ReaderInfo, name: str) -> None:
     """Refuse facts that cannot be shown, or by which no file can be told."""
     for fact in ("title", "doc", "line"):
         if not isinstance(getattr(info, fact), str):
-            raise TypeError(f"{name}.info.{fact} is no text")
+            raise TypeError(f"{name}.info.{fact} is not a string")
     # A single text would be taken letter by letter.
     for fact, kind, what in (
         ("suffixes", str, "texts"),
@@ -575,20 +578,22 @@ def _check_info(info: ReaderInfo, name: str) -> None:
     ):
         values = getattr(info, fact)
         if not isinstance(values, tuple | list) or not _are(kind, values):
-            raise TypeError(f"{name}.info.{fact} is no tuple of {what}")
+            raise TypeError(f"{name}.info.{fact} is not a tuple of {what}")
     options: object = info.options
     if isinstance(options, Mapping):
         if not _are(str, (*options.keys(), *options.values())):
-            raise TypeError(f"{name}.info.options does not map texts to texts")
+            raise TypeError(f"{name}.info.options does not map strings to strings")
     elif not isinstance(options, tuple | list) or not _are(Option, options):
-        raise TypeError(f"{name}.info.options is no tuple of Option")
+        raise TypeError(f"{name}.info.options is not a tuple of Option")
     if info.role not in ROLES:
         known = ", ".join(ROLES)
         raise ValueError(f"{name}.info.role is {shown(info.role)}, not one of {known}")
     try:
         re.compile(info.line)
     except re.error as error:
-        raise ValueError(f"{name}.info.line is no expression: {error}") from None
+        raise ValueError(
+            f"{name}.info.line is not a regular expression: {error}"
+        ) from None
 
 
 def _are(kind: type, values: Iterable[object]) -> bool:

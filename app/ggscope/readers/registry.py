@@ -229,10 +229,10 @@ def troubles(*, waits: bool = False) -> tuple[ReadWarning, ...]:
         ReadWarning(
             Severity.NOTICE,
             "plugin_off",
-            f"The plug-in {item.info.id if item.info else item.path} is switched off: "
+            f"Plug-in {item.info.id if item.info else item.path} is disabled: "
             f"{item.error}.",
             place=item.path,
-            remedy="Mend it or take it away; --safe-mode leaves out all plug-ins.",
+            remedy="Fix or remove it; --safe-mode disables all plug-ins.",
         )
         for item in _guests(waits)
         if item.error
@@ -428,15 +428,15 @@ def _named(reader_id: str, source: Source) -> Reader:
             continue
         if guest.error:
             raise ReadError(
-                f"the plug-in {reader_id} is switched off: {guest.error}.",
+                f"plug-in {reader_id} is disabled: {guest.error}.",
                 path=source.path,
                 reader_id=reader_id,
-                hint="It is asked again when the program is started anew.",
+                hint="Restart the program to try it again.",
             )
         return guest.reader
     known = ", ".join(info.id for info in infos())
     raise UnknownFormatError(
-        f"there is no reader {reader_id!r}.",
+        f"unknown reader {reader_id!r}.",
         path=source.path,
         hint=f"Known readers: {known}.",
     )
@@ -455,7 +455,7 @@ def _chosen(source: Source) -> tuple[Candidate, list[Candidate]]:
         named = [c for c in tied if suffix and suffix in c.info.suffixes]
         if len(named) != 1:
             raise AmbiguousFormatError(
-                f"{len(tied)} readers claim this file equally.",
+                f"the file matches {len(tied)} formats equally.",
                 path=source.path,
                 candidates=[c.info.id for c in tied],
             )
@@ -470,23 +470,23 @@ def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
     head = source.head(HEAD_BYTES)
     if is_all_zero(source, head):
         return EmptyFileError(
-            f"the file is {source.size:,} bytes of zeros; nothing was written to it.",
+            f"the file has only zeros ({source.size:,} bytes); nothing was "
+            "written to it.",
             path=source.path,
             offset=0,
-            hint="Check that the program that should write it ran to its end.",
+            hint="Check that the program that writes it ran to completion.",
         )
     reasons = " ".join(
         f"{c.info.id}: {c.sniff.reason.rstrip('.')}." for c in judged if c.sniff.reason
     )
     like = likeness(head)
     return UnknownFormatError(
-        f"no reader recognises this file. {like.sentence}"
-        + (f" {reasons}" if reasons else ""),
+        f"unknown file format. {like.sentence}" + (f" {reasons}" if reasons else ""),
         path=source.path,
         offset=0,
         hint=""
         if like.is_known
-        else "If ggscope reads its format, name that with --format.",
+        else "If ggscope supports its format, select it with --format.",
     )
 
 
@@ -508,10 +508,10 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
         raise
     except MemoryError as error:
         raise LimitExceededError(
-            "there is not enough memory to read this file.",
+            "not enough memory to read this file.",
             path=source.path,
             reader_id=reader.info.id,
-            hint="Close other programs or traces and open it again.",
+            hint="Close other programs or traces and try again.",
         ) from error
     except Exception as error:
         # Border to readers, whose faults must not end the program.
@@ -519,9 +519,9 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
             f"the reader {reader.info.id} failed: {_failure(error)}.",
             path=source.path,
             reader_id=reader.info.id,
-            hint="Please report this with the file, or with its first 64 KiB."
+            hint="Please report this with the file or its first 64 KiB."
             if guest is None
-            else f"It is a plug-in: tell who wrote {guest.path}.",
+            else f"Report this to the author of the plug-in {guest.path}.",
         ) from error
     return _with_change(trace, source)
 
@@ -555,7 +555,7 @@ def _check(trace: object) -> None:
         raise TypeError(f"it returned {type(trace).__name__}, not a Trace")
     broken = trace.check()
     if broken:
-        raise ValueError(f"its trace contradicts itself: {broken[0]}")
+        raise ValueError(f"inconsistent trace: {broken[0]}")
 
 
 def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Trace:
@@ -567,17 +567,17 @@ def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Tr
         if value == whole or any(w.code.startswith(option) for w in trace.warnings):
             continue  # nothing asked for, or the reader says it better
         if option not in trace.info.options:
-            message = f"The reader {reader.info.id} does not know {option}={value}."
+            message = f"The reader {reader.info.id} does not support {option}={value}."
             severity, code = Severity.NOTICE, f"{option}_ignored"
-            message += " The file was read as a whole."
+            message += " The whole file was read."
         elif option == RANGE_OPTION and _guest(reader) is None:
             continue  # it left out nothing
         elif option == RANGE_OPTION:
-            message = f"Only the records {value} were read, as asked for."
+            message = f"Only records {value} were read, as requested."
             severity, code = Severity.INFO, "range_read"
         else:
             which = "No names" if value == "none" else "Only the names of a sample"
-            message = f"{which} were read, as asked for."
+            message = f"{which} were read, as requested."
             severity, code = Severity.INFO, f"names_{value}"
         notes.append(ReadWarning(severity, code, message))
     return _with_notes(trace, *notes)
@@ -593,7 +593,7 @@ def _with_change(trace: Trace, source: Source) -> Trace:
         Severity.DATA_LOSS if is_loss else Severity.NOTICE,
         "file_changed",
         f"{CHANGES[change]}.",
-        remedy="Open it again when it is complete.",
+        remedy="Reload the file when it is complete.",
     )
     return _with_notes(trace, note)
 
@@ -607,16 +607,16 @@ def _with_notes(trace: Trace, *notes: ReadWarning) -> Trace:
 
 def _with_notice(trace: Trace, chosen: Candidate, others: list[Candidate]) -> Trace:
     reason = chosen.sniff.reason.rstrip(".")
-    remedy = "Where it looks wrong, name the format with --format."
+    remedy = "If this is wrong, select the format with --format."
     if others:
         ids = ", ".join(c.info.id for c in others)
-        remedy = f"Where it looks wrong, open it again with --format: {ids}."
+        remedy = f"If this is wrong, select another format with --format: {ids}."
     notice = ReadWarning(
         Severity.NOTICE,
         "low_confidence",
-        f"Read as {chosen.info.title} because its structure fits"
-        + (f" ({reason})" if reason else "")
-        + "; nothing in the file says so.",
+        f"Detected as {chosen.info.title} ("
+        + (f"{reason}; " if reason else "")
+        + "no signature in the file).",
         remedy=remedy,
     )
     return _with_notes(trace, notice)

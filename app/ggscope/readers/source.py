@@ -59,7 +59,7 @@ class Source:
                 raise ReadError(
                     "this is a folder, not a trace file.",
                     path=self.path,
-                    hint="Give the files inside it.",
+                    hint="Open the files inside it.",
                 )
             if not stat.S_ISREG(status.st_mode):
                 raise ReadError(
@@ -77,10 +77,10 @@ class Source:
         if self.size == 0:
             self.close()
             raise EmptyFileError(
-                "the file is empty (0 bytes); nothing was recorded in it.",
+                "the file is empty (0 bytes).",
                 path=self.path,
                 offset=0,
-                hint="Check that the program that should write it ran to its end.",
+                hint="Check that the program that writes it ran to completion.",
             )
 
     def __enter__(self) -> "Source":
@@ -221,7 +221,7 @@ class Source:
             "it was opened.",
             path=self.path,
             offset=offset,
-            hint="Open it again when it is complete.",
+            hint="Reload the file when it is complete.",
         )
 
 
@@ -251,21 +251,19 @@ def _explained(
     error: OSError | ValueError, path: Path, offset: int | None = None
 ) -> ReadError:
     if not isinstance(error, OSError):  # NUL, which no system takes
-        return ReadError(
-            "this is no name of a file.", path=path, hint="Check the path."
-        )
+        return ReadError("invalid file name.", path=path, hint="Check the path.")
     texts = {
         errno.ENOENT: ("the file does not exist.", "Check the path."),
-        errno.EACCES: ("you may not read this file.", "Check its permissions."),
-        errno.EPERM: ("you may not read this file.", "Check its permissions."),
+        errno.EACCES: ("permission denied.", "Check its permissions."),
+        errno.EPERM: ("permission denied.", "Check its permissions."),
         errno.EISDIR: (
             "this is a folder, not a trace file.",
-            "Give the files inside it.",
+            "Open the files inside it.",
         ),
         errno.EIO: ("the disk reports a read error.", "Copy the file elsewhere."),
         errno.ENAMETOOLONG: ("the name is too long.", "Check the path."),
-        errno.ELOOP: ("the links lead in a circle.", "Check the path."),
-        errno.ENOTDIR: ("a part of its path is no folder.", "Check the path."),
+        errno.ELOOP: ("too many symbolic links.", "Check the path."),
+        errno.ENOTDIR: ("a part of the path is not a folder.", "Check the path."),
     }
     text, hint = texts.get(
         error.errno or 0, (f"reading failed: {error.strerror or error}.", "")
@@ -274,11 +272,11 @@ def _explained(
 
 
 CHANGES = {
-    Change.GROWN: "the file grew while it was read; what came later is missing",
-    Change.SHRUNK: "the file was cut while it was read",
-    Change.REWRITTEN: "the file was written to while it was read, so that parts of it "
-    "may not belong together",
-    Change.REPLACED: "another file took the name of this one while it was read",
-    Change.GONE: "the file was removed while it was read",
+    Change.GROWN: "the file grew during reading; later data is missing",
+    Change.SHRUNK: "the file was truncated during reading",
+    Change.REWRITTEN: "the file was modified during reading; the result may be "
+    "inconsistent",
+    Change.REPLACED: "the file was replaced during reading",
+    Change.GONE: "the file was deleted during reading",
 }
 """What is said of each, the beginning of a sentence."""

@@ -33,7 +33,7 @@ def test_folder_gives_traces_sides_and_what_takes_no_part(tmp_path):
     assert names(found.mains) == ["token-00000.json", "token-00001.json"]
     assert [(m.path.name, m.role) for m in found.sides] == [("memory-map.json", "map")]
     assert [s.path.name for s in found.skipped] == ["README.md"]
-    assert "No reader takes it" in found.skipped[0].reason
+    assert "Unknown format" in found.skipped[0].reason
 
 
 def test_roles_are_told_by_content_not_by_name(tmp_path):
@@ -206,7 +206,7 @@ def test_split_model_is_one_member(tmp_path):
     found = survey([tmp_path])
 
     assert names(found.members) == ["m-00001-of-00002.gguf"]
-    assert "is read with m-00001" in found.skipped[0].reason
+    assert "Loaded with m-00001" in found.skipped[0].reason
 
 
 @pytest.mark.parametrize("commit", ["3584a339", "962e44d2", "a6ba6071", "c26d86e7"])

@@ -130,9 +130,9 @@ def test_plugin_is_listed_with_its_origin_and_file(folder):
         (GOOD.replace("info = Reader", "other = Reader"), "class Good lacks info"),
         (
             GOOD.replace('ReaderInfo("good", "Good", (".good",), "")', "3"),
-            "Good.info is no ReaderInfo",
+            "Good.info is not a ReaderInfo",
         ),
-        (GOOD.replace('"good"', '"Bad Id!"'), "reader id 'Bad Id!' is not like"),
+        (GOOD.replace('"good"', '"Bad Id!"'), "invalid reader id 'Bad Id!'"),
         (GOOD.replace("return Sniff(0)", "return head.data[0]"), "IndexError"),
         (GOOD.replace("return Sniff(0)", "return 50"), "sniff returned int"),
         (GOOD + "    def __init__(self, x): pass\n", "TypeError"),
@@ -142,14 +142,23 @@ def test_plugin_is_listed_with_its_origin_and_file(folder):
         ("class E(Exception):\n    def __str__(self): 1/0\nraise E", "E"),
         ("def f(): f()\nf()", "RecursionError"),
         ("raise MemoryError", "MemoryError"),
-        (GOOD.replace('"Good", (', "7, ("), "Good.info.title is no text"),
-        (GOOD.replace('(".good",)', '".good"'), "Good.info.suffixes is no tuple"),
+        (GOOD.replace('"Good", (', "7, ("), "Good.info.title is not a string"),
+        (GOOD.replace('(".good",)', '".good"'), "Good.info.suffixes is not a tuple"),
         (GOOD.replace('"")', '"", {1: 2})'), "Good.info.options does not map"),
-        (GOOD.replace('"")', '"", ("a",))'), "Good.info.options is no tuple of Opt"),
+        (GOOD.replace('"")', '"", ("a",))'), "Good.info.options is not a tuple of Opt"),
         (GOOD.replace('"")', '"", role="tree")'), "role is 'tree', not one of trace,"),
-        (GOOD.replace('"")', '"", magic="GOOD")'), "Good.info.magic is no tuple of by"),
-        (GOOD.replace('"")', '"", keys="a")'), "Good.info.keys is no tuple of texts"),
-        (GOOD.replace('"")', '"", line="(")'), "Good.info.line is no expression"),
+        (
+            GOOD.replace('"")', '"", magic="GOOD")'),
+            "Good.info.magic is not a tuple of by",
+        ),
+        (
+            GOOD.replace('"")', '"", keys="a")'),
+            "Good.info.keys is not a tuple of texts",
+        ),
+        (
+            GOOD.replace('"")', '"", line="(")'),
+            "Good.info.line is not a regular expression",
+        ),
         (GOOD.replace("return Sniff(0)", "raise SystemExit"), "SystemExit"),
     ],
 )
@@ -196,7 +205,7 @@ def test_repeated_id_is_refused(folder):
 
     assert first.error == ""
     assert second.reader is None
-    assert "'good' is taken by" in second.error
+    assert "'good' is already used by" in second.error
 
 
 def test_id_of_a_built_in_reader_cannot_be_taken(folder):
@@ -204,7 +213,7 @@ def test_id_of_a_built_in_reader_cannot_be_taken(folder):
     (folder / "a.py").write_text(GOOD.replace('"good"', f'"{taken}"'))
     plugins.reload()
 
-    assert "is taken by" in registry.statuses()[-1].status
+    assert "is already used by" in registry.statuses()[-1].status
 
 
 def test_hidden_and_underscored_files_are_not_loaded(folder):
@@ -308,7 +317,7 @@ def test_entry_point_of_a_package_is_loaded(folder, monkeypatch):
 
     assert by_path["good"].reader.info.id == "good"
     assert "AttributeError" in by_path["lost"].error
-    assert "is no class" in by_path["wrong"].error
+    assert "is not a class" in by_path["wrong"].error
 
 
 def test_own_user_folder_is_named_after_the_program(monkeypatch):
@@ -385,7 +394,7 @@ def test_plugin_that_fails_at_a_file_is_switched_off_and_told(
     assert registry.statuses()[-1].status.startswith(f"failed: {error}")
     (trouble,) = registry.troubles()
     assert (trouble.code, trouble.place) == ("plugin_off", str(folder / "bad.py"))
-    assert "good is switched off: sniff" in trouble.message
+    assert "good is disabled: sniff" in trouble.message
     assert "good" not in [reader.info.id for reader in registry.readers()]
 
 
@@ -396,7 +405,7 @@ def test_plugin_that_hangs_at_a_file_is_asked_once(folder, file, hurried, statem
     with pytest.raises(UnknownFormatError):
         registry.open_trace(file)
 
-    with pytest.raises(ReadError, match="switched off: sniff: it took longer"):
+    with pytest.raises(ReadError, match="disabled: sniff: it took longer"):
         registry.open_trace(file, reader_id="good")
 
 

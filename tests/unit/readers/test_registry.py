@@ -146,7 +146,7 @@ def test_notice_of_the_only_candidate_names_no_other(use, file):
 
     (warning,) = registry.open_trace(file).warnings
 
-    assert warning.remedy == "Where it looks wrong, name the format with --format."
+    assert warning.remedy == "If this is wrong, select the format with --format."
 
 
 def test_unknown_file_says_what_it_begins_with_and_why_no_reader_takes_it(
@@ -171,7 +171,7 @@ def test_file_of_zeros_is_empty(use, tmp_path):
     with path.open("wb") as file:
         file.truncate(5 << 20)
 
-    with pytest.raises(EmptyFileError, match="5,242,880 bytes of zeros"):
+    with pytest.raises(EmptyFileError, match="5,242,880 bytes"):
         registry.open_trace(path)
 
 
@@ -245,7 +245,7 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
     builder.add_spans(start=SPANS.spans.end, end=SPANS.spans.start, lane=0)
     use(Fake("bad", 90, read=lambda: builder.snapshot(SPANS.info)), origin=PLUG_IN)
 
-    with pytest.raises(ReadError, match=r"contradicts itself: .*ends before"):
+    with pytest.raises(ReadError, match=r"inconsistent trace: .*ends before"):
         registry.open_trace(file)
 
 

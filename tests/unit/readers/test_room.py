@@ -72,7 +72,7 @@ def test_error_says_figures_and_ways_out() -> None:
     assert error.code == "too_large"
     assert error.fit is fit
     assert "1,000,000 records" in str(error)
-    assert "30.0 MiB can be used" in str(error)
+    assert "30.0 MiB are available" in str(error)
     assert str(error).endswith("Use --force.")
 
 
@@ -165,5 +165,5 @@ def test_more_than_a_file_of_its_size_can_mean_is_refused(
     path = tmp_path / "x.json"
     path.write_text(text)
 
-    with pytest.raises(LimitExceededError, match=rf"describes more than \d+ {noun}"):
+    with pytest.raises(LimitExceededError, match=rf"has more than \d+ {noun}"):
         registry.open_trace(path, reader_id=name)

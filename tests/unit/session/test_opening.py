@@ -136,14 +136,14 @@ def test_trace_that_is_gone_is_a_warning_while_another_is_there(folder):
 def test_folder_of_which_nothing_can_be_read_is_an_error(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
 
-    with pytest.raises(ReadError, match="nothing in it") as caught:
+    with pytest.raises(ReadError, match="no supported files") as caught:
         open_bundle(survey([tmp_path]))
 
     assert "notes.txt" in caught.value.hint
     write_map(tmp_path / "memory-map.json", [("a.weight", 0, 8)])
     one = open_bundle(survey([tmp_path]))
     notes = "\n".join(w.message for w in one.warnings)
-    claim = "there is nothing in it that ggscope reads."
+    claim = "no supported files in it."
     assert_sides(claim, str(caught.value), notes)
 
 
@@ -161,7 +161,7 @@ def test_file_that_cannot_be_read_is_to_be_made_again_unless_more_is_known(
         monkeypatch.setattr(registry, "open_trace", fail)
         return "\n".join(w.remedy for w in open_bundle(survey([folder])).warnings)
 
-    claim = "Take it out of the session, or make it again."
+    claim = "Remove it from the session, or export it again."
     assert_sides(claim, said(""), said("Ask its author.") + said(None))
 
 

@@ -77,7 +77,7 @@ class BufferStatsReader:
         lines.note()
         if not len(lines.events) and not lines.events.bad:
             raise CorruptError(
-                "no line is a buffer event.", offset=0, hint="Is this the right file?"
+                "no buffer events found.", offset=0, hint="Is this the right file?"
             )
         add_buffers(builder, lines.events.events(builder), record_word="line")
         return builder.snapshot(
@@ -118,8 +118,8 @@ class _Lines:
             self._builder.warn(
                 Severity.NOTICE,
                 "repaired_line",
-                "lines are no JSON because a name holds quotes or odd characters; "
-                "they were read by the order of their fields.",
+                "lines are invalid JSON because a name has unescaped "
+                "characters; they were read by field order.",
                 count=self._n_repaired,
             )
 
@@ -137,10 +137,10 @@ class _Lines:
         self._builder.warn(
             Severity.DATA_LOSS,
             "truncated_line" if is_last else "broken_line",
-            "the last line is cut; its event is lost."
+            "the last line is truncated; its event is lost."
             if is_last
-            else "lines of buffer events are cut or broken; their events are lost, and "
-            "sums and peak may be too small.",
+            else "buffer events are truncated or malformed and were skipped; sums "
+            "and peak may be too small.",
             offset,
             place=f"line {number:,}",
         )
@@ -151,7 +151,7 @@ class _Lines:
         if isinstance(value, dict) and _KEYS & value.keys():
             self.events.add(value, number, place)
             return
-        text = "lines that are no buffer events were skipped."
+        text = "lines without a buffer event were skipped."
         self._builder.warn(Severity.NOTICE, "stray_line", text, offset, place=place)
 
 

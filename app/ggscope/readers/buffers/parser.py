@@ -118,16 +118,16 @@ class EventList:
         """Return the columns; what was left out becomes a warning."""
         if self.bad:
             words = {
-                "time": "have no time stamp that can be",
+                "time": "have no valid timestamp",
                 "id": "have no buffer id",
-                "kind": "are neither allocation nor release",
-                "form": "are no objects",
+                "kind": "have an unknown event type",
+                "form": "are not JSON objects",
             }
             why = ", ".join(f"{n:,} {words[k]}" for k, n in self.bad.items())
             builder.warn(
                 Severity.DATA_LOSS,
                 "bad_event",
-                f"buffer events were left out: {why}.",
+                f"skipped buffer events: {why}.",
                 count=self.bad.total(),
                 place=self.first_bad,
             )
@@ -275,7 +275,7 @@ class ListedBuffers:
             builder.warn(
                 Severity.DATA_LOSS,
                 "bad_buffer",
-                "listed buffers without an id were left out.",
+                "skipped buffers without an id.",
                 count=self._n_bad,
                 place="buffers",
             )
@@ -284,8 +284,9 @@ class ListedBuffers:
             builder.warn(
                 Severity.NOTICE,
                 "overwritten_entry",
-                "ids were used for several buffers, and the list keeps the last one "
-                "only: backend, usage and layer of the others are unknown.",
+                "buffer ids were reused, and the list has only the last "
+                "buffer of each; backend, usage and layer of the others are "
+                "unknown.",
                 count=n_lives - len(last),
             )
 
@@ -320,8 +321,7 @@ class ListedBuffers:
             builder.warn(
                 Severity.NOTICE if had_events else Severity.INFO,
                 "not_in_timeline",
-                "buffers are listed without their events; the times of the list were "
-                "taken.",
+                "buffers have no events; their times come from the buffer list.",
                 count=n_added,
                 place="buffers",
             )
@@ -329,8 +329,7 @@ class ListedBuffers:
             builder.warn(
                 Severity.DATA_LOSS,
                 "untimed_buffer",
-                "listed buffers have neither events nor a time of allocation; they "
-                "were left out.",
+                "skipped buffers without events and allocation time.",
                 count=n_untimed,
                 place="buffers",
             )

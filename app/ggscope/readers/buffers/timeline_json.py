@@ -77,7 +77,7 @@ class BufferTimelineReader:
             note_fault(builder, source, walked.fault, kept, n_entries + n_events)
         if not walked.lists:
             raise CorruptError(
-                "the JSON holds no buffers and no timeline.",
+                "no buffers and no timeline in this JSON.",
                 hint="Is this a buffer timeline?",
             )
         facts = _metadata(walked.facts)
@@ -138,9 +138,9 @@ class _Timeline:
             builder.warn(
                 Severity.NOTICE,
                 "cumulative_mismatch",
-                f"events state other sums of occupied bytes than follow from them "
-                f"({self._stated[first]:,} for {level[first]:,}); the latter are "
-                "shown.",
+                "totals in the events do not match (file: "
+                f"{self._stated[first]:,}, computed: {level[first]:,} bytes); "
+                "computed totals are shown.",
                 count=len(wrong),
                 place=f"timeline[{self.events.rows[first].record}]",
             )
@@ -148,8 +148,8 @@ class _Timeline:
             builder.warn(
                 Severity.NOTICE,
                 "peak_mismatch",
-                f"the file states a peak of {claimed:,} bytes; its events make "
-                f"{peak:,}.",
+                f"peak does not match: file says {claimed:,} bytes, computed "
+                f"{peak:,} bytes.",
                 place="metadata.peak_occupancy_bytes",
             )
         mebibytes = facts.get("peak_occupancy_mb")
@@ -157,7 +157,7 @@ class _Timeline:
             builder.warn(
                 Severity.NOTICE,
                 "peak_mb_mismatch",
-                f"the file states a peak of {mebibytes} MB; its events make "
+                f"peak does not match: file says {mebibytes} MB, computed "
                 f"{peak / _MIB:.2f} MiB.",
                 place="metadata.peak_occupancy_mb",
             )
@@ -254,8 +254,8 @@ def _check_counts(
             builder.warn(
                 Severity.NOTICE,
                 f"{key}_mismatch",
-                f"the file says that it has {stated:,} {key.removeprefix('total_')}; "
-                f"{found:,} were found.",
+                f"{key.removeprefix('total_')} count does not match: file says "
+                f"{stated:,}, found {found:,}.",
                 place=f"metadata.{key}",
-                remedy="Export it again from the tracer's own file.",
+                remedy="Re-export it from the tracer's file.",
             )

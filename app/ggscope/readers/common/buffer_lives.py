@@ -157,18 +157,17 @@ def _note_values(
         (
             ~is_usage,
             "unknown_usage",
-            "buffers state no usage that ggml knows; they are shown as ANY.",
+            "unknown buffer usage; shown as ANY.",
         ),
         (
             size < 0,
             "unknown_size",
-            "buffers have no size, or an impossible one; they count as nothing in "
-            "the occupied bytes.",
+            "buffers have no valid size; they count as 0 bytes.",
         ),
         (
             ~is_layer & (layer != NO_LAYER) & (layer != -1),
             "bad_layer",
-            "buffers state a layer that cannot be; it is unknown here.",
+            "buffers have an invalid layer number; their layer is unknown.",
         ),
     ):
         if n := int(np.count_nonzero(rows)):
@@ -191,20 +190,20 @@ def _note_pairing(
             orphan & is_first,
             Severity.INFO,
             "free_without_alloc",
-            "buffers were released whose allocation is not in the file.",
+            "buffers were released without an allocation in the file.",
         ),
         (
             orphan & ~is_first,
             Severity.NOTICE,
             "double_free",
-            "buffers were released once more; the first release counts.",
+            "buffers were released twice; the first release counts.",
         ),
         (
             replaced,
             Severity.NOTICE,
             "allocated_again",
-            "ids were allocated again without a release; the earlier buffer is taken "
-            "to end there, which is inferred.",
+            "buffer ids were allocated again without a release; the end of "
+            "the earlier buffer is inferred.",
         ),
     ):
         found = np.flatnonzero(rows)
@@ -231,8 +230,8 @@ def _note_gaps(builder: TraceBuilder) -> None:
         builder.warn(
             Severity.INFO,
             "buffers_not_recorded",
-            f"No buffers of {' and '.join(missing)} were recorded; the occupied bytes "
-            "are a lower bound.",
-            remedy="Record from before the model is loaded, with a tracer that sees "
-            "all buffers.",
+            f"No buffers of {' and '.join(missing)} recorded; total bytes are "
+            "a lower bound.",
+            remedy="Start recording before the model is loaded, with a tracer that "
+            "sees all buffers.",
         )

@@ -38,7 +38,7 @@ def refuse_larger(source: Source, most: int, hint: str) -> None:
     """Raise LimitExceededError where a file has more than `most` bytes."""
     if source.size > most:
         raise LimitExceededError(
-            f"the file is larger than {most >> 20:,} MiB.", hint=hint
+            f"the file is larger than the limit of {most >> 20:,} MiB.", hint=hint
         )
 
 
@@ -60,7 +60,7 @@ def note_change(
         builder.warn(
             severity,
             "file_changed",
-            f"{CHANGES[change]}; the {kept} up to byte {position:,} were kept.",
+            f"{CHANGES[change]}; loaded: {kept}, up to byte {position:,}.",
             position,
-            remedy="Open it again when it is complete.",
+            remedy="Reload the file when it is complete.",
         )

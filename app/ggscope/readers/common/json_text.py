@@ -102,7 +102,7 @@ class JsonTooLargeError(Exception):
     def as_limit(self, hint: str, path: Path | None = None) -> LimitExceededError:
         """Return the error that tells people so."""
         return LimitExceededError(
-            f"one value is larger than {self.limit:,} bytes.",
+            f"a value is larger than {self.limit:,} bytes.",
             path=path,
             offset=self.offset,
             hint=hint,

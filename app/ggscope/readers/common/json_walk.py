@@ -55,7 +55,7 @@ def decimal_of(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:  # an exponent beyond all bounds
-        raise ValueError("a number beyond all bounds") from None
+        raise ValueError("a number out of range") from None
 
 
 _MANY = msgspec.json.Decoder(list[dict[str, object]], float_hook=decimal_of)
@@ -125,7 +125,7 @@ def walk_root(
                 builder.warn(
                     Severity.DATA_LOSS,
                     "not_a_list",
-                    f"{key} is no list; nothing could be read from it.",
+                    f"{key} is not a list; nothing was read from it.",
                     at,
                     place=key,
                 )
@@ -191,7 +191,7 @@ class ValueDecoder:
         self._builder.warn(
             Severity.DATA_LOSS,
             "large_value",
-            f"values of more than {_DECODED_BYTES >> 20} MiB were left out.",
+            f"values larger than {_DECODED_BYTES >> 20} MiB were skipped.",
             at,
             place=place,
         )
@@ -200,12 +200,12 @@ class ValueDecoder:
         self._builder.warn(
             Severity.NOTICE,
             "odd_value",
-            "values that JSON does not have (NaN, Infinity, numbers without bounds, "
-            "half a character, too many brackets) are unknown here.",
+            "invalid JSON values (NaN, Infinity, out-of-range numbers, lone "
+            "surrogates, deep nesting) are treated as unknown.",
             at,
             n,
             place=place,
-            remedy="Write the file again with numbers and text as JSON has them.",
+            remedy="Re-export the file as valid JSON.",
         )
 
 
@@ -219,7 +219,7 @@ def note_bad_text(builder: TraceBuilder, offset: int) -> None:
     builder.warn(
         Severity.NOTICE,
         "bad_utf8",
-        "text that is no UTF-8; the odd bytes were replaced.",
+        "invalid UTF-8; the bytes were replaced.",
         offset,
     )
 
@@ -242,18 +242,18 @@ def note_fault(
     place = locate(source, min(fault.offset, source.size))
     where = f"line {place.line:,} column {place.column:,}"
     is_cut = fault.at_end or fault.offset >= source.size
-    what = "the file ends within its JSON" if is_cut else "the JSON is broken"
-    message = f"{what} ({fault.text}: {where}); {kept} come before that."
+    what = "the file ends inside its JSON" if is_cut else "invalid JSON"
+    message = f"{what} ({fault.text}: {where}); {kept} before that."
     if not n:
         kind: type[ReadError] = TruncatedError if is_cut else CorruptError
         raise kind(message, offset=fault.offset)
     builder.warn(
         Severity.ERROR,
         "truncated_json" if is_cut else "broken_json",
-        f"{message} They were kept.",
+        f"{message} These were loaded.",
         fault.offset,
         place=where,
-        remedy="Write the file again.",
+        remedy="Re-export the file.",
     )
 
 
@@ -262,11 +262,11 @@ def note_repeated(builder: TraceBuilder, place: str, offset: int, n: int = 1) ->
     builder.warn(
         Severity.NOTICE,
         "duplicate_key",
-        "keys occur twice in one object; the last value of each counts.",
+        "duplicate keys in an object; the last value counts.",
         offset,
         n,
         place=place[:_PLACE],
-        remedy="Write the file again: other programs may take the first value.",
+        remedy="Re-export the file: other programs may use the first value.",
     )
 
 
@@ -403,17 +403,17 @@ class JsonRecords:
         """
         row = record - self._first
         if not 0 <= row < len(self):
-            raise ReadError(f"there is no {self._noun} {record:,}.", path=self._path)
+            raise ReadError(f"{self._noun} {record:,} does not exist.", path=self._path)
         offset, length = int(self._offsets[row]), int(self._lengths[row])
         data = read_at(self._path, offset, min(length, _EVENT_BYTES))
         fields = _fields(data) or _fields(without_paste(data)) or _as_it_stands(data)
         if not fields or len(data) < min(length, _EVENT_BYTES):
             raise CorruptError(
-                f"{self._noun} {record:,} is no longer where it was.",
+                f"{self._noun} {record:,} has moved.",
                 path=self._path,
                 offset=offset,
                 reader_id=self._reader_id,
-                hint="The file has changed: reload it.",
+                hint="The file has changed; reload it.",
             )
         return RecordView(offset, data[:_SHOWN_BYTES], tuple(fields))
 

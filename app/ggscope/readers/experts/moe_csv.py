@@ -213,7 +213,7 @@ class MoeCsvReader:
         _read_rows(source, context, layout, table)
         if not table.n_rows:
             raise CorruptError(
-                "no line holds a layer and an expert.",
+                "no line has a layer and an expert.",
                 offset=0,
                 hint="Is this a routing table?",
             )
@@ -286,7 +286,7 @@ class _RoutingTable:
             builder.warn(
                 Severity.DATA_LOSS,
                 "stray_line",
-                "lines that hold no layer and expert were skipped.",
+                "lines without layer and expert were skipped.",
                 count=self.n_strays,
                 place=f"line {self.first_stray + 1:,}",
             )
@@ -294,8 +294,7 @@ class _RoutingTable:
             builder.warn(
                 Severity.NOTICE,
                 "bad_score",
-                "scores are infinite or beyond what a router computes; they are "
-                "unknown here.",
+                "scores are infinite or out of range; they are treated as unknown.",
                 count=self.n_bad_scores,
                 place=f"line {self.first_bad_score + 1:,}",
             )
@@ -303,16 +302,15 @@ class _RoutingTable:
             builder.warn(
                 Severity.DATA_LOSS,
                 "unfinished_line",
-                "the last line has no line end, so that its last number may be cut; "
-                "it was left out.",
+                "the last line has no newline and may be truncated; it was skipped.",
                 place=f"line {self.n_lines + 1:,}",
-                remedy="Add a line end where the line is whole.",
+                remedy="Add a newline if the line is complete.",
             )
         if self.layout.n_before:
             builder.warn(
                 Severity.INFO,
                 "lines_before_table",
-                "lines before the names of the columns were skipped.",
+                "lines before the column header were skipped.",
                 count=self.layout.n_before,
                 place="line 1",
             )
@@ -322,15 +320,15 @@ class _RoutingTable:
             builder.warn(
                 Severity.INFO,
                 "unknown_column",
-                f"columns that this version does not show: {', '.join(ignored)}.",
+                f"unsupported columns: {', '.join(ignored)}.",
                 count=len(ignored),
             )
         if "token" not in self.layout.position:
             builder.warn(
                 Severity.INFO,
                 "tokens_not_recorded",
-                "the table does not say for which token an expert was chosen; figures "
-                "per token are not available.",
+                "the table has no token column; per-token statistics are not "
+                "available.",
             )
 
     def _values(self, rows: CsvRows) -> tuple[dict[str, Array], Bools]:

@@ -27,13 +27,13 @@ INFO = ReaderInfo(
     (
         Option(
             name=LAYOUT_OPTION,
-            doc=f"layout of the events: {AUTO} or one of " + ", ".join(LAYOUT_IDS),
+            doc=f"event layout: {AUTO} or one of " + ", ".join(LAYOUT_IDS),
             choices=(AUTO, *LAYOUT_IDS),
             default=AUTO,
         ),
         Option(
             name=OPS_OPTION,
-            doc=f"op table: {AUTO} or the id of one, such as ggml-2025-06-30-86",
+            doc=f"op table: {AUTO} or an id such as ggml-2025-06-30-86",
             default=AUTO,
         ),
         Option(
@@ -44,7 +44,10 @@ INFO = ReaderInfo(
         ),
         Option(
             name=RANGE_OPTION,
-            doc="FIRST:STOP, numbers of events or shares such as 5%: read only these",
+            doc=(
+                "FIRST:STOP, event numbers or percentages such as 5%: read only "
+                "this range"
+            ),
             kind=Kind.RANGE,
         ),
         Option(

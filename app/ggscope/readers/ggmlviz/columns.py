@@ -120,8 +120,8 @@ class StreamColumns:
     def _make_room(self, room: int) -> None:
         if room * EVENT_BYTES > self._memory_bytes:
             raise LimitExceededError(
-                f"the events take more than the {self._memory_bytes:,} bytes of "
-                "memory that may be used.",
+                "the events need more than the memory limit of "
+                f"{self._memory_bytes:,} bytes.",
                 hint=TOO_LARGE_HINT,
             )
         for name, dtype in _TYPES.items():

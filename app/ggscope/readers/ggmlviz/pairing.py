@@ -547,15 +547,15 @@ def _warn_memory(
     place = title.lower()
     for severity, code, rows, message in (
         (Severity.NOTICE, "free_without_alloc", found.strays,
-         "something was freed whose allocation is not in the file: {0}."),
+         "free without an allocation in the file: {0}."),
         (Severity.NOTICE, "double_free", found.doubles,
-         "something was freed that was free already: {0}."),
+         "double free: {0}."),
         (Severity.NOTICE, "bad_size", found.oversized,
-         "a size is larger than any address space; it counts as 0 bytes."),
+         "an allocation size is out of range; it counts as 0 bytes."),
         (Severity.INFO, "never_freed", found.leaks,
          f"{found.leak_bytes:,} bytes were still allocated at the end: {{0}}."),
         (Severity.INFO, "pointers_reused", found.reused,
-         "a pointer was allocated again, freed before or not: {0}."),
+         "pointer allocated more than once: {0}."),
     ):  # fmt: skip
         if len(rows):
             text = message.format(_named(pointer[rows]))

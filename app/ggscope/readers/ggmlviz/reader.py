@@ -94,13 +94,13 @@ from ggscope.readers.snapshots import SnapshotScheduler
 from ggscope.readers.source import Source
 
 _FAULTS = {
-    Stop.BAD_LABEL: ("bad_label_length", "a label longer than any real one"),
+    Stop.BAD_LABEL: ("bad_label_length", "an implausibly long label"),
     Stop.BAD_FLAG: ("bad_label_flag", "a label flag that is neither 0 nor 1"),
 }
 _GAP_FAULTS = {
     **{stop: f"event {{row:,}} has {what}" for stop, (_, what) in _FAULTS.items()},
-    Stop.TRUNCATED: "event {row:,} would reach beyond the end of the file",
-    Stop.ZEROS: "zeros stand where event {row:,} should be",
+    Stop.TRUNCATED: "event {row:,} would extend beyond the end of the file",
+    Stop.ZEROS: "zeros in place of event {row:,}",
 }
 
 
@@ -109,8 +109,8 @@ def note_version(builder: TraceBuilder, version: int) -> None:
     builder.warn(
         Severity.NOTICE,
         "unknown_version",
-        f"format version {version} is not known; the file was read as version 1, "
-        "and what is shown may be wrong",
+        f"unknown format version {version}; read as version 1, so the result "
+        "may be wrong",
         offset=8,
     )
 
@@ -121,7 +121,7 @@ def note_failure(builder: TraceBuilder, failure: ReadError | None, at: int) -> N
         builder.warn(
             Severity.DATA_LOSS,
             "read_failed",
-            f"{failure.message} What lies in front of that place was kept.",
+            f"{failure.message} Everything before that was loaded.",
             offset=failure.offset if failure.offset is not None else at,
             remedy=failure.hint,
         )
@@ -139,9 +139,9 @@ def note_parts(
         builder.warn(
             Severity.INFO,
             "range_read",
-            f"only events {wanted.first:,} to {last:,} were read, as asked for; what "
-            "began before them has no begin, what ended after them no end.",
-            remedy=f"Leave out reader option {RANGE_OPTION} to read all.",
+            f"only events {wanted.first:,} to {last:,} were read, as "
+            "requested; ops that cross these bounds have no begin or no end.",
+            remedy=f"Remove reader option {RANGE_OPTION} to read all.",
         )
     if wanted.names_every != NAMES_EVERY["all"]:
         every = wanted.names_every
@@ -149,8 +149,8 @@ def note_parts(
         builder.warn(
             Severity.INFO,
             "names_left_out",
-            f"labels were read of {read}, as asked for; the others are unnamed.",
-            remedy=f"Leave out reader option {NAMES_OPTION} to read all.",
+            f"labels were read of {read}, as requested; other ops are unnamed.",
+            remedy=f"Remove reader option {NAMES_OPTION} to read all.",
         )
 
 
@@ -165,17 +165,18 @@ def note_end(
     """
     at, n = scan.position, scan.count
     rest = size - at
-    kept = f"the {n:,} events before it were kept" if n else "nothing was readable"
+    kept = f"the {n:,} events before it were loaded" if n else "nothing was readable"
     if scan.stop is Stop.END:
         _note_no_events(builder, n)
     elif scan.stop is Stop.TRUNCATED:
         builder.warn(
             Severity.DATA_LOSS,
             "truncated_event",
-            f"the file ends inside event {n:,} ({rest:,} bytes of it are there); "
-            f"{kept}.",
+            f"the file ends inside event {n:,} (after {rest:,} bytes of it); {kept}.",
             offset=at,
-            remedy="The writer was probably killed; record again to have the end.",
+            remedy=(
+                "The traced program was probably killed; record again to get the end."
+            ),
         )
     elif scan.stop is Stop.ZEROS:
         holds_data = scan.holds_data_behind(context)
@@ -185,8 +186,8 @@ def note_end(
         builder.warn(
             Severity.DATA_LOSS if n else Severity.ERROR,
             code,
-            f"event {n:,} has {what}, so that the next event cannot be found; {kept}, "
-            f"the last {rest:,} bytes were not read.",
+            f"event {n:,} has {what}, so the next event cannot be found; "
+            f"{kept}, the last {rest:,} bytes were not read.",
             offset=at,
             remedy="If the layout is wrong, set reader option layout.",
         )
@@ -203,12 +204,12 @@ def note_gaps(builder: TraceBuilder, found: StreamScan) -> None:
     kept = found.count - first.row
     text = _GAP_FAULTS[first.stop].format(row=first.row)
     if len(found.gaps) == MAX_GAPS:
-        where += "; so much is damaged that the rest was not searched"
+        where += "; too much is damaged, the rest was not searched"
     builder.warn(
         Severity.DATA_LOSS,
         "skipped_bytes",
-        f"{text}: {n_bytes:,} damaged bytes were skipped{where}; the {kept:,} events "
-        "behind them were kept.",
+        f"{text}: {n_bytes:,} damaged bytes were skipped{where}; the {kept:,} "
+        "events after them were loaded.",
         offset=first.start,
         count=len(found.gaps),
         remedy="If the layout is wrong, set reader option layout.",
@@ -220,7 +221,7 @@ def _note_no_events(builder: TraceBuilder, n: int) -> None:
         builder.warn(
             Severity.NOTICE,
             "no_events",
-            "the file holds a header and no events: the hooks never fired.",
+            "the file has a header but no events: the hooks never fired.",
             remedy="Check that the traced program calls the hooked ggml.",
         )
 
@@ -229,15 +230,15 @@ def _note_zeros(builder: TraceBuilder, at: int, rest: int, *, holds_data: bool) 
     builder.warn(
         Severity.NOTICE,
         "zero_tail",
-        f"the last {rest:,} bytes begin with padding and hold no events.",
+        f"the last {rest:,} bytes begin with padding and contain no events.",
         offset=at,
     )
     if holds_data:
         builder.warn(
             Severity.DATA_LOSS,
             "data_after_zeros",
-            f"not all of the last {rest:,} bytes are zeros: there is a hole in the "
-            "stream, and what lies behind it was not read.",
+            f"the stream has a gap: the last {rest:,} bytes begin with zeros, "
+            "and events after them were not read.",
             offset=at,
         )
 
@@ -248,11 +249,11 @@ def note_damage(
     """Warn about events that were read but are not sound."""
     for severity, code, rows, message in (
         (Severity.DATA_LOSS, "bad_timestamp", events.bad_times,
-         "events with an impossible time stamp were put beside their neighbours."),
+         "events with an invalid timestamp were placed next to their neighbours."),
         (Severity.NOTICE, "bad_label_text", events.bad_labels,
-         "labels that are no UTF-8 are shown with replacement characters."),
+         "labels are not valid UTF-8; shown with replacement characters."),
         (Severity.NOTICE, "out_of_order", events.backward,
-         "events lay behind later ones; they were sorted by time."),
+         "events were out of order; sorted by time."),
     ):  # fmt: skip
         if len(rows):
             at = records.offset(events.first_record + int(rows[0]))
@@ -263,7 +264,7 @@ def note_damage(
         builder.warn(
             Severity.NOTICE,
             f"unknown_type_{kind}",
-            f"events of the unknown type {kind} are shown as markers.",
+            f"unknown event type {kind}; shown as markers.",
             records.offset(events.first_record + first),
             int(n_of_kind[kind]),
         )
@@ -276,13 +277,12 @@ def note_pairing(
     begin = intervals.begin
     for severity, code, rows, message in (
         (Severity.NOTICE, "unfinished", begin[intervals.has(IntervalFlag.UNFINISHED)],
-         "graphs or ops have no end; they are drawn to the end of what is around "
-         "them."),
+         "graphs or ops have no end event; drawn to the end of the enclosing span."),
         (Severity.NOTICE, "unmatched_end", intervals.stray_ends,
-         "ends of graphs or ops have no begin; they are shown as markers."),
+         "end events without a begin; shown as markers."),
         (Severity.INFO, "estimated_ops", begin[intervals.has(IntervalFlag.ESTIMATED)],
-         "the writer logged all begins of a graph before all ends, so that its ops "
-         "were not timed; they share the time of their graph in equal parts."),
+         "ops were not timed (all begins of a graph precede all ends); each "
+         "gets an equal share of its graph's time."),
     ):  # fmt: skip
         if len(rows):
             first = records.offset(events.first_record + int(rows.min()))
@@ -297,9 +297,9 @@ def note_ops(
         builder.warn(
             Severity.NOTICE,
             "op_table_uncertain",
-            f"op table {table.id} fits hardly better than others (margin "
-            f"{table.margin}); op names may be wrong.",
-            remedy="Name the right one with reader option ops.",
+            f"ambiguous op table {table.id} (margin {table.margin}); op names "
+            "may be wrong.",
+            remedy="Select the table with reader option ops.",
         )
     beyond, n_ops = _beyond(events, len(table.names), context)
     if len(beyond):
@@ -307,7 +307,7 @@ def note_ops(
         builder.warn(
             Severity.NOTICE,
             "unknown_op",
-            f"op numbers that table {table.id} does not know: {listed}.",
+            f"op numbers missing from table {table.id}: {listed}.",
             count=n_ops,
         )
 
@@ -685,7 +685,7 @@ class Reading:
             table = choose_ops(builder, events, wanted, self._context)
         except KeyError:
             raise ReadError(
-                f"there is no op table {wanted!r}.",
+                f"unknown op table {wanted!r}.",
                 hint=ggml.ERAS_HINT,
             ) from None
         if table is not None:
@@ -701,9 +701,9 @@ class Reading:
         note_failure(builder, self._walk.window.failure, scan.position)
         if wanted.first and not n:
             raise ReadError(
-                f"the range begins at event {wanted.first:,}, but the file holds "
+                f"the range begins at event {wanted.first:,}, but the file has "
                 f"{scan.count:,} events.",
-                hint="Give a range within them.",
+                hint="Use a range within these.",
             )
         is_whole = not wanted.first and scan.position >= self._walk.end
         note_parts(builder, wanted, n, is_whole=is_whole)
@@ -746,7 +746,7 @@ class GgmlvizReader:
         data = head.data[:HEADER_BYTES]
         if data.startswith(MAGIC):
             if len(data) < HEADER_BYTES:
-                return Sniff(90, "the magic number, and a header that is cut")
+                return Sniff(90, "magic number, truncated header")
             version = int.from_bytes(data[len(MAGIC) :], "little")
             return Sniff(
                 100 if version == VERSION else 90, f"magic number, version {version}"
@@ -757,7 +757,7 @@ class GgmlvizReader:
             # One to three letters could begin anything.
             return Sniff(90 if len(data) > 3 else 25, "the beginning of the header")
         if head.suffix in self.info.suffixes:
-            return Sniff(10, "only the name says so: the magic number is missing")
+            return Sniff(10, "matches by name only: the magic number is missing")
         return NOT_MINE
 
     def estimate(self, head: Head) -> Estimate | None:
@@ -782,7 +782,7 @@ class GgmlvizReader:
             return reading.run(is_known=version == VERSION)
         except MemoryError:
             raise LimitExceededError(
-                "there is not enough memory for the events of this file.",
+                "not enough memory for the events of this file.",
                 hint=TOO_LARGE_HINT,
             ) from None
 
@@ -808,19 +808,19 @@ def _version(source: Source) -> int:
         return int.from_bytes(data[len(MAGIC) :], "little")
     if data.startswith(MAGIC) or MAGIC.startswith(data):
         raise TruncatedError(
-            f"short header: {len(data)} of its {HEADER_BYTES} bytes are there.",
+            f"truncated header: {len(data)} of {HEADER_BYTES} bytes.",
             offset=len(data),
-            hint="The writer was stopped before its first event.",
+            hint="The traced program ended before its first event.",
         )
     if _is_other_version(data):
         raise UnsupportedVersionError(
-            f"the magic number is {_shown(data)}; only {_shown(MAGIC)} is known.",
+            f"unsupported magic number {_shown(data)} (supported: {_shown(MAGIC)}).",
             offset=0,
             hint="A newer ggscope may read it.",
         )
     raise CorruptError(
-        f"this is no .ggmlviz file: the magic number is {_shown(data)}, not "
+        f"not a .ggmlviz file: the magic number is {_shown(data)}, not "
         f"{_shown(MAGIC)}.",
         offset=0,
-        hint="Check that the file was not converted or cut at its start.",
+        hint="Check that the file was not converted or truncated at its start.",
     )

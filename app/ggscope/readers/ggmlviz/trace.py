@@ -119,8 +119,8 @@ def _name_lanes(builder: TraceBuilder, events: Events, places: I64) -> Array:
         builder.warn(
             Severity.NOTICE,
             "too_many_lanes",
-            f"the file names {len(places):,} pairs of backend and thread; those beyond "
-            f"the first {MAX_LANES:,} share one lane.",
+            f"{len(places):,} pairs of backend and thread; those beyond the "
+            f"first {MAX_LANES:,} share one lane.",
         )
     return narrow(lane_of)
 
@@ -283,7 +283,7 @@ def _ops(builder: TraceBuilder, number: Array, graphs: I64) -> Array:
         builder.warn(
             Severity.NOTICE,
             "bad_op_number",
-            f"op number {number[beyond[0]]:,} cannot be one; such ops have no name.",
+            f"invalid op number {number[beyond[0]]:,}; such ops have no name.",
             count=len(beyond),
         )
         number[beyond] = 0
@@ -453,7 +453,7 @@ class GgmlvizRecords:
     def _found(self, record: int) -> tuple[int, bytes, RawEvent]:
         """Return a place in the file, the bytes there, and the event in them."""
         if not 0 <= record < len(self):
-            raise ReadError(f"there is no event {record:,}.", path=self._path)
+            raise ReadError(f"event {record:,} does not exist.", path=self._path)
         first, start, end = self._stretch(record)
         data = read_at(self._path, start, end - start)
         events = walk(data, 0, self._layout, len(data))
@@ -461,11 +461,11 @@ class GgmlvizRecords:
             if number == record:
                 return start, data, event
         raise CorruptError(
-            f"event {record:,} is no longer where it was.",
+            f"event {record:,} has moved.",
             path=self._path,
             offset=start,
             reader_id="ggmlviz",
-            hint="The file has changed: reload it.",
+            hint="The file has changed; reload it.",
         )
 
     def _fields(self, event: RawEvent) -> tuple[tuple[str, str, int, int], ...]:
@@ -524,10 +524,10 @@ def renumber(
         builder.warn(
             Severity.NOTICE,
             "old_numbering",
-            "events 6 to 8 were read as barriers and threads, as the format's first "
-            "descriptions number them: those of backend buffers carry a pointer.",
+            "events 6 to 8 were read as barriers and threads (early "
+            "numbering), because backend buffer events carry a pointer.",
             count=len(moved),
-            remedy=f"If they are buffers, set option {NUMBERING_OPTION}=8-10.",
+            remedy=f"If they are buffers, set reader option {NUMBERING_OPTION}=8-10.",
         )
     return True
 

@@ -506,7 +506,7 @@ class StreamScan:
             self._add(found)
             if self.count > context.limits.records:
                 raise LimitExceededError(
-                    f"the file holds more than {context.limits.records:,} events.",
+                    f"the file has more than {context.limits.records:,} events.",
                     offset=self.position,
                 )
             if self.stop is not Stop.END and not self._go_on(taker, context):

@@ -8,12 +8,12 @@ INFO = ReaderInfo(
     "gguf",
     "GGUF model file",
     (".gguf",),
-    "A model of llama.cpp: its metadata and the places of its tensors.",
+    "A model of llama.cpp: its metadata and the offsets of its tensors.",
     (
         Option(
             name=HEADER_OPTION,
-            doc="walk (default): our own reader; package: the gguf package, undamaged "
-            "heads only",
+            doc="walk (default): built-in reader; package: the gguf package, "
+            "undamaged headers only",
             choices=(WALK, PACKAGE),
             default=WALK,
         ),

@@ -131,8 +131,8 @@ class HeaderCursor:
         length = self.count(f"the length of {what}")
         if length > limit:
             raise HeaderFault(
-                f"{what} claims to be {length:,} bytes long (at most {limit:,} make "
-                "sense)",
+                f"{what} has an implausible length of {length:,} bytes "
+                f"(maximum {limit:,})",
                 start,
             )
         return self.take(length, what)
@@ -141,7 +141,7 @@ class HeaderCursor:
         """Go on behind `n` bytes, which must be in the file."""
         if n > self.left:
             raise HeaderFault(
-                f"the file ends in {what}, {n - self.left:,} bytes too early",
+                f"the file ends inside {what}, {n - self.left:,} bytes too early",
                 self.position,
                 at_end=True,
             )
@@ -157,7 +157,7 @@ class HeaderCursor:
         unpack, width = form.unpack_from, form.size
         if n > MAX_STRINGS:
             raise HeaderFault(
-                f"{what} claims {n:,} strings, more than any model has", self.position
+                f"{what} has an implausible count of {n:,} strings", self.position
             )
         while n:
             at = self._at(width, what)
@@ -168,8 +168,9 @@ class HeaderCursor:
             beyond = self._start + at
             if beyond > self._source.size:
                 raise HeaderFault(
-                    f"a string of {what} runs {beyond - self._source.size:,} bytes "
-                    "past the end of the file",
+                    f"a string of {what} extends "
+                    f"{beyond - self._source.size:,} bytes beyond the end of "
+                    "the file",
                     self.position,
                     at_end=True,
                 )
@@ -186,7 +187,7 @@ class HeaderCursor:
         if at < 0 or at + n > len(self._window):
             if n > self.left:
                 raise HeaderFault(
-                    f"the file ends in {what}", self._source.size, at_end=True
+                    f"the file ends inside {what}", self._source.size, at_end=True
                 )
             self._check_limit(self.position + n)
             self._check_cancelled()
@@ -199,7 +200,7 @@ class HeaderCursor:
     def _check_limit(self, position: int) -> None:
         if position > self._limit:
             raise HeaderFault(
-                f"the head is larger than {self._limit:,} bytes, which no model's is",
+                f"the header is larger than {self._limit:,} bytes",
                 self.position,
             )
 
@@ -341,7 +342,7 @@ class _Walk:
         cursor, header = self._cursor, self._header
         if cursor.take(4, "the magic number") != MAGIC:
             raise CorruptError(
-                "this is not a GGUF file: it does not begin with GGUF.", offset=0
+                "not a GGUF file: it does not begin with GGUF.", offset=0
             )
         raw = cursor.take(4, "the version")
         little, big = (int.from_bytes(raw, o) for o in ("little", "big"))
@@ -351,7 +352,7 @@ class _Walk:
         cursor.order = ">" if header.is_big_endian else "<"
         if not 1 <= header.version <= _ODD_VERSION:
             raise UnsupportedVersionError(
-                f"GGUF version {header.version} is unknown (1 to 3 are known).",
+                f"unsupported GGUF version {header.version} (supported: 1 to 3).",
                 offset=4,
                 hint="Is the file damaged?",
             )
@@ -359,8 +360,8 @@ class _Walk:
             header.warn(
                 Severity.NOTICE,
                 "gguf_new_version",
-                f"GGUF version {header.version} is newer than 3; it was read as "
-                "version 3, and what is shown may be wrong",
+                f"GGUF version {header.version} is newer than 3; read as "
+                "version 3, so the result may be wrong",
                 4,
             )
         cursor.is_v1 = header.version == 1
@@ -383,7 +384,7 @@ class _Walk:
                 header.warn(
                     Severity.NOTICE,
                     "gguf_repeated_key",
-                    f"The key {key} occurs again; its first value counts.",
+                    f"Duplicate key {key}; the first value counts.",
                     start,
                 )
             else:
@@ -402,8 +403,7 @@ class _Walk:
                 raise HeaderFault(
                     f"tensor {i} has no name"
                     if not name
-                    else f"tensor {i} claims {n_dims:,} dimensions (ggml knows "
-                    f"{N_DIMS})",
+                    else f"tensor {i} has {n_dims:,} dimensions (maximum {N_DIMS})",
                     start,
                 )
             shape = tuple(cursor.count(f"the shape of {name}") for _ in range(n_dims))
@@ -419,11 +419,12 @@ class _Walk:
             header.warn(
                 Severity.DATA_LOSS,
                 "gguf_counts",
-                f"The head counts {header.n_fields:,} keys and {header.n_tensors:,} "
-                f"tensors, which take at least {need:,} bytes; {cursor.left:,} bytes "
-                "follow. What is there was read.",
+                f"The header lists {header.n_fields:,} keys and "
+                f"{header.n_tensors:,} tensors, which need at least {need:,} "
+                f"bytes, but only {cursor.left:,} bytes follow. These were "
+                "read.",
                 8,
-                remedy="The file is damaged or cut; fetch it again.",
+                remedy="The file is damaged or truncated; download it again.",
             )
 
     def _value(self, kind: int, key: str, start: int) -> GgufField:
@@ -456,7 +457,7 @@ class _Walk:
         elif kind == _ARRAY:
             self._n_nested += n
             if depth or self._n_nested > _MAX_NESTED:
-                raise HeaderFault(f"{key} holds too many arrays of arrays", start)
+                raise HeaderFault(f"{key} has too many nested arrays", start)
             for _ in range(n):
                 self._array(key, start, depth + 1)
         else:
@@ -481,7 +482,7 @@ class _Walk:
             self._header.warn(
                 Severity.NOTICE,
                 "gguf_bad_text",
-                "A name or text is not UTF-8; what cannot be read shows as �.",
+                "A name or text is not valid UTF-8; invalid bytes are shown as �.",
                 self._odd_text_at,
                 count=self._odd_text,
             )
@@ -490,9 +491,9 @@ class _Walk:
 def _failure(fault: HeaderFault) -> CorruptError | TruncatedError:
     kind = TruncatedError if fault.at_end else CorruptError
     return kind(
-        f"the head of this GGUF file cannot be read: {fault.what}.",
+        f"cannot read the GGUF header: {fault.what}.",
         offset=fault.offset,
-        hint="Fetch the file again.",
+        hint="Download the file again.",
     )
 
 
@@ -502,17 +503,16 @@ def _note_fault(header: GgufHeader, fault: HeaderFault) -> None:
     place = f"key {n_fields}" if in_fields else f"tensor {n_tensors}"
     kept = (
         f"{n_fields:,} of {header.n_fields:,} keys and {n_tensors:,} of "
-        f"{header.n_tensors:,} tensors were kept"
+        f"{header.n_tensors:,} tensors were read"
     )
     header.warn(
         Severity.DATA_LOSS,
         "gguf_cut_header" if fault.at_end else "gguf_broken_header",
-        f"The head cannot be read to its end: {fault.what}. {kept}"
-        ". Where the data section begins is not known, so no tensor has a file "
-        "offset.",
+        f"Incomplete header: {fault.what}. {kept}. The start of the data "
+        "section is unknown, so tensors have no file offsets.",
         fault.offset,
         place=place,
-        remedy="Fetch the file again, or open a memory map beside the trace.",
+        remedy="Download the file again, or open a memory map with the trace.",
     )
 
 
@@ -526,8 +526,7 @@ def _set_alignment(header: GgufHeader) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_alignment",
-            f"general.alignment is {found.value}; {DEFAULT_ALIGNMENT} was taken "
-            "instead.",
+            f"invalid general.alignment {found.value}; using {DEFAULT_ALIGNMENT}.",
             found.offset,
         )
         return
@@ -536,7 +535,7 @@ def _set_alignment(header: GgufHeader) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_alignment",
-            f"general.alignment is {stated}, which is no power of two; llama.cpp "
-            "refuses such files.",
+            f"general.alignment {stated} is not a power of two; llama.cpp "
+            "rejects such files.",
             found.offset,
         )

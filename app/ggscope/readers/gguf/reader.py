@@ -99,8 +99,9 @@ def find_split(path: Path, header: GgufHeader) -> SplitModel:
             header.warn(
                 Severity.DATA_LOSS,
                 "gguf_part_alone",
-                f"This is part {number + 1} of {stated:,} of a split model, but its "
-                "name does not say so: the other parts were not looked for.",
+                f"Part {number + 1} of {stated:,} of a split model, but its "
+                "name does not follow the pattern; the other parts were not "
+                "loaded.",
                 header.fields[COUNT_KEY].offset,
                 remedy="Name the parts …-00001-of-00003.gguf and open one of them.",
             )
@@ -135,7 +136,7 @@ def note_missing(parts: SplitModel, header: GgufHeader) -> None:
         f"missing: {names}" + (f" and {more:,} more" if more > 0 else "") + ". Their "
         "tensors are not listed.",
         count=len(parts.missing),
-        remedy="Put the parts into one folder and open any of them.",
+        remedy="Put all parts into one folder and open any of them.",
     )
 
 
@@ -150,9 +151,10 @@ def note_total(header: GgufHeader, n_tensors: int) -> None:
     header.warn(
         Severity.DATA_LOSS,
         "gguf_split_count",
-        f"The parts hold {n_tensors:,} tensors, but {TENSORS_KEY} says {stated:,}.",
+        f"Tensor count does not match: the parts have {n_tensors:,} tensors, "
+        f"{TENSORS_KEY} says {stated:,}.",
         header.fields[TENSORS_KEY].offset,
-        remedy="Parts of different models may lie in this folder; fetch them again.",
+        remedy="The folder may have parts of different models; download them again.",
     )
 
 
@@ -161,15 +163,15 @@ def _compare(header: GgufHeader, count: int, number: int) -> None:
     stated = header.integer(COUNT_KEY), header.integer(NUMBER_KEY)
     if header.end >= 0 and stated != (count, number):
         says = (
-            f"its head says part {stated[1] + 1:,} of {stated[0]:,}"
+            f"its header says part {stated[1] + 1:,} of {stated[0]:,}"
             if stated[0] > 0
-            else "its head does not"
+            else "its header does not"
         )
         header.warn(
             Severity.NOTICE,
             "gguf_part_number",
-            f"The file's name says part {number + 1:,} of {count:,}, {says}; the name "
-            "was believed.",
+            f"The file name says part {number + 1:,} of {count:,}, {says}; "
+            "using the name.",
         )
 
 
@@ -191,12 +193,14 @@ def _present(path: Path, named: re.Match[str]) -> dict[int, Path]:
     return found
 
 
-_REFETCH = "The file is damaged or made by a faulty writer; fetch or convert it again."
+_REFETCH = (
+    "The file is damaged or was written incorrectly; download or convert it again."
+)
 _OWN = "GGUF."
 """What the package puts among the keys by itself begins so."""
 _SECONDS = 120.0
 """A vocabulary of 200,000 tokens takes the package 12 s."""
-_HINT = "Open it without the option header=package."
+_HINT = "Remove the reader option header=package."
 MAX_FACTS = 512
 _MAX_TEXT = 200
 _ARCHITECTURE = "general.architecture"
@@ -250,8 +254,8 @@ def _check_alignment(layout: Layout, header: GgufHeader, known: I64) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_misaligned",
-            f"{layout.name[first]} does not begin at a multiple of "
-            f"{header.alignment} bytes of the data section.",
+            f"{layout.name[first]} is not aligned to {header.alignment} bytes "
+            "in the data section.",
             header.tensors[first].at,
             count=len(odd),
             place=layout.name[first],
@@ -266,8 +270,8 @@ def _check_order(layout: Layout, header: GgufHeader, known: I64) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_out_of_order",
-            f"{layout.name[first]} lies before the tensor that is listed ahead of it; "
-            "the offsets were taken as they are.",
+            f"{layout.name[first]} is out of offset order; offsets are shown "
+            "as stored.",
             header.tensors[first].at,
             count=len(back),
             place=layout.name[first],
@@ -285,9 +289,10 @@ def _check_overlaps(layout: Layout, header: GgufHeader, known: I64) -> None:
         header.warn(
             Severity.DATA_LOSS,
             "gguf_overlaps",
-            f"{layout.name[one]} and {layout.name[other]} share {shared:,} bytes from "
-            f"{format_offset(int(start[over[0] + 1]))} on; the tensors' sizes add up "
-            f"to {format_bytes(layout.size[sized].sum(dtype=np.float64))}.",
+            f"{layout.name[one]} and {layout.name[other]} overlap by "
+            f"{shared:,} bytes from {format_offset(int(start[over[0] + 1]))}; "
+            "total tensor size "
+            f"{format_bytes(layout.size[sized].sum(dtype=np.float64))}.",
             header.tensors[other].at,
             count=len(over),
             place=layout.name[other],
@@ -299,8 +304,9 @@ def _check_overlaps(layout: Layout, header: GgufHeader, known: I64) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_gaps",
-            f"{int(gaps[wide].sum()):,} bytes between tensors belong to none; the "
-            f"first {int(gaps[wide[0]]):,} follow {layout.name[int(order[wide[0]])]}.",
+            f"{int(gaps[wide].sum()):,} bytes between tensors are unused; the "
+            f"first {int(gaps[wide[0]]):,} after "
+            f"{layout.name[int(order[wide[0]])]}.",
             int(end[wide[0]]),
             count=len(wide),
         )
@@ -314,12 +320,13 @@ def _check_end(layout: Layout, header: GgufHeader, known: I64) -> None:
         header.warn(
             Severity.DATA_LOSS,
             "gguf_data_missing",
-            f"{len(beyond):,} of {len(layout.name):,} tensors reach beyond the end of "
-            f"the file: {format_bytes(missing)} ({missing:,} bytes) of weights are "
-            "missing. Offsets and sizes are shown as the head states them.",
+            f"{len(beyond):,} of {len(layout.name):,} tensors extend beyond "
+            f"the end of the file: {format_bytes(missing)} ({missing:,} bytes) "
+            "of weights are missing. Offsets and sizes are those of the "
+            "header.",
             layout.file_size,
             place=layout.name[first],
-            remedy="If this is the whole file, its download or copy is incomplete.",
+            remedy="The download or copy of the file is probably incomplete.",
         )
         return
     rest = layout.file_size - int(end.max())
@@ -327,7 +334,7 @@ def _check_end(layout: Layout, header: GgufHeader, known: I64) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_trailing_bytes",
-            f"{rest:,} bytes behind the last tensor belong to none.",
+            f"{rest:,} bytes after the last tensor are unused.",
             int(end.max()),
         )
 
@@ -345,9 +352,13 @@ def package_header(
     """
     walked = read_header(source, check_cancelled)
     if walked.end < 0 or walked.warnings:
-        why = walked.warnings[0].message if walked.warnings else "Its head is cut."
+        why = (
+            walked.warnings[0].message
+            if walked.warnings
+            else "Its header is truncated."
+        )
         raise CorruptError(
-            f"the gguf package reads whole heads only, and this one is damaged: {why}",
+            f"the gguf package needs a complete header, and this one is damaged: {why}",
             hint=_HINT,
         )
     with tempfile.TemporaryDirectory(
@@ -496,8 +507,7 @@ def places(header: GgufHeader, file_size: int) -> tuple[I64, I64, I64]:
         header.warn(
             Severity.DATA_LOSS,
             "gguf_impossible_tensor",
-            f"{first.name} claims a shape or an offset larger than any file; it is "
-            "listed without a place.",
+            f"{first.name} has an invalid shape or offset; it has no file range.",
             first.at,
             count=len(impossible),
             place=first.name,
@@ -524,9 +534,8 @@ def _with_unknown_types(
     header.warn(
         Severity.NOTICE,
         "gguf_unknown_type",
-        f"Tensors have types that this version does not know (number "
-        f"{', '.join(map(str, numbers[:4]))}); their sizes are the space up to the "
-        "next tensor.",
+        f"Unknown tensor types (number {', '.join(map(str, numbers[:4]))}); "
+        "sizes are the space up to the next tensor.",
         first.at,
         count=len(unknown),
         place=first.name,
@@ -543,7 +552,7 @@ def check_rows(header: GgufHeader, names: list[str]) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_repeated_tensor",
-            f"{first.name} is listed more than once.",
+            f"Duplicate tensor {first.name}.",
             first.at,
             count=len(repeated),
             place=first.name,
@@ -553,8 +562,8 @@ def check_rows(header: GgufHeader, names: list[str]) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_odd_rows",
-            f"The rows of {odd[0].name} are no whole blocks of its type; ggml refuses "
-            "such tensors.",
+            f"Rows of {odd[0].name} are not whole blocks of its type; ggml "
+            "rejects such tensors.",
             odd[0].at,
             count=len(odd),
             place=odd[0].name,
@@ -573,10 +582,10 @@ class GgufReader:
         raw = head.data[4:8]
         version = min(int.from_bytes(raw, "little"), int.from_bytes(raw, "big"))
         if len(head.data) < HEAD_BYTES or version not in VERSIONS:
-            return Sniff(60, "it begins with GGUF")
+            return Sniff(60, "magic number GGUF")
         if not head.data[8:HEAD_BYTES].strip(b"\0"):
-            return Sniff(60, "it begins with GGUF, but holds neither keys nor tensors")
-        return Sniff(100, f"magic number and version {version} of GGUF")
+            return Sniff(60, "magic number GGUF, but no keys or tensors")
+        return Sniff(100, f"magic number GGUF, version {version}")
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return the tensors and metadata of a model, of all its parts at hand.
@@ -626,7 +635,7 @@ def _add_sibling(
         opened.warn(
             Severity.DATA_LOSS,
             "gguf_part_unreadable",
-            f"Part {number + 1} ({path.name}) cannot be read: {error.message} Its "
+            f"Cannot read part {number + 1} ({path.name}): {error.message} Its "
             "tensors are not listed.",
             error.offset,
             place=path.name,

@@ -241,15 +241,15 @@ def _layers(builder: TraceBuilder, nodes: list[Node]) -> Array:
         builder.warn(
             Severity.NOTICE,
             "layer_from_count",
-            "nodes called node_N or leaf_N state N as their layer; N only counts "
-            "nodes, so they have no layer here.",
+            "nodes named node_N or leaf_N have N as their layer; N is only a "
+            "node index, so their layer is left empty.",
             count=counted,
         )
     if contradicted:
         builder.warn(
             Severity.NOTICE,
             "layer_mismatch",
-            "nodes state another layer than their names tell; the name was believed.",
+            "layer does not match the node name; using the name.",
             count=contradicted,
         )
     return result
@@ -331,8 +331,8 @@ def _note_links(
         builder.warn(
             Severity.INFO if expects_views else Severity.NOTICE,
             "undeclared_node",
-            "edges name nodes that the file does not declare; each is shown by its "
-            "id alone, as a dangling end, and does not count as a node.",
+            "edges refer to undeclared nodes; these are shown by id as "
+            "dangling ends and not counted as nodes.",
             count=links.n_undeclared,
             place=f"edges[{links.first_undeclared}]",
         )
@@ -341,8 +341,7 @@ def _note_links(
         builder.warn(
             Severity.INFO,
             "self_loop",
-            "edges lead from a node to itself, as ggml writes for a cast; they are "
-            "kept.",
+            "edges lead from a node to itself (ggml writes them for casts).",
             count=len(loops),
             place=_place(nodes, int(links.target[loops[0]])),
         )
@@ -351,8 +350,8 @@ def _note_links(
         builder.warn(
             Severity.NOTICE,
             "cycle",
-            "nodes depend on themselves through others, or on such nodes; no order "
-            "of computing satisfies them.",
+            "nodes form or depend on a cycle; there is no valid execution "
+            "order for them.",
             count=int(np.count_nonzero(~is_clear)),
             place=_place(nodes, int(np.argmin(is_clear))),
         )
@@ -364,8 +363,8 @@ def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: NameRepair) -
     builder.warn(
         Severity.INFO,
         "type_was_suffix",
-        "the type of some nodes was a suffix of their name, as the exporter wrote it. "
-        "The name has it back; the type was inferred from what the node is a view of.",
+        "the exporter wrote a name suffix as the type of some nodes; the name "
+        "was restored and the type inferred from the viewed node.",
         count=repair.n_names,
         place=_place(nodes, repair.first),
     )
@@ -373,8 +372,8 @@ def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: NameRepair) -
         builder.warn(
             Severity.NOTICE,
             "unknown_type",
-            "types of nodes stay unknown: the file has a name's suffix in their place "
-            "and does not say what the node is a view of.",
+            "unknown node types: the file has a name suffix in their place "
+            "and no viewed node.",
             count=repair.n_unknown_types,
         )
 

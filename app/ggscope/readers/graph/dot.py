@@ -84,7 +84,7 @@ class GraphDotReader:
                 context.progress(min(statement.at, source.size), source.size)
             collector.take(statement)
         if not collector.drafts:
-            raise CorruptError("no graph begins in this text.", offset=0)
+            raise CorruptError("no graph in this file.", offset=0)
         collector.note(builder)
         _note_faults(builder, text, parser.faults)
         trace = _trace(source, builder, collector, text)
@@ -108,7 +108,7 @@ class _StatementCollector:
         if isinstance(statement, GraphStart):
             if len(self.drafts) >= MAX_GRAPHS:
                 raise LimitExceededError(
-                    f"the file holds more than {MAX_GRAPHS:,} graphs.",
+                    f"the file has more than {MAX_GRAPHS:,} graphs.",
                     offset=statement.at,
                     hint="Is this the graph of a model?",
                 )
@@ -139,21 +139,19 @@ class _StatementCollector:
                 self._n_unlabelled,
                 Severity.NOTICE,
                 "edge_label",
-                "edges do not say which source they are (“src 0”); their order in "
-                "the file was taken.",
+                "edges have no source index (“src 0”); using their order in the file.",
             ),
             (
                 self._n_undirected,
                 Severity.NOTICE,
                 "undirected_edge",
-                "edges have no direction; they were taken to lead from the first "
-                "node to the second.",
+                "undirected edges; read as leading from the first node to the second.",
             ),
             (
                 self._n_repeated,
                 Severity.NOTICE,
                 "duplicate_id",
-                "nodes are described again; the first description was kept.",
+                "duplicate nodes; the first definition counts.",
             ),
         ):
             if n:
@@ -201,7 +199,7 @@ def _text(source: Source, builder: TraceBuilder) -> str:
         builder.warn(
             Severity.NOTICE,
             "bad_utf8",
-            "text that is no UTF-8; the odd bytes were replaced.",
+            "invalid UTF-8; the bytes were replaced.",
             error.start,
         )
         return data.decode("utf-8", "replace")
@@ -212,16 +210,16 @@ def _note_faults(builder: TraceBuilder, text: str, faults: Faults) -> None:
         builder.warn(
             Severity.DATA_LOSS,
             "truncated_graph",
-            "the file ends within its graph; what stands before that was kept.",
+            "the file ends inside the graph; everything before that was loaded.",
             len(text.encode()),
-            remedy="Check that the program that should write it ran to its end.",
+            remedy="Check that the program that writes it ran to completion.",
         )
     if faults.statements.count:
         at = faults.statements.first
         builder.warn(
             Severity.DATA_LOSS,
             "unknown_statement",
-            "statements that are no DOT were skipped to the end of their line.",
+            "invalid DOT statements were skipped to the end of the line.",
             len(text[:at].encode()),
             faults.statements.count,
             place=_line(text, at),
@@ -232,8 +230,8 @@ def _note_faults(builder: TraceBuilder, text: str, faults: Faults) -> None:
         builder.warn(
             Severity.NOTICE,
             "unescaped_quote",
-            "names hold quotes that the writer did not escape; they were read as far "
-            "as the record goes. Other programs cannot read such a file.",
+            "names have unescaped quotes; they were read up to the end of the "
+            "record. Other programs cannot read such a file.",
             len(text[:at].encode()),
             faults.quotes.count,
             place=_line(text, at),
@@ -242,7 +240,7 @@ def _note_faults(builder: TraceBuilder, text: str, faults: Faults) -> None:
         builder.warn(
             Severity.NOTICE,
             "trailing_text",
-            "there is text that belongs to no graph; it was skipped.",
+            "text outside of graphs was skipped.",
             len(text[: faults.trailing].encode()),
             place=_line(text, faults.trailing),
         )

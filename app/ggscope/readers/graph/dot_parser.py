@@ -386,7 +386,7 @@ class DotParser:
         """Refuse a statement of more than `MAX_STATEMENT` nodes and edges."""
         if len(self._found) + n_more > MAX_STATEMENT:
             raise LimitExceededError(
-                f"one statement describes more than {MAX_STATEMENT:,} nodes and edges.",
+                f"a statement defines more than {MAX_STATEMENT:,} nodes and edges.",
                 hint="Is this the graph of a model?",
             )
 

@@ -59,54 +59,53 @@ _RAW_LEAVES, _PLAIN, _TYPED = "raw leaves", "plain", "node types"
 _NOTES: dict[str, tuple[Severity, str, str]] = {
     "bad_node": (
         Severity.DATA_LOSS,
-        "nodes that are no objects were left out.",
-        "Export the graph again.",
+        "skipped nodes that are not JSON objects.",
+        "Re-export the graph.",
     ),
     "bad_edge": (
         Severity.DATA_LOSS,
-        "edges without a source or a target were left out.",
-        "Export the graph again.",
+        "skipped edges without source or target.",
+        "Re-export the graph.",
     ),
     "id_not_text": (
         Severity.INFO,
-        "ids of nodes are no text; they were taken as they are written.",
+        "node ids are not strings; used as written.",
         "",
     ),
     "missing_id": (
         Severity.NOTICE,
-        "nodes have no id; no edge can name them but by their address.",
-        "Export the graph again.",
+        "nodes without an id; edges can refer to them only by address.",
+        "Re-export the graph.",
     ),
     "duplicate_id": (
         Severity.NOTICE,
-        "nodes share their id with an earlier one, to which all its edges go.",
-        "Export the graph again.",
+        "duplicate node ids; all edges go to the first node.",
+        "Re-export the graph.",
     ),
     "unknown_field": (
         Severity.INFO,
-        "nodes have fields that this version does not know; they are not shown.",
+        "unknown node fields; not shown.",
         "",
     ),
     "bad_shape": (
         Severity.NOTICE,
-        "shapes that are no lists of whole numbers are unknown here.",
+        "shapes are not lists of integers; treated as unknown.",
         "",
     ),
     "unknown_category": (
         Severity.NOTICE,
-        "categories that no exporter writes; the name decides instead.",
+        "unknown categories; derived from the names instead.",
         "",
     ),
     "edge_label": (
         Severity.NOTICE,
-        "edges do not say which source they are (“src 0”); their order in the file "
-        "was taken.",
+        "edges have no source index (“src 0”); using their order in the file.",
         "",
     ),
     "raw_label": (
         Severity.INFO,
-        "labels hold whole DOT records, as exporters of 6–7 January 2026 wrote; name, "
-        "type and shape were taken from them.",
+        "labels are whole DOT records (exporters of 6–7 January 2026); name, "
+        "type and shape were read from them.",
         "",
     ),
 }
@@ -296,7 +295,7 @@ class GraphJsonReader:
             note_fault(builder, source, walked.fault, kept, len(draft.nodes))
         if "nodes" not in walked.lists:
             raise CorruptError(
-                "the JSON holds no list of nodes.", hint="Is this a graph?"
+                "no list of nodes in this JSON.", hint="Is this a graph?"
             )
         return _trace(source, builder, elements, walked.facts)
 
@@ -361,12 +360,12 @@ def _note_counts(
     for key in ("nodes", "edges", "layers"):
         if stated.get(key, found[key]) == found[key]:
             continue
-        remedy = "" if key == "layers" else "Export the graph again."
+        remedy = "" if key == "layers" else "Re-export the graph."
         builder.warn(
             Severity.NOTICE,
             f"{key}_mismatch",
-            f"the file says that it has {stated[key]:,} {key}; {found[key]:,} were "
-            "found.",
+            f"{key} count does not match: file says {stated[key]:,}, found "
+            f"{found[key]:,}.",
             place=f"metadata.{'layers' if key == 'layers' else 'total_' + key}",
             remedy=remedy,
         )

@@ -6,7 +6,7 @@ MEMORY_MAP_INFO = ReaderInfo(
     "memory-map",
     "Memory map of a model",
     (".json",),
-    "Tensors of a model with their places in its file, prepared for a web page.",
+    "Tensors of a model with their file offsets, exported for a web page.",
     role="map",
     keys=("tensors",),
 )

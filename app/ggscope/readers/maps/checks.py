@@ -202,8 +202,8 @@ def note_layout(
         else ""
     )
     why = (
-        f"{layout.n_as_floats:,} of them have four bytes per element, as if they were "
-        "not quantised. "
+        f"{layout.n_as_floats:,} of them have 4 bytes per element, as if not "
+        "quantised. "
         if layout.n_as_floats
         else ""
     )
@@ -219,7 +219,7 @@ def note_layout(
         _at(rows, first),
         count=n,
         place=rows.name[first],
-        remedy="Open the GGUF file beside the trace: its head tells the exact sizes.",
+        remedy="Open the GGUF file with the trace: its header has the exact sizes.",
     )
 
 
@@ -229,9 +229,9 @@ def note_offsets(builder: TraceBuilder, layout: RepairedPlaces) -> None:
         builder.warn(
             Severity.INFO,
             "map_relative_offsets",
-            "Offsets begin at 0: they count from the start of the data section, not "
-            "of the model file. Where that begins this file does not tell.",
-            remedy="A trace with file offsets or the GGUF file beside it settles it.",
+            "Offsets begin at 0: they are relative to the data section, whose "
+            "start is not in this file.",
+            remedy="Add the GGUF file or a trace with file offsets.",
         )
 
 
@@ -245,8 +245,8 @@ def note_claims(
     if 0 <= claims.total_bytes < layout.max_end:
         beyond = layout.max_end - claims.total_bytes
         why = (
-            "; that is the first tensor's offset, so that the total counts the data "
-            "section only"
+            "; this is the first tensor's offset, so the total counts the "
+            "data section only"
             if beyond == layout.first_offset
             else ""
         )
@@ -261,14 +261,16 @@ def note_claims(
         builder.warn(
             Severity.NOTICE,
             "map_total_inflated",
-            f"The stated total of {claims.total_bytes:,} bytes counts wrong sizes as "
-            f"well; the last tensor ends at byte {layout.repaired_end:,}.",
+            f"The total of {claims.total_bytes:,} bytes in the file includes "
+            "wrong sizes; the last tensor ends at byte "
+            f"{layout.repaired_end:,}.",
         )
     if claims.n_tensors >= 0 and claims.n_tensors != len(rows):
         builder.warn(
             Severity.NOTICE,
             "map_count",
-            f"The file says {claims.n_tensors:,} tensors, but lists {len(rows):,}.",
+            f"Tensor count does not match: file says {claims.n_tensors:,}, "
+            f"found {len(rows):,}.",
         )
     if layout.n_slices:
         whole = len(rows) - layout.n_slices + layout.n_stacks
@@ -287,8 +289,7 @@ def note_places(builder: TraceBuilder, rows: TensorRows) -> None:
         builder.warn(
             Severity.NOTICE,
             "map_no_offset",
-            f"{rows.name[lost[0]]} has no usable offset; it is listed without a "
-            "place in the file.",
+            f"{rows.name[lost[0]]} has no valid offset; it has no file range.",
             _at(rows, lost[0]),
             count=len(lost),
             place=rows.name[lost[0]],
@@ -299,7 +300,7 @@ def note_places(builder: TraceBuilder, rows: TensorRows) -> None:
         builder.warn(
             Severity.NOTICE,
             "map_repeated_tensor",
-            f"{rows.name[again[0]]} is listed more than once.",
+            f"Duplicate tensor {rows.name[again[0]]}.",
             _at(rows, again[0]),
             count=len(again),
             place=rows.name[again[0]],

@@ -115,10 +115,9 @@ def read_table(source: Source, header: re.Pattern[str], name_column: str) -> Csv
         n_before += bool(text.strip())
     else:
         raise CorruptError(
-            "no line of this file is the header of a table of tensors "
-            "(tensor_name,file_offset,…).",
+            "no header of a tensor table (tensor_name,file_offset,…) in this file.",
             offset=0,
-            hint="Write the table again.",
+            hint="Re-export the table.",
         )
     table = CsvTable(tuple(part.strip() for part in text.split(",")), n_before=n_before)
     for number, offset, text in lines:
@@ -164,8 +163,8 @@ def note_lines(builder: TraceBuilder, table: CsvTable) -> None:
         builder.warn(
             Severity.INFO,
             "csv_lines_before",
-            f"{table.n_before:,} lines before the header are messages of the program "
-            "that wrote the table; they were skipped.",
+            f"{table.n_before:,} lines of program output before the header "
+            "were skipped.",
             count=table.n_before,
             place="line 1",
         )
@@ -188,7 +187,7 @@ def note_lines(builder: TraceBuilder, table: CsvTable) -> None:
         builder.warn(
             Severity.DATA_LOSS,
             "csv_too_many",
-            f"More than {MAX_ROWS:,} tensors are listed; the rest was left out.",
+            f"More than {MAX_ROWS:,} tensors; the rest was skipped.",
             count=table.n_left,
         )
     if table.ends_open:
@@ -196,7 +195,7 @@ def note_lines(builder: TraceBuilder, table: CsvTable) -> None:
         builder.warn(
             Severity.INFO,
             "csv_open_end",
-            "The last row has no line end: it may be cut.",
+            "The last row has no newline and may be truncated.",
             line.offset,
             place=f"line {line.number}",
         )
@@ -361,8 +360,8 @@ class RegistryCsvReader:
             builder.warn(
                 Severity.INFO,
                 "registry_empty",
-                "The registry has a header but no tensor: the tracer had nothing "
-                "registered, as is usual. Nothing is lost by it.",
+                "The registry is empty: the tracer registered no tensors, as "
+                "is usual. Nothing is lost.",
             )
         return side_trace(builder, self.info, source, layout)
 
@@ -378,8 +377,8 @@ def _registry_rows(table: CsvTable, builder: TraceBuilder) -> TensorRows:
         builder.warn(
             Severity.NOTICE,
             "registry_numbers",
-            "The numbers in tensor_idx have gaps or repeats: an access cannot be "
-            "joined with a tensor by its number.",
+            "tensor_idx has gaps or duplicates: accesses cannot be matched to "
+            "tensors by number.",
             place=f"line {found[0][1].number}",
         )
         order = found

@@ -109,7 +109,7 @@ class MapParser:
             value = None
             self._fault(
                 "map_bad_value",
-                f"The value of {key[:_MAX_TEXT]} is no valid JSON; it was left out.",
+                f"The value of {key[:_MAX_TEXT]} is invalid JSON; skipped.",
                 at,
                 key[:_MAX_TEXT],
                 Severity.NOTICE,
@@ -137,8 +137,7 @@ class MapParser:
             if len(self.rows) >= MAX_ROWS:
                 self._fault(
                     "map_too_many",
-                    f"More than {MAX_ROWS:,} tensors are listed; the rest was left "
-                    "out.",
+                    f"More than {MAX_ROWS:,} tensors; the rest was skipped.",
                     block.offset + start,
                     place,
                 )
@@ -154,8 +153,7 @@ class MapParser:
             else:
                 self._fault(
                     "map_bad_row",
-                    "An element of the list of tensors is no JSON object; it was "
-                    "left out.",
+                    "An entry of the tensor list is not a JSON object; skipped.",
                     block.offset + start,
                     place,
                 )
@@ -163,9 +161,7 @@ class MapParser:
     def _take_tensor(self, row: dict[str, object], at: int, place: str) -> None:
         name = row.get("name")
         if not isinstance(name, str) or not name:
-            self._fault(
-                "map_no_name", "A tensor has no name; it was left out.", at, place
-            )
+            self._fault("map_no_name", "A tensor has no name; skipped.", at, place)
             return
         begin, end = _whole(row.get("offset_start")), _whole(row.get("offset_end"))
         size = _whole(row.get("size_bytes"))
@@ -174,8 +170,8 @@ class MapParser:
         elif size >= 0 and 0 <= begin <= end != begin + size:
             self._fault(
                 "map_end_differs",
-                f"{name} ends at {end:,}, but its offset and size give "
-                f"{begin + size:,}; the size was believed.",
+                f"{name} ends at {end:,}, but offset plus size is "
+                f"{begin + size:,}; using the size.",
                 at,
                 place,
                 Severity.NOTICE,
@@ -404,17 +400,17 @@ def _explained(
     where = (
         f"{fault.text}: line {place.line} column {place.column}, byte {fault.offset:,}"
     )
-    before = f"{n:,} whole tensors come before it"
+    before = f"{n:,} complete tensors before it"
     if fault.at_end:
         return TruncatedError(
-            f"the file ends in the middle of its JSON; {before} ({where}).",
+            f"the file ends inside its JSON; {before} ({where}).",
             offset=fault.offset,
-            hint="Check that the program that should write it ran to its end.",
+            hint="Check that the program that writes it ran to completion.",
         )
     return CorruptError(
-        f"the file is no valid JSON; {before} ({where}).",
+        f"invalid JSON; {before} ({where}).",
         offset=fault.offset,
-        hint="Write the file again.",
+        hint="Re-export the file.",
     )
 
 
@@ -426,7 +422,7 @@ def _keep(builder: TraceBuilder, parser: MapParser, error: ReadError) -> None:
     builder.warn(
         Severity.DATA_LOSS,
         "truncated_json" if is_cut else "broken_json",
-        f"{error.message[0].upper()}{error.message[1:]} They were kept.",
+        f"{error.message[0].upper()}{error.message[1:]} These were loaded.",
         error.offset,
         place=f"tensors[{parser.n_elements}]",
         remedy=error.hint,
@@ -437,7 +433,7 @@ def _wrong_kind(parser: MapParser) -> CorruptError:
     keys = ", ".join(one_line(key[:32]) for key in parser.keys[:6])
     has = f"it has the keys {keys}" if keys else "it has no keys at all"
     return CorruptError(
-        f"this JSON is no memory map: it has no list of tensors ({has}).",
+        f"not a memory map: no list of tensors ({has}).",
         offset=0,
-        hint="Open it without --format to have its kind told by its content.",
+        hint="Open it without --format to detect the format.",
     )

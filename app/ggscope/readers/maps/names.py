@@ -45,7 +45,7 @@ class NamesReader:
         if not rows or not is_list:
             return NOT_MINE
         if head.name.lower() in NAMES_INFO.names:
-            return Sniff(85, "the name of a list of tensors, and names in it")
+            return Sniff(85, "file name of a tensor name list, with names in it")
         usual = len(_USUAL.findall(head.data))
         if len(rows) < _FEWEST or usual * 2 < len(rows):
             return NOT_MINE
@@ -72,15 +72,13 @@ class NamesReader:
             elif len(found) < MAX_ROWS:
                 found.append(row)
         if not found:
-            raise CorruptError(
-                "no line of this file is the name of a tensor.", offset=0
-            )
+            raise CorruptError("no tensor names in this file.", offset=0)
         _note_odd(builder, odd)
         if not data.endswith(b"\n"):
             builder.warn(
                 Severity.INFO,
                 "names_open_end",
-                "the last line has no end: it may be cut.",
+                "the last line has no newline and may be truncated.",
                 found[-1].at,
             )
         rows = TensorRows()
@@ -128,7 +126,7 @@ def _note_odd(builder: TraceBuilder, odd: list[int]) -> None:
         builder.warn(
             Severity.NOTICE,
             "names_stray_line",
-            f"lines that are no names of tensors were skipped: {shown}.",
+            f"lines without a tensor name were skipped: {shown}.",
             count=len(odd),
             place=f"line {odd[0]}",
         )
@@ -144,7 +142,7 @@ def _in_order(found: list[_Row], builder: TraceBuilder) -> list[_Row]:
     builder.warn(
         Severity.NOTICE,
         "registry_numbers",
-        "The numbers of the names have gaps or repeats, or do not begin at 0: an "
-        "access cannot be joined with a tensor by its number.",
+        "Tensor numbers have gaps or duplicates, or do not begin at 0: "
+        "accesses cannot be matched to tensors by number.",
     )
     return found

@@ -6,7 +6,7 @@ INFO = ReaderInfo(
     "trace-metadata",
     "Metadata of a trace",
     (".json",),
-    "What a tracer says of a run beside its records, in JSON of any keys.",
+    "Metadata of a run, written by the tracer as JSON with any keys.",
     role=METADATA,
     names=("trace_metadata.json",),
 )

@@ -32,7 +32,7 @@ class MetadataReader:
         begins = head.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         if head.name.lower() not in INFO.names or begins != b"{":
             return NOT_MINE
-        return Sniff(50, "the name of a trace's metadata, and a JSON object")
+        return Sniff(50, "file name of trace metadata, JSON object")
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return a trace without records; `producer` holds the facts.
@@ -50,10 +50,10 @@ class MetadataReader:
             value = json.loads(data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError) as error:
             raise CorruptError(
-                f"this is no JSON: {error}.", offset=getattr(error, "pos", 0)
+                f"invalid JSON: {error}.", offset=getattr(error, "pos", 0)
             ) from None
         if not isinstance(value, dict):
-            raise CorruptError("this is no JSON object.", offset=0)
+            raise CorruptError("not a JSON object.", offset=0)
         builder = TraceBuilder()
         facts: dict[str, str] = {}
         n_left = 0

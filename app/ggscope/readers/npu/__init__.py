@@ -37,14 +37,17 @@ INFO = ReaderInfo(
         ),
         Option(
             name="strict",
-            doc="true: refuse a cut or broken file, of which otherwise all that stands "
-            "before the fault is shown",
+            doc="true: reject a truncated or invalid file instead of showing the "
+            "part before the error",
             kind=Kind.FLAG,
             default="false",
         ),
         Option(
             name=RANGE_OPTION,
-            doc="FIRST:STOP, numbers of events or shares such as 5%: read only these",
+            doc=(
+                "FIRST:STOP, event numbers or percentages such as 5%: read only "
+                "this range"
+            ),
             kind=Kind.RANGE,
         ),
     ),

@@ -36,7 +36,7 @@ class Header:
             self._builder.warn(
                 Severity.NOTICE,
                 "duplicate_key",
-                f"{key} occurs twice; the last one counts",
+                f"duplicate {key}; the last one counts",
                 offset,
                 place=key,
             )
@@ -53,20 +53,18 @@ class Header:
         value = self._values.get("version")
         if value is None:
             if not optional:
-                self._broken("version_missing", "version missing; taken for 1.0")
+                self._broken("version_missing", "version missing; assuming 1.0")
             return
         text = value if isinstance(value, str) else text_of(value)[:80]
         if not isinstance(value, str):
             self._broken("version_not_a_string", "version is not a string")
         major = text.strip().partition(".")[0]
         if not major.isdecimal():
-            self._broken(
-                "version_malformed", f"version {text[:80]!r} is not understood"
-            )
+            self._broken("version_malformed", f"invalid version {text[:80]!r}")
         elif major.lstrip("0") != "1":
             raise UnsupportedVersionError(
-                f"this trace has format version {text[:80]}; only version 1 is known.",
-                hint="Look for a newer ggscope.",
+                f"unsupported format version {text[:80]} (supported: 1).",
+                hint="Update ggscope.",
             )
 
     def version(self) -> str:
@@ -147,7 +145,7 @@ class Header:
                 self._builder.warn(
                     Severity.NOTICE,
                     "wrong_type",
-                    f"{key} is not an object; it is ignored",
+                    f"{key} is not an object; ignored",
                     place=key,
                 )
 

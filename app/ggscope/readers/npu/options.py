@@ -89,7 +89,7 @@ def sniff_npu(head: Head) -> Sniff:
     if root.first == b"{":
         return _object_sniff(root, data)
     if root.first == b"[" and (KNOWN_TYPE.search(data) or b'"timeline_events"' in data):
-        return Sniff(50, "NPU events in a JSON array; the format wants an object")
+        return Sniff(50, "NPU events in a JSON array instead of an object")
     if _EVENT_LINE.search(data):
         return Sniff(50, "some lines are NPU timeline events")
     return NOT_MINE
@@ -275,7 +275,7 @@ def explained(fault: JsonSyntaxError, text: JsonText, progress: Progress) -> Rea
     """Return the error that tells a person where the text is no JSON."""
     n = progress.n_events
     hint = "Open it without option strict to see them." if n else ""
-    whole = f"{n:,} whole event comes" if n == 1 else f"{n:,} whole events come"
+    whole = f"{n:,} complete event" if n == 1 else f"{n:,} complete events"
     place = locate(text, fault.offset)
     where = (
         f"{fault.text}: line {place.line} column {place.column} (char {place.char}), "
@@ -289,7 +289,7 @@ def explained(fault: JsonSyntaxError, text: JsonText, progress: Progress) -> Rea
     return TruncatedError(
         f"{_cut(text, progress)}, at byte {end:,}; {whole} before it ({where}).",
         offset=min(fault.offset, end),
-        hint=hint or "Check that the program that should write it ran to its end.",
+        hint=hint or "Check that the program that writes it ran to completion.",
     )
 
 
@@ -299,10 +299,10 @@ def note_fault(builder: TraceBuilder, error: ReadError, n_events: int) -> None:
     builder.warn(
         Severity.DATA_LOSS,
         "truncated_json" if is_cut else "broken_json",
-        f"{error.message} What stands before it was kept.",
+        f"{error.message} Everything before that was loaded.",
         error.offset,
         place=f"timeline_events[{n_events}]",
-        remedy="Write the file again, or go on with what is there.",
+        remedy="Re-export the file, or continue with the events that were read.",
     )
 
 
@@ -311,7 +311,7 @@ def note_failure(builder: TraceBuilder, error: ReadError, n_events: int) -> None
     builder.warn(
         Severity.DATA_LOSS,
         "read_failed",
-        f"{error.message} The {counted(n_events)} before that were kept.",
+        f"{error.message} The {counted(n_events)} before that were loaded.",
         error.offset,
         remedy=error.hint,
     )
@@ -330,18 +330,19 @@ def note_part(builder: TraceBuilder, options: NpuOptions, n_events: int) -> None
     stop = n_events if options.stop is None else min(options.stop, n_events)
     if options.first >= stop:
         raise ReadError(
-            f"the range {options.texts()[RANGE_OPTION]} holds none of its "
+            f"the range {options.texts()[RANGE_OPTION]} has none of the "
             f"{counted(n_events)}.",
-            hint=f"Give another {RANGE_OPTION}.",
+            hint=f"Use another {RANGE_OPTION}.",
         )
     if not options.first and stop == n_events:
         return
     builder.warn(
         Severity.INFO,
         "range_read",
-        f"only events {options.first:,} to {stop - 1:,} of {n_events:,} were read, as "
-        "asked for; tokens, commands and dependencies outside are not known.",
-        remedy=f"Leave out reader option {RANGE_OPTION} to read all.",
+        f"only events {options.first:,} to {stop - 1:,} of {n_events:,} were "
+        "read, as requested; tokens, commands and dependencies outside are "
+        "unknown.",
+        remedy=f"Remove reader option {RANGE_OPTION} to read all.",
     )
 
 
@@ -349,15 +350,15 @@ def _cut(text: JsonText, progress: Progress) -> str:
     """Say in the middle of what a text ends."""
     n = progress.n_events
     if progress.unfinished is None:
-        where = "behind" if progress.has_timeline else "before"
-        return f"the file ends {where} its list of events, within its JSON object"
+        where = "after" if progress.has_timeline else "before"
+        return f"the file ends {where} its event list, inside its JSON object"
     buffer = np.empty(256, np.uint8)
     got = text.read_into(progress.unfinished, buffer)
     if buffer[:got].tobytes().strip(b", \t\r\n"):
-        return f"the file ends in the middle of event {n:,}"
+        return f"the file ends inside event {n:,}"
     if not n:
         return "the file ends before its first event"
-    return f"the file ends behind event {n - 1:,}, within its list of events"
+    return f"the file ends after event {n - 1:,}, inside its event list"
 
 
 def _end(text: JsonText) -> int:

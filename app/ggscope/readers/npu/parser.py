@@ -127,9 +127,9 @@ class NpuParser:
             # A text that is no JSON at all is told as such.
             self._shallow(*cursor.value())
             raise CorruptError(
-                "the root is not an object; there is nothing to show.",
+                "the root is not an object.",
                 offset=0,
-                hint='Events belong into {"version": "1.0", "timeline_events": [...]}.',
+                hint=('Events belong in {"version": "1.0", "timeline_events": [...]}.'),
             )
         for key in cursor.members():
             begins_array = cursor.peek() == b"["
@@ -183,7 +183,7 @@ class NpuParser:
         """
         self._header.check_version(optional=self._lines)
         if not self._has_timeline:
-            raise CorruptError("timeline_events missing; there is nothing to show.")
+            raise CorruptError("timeline_events missing.")
         self._header.check_types()
         self._header.check_total(max_end(self._columns))
         self._note_totals()
@@ -292,7 +292,7 @@ class NpuParser:
             self.builder.warn(
                 Severity.NOTICE,
                 "duplicate_key",
-                "timeline_events occurs twice; the events of both are shown",
+                "duplicate timeline_events; the events of both are shown",
                 cursor.position,
                 place="timeline_events",
             )
@@ -517,8 +517,7 @@ class NpuParser:
         self.builder.warn(
             Severity.NOTICE,
             "pasted_copy",
-            'comments or lines such as "Copy code" stand between the JSON; they are '
-            "passed over",
+            'comments or lines such as "Copy code" in the JSON; skipped',
             offset,
         )
 
@@ -581,14 +580,14 @@ class NpuParser:
         value = self._shallow(data, offset, key)
         if key == "timeline_events":
             raise CorruptError(
-                "timeline_events is not an array; there is nothing to show.",
+                "timeline_events is not an array.",
                 offset=offset,
             )
         if key == "bandwidth_samples":
             self.builder.warn(
                 Severity.ERROR,
                 "wrong_type",
-                "bandwidth_samples is not an array; it is ignored",
+                "bandwidth_samples is not an array; ignored",
                 offset,
                 place=key,
             )
@@ -618,7 +617,7 @@ class NpuParser:
             self.builder.warn(
                 Severity.NOTICE,
                 "invalid_utf8",
-                "text is not UTF-8; its odd bytes are shown as \ufffd",
+                "invalid UTF-8; invalid bytes are shown as �",
                 offset + error.start,
                 place=self._problems.place(),
             )
@@ -645,7 +644,7 @@ class NpuParser:
         self.builder.warn(
             Severity.NOTICE,
             "unknown_reason",
-            "stalls for reasons that the format does not list are shown as they are: "
+            "unknown stall reasons; shown as they are: "
             + each
             + (f" and {more:,} more" if more else ""),
             self._places.offset(first - self._options.first),
@@ -663,7 +662,7 @@ class NpuParser:
             self.builder.warn(
                 Severity.NOTICE,
                 "unknown_event_type",
-                f"types that the format does not define are shown as markers: {each}",
+                f"unknown event types; shown as markers: {each}",
                 count=sum(unknown.values()),
                 place=self._rules.first_unknown,
             )
@@ -671,13 +670,12 @@ class NpuParser:
             self.builder.warn(
                 Severity.NOTICE,
                 "color_hint_unknown",
-                "color_hint names no colour; the engine's own is used",
+                "invalid color_hint; using the engine's colour",
                 count=columns.n_bad_colors,
             )
         if len(columns.ops) == MAX_OPS:
             self.builder.warn(
                 Severity.NOTICE,
                 "too_many_ops",
-                f"there are more than {MAX_OPS:,} different ops; the later ones have "
-                "no name of their own",
+                f"more than {MAX_OPS:,} different ops; later ones have no name",
             )

@@ -91,7 +91,7 @@ class NpuJsonReader:
             return self._read_somehow(source, context)
         except MemoryError:
             raise LimitExceededError(
-                "there is too little memory for its events.", hint=TOO_LARGE_HINT
+                "not enough memory for its events.", hint=TOO_LARGE_HINT
             ) from None
 
     def _read_somehow(self, source: Source, context: ReadContext) -> Trace:

@@ -449,7 +449,7 @@ class Rules:
                 Severity.ERROR,
                 INVALID_CODE,
                 f"the simulator marked this trace as invalid: {detail or 'no details'}",
-                remedy="Do not rely on its times.",
+                remedy="Its times may be wrong.",
             )
         return Instant(cycle, name, detail)
 

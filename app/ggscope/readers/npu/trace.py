@@ -139,11 +139,11 @@ def _note_overlaps(builder: TraceBuilder, time: I64, window: I64, origin: int) -
     into = np.zeros(len(time), np.bool_)
     into[1:] = (time[1:] < reach[:-1]) & ~same[1:]
     for rows, code, what in (
-        (np.flatnonzero(same), "bandwidth_window_repeated", "is there more than once"),
+        (np.flatnonzero(same), "bandwidth_window_repeated", "occurs more than once"),
         (
             np.flatnonzero(into),
             "bandwidth_windows_overlap",
-            "begins before the one before it ends",
+            "overlaps the one before it",
         ),
     ):
         if len(rows):
@@ -205,9 +205,9 @@ def _note_utilisation(
         builder.warn(
             Severity.NOTICE,
             "bandwidth_high",
-            f"sample at cycle {int(time[first]) + origin}: DRAM moves "
+            f"sample at cycle {int(time[first]) + origin}: DRAM at "
             f"{format_share(float(share[first]))} of its peak; above "
-            f"{HIGH_UTILISATION * 100:.0f} % the format speaks of a bottleneck",
+            f"{HIGH_UTILISATION * 100:.0f} % counts as a bandwidth bottleneck",
             count=len(high),
             place="bandwidth_samples",
         )
@@ -216,8 +216,8 @@ def _note_utilisation(
         builder.warn(
             Severity.NOTICE,
             "bandwidth_over_peak",
-            f"sample at cycle {int(time[over[0]]) + origin}: DRAM moves "
-            f"{share[over[0]] * 100:.0f} % of what config_snapshot says is its peak",
+            f"sample at cycle {int(time[over[0]]) + origin}: DRAM at "
+            f"{share[over[0]] * 100:.0f} % of the peak in config_snapshot",
             count=len(over),
             place="bandwidth_samples",
             remedy="Check dram_peak_bw_bytes_per_cycle.",
@@ -578,8 +578,8 @@ class TraceAssembly:
             self._builder.warn(
                 Severity.NOTICE,
                 "dependency_missing",
-                "deps name commands or events that do not come before; no arrow is "
-                "drawn for them",
+                "deps refer to commands or events that do not come before; no "
+                "arrow is drawn",
                 count=n_lost,
             )
 

@@ -6,8 +6,8 @@ INFO = ReaderInfo(
     "capture-sidecar",
     "Sidecar of a recording (JSON)",
     (".json",),
-    "What ggscope-capture tells of a run beside its records: graphs and their nodes, "
-    "models, buffers, ubatches, calls, copies and losses.",
+    "Sidecar of ggscope-capture: graphs and their nodes, models, buffers, "
+    "ubatches, calls, copies and losses of a run.",
     role=RECORDING,
     keys=("ggscope-capture",),
 )

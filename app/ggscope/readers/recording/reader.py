@@ -64,24 +64,48 @@ _LOOK_EVERY = 1 << 10
 _WIDTH = {"data": _U64, "bytes": _U64, "offset": _U64}
 _CHANGING = ("data", "bytes", "offset", "buffer")
 """Columns of tensors that may differ in builds that are alike."""
+_LARGER_RING = "Use a larger ring buffer, or trace fewer ops."
 _LOSSES = (
-    (("lost", "dropped"), "capture_lost", "records were lost while the program ran: it "
-     "wrote faster than they were taken, and its ring had no more room.",
-     "Make the ring larger, or trace fewer ops."),
-    (("lost_events", "dropped_events"), "capture_events_lost", "events of the run were "
-     "lost: graphs, tokens, calls, copies or chosen experts are missing.",
-     "Make the ring larger, or trace fewer ops."),
-    (("lost_definitions",), "capture_definitions_lost", "definitions of the run were "
-     "lost: some graphs, weights or buffers have no names.", ""),
-    (("no_lane",), "capture_no_lane", "ops of some threads were not recorded: more "
-     "threads computed at once than the ring of the tracer has lanes for.",
-     "Let fewer contexts compute at the same time, or each with fewer threads."),
-    (("unnamed_ops",), "capture_unnamed_ops", "ops ran that no graph holds; they have "
-     "no records.", ""),
-    (("damaged_frames",), "capture_damaged", "definitions or events of the run were "
-     "damaged and left out when it was recorded.", ""),
-)  # fmt: skip
-_NOT_PLACED = "Where they are missing is not recorded."
+    (
+        ("lost", "dropped"),
+        "capture_lost",
+        "records were lost while the program ran: the ring buffer was full.",
+        _LARGER_RING,
+    ),
+    (
+        ("lost_events", "dropped_events"),
+        "capture_events_lost",
+        "events were lost: graphs, tokens, calls, copies or expert choices are "
+        "missing.",
+        _LARGER_RING,
+    ),
+    (
+        ("lost_definitions",),
+        "capture_definitions_lost",
+        "definitions were lost: some graphs, weights or buffers have no names.",
+        "",
+    ),
+    (
+        ("no_lane",),
+        "capture_no_lane",
+        "ops of some threads were not recorded: more threads at once than the tracer's "
+        "ring buffer has lanes.",
+        "Run fewer contexts at once, or use fewer threads per context.",
+    ),
+    (
+        ("unnamed_ops",),
+        "capture_unnamed_ops",
+        "ops ran outside of any graph; they have no records.",
+        "",
+    ),
+    (
+        ("damaged_frames",),
+        "capture_damaged",
+        "damaged definitions or events were skipped while recording.",
+        "",
+    ),
+)
+_NOT_PLACED = "Their position is unknown."
 _MAX_RANGES = 8
 
 
@@ -94,7 +118,7 @@ class SidecarReader:
         """Judge a file by its first key."""
         if _SIGN.match(head.data.removeprefix(BOM)) is None:
             return NOT_MINE
-        return Sniff(100, "its first key says so")
+        return Sniff(100, "first key of a sidecar")
 
     def read(self, source: Source, context: ReadContext) -> Trace:
         """Return graphs, calls and copies as spans, and what records refer to.
@@ -117,18 +141,18 @@ class SidecarReader:
             facts = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise TruncatedError(
-                f"this sidecar is cut or damaged: {error}.",
-                hint="Copy it again from where it was recorded.",
+                f"truncated or damaged sidecar: {error}.",
+                hint="Copy it again from the recording.",
             ) from error
         if not isinstance(facts, dict) or facts.get("format") != "ggscope-capture":
-            raise CorruptError("this is no sidecar of a recording.")
+            raise CorruptError("not a recording sidecar.")
         version = facts.get("version")
         if type(version) is not int or version not in _VERSIONS:
             known = " and ".join(map(str, _VERSIONS))
             raise UnsupportedVersionError(
-                f"this sidecar is of version {str(version)[:20]}; versions {known} "
-                "can be read.",
-                hint="Use the ggscope that came with the tool that wrote it.",
+                f"unsupported sidecar version {str(version)[:20]} (supported: "
+                f"{known}).",
+                hint="Use the ggscope version that recorded it.",
             )
         context.check_cancelled()
         trace = _Sidecar(facts, context.check_cancelled, source.size).trace(
@@ -655,7 +679,7 @@ class _Sidecar:
             builder.warn(
                 Severity.DATA_LOSS,
                 "capture_ops_missing",
-                f"ops that the graphs of the run compute have no record. {short}",
+                f"ops of the recorded graphs have no record. {short}",
                 count=account.lost - told,
             )
         damaged = [
@@ -666,8 +690,8 @@ class _Sidecar:
             builder.warn(
                 Severity.DATA_LOSS,
                 "capture_counters",
-                "counters of the ring were beyond anything that can be: how many "
-                "records or events were lost is not known.",
+                "invalid loss counters: the number of lost records or events "
+                "is unknown.",
                 count=len(damaged),
                 place=damaged[0],
             )
@@ -679,10 +703,10 @@ class _Sidecar:
             builder.warn(
                 Severity.DATA_LOSS,
                 "sidecar_values",
-                "the sidecar holds values that cannot be; they were left out.",
+                "invalid values in the sidecar were skipped.",
                 count=self._bad,
                 place=self._first_bad,
-                remedy="Copy it again from where it was recorded.",
+                remedy="Copy it again from the recording.",
             )
 
 

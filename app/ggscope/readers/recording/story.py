@@ -64,9 +64,9 @@ def end_words(story: RunStory) -> str:
     if story.end == "killed":
         return f"killed by {story.signal}" if story.signal else "killed"
     return {
-        "gone": "gone without a word: killed, or ended by _exit",
-        "replaced": "became another program (exec)",
-        "running": "still running when it was saved",
+        "gone": "exited without notice: killed, or by _exit",
+        "replaced": "replaced by another program (exec)",
+        "running": "still running when saved",
     }.get(story.end, "")
 
 

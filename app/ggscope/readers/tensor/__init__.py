@@ -26,7 +26,10 @@ INFO = ReaderInfo(
         Option(name=OPS_OPTION, doc="id of the op table, e.g. ggml-2025-11-25-95"),
         Option(
             name=RANGE_OPTION,
-            doc="FIRST:STOP, record numbers: read only these; 5% is a share",
+            doc=(
+                "FIRST:STOP, record numbers or percentages such as 5%: read only "
+                "this range"
+            ),
             kind=Kind.RANGE,
         ),
         Option(

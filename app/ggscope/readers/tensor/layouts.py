@@ -345,10 +345,10 @@ class TensorRecords:
         data = read_at(self.path, offset, self.layout.size)
         if len(data) < self.layout.size:
             raise TruncatedError(
-                f"record {record:,} is no longer there; the file has become shorter.",
+                f"record {record:,} is gone; the file has been truncated.",
                 path=self.path,
                 offset=offset,
-                hint="Open the file again.",
+                hint="Reload the file.",
             )
         fields = tuple(
             (name, self._text(name, data[at : at + length]), at, length)

@@ -110,8 +110,7 @@ def add_buffer_events(builder: TraceBuilder, source: Source, ranges: Ranges) -> 
         builder.warn(
             Severity.DATA_LOSS,
             "bad_event",
-            "buffer events of an unknown type or with an impossible time stamp were "
-            "left out.",
+            "skipped buffer events with an unknown type or an invalid timestamp.",
             int(record[~usable][0]) * BUFFER_128.size,
             int(np.count_nonzero(~usable)),
         )
@@ -274,7 +273,7 @@ class TensorAccessReader:
         """Judge a file by laying every record layout over its head."""
         if not any(head.data):
             if head.suffix in self.info.suffixes:
-                return Sniff(5, "all zero so far: a preallocated trace, perhaps")
+                return Sniff(5, "all zeros; possibly a preallocated trace")
             return NOT_MINE
         match = detect_head(head.data, head.size)
         if match is None:
@@ -282,7 +281,7 @@ class TensorAccessReader:
                 return NOT_MINE
             return Sniff(0, "no record layout fits the first 64 KiB")
         confidence = 40 if match.score >= STRONG else 25
-        return Sniff(confidence, f"the fields of {match.layout.title} records fit")
+        return Sniff(confidence, f"fields match {match.layout.title} records")
 
     def estimate(self, head: Head) -> Estimate | None:
         """Return what reading a file with this head would cost at most.
@@ -318,10 +317,10 @@ class TensorAccessReader:
             return _read(source, context)
         except MemoryError as error:
             raise LimitExceededError(
-                "there is too little memory to read this trace.",
+                "not enough memory to read this trace.",
                 path=source.path,
                 hint=f"Read a part of it with the option {RANGE_OPTION}=FIRST:STOP, "
-                f"or leave names out with {NAMES_OPTION}=sampled or "
+                f"or skip names with {NAMES_OPTION}=sampled or "
                 f"{NAMES_OPTION}=none.",
             ) from error
 
@@ -474,7 +473,7 @@ def _detected(source: Source, begin: int, end: int) -> RecordLayout:
     match = detect(source, begin, end)
     if match is None:
         raise CorruptError(
-            "this is not a tensor-access trace: no record layout fits its content.",
+            "not a tensor-access trace: no record layout matches its content.",
             path=source.path,
             offset=begin,
             hint="Force one with the option layout="

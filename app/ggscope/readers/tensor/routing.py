@@ -282,18 +282,18 @@ def add_extensions(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> 
         builder.warn(
             Severity.DATA_LOSS,
             "choices_missing",
-            "extension records with choices of experts are missing: the other list of "
-            "that token and layer, or other tokens, have them.",
+            "expert-routing records are missing, which the other list of that "
+            "token and layer or other tokens have.",
             count=n_lost,
-            remedy="Which experts computed there is known where the other list has "
-            "it. Record again if they matter.",
+            remedy="The experts used there are known where the other list has them. "
+            "Record again if you need them.",
         )
     if n_bad:
         builder.warn(
             Severity.DATA_LOSS,
             "bad_extension",
-            "extension records whose numbers of rows, experts or choices cannot be "
-            "were left out.",
+            "skipped expert-routing records with invalid numbers of rows, "
+            "experts or choices.",
             count=n_bad,
         )
     computed = merged_choices(builder, *(rows for rows, _ in choices))
@@ -389,8 +389,8 @@ def merged_choices(builder: TraceBuilder, computed: Array, routed: Array) -> Arr
         builder.warn(
             Severity.NOTICE,
             "expert_lists_differ",
-            "the router and the multiplication of the same layer and token name "
-            "different experts; those that were computed are shown.",
+            "router and multiplication of a layer and token list different "
+            "experts; those that were computed are shown.",
             count=n_differ,
         )
     alone = ~np.isin(_place_keys(routed), _place_keys(computed))
@@ -572,7 +572,7 @@ def _from_lists(
         builder.warn(
             Severity.DATA_LOSS,
             "bad_expert",
-            "expert numbers that cannot be were left out.",
+            "skipped invalid expert numbers.",
             count=n_bad,
         )
     at, _ = np.nonzero(is_good)
@@ -766,8 +766,9 @@ def _note_used(builder: TraceBuilder, used: I64, sizes: _Sizes) -> None:
         builder.warn(
             Severity.NOTICE,
             "routing_used_unknown",
-            "lists of experts rank more of them than may compute, and nothing in the "
-            "file tells how many do; all that are listed are counted as used.",
+            "expert lists may rank more experts than are used, and the number "
+            "of used experts is not recorded; all listed experts count as "
+            "used.",
             count=unknown,
         )
     several = int(np.count_nonzero(sizes.n_tokens > 1))
@@ -775,7 +776,7 @@ def _note_used(builder: TraceBuilder, used: I64, sizes: _Sizes) -> None:
         builder.warn(
             Severity.INFO,
             "routing_of_first_token",
-            f"{several:,} of {len(sizes.n_tokens):,} passes compute several tokens; "
-            "their lists of experts are those of the first one.",
+            f"{several:,} of {len(sizes.n_tokens):,} passes compute several "
+            "tokens; their expert lists are those of the first token only.",
             count=several,
         )

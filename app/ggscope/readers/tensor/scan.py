@@ -135,10 +135,10 @@ def check_count(n: int, n_words: int) -> None:
     limit = min(MAX_PATTERNS, MAX_PATTERN_BYTES // (8 * n_words))
     if n >= limit:
         raise LimitExceededError(
-            f"the records touch {limit:,} different sets of tensors or more; "
-            "decoding each would need too much memory.",
-            hint=f"Read the names of some only with the option "
-            f"{NAMES_OPTION}=sampled, or none with {NAMES_OPTION}=none.",
+            f"the records have {limit:,} or more different sets of tensors; "
+            "decoding them would need too much memory.",
+            hint=f"Read fewer names with the option {NAMES_OPTION}=sampled, or none "
+            f"with {NAMES_OPTION}=none.",
         )
 
 
@@ -394,8 +394,7 @@ class RecordScan:
         self.n_all = count_records(ranges)
         if self.n_all > min(limits.records, limits.memory_bytes // PEAK_BYTES, _MOST):
             raise LimitExceededError(
-                f"the file may hold {self.n_all:,} records, more than the limit "
-                "allows.",
+                f"the file may have {self.n_all:,} records, more than the limit.",
                 path=source.path,
                 hint=f"Read a part of it with the option {RANGE_OPTION}=FIRST:STOP, "
                 "or raise the limit.",

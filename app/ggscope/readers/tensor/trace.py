@@ -441,7 +441,7 @@ def find_ops(
             return replace(find_table(wanted), source="override")
         except KeyError:
             raise ReadError(
-                f"there is no op table {wanted!r}.", path=source.path, hint=ERAS_HINT
+                f"unknown op table {wanted!r}.", path=source.path, hint=ERAS_HINT
             ) from None
     if not layout.has_ggml_ops:
         return TRACER_PRIVATE
@@ -506,25 +506,24 @@ FULL_TEXT = "trace ends early: buffer full"
 _BATCH, _BATCH_OF_ACCESSES = 512, 1024
 _CHANGES = {
     Change.GROWN: (
-        "the file was written to while it was read; what came later is missing",
-        "Open it again when it is complete.",
+        "the file was modified during reading; later records are missing",
+        "Reload the file when it is complete.",
     ),
     Change.REWRITTEN: (
-        "the file was written to while it was read",
-        "Open it again when it is complete.",
+        "the file was modified during reading",
+        "Reload the file when it is complete.",
     ),
     Change.SHRUNK: (
-        "the file became shorter while it was read",
-        "Open it again when it is complete.",
+        "the file was truncated during reading",
+        "Reload the file when it is complete.",
     ),
     Change.REPLACED: (
-        "another file has taken this one's name while it was read; single records "
-        "cannot be looked at",
-        "Open it again to see the new one.",
+        "the file was replaced during reading; single records cannot be inspected",
+        "Reload to see the new file.",
     ),
     Change.GONE: (
-        "the file was deleted or renamed while it was read; single records cannot "
-        "be looked at",
+        "the file was deleted or renamed during reading; single records "
+        "cannot be inspected",
         "",
     ),
 }
@@ -532,40 +531,38 @@ _CHANGES = {
 _COUNTED = {
     "extension_records": (
         Severity.INFO,
-        "extension records hold the choices of experts and their scores: they are in "
-        "the experts pane, and no ops.",
+        "expert-routing records are used for the Experts view only.",
     ),
     "per_thread_blocks": (
         Severity.INFO,
-        "records lie in blocks per thread, not in time order; they were sorted.",
+        "records are in blocks per thread, not in time order; sorted by time.",
     ),
     "out_of_order": (
         Severity.NOTICE,
-        "records lay behind later ones of their own thread; they were sorted.",
+        "records of a thread were out of order; sorted by time.",
     ),
     "truncated_names": (
         Severity.INFO,
-        "names fill their field and may go on; they are shown as they are.",
+        "names fill their field and may be truncated; shown as they are.",
     ),
     "places_not_set": (
         Severity.NOTICE,
-        "tensors of the model file have place 0 in all records: the tracer did not set "
-        "it. Names tell which tensors they are, as far as they are whole.",
+        "the tracer did not record file offsets (all are 0). Tensors are "
+        "matched by name, where names are not truncated.",
     ),
     "shared_ops": (
         Severity.INFO,
-        "records tell of an op that a record of another thread tells of too, for the "
-        "threads compute it together. Its reads count once; which part of them is "
-        "whose is not recorded.",
+        "ops were computed by several threads; their reads are counted once. "
+        "Each thread's share is not recorded.",
     ),
     "threads_not_compared": (
         Severity.NOTICE,
-        "threads are not compared with the others, of which there are too many: an op "
-        "that several of them compute together counts once for each.",
+        "too many threads to compare: an op that several of these compute "
+        "together counts once for each.",
     ),
     "duplicate_records": (
         Severity.INFO,
-        "records repeat the one before them; all are shown.",
+        "duplicates of the record before them; all are shown.",
     ),
 }
 """What is said by how often it occurs."""
@@ -598,10 +595,10 @@ def note_nothing_flushed(builder: TraceBuilder, size: int) -> None:
     builder.warn(
         Severity.NOTICE,
         "nothing_flushed",
-        f"all {size:,} bytes are zero: the trace was started, but nothing was "
-        "written to it.",
+        f"the file has only zeros ({size:,} bytes): the trace was started, but "
+        "nothing was written.",
         0,
-        remedy="Let the traced program end normally, so that it flushes its records.",
+        remedy="Let the traced program exit normally, so that it flushes its records.",
     )
 
 
@@ -618,7 +615,7 @@ def note_file_state(
             f"{source.size % layout.size} of its {layout.size} bytes are there.",
             whole * layout.size,
             place=f"record {whole}",
-            remedy="The file is a cut copy, or was read while it was written.",
+            remedy="The file is an incomplete copy, or was still being written.",
         )
 
 
@@ -627,7 +624,7 @@ def note_file_change(builder: TraceBuilder, source: Source, n_records: int) -> N
     change = source.change()
     if change is Change.NONE:
         return
-    kept = f"the {n_records:,} records read so far are shown"
+    kept = f"the {n_records:,} records before it are shown"
     text, remedy = _CHANGES[change]
     builder.warn(Severity.NOTICE, "file_changed", f"{text}; {kept}.", remedy=remedy)
 
@@ -643,12 +640,12 @@ def note_early_end(
     builder.warn(
         Severity.DATA_LOSS,
         "file_shrank",
-        f"the file ended at record {record:,} while it was read; it had "
-        f"{source.size // layout.size:,} when it was opened. The {n_kept:,} records "
-        "before are kept.",
+        f"the file was truncated to {record:,} records during reading; it had "
+        f"{source.size // layout.size:,} when opened. The {n_kept:,} records "
+        "before that were loaded.",
         record * layout.size,
         place=f"record {record}",
-        remedy="Open it again when it is complete.",
+        remedy="Reload the file when it is complete.",
     )
 
 
@@ -664,7 +661,7 @@ def note_left_out(builder: TraceBuilder, options: TensorOptions) -> None:
         )
     every = options.sample_every
     if every != 1:
-        text = "names and accesses are not read."
+        text = "names and accesses were not read, as requested."
         if every:
             text = f"names sampled: 1 of {every} blocks of records; accesses likewise."
         builder.warn(Severity.INFO, "names_left_out", text)
@@ -679,21 +676,21 @@ def note_record_losses(
         builder.warn(
             Severity.DATA_LOSS,
             "hole",
-            f"{c.n_empty:,} records between others are empty: a batch was lost.",
+            f"{c.n_empty:,} empty records between others: a batch was lost.",
             c.first_empty * layout.size,
             c.n_empty,
             place=f"record {c.first_empty}",
-            remedy="Several threads flushed at once; record again if they matter.",
+            remedy="Several threads flushed at once; record again if you need them.",
         )
     if c.n_bad_time:
         builder.warn(
             Severity.DATA_LOSS,
             "bad_timestamp",
-            "records with an impossible time stamp were left out.",
+            "skipped records with an invalid timestamp.",
             c.first_bad_time * layout.size,
             c.n_bad_time,
             place=f"record {c.first_bad_time}",
-            remedy="If there are many, the record layout may be the wrong one.",
+            remedy="If there are many, the record layout may be wrong.",
         )
     note_count(builder, "extension_records", c.n_extension)
 
@@ -733,9 +730,9 @@ def note_time_gaps(builder: TraceBuilder, rows: Records) -> None:
         builder.warn(
             Severity.NOTICE,
             "time_gap",
-            f"after some records nothing follows for more than {rows.pause / 1e6:,.0f} "
-            "ms within a pass: a pause, and no time of their ops. How long these took "
-            "is not known.",
+            f"pauses of more than {rows.pause / 1e6:,.0f} ms within a pass are "
+            "not counted as op time; the duration of the ops before them is "
+            "unknown.",
             count=rows.n_pauses,
         )
 
@@ -751,9 +748,9 @@ def note_op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
         builder.warn(
             Severity.NOTICE,
             "op_table_uncertain",
-            f"op table {ops.id} fits hardly better than others (margin {ops.margin}); "
-            "op names may be wrong.",
-            remedy="Choose the table with the option ops=<id> if you know it.",
+            f"ambiguous op table {ops.id} (margin {ops.margin}); op names may "
+            "be wrong.",
+            remedy="Select the table with the option ops=<id> if you know it.",
         )
     known = np.zeros(256, np.bool_)
     known[: len(ops.names)] = [bool(name) for name in ops.names]
@@ -763,10 +760,10 @@ def note_op_doubts(builder: TraceBuilder, ops: OpTable, counts: I64) -> None:
         builder.warn(
             Severity.NOTICE,
             "unknown_op",
-            f"op numbers that table {ops.id} does not know: {listed}.",
+            f"op numbers missing from table {ops.id}: {listed}.",
             count=int(counts[unknown].sum()),
-            remedy="Name the table of a newer ggml with the option ops=<id>; where "
-            "few records have such a number, it is damaged.",
+            remedy="Select the table of a newer ggml with the option ops=<id>. If "
+            "only few records have such numbers, they are damaged.",
         )
 
 
@@ -782,9 +779,8 @@ def note_buffer_full(builder: TraceBuilder, rows: Records) -> None:
     builder.warn(
         Severity.NOTICE,
         "buffer_full",
-        "the preallocated file is full to its last record; what came later was not "
-        "recorded.",
-        remedy="Record fewer tokens, or give the tracer a larger file.",
+        "the preallocated file is full; later records were not written.",
+        remedy="Record fewer tokens, or use a larger trace file.",
     )
     lane = builder.add_lane("notes", LaneKind.MARKER, ("Tokens",))
     last = int(rows.end.max()) if len(rows) else 0

@@ -167,7 +167,7 @@ def test_time_keeps_every_digit(text: str, ns: int | None) -> None:
 
 
 def test_file_without_any_event_is_an_error(tmp_path) -> None:
-    with pytest.raises(CorruptError, match="no line is a buffer event"):
+    with pytest.raises(CorruptError, match="no buffer events"):
         read(tmp_path, "hello\n", "world\n")
 
 

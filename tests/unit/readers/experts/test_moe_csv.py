@@ -91,7 +91,7 @@ def test_last_line_without_its_end_is_left_out(tmp_path) -> None:
 
 
 def test_table_without_rows_is_an_error(tmp_path) -> None:
-    with pytest.raises(CorruptError, match="no line holds"):
+    with pytest.raises(CorruptError, match="no line has"):
         read(tmp_path, "layer,expert\n")
 
 

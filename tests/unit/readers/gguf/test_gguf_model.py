@@ -242,7 +242,7 @@ def test_overlaps_name_both_tensors(tmp_path):
     found = warning(read_gguf(tmp_path, encode(tensors)), "gguf_overlaps")
 
     assert (found.count, found.severity) == (1, Severity.DATA_LOSS)
-    assert "a and b share 128 bytes" in found.message
+    assert "a and b overlap by 128 bytes" in found.message
 
 
 @pytest.mark.parametrize(
@@ -255,10 +255,10 @@ def test_overlaps_name_both_tensors(tmp_path):
         ),
         ([T("a", (64,)), T("b", (8,), offset=257)], "gguf_misaligned", "32 bytes"),
         ([T("a", (64,)), T("b", (8,), offset=512)], "gguf_gaps", "256 bytes"),
-        ([T("a", (8,)), T("a", (8,))], "gguf_repeated_tensor", "more than once"),
+        ([T("a", (8,)), T("a", (8,))], "gguf_repeated_tensor", "Duplicate"),
         ([T("a", (100,), "q4_K")], "gguf_odd_rows", "whole blocks"),
-        ([T("a", (1 << 40, 1 << 40))], "gguf_impossible_tensor", "larger than any"),
-        ([T("a", (8,), offset=1 << 63)], "gguf_impossible_tensor", "larger than any"),
+        ([T("a", (1 << 40, 1 << 40))], "gguf_impossible_tensor", "invalid shape"),
+        ([T("a", (8,), offset=1 << 63)], "gguf_impossible_tensor", "invalid shape"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -401,7 +401,7 @@ def test_sparse_file_of_empty_strings_does_not_hang(tmp_path):
 
     trace = read_path(path)
 
-    assert "more than any model has" in trace.warnings[0].message
+    assert "implausible count" in trace.warnings[0].message
 
 
 def test_cursor_stops_at_the_end_of_the_file(tmp_path):

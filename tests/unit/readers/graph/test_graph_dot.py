@@ -407,7 +407,7 @@ def test_long_string_takes_no_more_than_some_times_its_size(tmp_path, text) -> N
 def test_groups_that_multiply_are_refused(tmp_path) -> None:
     group = " ".join(f"n{i}" for i in range(600))
 
-    with pytest.raises(LimitExceededError, match="one statement describes more than"):
+    with pytest.raises(LimitExceededError, match="a statement defines more than"):
         read(tmp_path, f"digraph G {{ {{{group}}} -> {{{group}}} }}")
 
 

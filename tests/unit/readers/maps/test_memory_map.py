@@ -133,7 +133,7 @@ def test_stated_size_stays_visible_where_it_is_repaired(tmp_path):
     message = told(trace, "map_overlaps")
     assert message.startswith("1 overlaps: 1 of 2 tensors")
     assert "stated 400 bytes, now 100" in message
-    assert "1 of them have four bytes per element" in message
+    assert "1 of them have 4 bytes per element" in message
 
 
 def test_slices_are_spread_over_the_space_of_their_tensor(tmp_path):
@@ -295,11 +295,11 @@ def test_byte_order_mark_and_blanks_do_no_harm(tmp_path):
         ('{"nodes": [], "edges": []}', CorruptError, "nodes, edges"),
         ('{"tensors": {}}', CorruptError, "no list of tensors"),
         ("{}", CorruptError, "no keys"),
-        ('{"tensors": [', TruncatedError, "ends in the middle"),
+        ('{"tensors": [', TruncatedError, "ends inside"),
         ('{"model_name": "tiny}', TruncatedError, "line 1 column 16"),
         ('{"model_name" "tiny"}', CorruptError, "line 1 column 15"),
         ("hello", CorruptError, "no list of tensors"),
-        ("  \n", TruncatedError, "ends in the middle"),
+        ("  \n", TruncatedError, "ends inside"),
     ],
 )
 def test_json_of_another_kind_is_one_clear_error(tmp_path, text, error, word):

@@ -115,5 +115,5 @@ def test_sniff_tells_it_from_the_structure_table():
 
 
 def test_text_without_a_header_is_a_clear_error(tmp_path):
-    with pytest.raises(CorruptError, match="header of a table"):
+    with pytest.raises(CorruptError, match="header of a tensor table"):
         read_side(RegistryCsvReader(), tmp_path, "hello\n")

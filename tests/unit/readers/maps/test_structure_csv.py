@@ -183,7 +183,7 @@ def test_sniff_wants_the_header_line(text, confidence):
 
 
 def test_text_without_a_header_is_a_clear_error(tmp_path):
-    with pytest.raises(CorruptError, match="header of a table"):
+    with pytest.raises(CorruptError, match="header of a tensor table"):
         read(tmp_path, "hello\nworld\n")
 
 

@@ -660,7 +660,7 @@ def test_more_than_the_peak_is_noted_with_its_sample(tmp_path: Path) -> None:
     assert (over.count, high.count) == (1, 1)
     assert "cycle 64" in over.message
     assert "550 %" in over.message
-    assert "sample at cycle 0: DRAM moves 83.3 % of its peak" in high.message
+    assert "sample at cycle 0: DRAM at 83.3 % of its peak" in high.message
     computed = trace.info.summary["computed"]
     assert isinstance(computed, dict)
     assert computed["dram_samples_above_80_percent"] == 2
@@ -681,7 +681,7 @@ def test_eighty_per_cent_of_the_peak_is_no_bottleneck_and_more_is(tmp_path) -> N
         )
         return "\n".join(w.message for w in trace.warnings)
 
-    claim = "of its peak; above 80 % the format speaks of a bottleneck"
+    claim = "of its peak; above 80 % counts as a bandwidth bottleneck"
     assert claim in said(8_001)
     assert said(8_000) == ""
 

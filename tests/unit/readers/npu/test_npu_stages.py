@@ -303,7 +303,7 @@ def test_range_that_is_none_is_refused(tmp_path: Path, wanted: str) -> None:
 
 
 def test_range_beyond_the_last_event_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReadError, match="holds none of its"):
+    with pytest.raises(ReadError, match="has none of the"):
         read_text(tmp_path, TEXT, range="5000:")
 
 
@@ -351,8 +351,8 @@ def test_file_that_shrinks_keeps_what_was_read(
     assert n_whole - 1 <= trace.info.n_records <= n_whole + 1
     (warning,) = [w for w in trace.warnings if w.code == "file_changed"]
     assert warning.severity == Severity.DATA_LOSS
-    assert "was cut while it was read" in warning.message
-    assert f"{trace.info.n_records} events up to byte" in warning.message
+    assert "was truncated during reading" in warning.message
+    assert f"{trace.info.n_records} events, up to byte" in warning.message
 
 
 def test_file_that_is_still_being_written_keeps_what_was_read(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_file_that_is_still_being_written_keeps_what_was_read(tmp_path: Path) ->
     )  # fmt: skip
 
     assert len(trace.spans) > 10
-    assert "grew while it was read" in only_warning(trace).message
+    assert "grew during reading" in only_warning(trace).message
 
 
 def test_file_that_vanishes_is_read_to_its_end(tmp_path: Path) -> None:
@@ -429,11 +429,11 @@ def test_too_little_memory_names_the_option_that_helps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (TEXT[: TEXT.index("t3") + 1], "in the middle of event 7, at byte"),
-        (TEXT[: TEXT.index('{"type": "STALL')], "behind event 4, within its list"),
+        (TEXT[: TEXT.index("t3") + 1], "inside event 7, at byte"),
+        (TEXT[: TEXT.index('{"type": "STALL')], "after event 4, inside its event list"),
         ('{"timeline_events": [ ', "before its first event, at byte 22"),
-        ('{"version": "1.', "before its list of events, within its JSON object"),
-        (TEXT[:-20], "behind its list of events, within its JSON object"),
+        ('{"version": "1.', "before its event list, inside its JSON object"),
+        (TEXT[:-20], "after its event list, inside its JSON object"),
     ],
 )
 def test_cut_file_says_where_it_ends(tmp_path: Path, text: str, message: str) -> None:
@@ -451,14 +451,14 @@ def test_cut_file_says_where_it_ends(tmp_path: Path, text: str, message: str) ->
 def test_salvaged_file_says_what_was_kept(tmp_path: Path, strict: str) -> None:
     text = TEXT[: TEXT.index("t3") + 1]
     if strict:
-        with pytest.raises(TruncatedError, match="7 whole events come before it"):
+        with pytest.raises(TruncatedError, match="7 complete events before it"):
             read_text(tmp_path, text, strict=strict)
         return
 
     warning = only_warning(read_text(tmp_path, text))
 
-    assert "in the middle of event 7" in warning.message
-    assert "was kept" in warning.message
+    assert "inside event 7" in warning.message
+    assert "Everything before that was loaded" in warning.message
     assert warning.remedy
 
 

@@ -487,18 +487,18 @@ def test_keys_that_are_not_known_are_passed_over(tmp_path):
     ("content", "error", "words"),
     [
         ('{"format": "ggscope-capture", "version": 3}', UnsupportedVersionError,
-         "this sidecar is of version 3; versions 1 and 2 can be read."),
+         r"unsupported sidecar version 3 \(supported: 1 and 2\)."),
         ('{"format": "ggscope-capture", "version": true}', UnsupportedVersionError,
-         "is of version"),
+         "unsupported sidecar version"),
         ('{"format": "ggscope-capture", "version": [1]}', UnsupportedVersionError,
-         "is of version"),
+         "unsupported sidecar version"),
         ('{"format": "ggscope-capture", "version": 1, "records": ', TruncatedError,
-         "this sidecar is cut or damaged"),
+         "truncated or damaged sidecar"),
         ('{"format": "ggscope-capture"' + ', "a": [' + "[" * 99_999, TruncatedError,
-         "this sidecar is cut or damaged"),
-        ('{"format": "ggscope-capture"} {}', TruncatedError, "cut or damaged"),
+         "truncated or damaged sidecar"),
+        ('{"format": "ggscope-capture"} {}', TruncatedError, "truncated or damaged"),
         ('{"format": "ggscope-capture", "format": 5}', CorruptError,
-         "this is no sidecar of a recording"),
+         "not a recording sidecar"),
     ],
 )  # fmt: skip
 def test_sidecar_that_cannot_be_read_leaves_the_records(
@@ -512,7 +512,7 @@ def test_sidecar_that_cannot_be_read_leaves_the_records(
     trace = opened(path)
 
     (problem,) = [w for w in trace.warnings if w.code == "part_unreadable"]
-    assert problem.message.startswith("run.json could not be read: ")
+    assert problem.message.startswith("cannot read run.json: ")
     assert len(names(trace, LaneKind.THREAD)) == N_GRAPHS * N_THREADS * len(NODES)
 
 

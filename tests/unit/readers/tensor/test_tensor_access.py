@@ -604,7 +604,7 @@ def test_foreign_content_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(b"\x7fELF" + bytes(range(256)) * 40)
 
-    with pytest.raises(CorruptError, match="no record layout fits") as caught:
+    with pytest.raises(CorruptError, match="no record layout matches") as caught:
         read(path)
 
     assert "layout=256" in caught.value.hint
@@ -706,7 +706,7 @@ def test_unknown_op_table_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(encode(llama_trace(), "256"))
 
-    with pytest.raises(ReadError, match="no op table 'nope'"):
+    with pytest.raises(ReadError, match="unknown op table 'nope'"):
         read(path, options={"ops": "nope"})
 
 

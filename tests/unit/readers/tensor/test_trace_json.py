@@ -322,7 +322,7 @@ def test_broken_json_keeps_the_entries_before(tmp_path: Path) -> None:
 
 
 def test_text_without_entries_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorruptError, match="no token trace"):
+    with pytest.raises(CorruptError, match="not a token trace"):
         read_text(tmp_path, '{"token_id": 3, "nodes": []}')
 
 
@@ -398,7 +398,7 @@ def test_cancelled_reading_stops(tmp_path: Path) -> None:
 
 
 def test_unknown_op_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReadError, match="no op table"):
+    with pytest.raises(ReadError, match="unknown op table"):
         read_object(tmp_path, document([Rec(1, "a")]), ops="ggml-1999")
 
 

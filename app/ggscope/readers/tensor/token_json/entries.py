@@ -157,8 +157,8 @@ class PatternBook:
             found = self._index[key] = len(self.patterns)
             if found >= MAX_PATTERNS:
                 raise LimitExceededError(
-                    f"its entries touch more than {MAX_PATTERNS:,} different sets of "
-                    "tensors; that is no trace of a model."
+                    f"its entries have more than {MAX_PATTERNS:,} different "
+                    "sets of tensors, which is implausible for a model."
                 )
             pattern = _pattern(entry)
             self.allowance.take(_PATTERN_SHARE + len(pattern.accesses))
@@ -188,17 +188,17 @@ def mended(value: object, note: Note) -> Entry | None:
     whatever else cannot be is missing then, and noted.
     """
     if not isinstance(value, dict):
-        note("is no object", "")
+        note("is not an object", "")
         return None
     stamp = _whole(value.get("timestamp_ns"))
     if stamp is None or not 0 <= stamp <= MAX_TIMESTAMP:
-        note("has no possible time stamp", ".timestamp_ns")
+        note("has no valid timestamp", ".timestamp_ns")
         return None
     op = value.get("operation_type")
     if isinstance(op, int) and not isinstance(op, bool):
         op = f"UNKNOWN_{op}"
     if not isinstance(op, str) or not op:
-        note("names no op", ".operation_type")
+        note("has no op", ".operation_type")
         return None
     entry = Entry(timestamp_ns=stamp, operation_type=op)
     for name, low, stop in _RANGES:
@@ -206,7 +206,7 @@ def mended(value: object, note: Note) -> Entry | None:
             continue
         number = _whole(value[name])
         if number is None or not low <= number < stop:
-            note("has an impossible value", f".{name}")
+            note("has an invalid value", f".{name}")
         else:
             setattr(entry, name, number)
     for name in ("phase", "dst_name", "tensor_name", "tensor_ptr"):
@@ -216,7 +216,7 @@ def mended(value: object, note: Note) -> Entry | None:
         if text is None or isinstance(text, str):
             setattr(entry, name, text)
         else:
-            note("has an impossible value", f".{name}")
+            note("has an invalid value", f".{name}")
     for name in ("sources", "expert_ids"):
         if value.get(name) is not None:
             setattr(entry, name, msgspec.Raw(msgspec.json.encode(value[name])))
@@ -252,7 +252,7 @@ def _single(entry: Entry, problems: list[tuple[str, str]]) -> Access:
     """
     pointer = _pointer(entry.tensor_ptr)
     if pointer is None:
-        problems.append(("has an impossible pointer", ".tensor_ptr"))
+        problems.append(("has an invalid pointer", ".tensor_ptr"))
     size = entry.size_bytes
     return Access(
         name=entry.tensor_name or "",
@@ -278,11 +278,11 @@ def _sources(text: bytes, problems: list[tuple[str, str]]) -> list[Access]:
         except ValueError:
             found = None
     if decoder.n_odd:
-        problems.append(("holds a value that JSON does not have", ".sources"))
+        problems.append(("has an invalid JSON value", ".sources"))
     if found is None and text.strip() == b"null":
         return []
     if not isinstance(found, list):
-        problems.append(("is no list", ".sources"))
+        problems.append(("is not a list", ".sources"))
         return []
     accesses = []
     for k, value in enumerate(found):
@@ -299,13 +299,13 @@ def _sources(text: bytes, problems: list[tuple[str, str]]) -> list[Access]:
 def _source(value: object) -> Access:
     """Return one source. Raises ValueError where it is none."""
     if not isinstance(value, dict):
-        raise TypeError("is no object")
+        raise TypeError("is not an object")
     name = value.get("name")
     if name is not None and not isinstance(name, str):
-        raise ValueError("has a name that is no text")
+        raise ValueError("has a name that is not a string")
     pointer = _pointer(value.get("tensor_ptr"))
     if pointer is None:
-        raise ValueError("has an impossible pointer")
+        raise ValueError("has an invalid pointer")
     offset = _number(value, "disk_offset", _U64_STOP)
     buffer = _number(value, "buffer_id", _U64_STOP)
     word = value.get("memory_source")
@@ -335,7 +335,7 @@ def _number(
         return None
     number = _whole(value[name])
     if number is None or not low <= number < stop:
-        raise ValueError(f"has an impossible {name}")
+        raise ValueError(f"has an invalid {name}")
     return number
 
 

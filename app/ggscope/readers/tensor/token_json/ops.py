@@ -310,10 +310,10 @@ def note_ops(builder: TraceBuilder, ops: PrintedOps) -> None:
         builder.warn(
             Severity.NOTICE,
             "op_names_doubtful",
-            "op names contradict the names of tensors: "
-            f"{format_share(ops.before)} of the entries that tell their op agree. No "
-            "op table explains it; the names are shown as printed.",
-            remedy="Name the traced program's table with the option ops=<id>.",
+            "op names do not match tensor names: only "
+            f"{format_share(ops.before)} of the comparable entries agree, with "
+            "no op table that explains it. Names are shown as printed.",
+            remedy="Select the traced program's table with the option ops=<id>.",
         )
 
 
@@ -342,7 +342,7 @@ def _chosen(wanted: str) -> OpTable | None:
         return find_table(wanted)
     except KeyError:
         raise ReadError(
-            f"there is no op table {wanted!r}.",
+            f"unknown op table {wanted!r}.",
             hint=f"{ERAS_HINT} {AS_PRINTED} takes the names as they stand.",
         ) from None
 

@@ -96,7 +96,7 @@ class TokenParser:
                 continue
             text, offset = cursor.value()
             if key == "entries":
-                self._note_bad("is no list", "entries", offset)
+                self._note_bad("is not a list", "entries", offset)
                 self.has_entries = True
             elif key in ("token_id", "metadata"):
                 self._take_facts(key, text, offset)
@@ -104,27 +104,27 @@ class TokenParser:
             self.builder.warn(
                 Severity.NOTICE,
                 "trailing_text",
-                "there is more text behind the end of the JSON object; it is ignored.",
+                "extra text after the end of the JSON object; ignored.",
                 cursor.position,
             )
 
     def note_fault(self, text: str, offset: int, *, is_cut: bool) -> None:
         """Note that only the entries before a fault could be read."""
-        kept = f"the {self.n_entries:,} entries before are kept"
+        kept = f"the {self.n_entries:,} entries before it were loaded"
         if is_cut:
             self.builder.warn(
                 Severity.DATA_LOSS,
                 "truncated_json",
-                f"the file breaks off: {text}; {kept}.",
+                f"the file is truncated: {text}; {kept}.",
                 offset,
                 place=f"entries[{self.n_elements}]",
-                remedy="The file is a cut copy, or was read while it was written.",
+                remedy="The file is an incomplete copy, or was still being written.",
             )
             return
         self.builder.warn(
             Severity.DATA_LOSS,
             "broken_json",
-            f"this is no JSON any more: {text}; {kept}.",
+            f"invalid JSON from here: {text}; {kept}.",
             offset,
             place=f"entries[{self.n_elements}]",
         )
@@ -134,7 +134,8 @@ class TokenParser:
         self.builder.warn(
             Severity.DATA_LOSS,
             "read_failed",
-            f"{text.rstrip('.')}; the {self.n_entries:,} entries before are kept.",
+            f"{text.rstrip('.')}; the {self.n_entries:,} entries before it "
+            "were loaded.",
             offset,
         )
 
@@ -142,14 +143,14 @@ class TokenParser:
         try:
             value = self._parsed(text, key, offset)
         except ValueError:
-            self._note_bad("is no JSON", key, offset)
+            self._note_bad("is not JSON", key, offset)
             return
         if key == "token_id":
             self.facts[key] = value
         elif isinstance(value, dict):
             self.facts |= {k: v for k, v in value.items() if k != "token_id"}
         else:
-            self._note_bad("is no object", key, offset)
+            self._note_bad("is not an object", key, offset)
 
     def _take_block(self, block: Block) -> None:
         entries = block.decode_array(ENTRIES)
@@ -197,7 +198,7 @@ class TokenParser:
         try:
             value = self._parsed(text, place, offset)
         except ValueError:
-            self._note_bad("is no JSON", place, offset)
+            self._note_bad("is not JSON", place, offset)
             return None
 
         def note(what: str, where: str) -> None:
@@ -217,7 +218,7 @@ class TokenParser:
         decoder = TolerantDecoder()
         value = decoder.decode(text.decode("utf-8", "replace"))
         if decoder.n_odd:
-            self._note_bad("holds a value that JSON does not have", place, offset)
+            self._note_bad("has an invalid JSON value", place, offset)
         if decoder.n_repeated:
             inner = f"{place}.{decoder.repeated}"
             note_repeated(self.builder, inner, offset, decoder.n_repeated)
@@ -227,7 +228,7 @@ class TokenParser:
         self.builder.warn(
             Severity.DATA_LOSS,
             "bad_entry",
-            f"{place} {what}; what cannot be read is left out.",
+            f"{place} {what}; that part was skipped.",
             offset,
             place=place,
         )
@@ -239,8 +240,8 @@ class TokenParser:
         n = len(entries)
         if self.n_entries + n > self._context.limits.records:
             raise LimitExceededError(
-                f"the file holds more than {self._context.limits.records:,} entries, "
-                "more than the limit allows.",
+                f"the file has more than {self._context.limits.records:,} "
+                "entries, which is the limit.",
                 path=self._source.path,
             )
         before = len(self.book.patterns)
@@ -284,7 +285,7 @@ class TokenParser:
                 experts = expert_list(text, entry.num_experts)
             except ValueError:
                 self._note_bad(
-                    "has expert ids that are no numbers",
+                    "has expert ids that are not numbers",
                     f"entries[{entry.entry_id}].expert_ids",
                     None,
                 )
@@ -321,7 +322,7 @@ class TokenParser:
         self.builder.warn(
             Severity.DATA_LOSS,
             "bad_source",
-            f"{place} {what}; it is left out.",
+            f"{place} {what}; skipped.",
             count=int(n_bad[pattern].sum()),
             place=place,
         )

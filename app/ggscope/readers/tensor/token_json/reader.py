@@ -284,7 +284,7 @@ def _note_all(
         builder.warn(
             Severity.NOTICE,
             "entry_count",
-            f"the file says that it holds {stated:,} entries; there are "
+            f"entry count does not match: file says {stated:,}, found "
             f"{parser.n_elements:,}.",
         )
 
@@ -441,7 +441,7 @@ class TraceJsonReader:
             parser.note_failure(str(error), cursor.position)
         if not parser.has_entries:
             raise CorruptError(
-                'this is no token trace: it has no "entries".',
+                'not a token trace: no "entries".',
                 path=source.path,
                 hint=f"It begins with {source.head(HEAD_BYTES)[:40]!r}.",
             )
@@ -459,10 +459,8 @@ def _keep_before(fault: JsonSyntaxError, parser: TokenParser, source: Source) ->
     kind = TruncatedError if fault.at_end else CorruptError
     changing = source.change() in (Change.GROWN, Change.REWRITTEN)
     raise kind(
-        f"the JSON breaks off: {text}."
-        if fault.at_end
-        else f"this is not JSON: {text}.",
+        f"truncated JSON: {text}." if fault.at_end else f"invalid JSON: {text}.",
         path=source.path,
         offset=fault.offset,
-        hint="Open it again when it is complete." if changing else "",
+        hint="Reload the file when it is complete." if changing else "",
     )
