@@ -128,7 +128,7 @@ def columns_of(trace: Trace, *, absolute: bool = False) -> tuple[Column, ...]:
                 "bytes",
                 "operand bytes",
                 "Sum of the operand sizes in the record; not all need be read",
-                96,
+                118,
                 True,
             ),
         ),
