@@ -110,8 +110,8 @@ def test_any_ring_is_waited_for_with_the_command_that_makes_one(
     page = window.follow().waiting_page
     qtbot.waitUntil(lambda: bool(page.message.text()), timeout=10_000)
 
-    assert page.message.text() == "There is no ring of a running program yet."
-    assert "there is no ring of a running program yet" in (
+    assert page.message.text() == "Waiting for a traced program to start computing."
+    assert "waiting for a traced program to start computing" in (
         window.document.live.metrics.status.message
     )
     assert page.hint.text() == "This command in a terminal makes it:"

@@ -280,5 +280,5 @@ def test_tab_says_that_there_is_no_ring_where_there_is_none(
         window.close_document(document)
         return words
 
-    claim = "there is no ring of a running program yet"
+    claim = "waiting for a traced program to start computing"
     assert_sides(claim, said(None), said(tmp_path / "later"))

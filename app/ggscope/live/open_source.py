@@ -107,10 +107,10 @@ def waiting_words(text: str | None) -> str:
         if not is_alive(int(text)):
             raise LiveError(f"there is no process {text}, and no ring of it")
         return f"process {text} is not traced yet"
-    words = "there is no ring of a running program yet"
+    message = "waiting for a traced program to start computing"
     if OPTIONS.output:
-        words += f", and no {OPTIONS.output} ({OPTIONS.output_source})"
-    return words
+        message += f", or for {OPTIONS.output} ({OPTIONS.output_source})"
+    return message
 
 
 def wanted_path(text: str | None) -> Path | None:
