@@ -738,9 +738,9 @@ class StatisticsView(View):
             self._empty.say("No trace is open.")
             self.about.clear()
         elif trace.is_partial:
-            words = "{0} spans so far; figures follow when all are there."
+            words = "{0} spans so far; statistics follow when reading is done."
             hint = words.format(format_count(len(trace.spans)))
-            self._empty.say("Still reading …", hint)
+            self._empty.say("Still reading…", hint)
             self.about.clear()
         else:
             is_of_spans = self._result is not None and self._result.by in _OF_SPANS
