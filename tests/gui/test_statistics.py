@@ -504,7 +504,7 @@ def test_partial_trace_is_not_counted(
     session.set_trace(replace(trace, pending=frozenset({"names"})))
     session.set_visible(TimeRange(-20, -10))
     qtbot.waitUntil(lambda: Page(view).placeholder != reading)
-    claim = "{0} spans so far; figures follow when all are there."
+    claim = "{0} spans so far; statistics follow when reading is done."
     assert_sides(claim, reading, Page(view).placeholder)
 
 
