@@ -123,8 +123,8 @@ class ProgramSource:
     ) -> None:
         self.path = path
         self._ring: Ring | None = None
-        self._keeper: RecordingWriter | None = None
-        self._witness: RecordingMirror | None = None
+        self._writer: RecordingWriter | None = None
+        self._mirror: RecordingMirror | None = None
         self._missed = 0
         self._keeps_records = keeps_records
         self._why_not = "records are not kept"
@@ -156,19 +156,19 @@ class ProgramSource:
             self._is_resting = may_look = False
             self._next_look = 0
         elif may_look and ring.take_over():
-            if self._keeper is None:
+            if self._writer is None:
                 self._take_over(ring)
             else:  # it rested, and goes on with what it keeps
                 ring.release()
-        keeper = self._keeper
-        fresh = ring.take(None if keeper is None else keeper.keep)
-        if keeper is not None:
-            keeper.tell(ring.lost - self._missed, ring.count("events_dropped"))
-        has_news = self._trace.add(ring, fresh)
+        writer = self._writer
+        batch = ring.take(None if writer is None else writer.keep)
+        if writer is not None:
+            writer.tell(ring.lost - self._missed, ring.count("events_dropped"))
+        has_news = self._trace.add(ring, batch)
         has_news = self._trace.look(ring) or has_news
         resident, of, read, faults = self._trace.residency.counts()
         # A record cannot end before the ring was made.
-        has_lag = len(fresh.records) and self._trace.newest >= ring.value("t0_mono")
+        has_lag = len(batch.records) and self._trace.newest >= ring.value("t0_mono")
         lag = now_ns() - self._trace.newest if has_lag else -1
         records = self._before + self._trace.n_records
         graphs = self._graphs_before + self._trace.n_graphs
@@ -178,7 +178,7 @@ class ProgramSource:
             by_kind={"ops": records - graphs, "graphs": graphs},
             lost=self._trace.n_lost,
             lag_ns=max(lag, -1),
-            fill=fresh.fill,
+            fill=batch.fill,
             tokens=self._trace.n_tokens,
             resident_bytes=resident,
             model_bytes=of,
@@ -189,10 +189,10 @@ class ProgramSource:
             program=ring.program,
             began=ring.value("t0_real") / NANO,
         )
-        if not is_running and not len(fresh.records):
+        if not is_running and not len(batch.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
             # The other process writes what it took, and removes it then.
-            own = None if self._witness is None else self._witness.own(ring)
+            own = None if self._mirror is None else self._mirror.own(ring)
             if own is not None:
                 self._status = replace(self._status, kept=RecordingLocation(own))
         elif self._status.state is not State.RUNNING:
@@ -220,23 +220,23 @@ class ProgramSource:
         """Let go of the ring; what is kept stays."""
         self._trace.residency.end()
         if self._ring is not None:
-            if self._keeper is not None:
-                self._keeper.finish(self._ring)
+            if self._writer is not None:
+                self._writer.finish(self._ring)
             self._ring.close()
             self._ring = None
 
     def forget(self) -> None:
         """Remove what is kept."""
-        if self._keeper is not None:
-            self._keeper.remove()
-            self._keeper = None
-        if self._witness is not None:
-            self._witness.remove()
-            self._witness = None
+        if self._writer is not None:
+            self._writer.remove()
+            self._writer = None
+        if self._mirror is not None:
+            self._mirror.remove()
+            self._mirror = None
 
     def _kept(self, ring: Ring) -> RecordingLocation:
         """Return where what this trace is made of can be saved from."""
-        if not ring.is_owner and self._keeper is None:
+        if not ring.is_owner and self._writer is None:
             folder = folder_of(self.path, ring.identity.hex())
             self._watch(folder, ring)
             self._trace.watch(folder)
@@ -245,23 +245,23 @@ class ProgramSource:
                     why="another process takes the records, and keeps none"
                 )
             return RecordingLocation(folder.path)
-        if self._keeper is None:
+        if self._writer is None:
             return RecordingLocation(why=self._why_not)
         return RecordingLocation(
-            None if self._keeper.why else self._keeper.folder, -1, self._keeper.why
+            None if self._writer.why else self._writer.folder, -1, self._writer.why
         )
 
     def _watch(self, folder: RecordingFolder | None, ring: Ring) -> None:
         """Hold on to what another process keeps, for when it has ended."""
-        witness = self._witness
-        if folder is None or (witness is not None and witness.folder == folder.path):
-            if witness is not None:
-                witness.look()
+        mirror = self._mirror
+        if folder is None or (mirror is not None and mirror.folder == folder.path):
+            if mirror is not None:
+                mirror.look()
             return
-        if witness is not None:
-            witness.remove()
+        if mirror is not None:
+            mirror.remove()
         with contextlib.suppress(OSError):  # it may just be made, or removed
-            self._witness = RecordingMirror(self.path, folder, ring.identity)
+            self._mirror = RecordingMirror(self.path, folder, ring.identity)
 
     def _open(self) -> bool:
         try:
@@ -279,39 +279,39 @@ class ProgramSource:
         except OSError as error:
             raise LiveError(f"{self.path}: {error.strerror or error}.") from None
         if self._ring.is_owner:
-            self._begin_keeping(self._ring)
+            self._begin_recording(self._ring)
         else:
             self._trace.watch(folder_of(self.path, self._ring.identity.hex()))
-        keeper = self._keeper
-        self._trace.begin(self._ring, goes_on=keeper is not None and keeper.goes_on)
+        writer = self._writer
+        self._trace.begin(self._ring, goes_on=writer is not None and writer.goes_on)
         return True
 
-    def _begin_keeping(self, ring: Ring) -> None:
+    def _begin_recording(self, ring: Ring) -> None:
         if not self._keeps_records:
             return
         self._missed = ring.missed
         try:
-            self._keeper = RecordingWriter(self.path, ring.identity, ring.dropped)
+            self._writer = RecordingWriter(self.path, ring.identity, ring.dropped)
         except OSError as error:
             reason = error.strerror or str(error)
             self._why_not = f"records cannot be kept: {one_line(reason)}"
 
     def _take_over(self, ring: Ring) -> None:
         """Keep what comes, and what the one that was killed had not taken yet."""
-        if self._witness is not None:
-            self._witness.remove()
-            self._witness = None
-        self._begin_keeping(ring)
-        keeper = self._keeper
-        if keeper is not None and ring.n_taken and not keeper.goes_on:
+        if self._mirror is not None:
+            self._mirror.remove()
+            self._mirror = None
+        self._begin_recording(ring)
+        writer = self._writer
+        if writer is not None and ring.n_taken and not writer.goes_on:
             # A recording without its beginning would pass for a whole one.
-            keeper.remove()
-            self._keeper = keeper = None
+            writer.remove()
+            self._writer = writer = None
             self._why_not = "another process took the first records, and keeps none"
         taken, n_over = ring.untaken()
         self._missed -= n_over
-        if keeper is not None:
-            keeper.keep(taken)
+        if writer is not None:
+            writer.keep(taken)
         ring.release()
 
     def _wait(self, message: str) -> None:
@@ -437,9 +437,9 @@ class _ProgramTrace:
             remedy=remedy,
         )
 
-    def add(self, ring: Ring, fresh: RingBatch) -> bool:
+    def add(self, ring: Ring, batch: RingBatch) -> bool:
         """Add what is new; tell whether anything was."""
-        for frame in fresh.frames:
+        for frame in batch.frames:
             if not self._keeps_spans and frame.type not in _COUNTED_FRAMES:
                 continue
             try:
@@ -452,12 +452,12 @@ class _ProgramTrace:
                 )
         has_choices = False
         if self._keeps_spans:
-            self._gaps(ring, fresh)
+            self._gaps(ring, batch)
             self._told.put()
-            if len(fresh.records):
-                self._records(ring, fresh)
+            if len(batch.records):
+                self._records(ring, batch)
             has_choices = self._choices.put()
-        self._count(fresh)
+        self._count(batch)
         for name in sorted(ring.damage - self._damage):
             self._damage.add(name)
             self._builder.warn(
@@ -492,7 +492,7 @@ class _ProgramTrace:
                 remedy="Make the ring larger, or trace fewer ops.",
             )
         self.n_lost += max(n_lost, 0)
-        return bool(len(fresh.records) or fresh.frames or fresh.gaps or has_choices)
+        return bool(len(batch.records) or batch.frames or batch.gaps or has_choices)
 
     def watch(self, folder: RecordingFolder | None) -> None:
         """Look for builds that the ring has no more in what another process keeps."""
@@ -530,9 +530,9 @@ class _ProgramTrace:
 
     # -- records -----------------------------------------------------------
 
-    def _records(self, ring: Ring, fresh: RingBatch) -> None:
-        records, n = fresh.records, len(fresh.records)
-        lanes = [self._thread(ring, i) for i in fresh.lanes.tolist()]
+    def _records(self, ring: Ring, batch: RingBatch) -> None:
+        records, n = batch.records, len(batch.records)
+        lanes = [self._thread(ring, i) for i in batch.lanes.tolist()]
         graph = records["graph"]
         changes = np.flatnonzero(graph[1:] != graph[:-1]) + 1
         numbers = sorted({int(graph[0]), *graph[changes].tolist()})
@@ -573,7 +573,7 @@ class _ProgramTrace:
             names = self._builder.strings.intern_many([g.name for g in graphs])
             places = np.searchsorted(np.array(numbers, np.uint32), graph[is_whole])
             columns["name"][is_whole] = names[places]
-        lane = np.repeat(np.array(lanes, np.int16), fresh.counts)
+        lane = np.repeat(np.array(lanes, np.int16), batch.counts)
         core, numa = cores_of(records["extra"])
         columns["flags"] |= fused_of(records["extra"])
         first_id = self._builder.add_spans(lane=lane, core=core, numa=numa, **columns)
@@ -582,19 +582,19 @@ class _ProgramTrace:
             self._choices.add_ops(
                 columns["start"][rows], rows + first_id, columns["layer"][rows]
             )
-        for number, stop, _ in _segments(fresh):
+        for number, stop, _ in _segments(batch):
             last = records[stop - 1]
             end = min(int(last["t0"]), FAR) + int(last["op_ns"]) + int(last["wait_ns"])
             self._ends[number] = end - self._origin
 
-    def _count(self, fresh: RingBatch) -> None:
+    def _count(self, batch: RingBatch) -> None:
         """Count the new records, and note when the newest one ended."""
-        self.n_records += len(fresh.records)
-        is_whole = fresh.records["extra"] & WHOLE_GRAPH != 0
+        self.n_records += len(batch.records)
+        is_whole = batch.records["extra"] & WHOLE_GRAPH != 0
         self.n_graphs += int(np.count_nonzero(is_whole))
-        for _, stop, _ in _segments(fresh):
+        for _, stop, _ in _segments(batch):
             # Those of a lane follow each other in time.
-            last = fresh.records[stop - 1]
+            last = batch.records[stop - 1]
             end = min(int(last["t0"]), FAR) + int(last["op_ns"]) + int(last["wait_ns"])
             self.newest = max(self.newest, end)
 
@@ -609,16 +609,16 @@ class _ProgramTrace:
         slot, ith = ring.lane_names()[number]
         return self._told.thread(number, slot, ith)
 
-    def _gaps(self, ring: Ring, fresh: RingBatch) -> None:
+    def _gaps(self, ring: Ring, batch: RingBatch) -> None:
         """Hatch the times in which records were lost, as soon as their end is known."""
-        segments = {number: (stop - n, stop) for number, stop, n in _segments(fresh)}
-        records = fresh.records
+        segments = {number: (stop - n, stop) for number, stop, n in _segments(batch)}
+        records = batch.records
         known: list[tuple[int, int, int, int]] = []
         for number, (first, _) in segments.items():
             if number in self._lost_since:
                 begin, n = self._lost_since.pop(number)
                 known.append((number, begin, int(records["t0"][first]), n))
-        for number, n, at in fresh.gaps:
+        for number, n, at in batch.gaps:
             first, stop = segments.get(number, (0, 0))
             begin = self._ends.get(number, 0)
             if first < at <= stop:
@@ -819,8 +819,8 @@ def _rows_of_ubatch(ubatch: UbatchBody) -> dict[str, Any]:
     }
 
 
-def _segments(fresh: RingBatch) -> Iterator[tuple[int, int, int]]:
+def _segments(batch: RingBatch) -> Iterator[tuple[int, int, int]]:
     """Yield (lane, where its records end, how many) of each lane that has some."""
-    stops = np.cumsum(fresh.counts).tolist()
-    found = zip(fresh.lanes.tolist(), stops, fresh.counts.tolist(), strict=True)
+    stops = np.cumsum(batch.counts).tolist()
+    found = zip(batch.lanes.tolist(), stops, batch.counts.tolist(), strict=True)
     return ((lane, stop, n) for lane, stop, n in found if n)

@@ -340,8 +340,8 @@ def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
     writer.graph()
     polled(source)
     first = source.status().lost
-    source._keeper.tell(first, 0)
-    source._keeper._files[0].close()  # as if it had been killed
+    source._writer.tell(first, 0)
+    source._writer._files[0].close()  # as if it had been killed
     other = ProgramSource(path)
     writer.graph(90)
     polled(other)
@@ -621,7 +621,7 @@ def test_full_disk_ends_keeping_and_not_following(
     writer.graph()
     polled(source)
     monkeypatch.setattr(recording_store, "_LEFT_BYTES", 1 << 62)
-    source._keeper._until_look = 0
+    source._writer._until_look = 0
     writer.graph()
     polled(source)
 
@@ -653,7 +653,7 @@ def test_record_that_no_longer_fits_ends_keeping_and_counts(
 
 def recovered_after(source, path: Path, tmp_path: Path) -> tuple[int, int]:
     """Return how many records are there after the viewer was killed, and not."""
-    for file in source._keeper._files:
+    for file in source._writer._files:
         file.close()
     source._ring._head["reader_pid"] = 0
     n = recovered(path, tmp_path / "out.bin")
