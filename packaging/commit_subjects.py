@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LENGTH = 72
+SINCE = "2026-11-26T20:00:00+00:00"
+"""Commits before this time were made without the check."""
 _FORM = re.compile(r"[a-z][\w./-]*(?:, [a-z][\w./-]*)*: (?P<word>\S+) \S")
 _NO_VERBS = """
     a an the this that these those it its they there no not one two three four five six
@@ -47,7 +49,9 @@ def subjects(base: str | None = None, folder: Path = ROOT) -> list[str]:
     base = base or _published(folder)
     if not base:
         return []
-    listed = _git(folder, "log", "--no-merges", "--format=%s", f"{base}..HEAD")
+    listed = _git(
+        folder, "log", "--no-merges", "--format=%s", f"--since={SINCE}", f"{base}..HEAD"
+    )
     return listed.splitlines()
 
 
