@@ -15,7 +15,7 @@ DOCUMENTS = [
     *sorted((ROOT / "resources" / "docs").rglob("*.md")),
 ]
 FOLDERS = sorted(p.name for p in APP.iterdir() if (p / "__init__.py").is_file())
-BUILT = {"native/_native.so", "build/bench", "dist/"}
+BUILT = {"native/_native.so", "build/bench", "build/site", "dist/"}
 PLACEHOLDERS = re.compile(r"NAME|\bname\.py|^/|ggscope\.json$|^//$")
 PATH = re.compile(r"`(?:ggscope/)?((?:[A-Za-z_.][\w-]*/)+[\w.-]*|[\w-]+\.(?:py|c))`")
 DOTTED = re.compile(
