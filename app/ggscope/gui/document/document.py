@@ -159,6 +159,8 @@ class Document(QWidget):
         self._card_due = QTimer(self, singleShot=True, interval=_CARD_MS)
         self._card_due.timeout.connect(self._show_card)
         self._connect()
+        if run is not None:
+            run.setParent(self)  # from the tab that followed it, where that ends
         self.followed: FollowedProgram | None = None
         if self.live is not None:
             self.followed = FollowedProgram(self, self.live, run, settings)

@@ -41,7 +41,6 @@ class FollowedProgram(QObject):
         self._run = run
         self._settings = settings
         if run is not None:
-            run.setParent(document)
             run.ended.connect(self._on_run_ended)
         live.limit_bytes = settings.memory.limit_bytes
         live.ended.connect(self._on_ended)
