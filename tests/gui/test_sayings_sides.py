@@ -263,8 +263,9 @@ def test_statistics_tell_what_threads_share(shown, qtbot) -> None:
         return "\n".join(texts_of_widgets(view))
 
     one, each = said(is_shared=True), said(is_shared=False)
-    assert_sides("{0} ops, for threads share them", one, each)
-    assert_sides("{0} with a time of their own", each, "")
+    assert_sides("Each thread records its part of an op", one, each)
+    assert "1 op in 2 spans" in one
+    assert "2 ops" in each or "2 spans" in each
 
 
 def test_experts_that_sizes_imply_are_counted(shown) -> None:
@@ -398,7 +399,7 @@ def test_bytes_by_thread_are_not_told_where_threads_share_them(shown, qtbot) -> 
         qtbot.waitUntil(lambda: key in texts_of_widgets(view))
         return "\n".join(texts_of_widgets(view))
 
-    claim = "threads share these ops; which part each moves is not recorded"
+    claim = "threads share these ops; the bytes of each thread are not recorded"
     assert_sides(claim, said("thread"), said("op"))
 
 

@@ -28,7 +28,6 @@ from ggscope.render.figure_style import (
 )
 from ggscope.render.options import read_options
 from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
-from sentences import assert_sides
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "tinyllama-256.bin"
@@ -174,16 +173,10 @@ def test_command_says_what_it_cannot_say() -> None:
         made = timeline_figure(trace, chosen)
         return " ".join(made.command("x.png").lacks)
 
-    assert_sides(
-        "The command ignores the filter.",
-        lacks(mask=mask),
-        lacks(mask=mask, where="op = ADD"),
-    )
-    assert_sides(
-        "The command leaves the selection out; it is too long for one.",
-        lacks(selection=many),
-        lacks(selection=Selection("spans", (1,))),
-    )
+    assert "filter" in lacks(mask=mask)
+    assert not lacks(mask=mask, where="op = ADD")
+    assert "selection" in lacks(selection=many)
+    assert not lacks(selection=Selection("spans", (1,)))
 
 
 def test_figure_of_no_file_has_no_command() -> None:
