@@ -378,7 +378,8 @@ class Ring:
         """Tell whether the program still writes, as far as can be seen."""
         if self.value("state") != RingState.RUNS:
             return False
-        return is_running(self.value("pid"), self.value("start_time"))
+        # A writer that does not know when its process began leaves 0 there.
+        return is_running(self.value("pid"), self.value("start_time") or None)
 
     def take(self, keep: Callable[[Taken], None] | None = None) -> RingBatch:
         """Return what is new. Never waits.
@@ -563,7 +564,7 @@ def ring_head(path: Path) -> RingHead | None:
     head: Any = np.frombuffer(page, _CONTROL, 1)[0]
     pid, start = int(head["pid"]), int(head["start_time"])
     program = bytes(head["program"]).split(b"\0")[0].decode("utf-8", "replace")
-    runs = int(head["state"]) == RingState.RUNS and is_running(pid, start)
+    runs = int(head["state"]) == RingState.RUNS and is_running(pid, start or None)
     return RingHead(pid, program, int(head["t0_real"]) / 1e9, runs)
 
 

@@ -20,6 +20,7 @@ from ggscope.descriptions.spans import span_facts
 from ggscope.errors import LiveError
 from ggscope.live.open_source import rings, wanted_path
 from ggscope.live.program import ProgramSource
+from ggscope.live.ring import ring_head
 from ggscope.live.source import State
 from ggscope.model.run import BEGIN_ONLY, WHOLE_GRAPH
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT
@@ -320,6 +321,18 @@ def test_killed_program_is_told_of_and_all_it_wrote_is_there(source, path):
 
     assert source.status().state is State.GONE
     assert source.status().records == 8 * N_NODES
+
+
+def test_program_that_does_not_know_when_it_began_is_not_gone(source, path):
+    writer = Writer(path)
+    writer.control["start_time"] = 0
+    writer.graph()
+
+    polled(polled(polled(source)))
+
+    assert source.status().state is State.RUNNING
+    assert ring_head(path).is_running
+    writer.close()
 
 
 def test_ring_of_a_program_that_has_gone_is_left_as_it_is(path):
