@@ -1,9 +1,7 @@
 """A selected buffer."""
 
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.selected import SelectedFacts, buffer_facts
 from ggscope.entities.entity import Entity, EntityStats, RelatedGroup
 from ggscope.entities.tensor import tensors_group
@@ -19,12 +17,6 @@ class BufferEntity(Entity):
     def exists(self) -> bool:
         """Whether the trace has such a buffer."""
         return 0 <= self.row < len(self.trace.buffers)
-
-    def load_stats(
-        self, correlation: Correlation | None, watcher: Watcher | None = None
-    ) -> EntityStats:
-        """Return its usage."""
-        return EntityStats(usage_of(self.trace, self.selection, correlation, watcher))
 
     def facts(
         self,

@@ -1,11 +1,12 @@
 """What a kind of selectable entity declares: facts, relations, statistics, extent."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reads.usage import Usage
+from ggscope.analysis.reads.usage import Usage, usage_of
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.selected import SelectedFacts
@@ -78,7 +79,7 @@ class EntityStats:
     durations: DurationStats | None = None
 
 
-class Entity:
+class Entity(ABC):
     """One selected row of `table`. Nothing here takes a pass over all spans but stats.
 
     Attributes
@@ -105,9 +106,9 @@ class Entity:
         return Selection(self.table, (self.row,))
 
     @property
+    @abstractmethod
     def exists(self) -> bool:
         """Whether the trace has such a row."""
-        raise NotImplementedError
 
     @property
     def color_key(self) -> str:
@@ -132,9 +133,10 @@ class Entity:
     def load_stats(
         self, correlation: Correlation | None, watcher: Watcher | None = None
     ) -> EntityStats:
-        """Return its statistics. Raises Cancelled from the watcher."""
-        raise NotImplementedError
+        """Return its statistics: its usage. Raises Cancelled from the watcher."""
+        return EntityStats(usage_of(self.trace, self.selection, correlation, watcher))
 
+    @abstractmethod
     def facts(
         self,
         stats: EntityStats | None,
@@ -143,7 +145,6 @@ class Entity:
         absolute: bool,
     ) -> SelectedFacts:
         """Return title, kind and facts; without `stats` some of them are pending."""
-        raise NotImplementedError
 
     def durations_title(self, durations: DurationStats | None) -> str:
         """Return the heading of the histogram of durations."""

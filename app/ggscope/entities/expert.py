@@ -1,9 +1,7 @@
 """A selected expert."""
 
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import Correlation
-from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.selected import SelectedFacts, expert_facts
 from ggscope.entities.entity import Entity, EntityStats, RelatedGroup
 from ggscope.entities.tensor import tensors_group
@@ -20,12 +18,6 @@ class ExpertEntity(Entity):
     def exists(self) -> bool:
         """Whether the key can be one: any expert of any layer may be selected."""
         return self.row >= 0
-
-    def load_stats(
-        self, correlation: Correlation | None, watcher: Watcher | None = None
-    ) -> EntityStats:
-        """Return its usage."""
-        return EntityStats(usage_of(self.trace, self.selection, correlation, watcher))
 
     def facts(
         self,

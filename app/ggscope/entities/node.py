@@ -1,9 +1,7 @@
 """A selected node of a graph."""
 
 from ggscope.analysis.links import Linked
-from ggscope.analysis.reads.usage import usage_of
 from ggscope.analysis.sessions.correlate import Correlation, node_words
-from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.nodes import neighbours, node_facts
 from ggscope.descriptions.selected import SelectedFacts
 from ggscope.entities.entity import (
@@ -29,12 +27,6 @@ class NodeEntity(Entity):
         """Whether the graphs have such a node."""
         graphs = self.trace.graphs
         return 0 <= self.row < first_node(graphs, len(graphs))
-
-    def load_stats(
-        self, correlation: Correlation | None, watcher: Watcher | None = None
-    ) -> EntityStats:
-        """Return its usage."""
-        return EntityStats(usage_of(self.trace, self.selection, correlation, watcher))
 
     def facts(
         self,
