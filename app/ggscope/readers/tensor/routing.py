@@ -476,15 +476,16 @@ def _op_before(draft: Draft, found: Array, start: I64) -> I64:
 
     Only ops count that multiply by or sort experts, in the same layer: the one that
     began at that very time, as our own tracer tells it, else the last one by then. Ops
-    of other contexts may lie between.
+    of other contexts may lie between, and may begin at the same tick: of several the
+    one of the same token counts.
     """
     ops, n = draft.file.ops, len(draft.rows)
-    wanted = [
+    choosing = [
         number
         for number in distinct(draft.spans["op"][:n]).tolist()
         if ops is not None and ops.name(number) in CHOOSING_OPS
     ]
-    rows = np.flatnonzero(np.isin(draft.spans["op"][:n], wanted))
+    rows = np.flatnonzero(np.isin(draft.spans["op"][:n], choosing))
     if not len(rows):
         return np.full(len(found), -1, np.int64)
     rows = rows[np.argsort(draft.rows.start[rows], kind="stable")]
@@ -495,13 +496,22 @@ def _op_before(draft: Draft, found: Array, start: I64) -> I64:
     result = np.where(fits, row, -1).astype(np.int64)
     # One key for time and layer: the number of the time among all, and the layer.
     times, number = np.unique(begins, return_inverse=True)
-    key = number * (1 << 16) + (layers.astype(np.int64) & 0xFFFF)
-    order = np.argsort(key, kind="stable")
-    place = np.minimum(np.searchsorted(times, start), len(times) - 1)
-    own = place * (1 << 16) + (found["layer"] & 0xFFFF)
-    exact = np.minimum(np.searchsorted(key[order], own), len(key) - 1)
-    is_exact = (times[place] == start) & (key[order][exact] == own)
-    return np.where(is_exact, rows[order[exact]], result)
+    places, key = np.unique(
+        number * (1 << 16) + (layers.astype(np.int64) & 0xFFFF), return_inverse=True
+    )
+    time = np.minimum(np.searchsorted(times, start), len(times) - 1)
+    own = time * (1 << 16) + (found["layer"] & 0xFFFF)
+    own_key = np.minimum(np.searchsorted(places, own), len(places) - 1)
+    is_exact = (times[time] == start) & (places[own_key] == own)
+    tokens = draft.spans["token"][rows].astype(np.int64) & 0xFFFFFFFF
+    of_token = own_key << 32 | (found["token"] & 0xFFFFFFFF)
+    for keys, own_keys in ((key, own_key), (key << 32 | tokens, of_token)):
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        near = np.minimum(np.searchsorted(ordered, own_keys), len(ordered) - 1)
+        is_same = is_exact & (ordered[near] == own_keys)
+        result = np.where(is_same, rows[order[near]], result)
+    return result
 
 
 def _grouped(rows: I64, layer: I64, draft: Draft) -> _Groups:

@@ -325,6 +325,28 @@ def test_extension_records_tell_experts_and_scores_of_each_token(
     assert r.is_used.all()
 
 
+def test_lists_of_contexts_that_begin_at_the_same_tick_stay_with_their_own(
+    tmp_path: Path,
+) -> None:
+    experts = {5: [[1, 2]], 6: [[3, 4]]}
+    data = b""
+    for r in moe_pass(10**12, n_tokens=1):
+        layer = int(r.dst.rsplit("-", 1)[1]) if "-" in r.dst else 0
+        for token in experts:
+            own = replace(r, layer=layer, token=token, thread=token, experts=())
+            data += encode_one(own, "256")
+            if "up" in r.dst:
+                data += extension(own, 0xF0, experts[token])
+
+    trace = read(tmp_path, data)
+
+    routing, spans = trace.routing, trace.spans
+    assert (routing.span >= 0).all()
+    assert np.array_equal(spans.token[routing.span], routing.token)
+    for token, [chosen] in experts.items():
+        assert set(routing.expert[routing.token == token].tolist()) == set(chosen)
+
+
 def test_router_alone_tells_what_it_chose(tmp_path: Path) -> None:
     data, _ = with_extensions()
     kept = [data[i : i + 256] for i in range(0, len(data), 256)]
