@@ -748,17 +748,17 @@ def distinct(values: Array) -> Array:
 
 
 def first_places(codes: Array) -> tuple[I64, I64]:
-    """Return the different codes, ascending, and where each comes first.
+    """Return the different codes, ascending, and where each comes first, int64[k] each.
 
-    Codes are not negative, and not many times as large as they are many: they are
+    Codes, int[n], are not negative, and not many times as large as they are many: they are
     ticked off in a table, where ``np.unique`` sorts.
     """
     n = len(codes)
     place = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     # Of several that go to one place the last one stays.
     place[codes[::-1]] = np.arange(n - 1, -1, -1)
-    found = np.flatnonzero(place >= 0)
-    return found, place[found]
+    present = np.flatnonzero(place >= 0)
+    return present, place[present]
 
 
 def ranked(values: Array) -> tuple[Array, I64, I64]:
