@@ -748,10 +748,10 @@ def distinct(values: Array) -> Array:
 
 
 def first_places(codes: Array) -> tuple[I64, I64]:
-    """Return the different codes, ascending, and where each comes first, int64[k] each.
+    """Return the different codes, ascending, and where each comes first: int64[k].
 
-    Codes, int[n], are not negative, and not many times as large as they are many: they are
-    ticked off in a table, where ``np.unique`` sorts.
+    Codes, int[n], are not negative, and not many times as large as they are many: they
+    are ticked off in a table, where ``np.unique`` sorts.
     """
     n = len(codes)
     place = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
