@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import (
@@ -25,7 +25,7 @@ from typing import (
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from ggscope.session.settings_store import IniStore, MemoryStore, Store
+from ggscope.session.settings_store import IniStore, MemoryStore
 
 if TYPE_CHECKING:
     from ggscope.analysis.rows.lanes import LaneState
@@ -152,7 +152,7 @@ class Files:
 class Bookmarks:
     """Where bookmarks are kept: beside the trace or in the person's data folder.
 
-    "ask" is the data folder until the person has said.
+    "ask" is the data folder until the person has chosen.
     """
 
     place: BookmarkPlace = "ask"
@@ -225,6 +225,8 @@ _LENGTHS: Mapping[tuple[str, str], int] = {
     ("layout", "splits"): 3,
 }
 
+_MAX_ITEMS = {("files", "shifts"): MAX_SHIFTS, ("filters", "saved"): MAX_FILTERS}
+"""Of lists that may be longer than `MAX_RECENT`."""
 _MERGED = {"files/recent", "files/trusted", "filters/saved"}
 """Lists to which every window adds."""
 
@@ -255,6 +257,7 @@ class Settings(QObject):
     Attributes
     ----------
     problems : sentences about values that were ignored.
+    store : where the values are.
     is_safe : whether this is ``--safe-mode``: defaults, nothing is stored.
     data_folder : where the person's own data are kept, None = nowhere.
     """
@@ -278,7 +281,7 @@ class Settings(QObject):
 
     def __init__(
         self,
-        store: Store | None = None,
+        store: MemoryStore | None = None,
         *,
         is_safe: bool = False,
         data_folder: Path | None = None,
@@ -287,10 +290,10 @@ class Settings(QObject):
         super().__init__(parent)
         self.is_safe = is_safe
         self.data_folder = None if is_safe else data_folder
-        self._store: Store = MemoryStore() if is_safe or store is None else store
-        if isinstance(self._store, IniStore):
-            self._store.merge = merged
-        self.problems = [self._store.problem] if self._store.problem else []
+        self.store = MemoryStore() if is_safe or store is None else store
+        if isinstance(self.store, IniStore):
+            self.store.merge = merged
+        self.problems = [self.store.problem] if self.store.problem else []
         self._topics: dict[str, Any] = {
             name: self._load(name, kind) for name, kind in _KINDS.items()
         }
@@ -305,20 +308,20 @@ class Settings(QObject):
     def sync(self) -> None:
         """Write what has changed, now; tell once where that is not possible."""
         self._sync_later.stop()
-        self._on_written(self._store.sync())
+        self._on_written(self.store.sync())
 
     def _on_due(self) -> None:
         # A disk that is busy can take seconds to confirm even a small file.
         threading.Thread(target=self._work, name="settings", daemon=True).start()
 
     def _work(self) -> None:
-        problem = self._store.sync()
+        problem = self.store.sync()
         with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
             self._written.emit(problem)
 
     def _on_written(self, problem: str) -> None:
         """Tell of a failure; take over what other windows have added to the lists."""
-        damage = self._store.problem
+        damage = self.store.problem
         if damage and damage not in self.problems:
             self.problems.append(damage)
             self.store_failed.emit(damage)
@@ -331,11 +334,6 @@ class Settings(QObject):
             self.store_failed.emit(problem)
         elif not problem:
             self._has_failed = False
-
-    @property
-    def store(self) -> Store:
-        """Where the values are kept."""
-        return self._store
 
     def change(self, topic: str, **values: object) -> None:
         """Replace fields of a topic, store them, and tell.
@@ -352,7 +350,7 @@ class Settings(QObject):
         self._topics[topic] = new
         for name, value in asdict(new).items():
             if value != getattr(old, name):
-                self._store.put(f"{topic}/{name}", json.dumps(value))
+                self.store.put(f"{topic}/{name}", json.dumps(value))
         self._sync_later.start()
         self.changed.emit(topic)
 
@@ -384,22 +382,24 @@ class Settings(QObject):
 
     def saved_filters(self) -> tuple[tuple[str, str], ...]:
         """Return (name, expression) of the saved filters in order of the names."""
-        return tuple(_by_name(self.filters.saved).items())
+        lines = (line.partition("\t") for line in self.filters.saved)
+        by_name = {name: text for name, tab, text in lines if name and tab}
+        return tuple(sorted(by_name.items(), key=lambda pair: pair[0].casefold()))
 
     def save_filter(self, name: str, expression: str) -> None:
-        """Keep a filter under a name; one of the same name is replaced."""
+        """Store a filter under a name; one of the same name is replaced."""
         clean = " ".join(name.split())[:80]
-        kept = {**dict(self.saved_filters()), clean: expression}
-        self._store_filters(kept)
+        self._store_filters({**dict(self.saved_filters()), clean: expression})
 
     def forget_filter(self, name: str) -> None:
-        """Take a filter off the list."""
-        kept = dict(self.saved_filters())
-        kept.pop(name, None)
-        self._store_filters(kept)
+        """Remove a saved filter."""
+        filters = dict(self.saved_filters())
+        filters.pop(name, None)
+        self._store_filters(filters)
 
-    def _store_filters(self, kept: Mapping[str, str]) -> None:
-        self.change("filters", saved=tuple(_filter_lines(kept)))
+    def _store_filters(self, filters: Mapping[str, str]) -> None:
+        lines = sorted(map("\t".join, filters.items()), key=str.casefold)
+        self.change("filters", saved=tuple(lines[:MAX_FILTERS]))
 
     def lane_state(self, reader_id: str) -> "LaneState":
         """Return how lanes of this format were arranged last."""
@@ -407,7 +407,7 @@ class Settings(QObject):
         from ggscope.analysis.rows.lane_state import read_lane_state
         from ggscope.analysis.rows.lanes import LaneState
 
-        text = self._store.get(f"lanes/{reader_id}")
+        text = self.store.get(f"lanes/{reader_id}")
         if text is None:
             return LaneState()
         try:
@@ -426,12 +426,12 @@ class Settings(QObject):
         few = state.hidden if len(state.hidden) <= _MOST_HIDDEN else frozenset()
         common = replace(state, hidden=few, names=())
         kept = json.dumps(lane_state_data(common))
-        self._store.put(f"lanes/{reader_id}", kept)
+        self.store.put(f"lanes/{reader_id}", kept)
         self._sync_later.start()
 
     def reset(self) -> None:
         """Go back to the defaults everywhere."""
-        self._store.clear()
+        self.store.clear()
         self._topics = {name: kind() for name, kind in _KINDS.items()}
         self._sync_later.start()
         for name in _KINDS:
@@ -442,7 +442,7 @@ class Settings(QObject):
         hints = get_type_hints(kind)
         for f in fields(kind):  # type: ignore[arg-type]  # all topics are dataclasses
             key = f"{topic}/{f.name}"
-            stored = self._store.get(key)
+            stored = self.store.get(key)
             if stored is None:
                 continue
             try:
@@ -469,7 +469,7 @@ class Settings(QObject):
         known = {
             f"{topic}/{f.name}" for topic, kind in _KINDS.items() for f in fields(kind)
         }
-        for key in self._store.keys():  # noqa: SIM118 - a store is no mapping
+        for key in self.store.keys():  # noqa: SIM118 - a store is no mapping
             if key not in known and not key.startswith("lanes/"):
                 self.problems.append(f"unknown setting {key[:80]}; it is ignored.")
 
@@ -480,77 +480,53 @@ _KINDS: Mapping[str, type] = {
 """Topic -> the class of its values."""
 
 
-def _checked(topic: str, name: str, hint: object, stored: object) -> object:
+def _checked(topic: str, name: str, hint: object, stored: str) -> object:
     """Return the stored text as a value of type `hint`, or raise ValueError."""
-    value = json.loads(str(stored)[:_MAX_TEXT])
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint) or not isinstance(value, str):
-            raise ValueError(value)
-        return value
-    if get_origin(hint) is tuple:
-        return _checked_tuple(topic, name, get_args(hint)[0], value)
-    if type(value) is not hint:
+    value = json.loads(stored[:_MAX_TEXT])
+    kind = get_origin(hint) or hint
+    if kind is Literal:
+        is_valid = isinstance(value, str) and value in get_args(hint)
+    elif kind is tuple:
+        item, length = get_args(hint)[0], _LENGTHS.get((topic, name))
+        is_valid = isinstance(value, list) and all(type(x) is item for x in value)
+        is_valid = is_valid and length in (None, len(value))
+        is_valid = is_valid and (item is not int or all(0 < x < 1000 for x in value))
+    else:
+        low, high = _RANGES.get((topic, name), (-math.inf, math.inf))
+        is_valid = type(value) is kind and (kind is not int or low <= value <= high)
+    if not is_valid:
         raise ValueError(value)
-    low, high = _RANGES.get((topic, name), (-math.inf, math.inf))
-    if hint is int and not low <= value <= high:
-        raise ValueError(value)
+    if kind is tuple:
+        return tuple(value[: _MAX_ITEMS.get((topic, name), MAX_RECENT)])
     return value
 
 
-def _checked_tuple(
-    topic: str, name: str, kind: type, value: object
-) -> tuple[object, ...]:
-    wanted = _LENGTHS.get((topic, name))
-    if not isinstance(value, list) or any(type(part) is not kind for part in value):
-        raise ValueError(value)
-    if wanted is not None and len(value) != wanted:
-        raise ValueError(value)
-    if kind is int and any(not 0 < part < 1000 for part in value):
-        raise ValueError(value)
-    most = MAX_FILTERS if topic == "filters" else MAX_RECENT
-    return tuple(value[: max(most, wanted or 0)])
-
-
 def merged(key: str, base: str | None, mine: str, theirs: str) -> str:
-    """Return a setting that two processes have changed; see `stores.Merge`.
+    """Return a setting that two processes have changed; see `settings_store.Merge`.
 
     Lists keep what each of the two added and lose what each removed; of anything
     else this process's value holds.
     """
     if key not in _MERGED:
         return mine
-    lists = [_texts(text) for text in (base or "[]", mine, theirs)]
-    if key == "filters/saved":
-        old, ours, others = map(_by_name, lists)
-        changed = {name: text for name, text in ours.items() if old.get(name) != text}
-        both = {**others, **changed}
-        return json.dumps(
-            _filter_lines({n: x for n, x in both.items() if n in ours or n not in old})
-        )
-    before, present, their = lists
-    # What was opened last stands first, also where it was in the list before.
-    is_new = [p not in before or present[:1] == [p] != before[:1] for p in present]
-    new = [p for p, counts in zip(present, is_new, strict=True) if counts]
-    gone = {*before, *new} - {*(p for p in present if p not in new)}
-    return json.dumps([*new, *(p for p in their if p not in gone)][:MAX_RECENT])
+    # By name: of filters what stands before the tab, else the text itself.
+    old, ours, others = (
+        {text.partition("\t")[0] if key == "filters/saved" else text: text
+         for text in _texts(stored)} for stored in (base or "[]", mine, theirs)
+    )  # fmt: skip
+    new = {name: text for name, text in ours.items() if old.get(name) != text}
+    first = next(iter(ours), "")
+    if key == "files/recent" and ours and first != next(iter(old), None):
+        new = {first: first, **new}  # opened last, also where it was in the list before
+    rest = {n: text for n, text in others.items() if n in ours or n not in old}
+    most = MAX_FILTERS if key == "filters/saved" else MAX_RECENT
+    return json.dumps(list({**new, **rest, **new}.values())[:most])
 
 
 def _texts(stored: str) -> list[str]:
-    """Return a stored list of texts; what is no such thing is empty."""
+    """Return a stored list of texts; anything else counts as an empty one."""
     try:
         value = json.loads(stored[:_MAX_TEXT])
     except (ValueError, RecursionError):
         return []
     return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
-
-
-def _by_name(lines: Iterable[str]) -> dict[str, str]:
-    """Return saved filters as expressions by name."""
-    parts = (line.partition("\t") for line in lines)
-    return {name: expression for name, tab, expression in parts if name and tab}
-
-
-def _filter_lines(filters: Mapping[str, str]) -> list[str]:
-    """Return saved filters as they are stored, in order of the names."""
-    names = sorted(filters, key=str.casefold)[:MAX_FILTERS]
-    return [f"{name}\t{filters[name]}" for name in names]

@@ -1,19 +1,18 @@
-"""Where settings are kept: in memory, or in an ini file that windows share.
+"""Where settings are stored: in memory, or in an ini file that windows share.
 
-The file has the form that QSettings gave it in earlier versions. It is read and
-written here, because several windows may change it at the same time: each change is
-merged, under a lock, into what the file holds by then, and written as one whole.
+The file has the form that QSettings gave it in earlier versions: each value is a line
+of JSON with quotes and backslashes escaped. It is read and written here, because
+several windows may change it at the same time: each change is merged, under a lock,
+into what the file holds by then, and written as one whole.
 """
 
 import logging
 import os
 import re
 import stat
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from ggscope.atomic_write import locked, make_folder, set_aside, write_file
 from ggscope.errors import WriteError
@@ -22,74 +21,45 @@ logger = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 16 << 20
 _BLANK = " \t\r"
-_PLAIN = re.compile(r"[\w.+-]*")
-_NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE = re.compile(r'\\(?:x([0-9a-fA-F]{1,6})|([abfnrtv"\\]))|(")|(\\)')
-_CONTROL = re.compile(r"[\x00-\x1f\x7f][0-9a-fA-F]*")
-_PERCENT = re.compile(r"%U([0-9A-Fa-f]{4})|%([0-9A-Fa-f]{2})")
+_PLAIN = re.compile(r"[\w.+-]*", re.ASCII)
+_ESCAPE = re.compile(r'\\(["\\])|"')
 
 Merge = Callable[[str, str | None, str, str], str]
 """(key, value that both began with, mine, theirs) -> the value that has both."""
 
 
-class Store(Protocol):
-    """Where texts are kept by key.
+class MemoryStore:
+    """Texts by key that live as long as the object: tests and ``--safe-mode``.
 
-    `problem` : what was wrong with what was kept, for people; "" = nothing.
+    `problem` : what was wrong with the stored settings, for people; "" = nothing.
     """
 
-    problem: str
-
-    def keys(self) -> list[str]:
-        """Return all keys."""
-        ...
-
-    def get(self, key: str) -> object:
-        """Return what is stored under `key`, or None."""
-        ...
-
-    def put(self, key: str, text: str) -> None:
-        """Store a text; failures are logged, never raised."""
-        ...
-
-    def clear(self) -> None:
-        """Forget everything."""
-        ...
-
-    def sync(self) -> str:
-        """Write what is still in memory; return why it could not be, "" = it was."""
-        ...
-
-
-class MemoryStore:
-    """A store that lives as long as the object: tests and ``--safe-mode``."""
-
-    def __init__(self, values: Mapping[str, object] | None = None) -> None:
-        self._values: dict[str, object] = dict(values or {})
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self._values = dict(values or {})
         self.problem = ""
 
     def keys(self) -> list[str]:
         """Return all keys."""
         return list(self._values)
 
-    def get(self, key: str) -> object:
-        """Return what is stored under `key`, or None."""
+    def get(self, key: str) -> str | None:
+        """Return the text of `key`."""
         return self._values.get(key)
 
     def put(self, key: str, text: str) -> None:
-        """Store a text."""
+        """Store JSON in one line of ASCII; failures are logged, never raised."""
         self._values[key] = text
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         self._values.clear()
 
     def sync(self) -> str:
-        """Do nothing; nothing is written."""
+        """Write what is still in memory; return why it could not be, "" = it was."""
         return ""
 
 
-class IniStore:
+class IniStore(MemoryStore):
     """A store over an ini file that other processes may change meanwhile.
 
     Parameters
@@ -108,40 +78,28 @@ class IniStore:
     """
 
     def __init__(self, path: Path | None = None) -> None:
+        super().__init__()
         self.path = default_path() if path is None else path
-        self.problem = ""
-        self.merge: Merge = _mine
+        self.merge: Merge = lambda _key, _base, mine, _theirs: mine
         self._writing = threading.Lock()
         self._lock = threading.Lock()
-        self._seen: dict[str, str] = {}  # in the file, when it was last looked at
-        self._has_read = False
-        try:
-            self._seen = self._read() or {}
-        except (OSError, WriteError) as error:
-            logger.warning("settings file %s cannot be read: %s", self.path, error)
-        self._has_read = True
-        self._values = dict(self._seen)
+        self._synced: dict[str, str] | None = None  # the file, when last looked at
         self._changed: set[str] = set()
         self._is_cleared = False
-
-    def keys(self) -> list[str]:
-        """Return all keys."""
-        with self._lock:
-            return list(self._values)
-
-    def get(self, key: str) -> object:
-        """Return what is stored under `key`, or None."""
-        with self._lock:
-            return self._values.get(key)
+        try:
+            self._values = self._read() or {}
+        except (OSError, WriteError) as error:
+            logger.warning("settings file %s cannot be read: %s", self.path, error)
+        self._synced = dict(self._values)
 
     def put(self, key: str, text: str) -> None:
-        """Store a text."""
+        """Store JSON in one line of ASCII."""
         with self._lock:
             self._values[key] = text
             self._changed.add(key)
 
     def clear(self) -> None:
-        """Forget everything, what others have stored as well."""
+        """Remove all values, those of other windows as well."""
         with self._lock:
             self._values.clear()
             self._changed.clear()
@@ -161,7 +119,7 @@ class IniStore:
                 with locked(self.path.parent):
                     theirs = {} if is_cleared else self._read()
                     stored = self._merged(mine, changed, theirs)
-                    write_file(self.path, _written(stored))
+                    write_file(self.path, _ini(stored))
             except (WriteError, OSError) as error:
                 with self._lock:
                     self._changed |= changed
@@ -171,23 +129,20 @@ class IniStore:
                     "exits."
                 )
             with self._lock:
-                self._seen = stored
+                self._synced = stored
                 newer = {key: self._values[key] for key in self._changed}
                 self._values = newer if self._is_cleared else {**stored, **newer}
             return ""
 
     def _merged(
-        self,
-        mine: dict[str, str],
-        changed: set[str],
-        theirs: dict[str, str] | None,
+        self, mine: dict[str, str], changed: set[str], theirs: dict[str, str] | None
     ) -> dict[str, str]:
         """Return what is to be stored: what others have, and what changed here."""
         if theirs is None:  # gone or broken: what was in it is known here
             return mine
         result = dict(theirs)
         for key in changed:
-            base = self._seen.get(key)
+            base = (self._synced or {}).get(key)
             is_theirs = key in theirs and theirs[key] != base
             result[key] = mine[key]
             if is_theirs:
@@ -204,15 +159,15 @@ class IniStore:
         except FileNotFoundError:
             return None
         try:
-            return _read(content)
+            return _parsed(content)
         except ValueError as error:
-            kept = set_aside(self.path)
+            broken = set_aside(self.path)
+            when, what = "", "the defaults are used"
+            if self._synced is not None:
+                when, what = " while ggscope was running", "the settings are unchanged"
             self.problem = (
-                f"The settings file was damaged while ggscope was running ({error}); "
-                f"the settings are unchanged. The damaged file is now {kept}."
-                if self._has_read
-                else f"The settings file was damaged ({error}); the defaults are used. "
-                f"The damaged file is now {kept}."
+                f"The settings file was damaged{when} ({error}); {what}. "
+                f"The damaged file is now {broken}."
             )
             logger.warning("%s", self.problem)
             return None
@@ -220,18 +175,11 @@ class IniStore:
 
 def default_path() -> Path:
     """Return the file where the settings of the person are."""
-    if sys.platform == "win32":
-        home = os.environ.get("APPDATA") or str(Path.home() / "AppData" / "Roaming")
-    else:
-        home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(home) / "ggscope" / "ggscope.ini"
 
 
-def _mine(key: str, base: str | None, mine: str, theirs: str) -> str:
-    return mine
-
-
-def _read(content: bytes) -> dict[str, str]:
+def _parsed(content: bytes) -> dict[str, str]:
     """Return the values of an ini file by ``section/name``; ValueError if damaged."""
     if len(content) > MAX_FILE_BYTES:
         raise ValueError("it is too long")
@@ -248,87 +196,31 @@ def _read(content: bytes) -> dict[str, str]:
         if not line or line[0] in ";#":
             continue
         if line[0] == "[" and line[-1] == "]":
-            section = _section(line[1:-1])
+            section = f"{line[1:-1]}/"
             continue
         name, sign, value = line.partition("=")
         value = value.strip(_BLANK)
-        # Serialised objects of Qt are none of ours; "@@" is a text with one "@".
-        if not sign or (value.startswith("@") and not value.startswith("@@")):
+        if not sign or value.startswith("@"):  # a serialised object of Qt
             raise ValueError(f"line {number:,} is no setting")
-        key = _name(name.strip(_BLANK))
-        values[f"{section}/{key}" if section else key] = _unescaped(value)
+        values[section + name.strip(_BLANK)] = _ESCAPE.sub(r"\1", value)
     return values
 
 
-def _written(values: Mapping[str, str]) -> bytes:
-    """Return the ini file of values; `_read` takes it back."""
+def _ini(values: Mapping[str, str]) -> bytes:
+    """Return the ini file of values; `_parsed` takes it back."""
     lines: list[str] = []
-    section = None
-    for head, name, key in sorted((*_split(key), key) for key in values):
+    section = ""
+    for head, name, value in sorted((*_split(k), v) for k, v in values.items()):
         if head != section:
             section = head
-            title = "%" + head if head.lower() == "general" else _named(head)
-            lines += [*([""] if lines else []), f"[{title or 'General'}]"]
-        lines.append(f"{_named(name)}={_escaped(values[key])}")
-    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+            lines += [*([""] if lines else []), f"[{section}]"]
+        if not _PLAIN.fullmatch(value):
+            value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+        lines.append(f"{name}={value}")
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _split(key: str) -> tuple[str, str]:
     """Return the section of a key, "" = none, and its name there."""
     head, slash, name = key.partition("/")
     return (head, name) if slash else ("", head)
-
-
-def _named(name: str) -> str:
-    """Return a name of a section or a value as it stands in the file."""
-    parts = []
-    for character in name:
-        if character == "/":
-            parts.append("\\")
-        elif re.fullmatch(r"[A-Za-z0-9_.-]", character):
-            parts.append(character)
-        else:
-            code = ord(character)
-            parts.append(f"%{code:02X}" if code < 0x100 else f"%U{code:04X}")
-    return "".join(parts)
-
-
-def _section(title: str) -> str:
-    """Return the section of a title; values without a section are in General."""
-    if title.lower() == "general":
-        return ""
-    return title[1:] if title.lower() == "%general" else _name(title)
-
-
-def _name(text: str) -> str:
-    """Return the name that `_named` has written."""
-    plain = text.replace("\\", "/")
-    return _PERCENT.sub(lambda m: chr(int(m[1] or m[2], 16)), plain)
-
-
-def _escaped(value: str) -> str:
-    """Return a value as it stands in the file."""
-    value = "@" + value if value.startswith("@") else value
-    if _PLAIN.fullmatch(value):
-        return value
-    text = value.replace("\\", "\\\\").replace('"', '\\"')
-    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    # A digit after an escape would belong to its number, so it is escaped as well.
-    text = _CONTROL.sub(lambda m: "".join(f"\\x{ord(c):x}" for c in m[0]), text)
-    return f'"{text}"'
-
-
-def _unescaped(text: str) -> str:
-    """Return the value that `_escaped` has written."""
-
-    def plain(match: re.Match[str]) -> str:
-        number, letter, quote, _ = match.groups()
-        if number:
-            code = int(number, 16)
-            return chr(code) if code < 0x110000 else ""
-        if quote:
-            return ""
-        return _NAMED.get(letter, letter) if letter else ""
-
-    value = _ESCAPE.sub(plain, text)
-    return value[1:] if value.startswith("@@") else value

@@ -1,5 +1,6 @@
 """The settings file: whole whoever is killed, and shared by windows."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,34 +13,26 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from ggscope.session import settings_store
 from ggscope.session.settings import MAX_RECENT, Settings, merged
 from ggscope.session.settings_store import IniStore, default_path
 from sentences import assert_sides
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-TEXTS |= st.sampled_from(
-    ['"', "\\", '\\"a\\"', "@Variant(", "@", "a;b", "a, b", "a=b", " a ", "\x01ab",
-     "\n\r\t", "[x]", "\x7f0", "\\x41", "", "ü\u2028日", "\xa0", "\x85a"]
-)  # fmt: skip
-HEADS = st.text("abcXYZ019 _-.%\\ü日=[];", min_size=1, max_size=8)
-NAMES = st.text("abcXYZ019 _-.%/\\ü日=[];", min_size=1, max_size=8)
-QT_KEYS = st.builds(
-    "{}/{}".format, st.text("abZ9_ ü", min_size=1), st.text("abZ_.%", min_size=1)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda values: st.lists(values, max_size=4),
+    max_leaves=6,
+).map(json.dumps)
+KEYS = st.builds(
+    "{}/{}".format, *[st.from_regex(r"[a-z][a-z0-9_-]*", fullmatch=True)] * 2
 )
-
-
-@given(st.dictionaries(st.builds("{}/{}".format, HEADS, NAMES), TEXTS, max_size=6))
-@example({"General/a": "1", "%General/b": "2", "a": "3", "general/c": "4"})
-def test_text_of_a_file_holds_what_was_put(values: dict[str, str]) -> None:
-    assert settings_store._read(settings_store._written(values)) == values
 
 
 @hypothesis_settings(
-    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.dictionaries(QT_KEYS, TEXTS.filter(lambda t: "\0" not in t), max_size=4))
-def test_qsettings_reads_and_writes_the_same_file(
+@given(st.dictionaries(KEYS, JSON, max_size=4))
+@example({"files/recent": json.dumps(['a "b"\\\n', "@ü;#=[]"]), "lanes/x-1": '"\\\\n"'})
+def test_qsettings_of_earlier_versions_reads_and_writes_the_same_file(
     tmp_path: Path, values: dict[str, str]
 ) -> None:
     ini = QSettings.Format.IniFormat
@@ -53,11 +46,23 @@ def test_qsettings_reads_and_writes_the_same_file(
     store.sync()
     qt.sync()
 
+    for read in (IniStore(ours), IniStore(theirs)):
+        assert {key: read.get(key) for key in read.keys()} == values  # noqa: SIM118
     read_back = QSettings(str(ours), ini)
-    from_qt = IniStore(theirs)
-
     assert {key: read_back.value(key) for key in read_back.allKeys()} == values
-    assert {key: from_qt.get(key) for key in from_qt.keys()} == values  # noqa: SIM118
+
+
+def test_lines_of_a_newer_version_and_of_people_stay(tmp_path: Path) -> None:
+    path = tmp_path / "ggscope.ini"
+    path.write_text('top=1\n\n[new%20er]\nthing\\of=ü\n\n[window]\nx="\\"a\\\\\\""\n')
+    before = path.read_text()
+    settings = Settings(IniStore(path))
+    settings.change("appearance", theme="dark")
+
+    assert settings.store.sync() == ""
+
+    kept = path.read_text().replace('[appearance]\ntheme="\\"dark\\""\n\n', "")
+    assert kept == before.replace("ü", '"ü"')
 
 
 def test_default_file_is_where_qsettings_kept_it() -> None:
