@@ -1,12 +1,12 @@
-"""Frames per second of the OpenGL picture, with the search in the shader and without.
+"""Frames per second of the OpenGL picture.
 
 As a test it draws a small picture on whatever OpenGL there is, and is skipped without
 a display. On a machine with a graphics card, run it as a program::
 
     python tests/bench/test_bench_gl.py --size 3840x2160 --rows 128 --spans 33000000
 
-It prints one line of JSON per way of searching and zoom. A frame is composed,
-searched, drawn into a framebuffer and waited for; texts are left out.
+It prints one line of JSON per zoom. A frame is composed, drawn into a framebuffer and
+waited for; texts are left out.
 """
 
 import argparse
@@ -105,30 +105,17 @@ def views(scene: TimelineScene, zoom: int, n: int) -> Iterator[TimelineScene]:
         yield replace(scene, visible=TimeRange(start, start + duration))
 
 
-def send_all(painter: GlPainter, scene: TimelineScene) -> None:
-    """Send the rows that the whole picture shows."""
-    store = painter.store
-    works = store is not None
-    while works and store is not None:
-        store.begin_frame()
-        compose_timeline(replace(scene, holder=store))
-        store.work(1 << 24)
-        works = store.has_work
-
-
 def measure(
     painter: GlPainter, scene: TimelineScene, zoom: int, n_frames: int
 ) -> dict[str, float]:
     """Return milliseconds per frame, of that for composing, and frames per second."""
-    gl, composing, store = gl_module(), 0.0, painter.store
+    gl, composing = gl_module(), 0.0
     size = QSize(int(scene.width), int(scene.height))
     buffer = QOpenGLFramebufferObject(size)
     times = []
     for seen in views(scene, zoom, n_frames):
         begin = time.perf_counter()
-        if store is not None:
-            store.begin_frame()
-        picture = compose_timeline(replace(seen, holder=store))
+        picture = compose_timeline(seen)
         composing += time.perf_counter() - begin
         painter.paint(picture, buffer.handle())
         gl.glFinish()
@@ -151,15 +138,10 @@ def test_bench_gl_pictures_on_this_display(gl_display: None) -> None:
     scene = scene_of(40_000, 8, 320, 240)
     painter = GlPainter()
     painter.initialize()
-    painter.start_search()
-    send_all(painter, scene)
 
     figures = [measure(painter, scene, zoom, 3) for zoom in (1, 2)]
 
     assert all(figure["frames_per_s"] > 0 for figure in figures)
-    store = painter.store
-    assert store is not None
-    assert store.n_bytes > 16 * 40_000
     painter.release()
     made[0].doneCurrent()
 
@@ -180,7 +162,6 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=128)
     parser.add_argument("--spans", type=int, default=4_000_000)
     parser.add_argument("--frames", type=int, default=FRAMES)
-    parser.add_argument("--search", choices=("gpu", "cpu", "both"), default="both")
     wanted = parser.parse_args()
     width, height = (int(part) for part in wanted.size.split("x"))
     application = QGuiApplication([])
@@ -189,19 +170,14 @@ def main() -> int:
         print("There is no OpenGL 3.3 here.", file=sys.stderr)
         return 1
     scene = scene_of(wanted.spans, wanted.rows, width, height)
-    ways = ("cpu", "gpu") if wanted.search == "both" else (wanted.search,)
-    for way in ways:
-        painter = GlPainter()
-        painter.initialize()
-        if way == "gpu":
-            painter.start_search()
-            send_all(painter, scene)
-        about = {"search": way, "renderer": current_renderer(), "size": wanted.size}
-        about |= {"rows": wanted.rows, "spans": wanted.spans}
-        for zoom in ZOOMS:
-            measure(painter, scene, zoom, 3)  # what is computed once
-            print(json.dumps(about | measure(painter, scene, zoom, wanted.frames)))
-        painter.release()
+    painter = GlPainter()
+    painter.initialize()
+    about = {"renderer": current_renderer(), "size": wanted.size}
+    about |= {"rows": wanted.rows, "spans": wanted.spans}
+    for zoom in ZOOMS:
+        measure(painter, scene, zoom, 3)  # what is computed once
+        print(json.dumps(about | measure(painter, scene, zoom, wanted.frames)))
+    painter.release()
     made[0].doneCurrent()
     del application
     return 0

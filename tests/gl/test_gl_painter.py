@@ -5,7 +5,7 @@ from PySide6.QtGui import QImage, QOpenGLContext, QPainter
 from PySide6.QtOpenGL import QOpenGLFramebufferObject
 
 import pictures
-from ggscope.render.batch import ColumnBatch, DisplayList
+from ggscope.render.batch import DisplayList
 from ggscope.render.export import render_image
 from ggscope.render.gl.base import current_renderer, is_software
 from ggscope.render.gl.painter import GlPainter
@@ -177,26 +177,14 @@ def test_texts_over_a_gl_picture_equal_those_of_qpainter(
 
 
 @pytest.mark.parametrize("look", ["dark", "light"])
-def test_short_spans_stand_out_where_the_card_searches(
-    gl_context: QOpenGLContext, look: str
-) -> None:
+def test_short_spans_stand_out(gl_context: QOpenGLContext, look: str) -> None:
     painter = GlPainter()
     painter.initialize()
-    painter.start_search()
-    store = painter.store
-    assert store is not None
     trace = short_spans()
-    scene = make_scene(trace, look=look, holder=store)
+    scene = make_scene(trace, look=look)
 
-    for _ in range(50):
-        store.begin_frame()
-        picture = compose_timeline(scene)
-        store.work()
-        if any(isinstance(batch, ColumnBatch) for batch in picture.batches):
-            break
-    pixels = colors_of(drawn_by_gl(painter, without_texts(picture)))
+    pixels = colors_of(drawn_by_gl(painter, without_texts(compose_timeline(scene))))
 
-    assert any(isinstance(batch, ColumnBatch) for batch in picture.batches)
     box = scene.layout.box_of("thread:thread 0")
     assert box is not None
     top = round(AXIS_HEIGHT + box.y)

@@ -294,9 +294,6 @@ def test_timeline_that_loses_opengl_says_so(shown) -> None:
     view.canvas_failed("context lost")
 
     assert_sides("OpenGL failed ({0}); using CPU rendering.", "\n".join(heard), before)
-    view.search_failed("other columns")
-    searched = "GPU search failed ({0}); searching on the CPU."
-    assert_sides(searched, heard[-1], "\n".join(heard[:-1]))
 
 
 # -- session and window ----------------------------------------------------------------

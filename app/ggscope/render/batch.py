@@ -13,8 +13,6 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.columns import RowColumns
-
 F32 = npt.NDArray[np.float32]
 U32 = npt.NDArray[np.uint32]
 """Colours are 0xAARRGGBB, not premultiplied."""
@@ -103,50 +101,6 @@ class ImageBatch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ColumnRow:
-    """A row whose columns are found while it is drawn.
-
-    Attributes
-    ----------
-    columns : what answers for the row on the processor.
-    colors : uint32[n_categories + 1], a colour per category, the last for -1; of
-        length 1 where the whole row has one hue.
-    strength : factor of the opacity.
-    low, high : how many spans begin before the first and the last edge.
-    feet : as `colors`, of the foot of each column that holds a span; None = it has
-        none.
-    """
-
-    columns: RowColumns
-    colors: U32
-    strength: float
-    low: int
-    high: int
-    feet: U32 | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnBatch:
-    """As `ImageBatch`, but still to be found: by a shader, or by the processor.
-
-    Attributes
-    ----------
-    edges : int64[columns + 1], ticks, strictly ascending.
-    foot : float32[rows], where the feet of a row begin, which reach down to `y1`; None
-        where no row has feet. All rows have them or none has.
-    """
-
-    rows: tuple[ColumnRow, ...]
-    edges: npt.NDArray[np.int64]
-    x0: float
-    x1: float
-    y0: F32
-    y1: F32
-    clip: Clip | None = None
-    foot: F32 | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LineBatch:
     """Straight lines: x0, y0, x1, y1 float32[n]; color uint32[n]."""
 
@@ -203,7 +157,7 @@ class TextBatch:
     texts: tuple[Text, ...]
 
 
-Batch = RectBatch | ImageBatch | ColumnBatch | LineBatch | AreaBatch | TextBatch
+Batch = RectBatch | ImageBatch | LineBatch | AreaBatch | TextBatch
 
 
 SPOT_PX = 3.0

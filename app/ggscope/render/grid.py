@@ -22,7 +22,6 @@ from ggscope.render.batch import (
     AreaBatch,
     Batch,
     Clip,
-    ColumnBatch,
     DisplayList,
     Face,
     HitRegions,
@@ -473,7 +472,7 @@ def moved(batch: Batch, dx: float, dy: float) -> Batch:
             batch, x0=batch.x0 + x, x1=batch.x1 + x, y0=batch.y0 + y,
             y1=batch.y1 + y, clip=clip,
         )  # fmt: skip
-    if isinstance(batch, ImageBatch | ColumnBatch):
+    if isinstance(batch, ImageBatch):
         return replace(
             batch, x0=batch.x0 + dx, x1=batch.x1 + dx, y0=batch.y0 + y,
             y1=batch.y1 + y, clip=clip,

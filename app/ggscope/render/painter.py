@@ -27,7 +27,6 @@ from ggscope.render.batch import (
     AreaBatch,
     Batch,
     Clip,
-    ColumnBatch,
     DisplayList,
     Face,
     ImageBatch,
@@ -37,7 +36,6 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
-from ggscope.render.texels import resolved
 from ggscope.render.text_metrics import (
     baseline_shift,
     elided,
@@ -131,8 +129,6 @@ def are_few_boxes(picture: DisplayList) -> bool:
             pixels = batch.pixels
             changes = int(np.count_nonzero(pixels[:, 1:] != pixels[:, :-1]))
             n_boxes += changes + len(pixels)
-        elif isinstance(batch, ColumnBatch):
-            n_boxes += len(batch.rows) * len(batch.edges)
     return n_boxes <= MAX_BOXES
 
 
@@ -171,8 +167,6 @@ class _Shapes(Enum):
 def _draw_batch(
     batch: Batch, painter: QPainter, scale: float, shapes: _Shapes | None
 ) -> None:
-    if isinstance(batch, ColumnBatch):
-        batch = resolved(batch)
     if isinstance(batch, RectBatch):
         # A generator has no device pixels and ignores the scale of a tile brush.
         keeps_shapes = shapes is not None

@@ -1,7 +1,7 @@
 """Texels of rows of columns: hue by category, opacity by how busy a column is.
 
-The one place that says what a column looks like, by numpy, in C for pictures of many
-rows, and by what `ggscope.render.gl.search` does in shaders.
+The one place that says what a column looks like, by numpy, and in C for pictures of
+many rows.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from ggscope.analysis.rows.columns import Columns, table_of
 from ggscope.model.tables import Array
 from ggscope.native.library import library
-from ggscope.render.batch import F32, U32, Clip, ColumnBatch, ImageBatch
+from ggscope.render.batch import F32, U32, Clip, ImageBatch
 
 FLOOR = 0.25
 """Opacity of a column that holds a span but is hardly covered at all."""
@@ -74,25 +74,6 @@ def row_texels(
         colors, foot_colors, len(colors), strength, idle, tone, has_feet, out,
     )  # fmt: skip
     return out
-
-
-def resolved(batch: ColumnBatch) -> ImageBatch:
-    """Return the picture that a shader would draw, found by the processor."""
-    shape = (len(batch.rows), len(batch.edges) - 1)
-    pixels, feet = np.empty(shape, np.uint32), np.zeros(shape, np.uint32)
-    for number, row in enumerate(batch.rows):
-        found = row.columns.query(batch.edges)
-        name = found.category if len(row.colors) > 1 else np.zeros(shape[1], np.int32)
-        pixels[number] = column_pixels(
-            found.busy, found.count, row.colors[name], row.strength
-        )
-        if row.feet is not None:
-            feet[number] = foot_pixels(found.count, row.feet[name])
-    if batch.foot is None:
-        return ImageBatch(pixels, batch.x0, batch.x1, batch.y0, batch.y1, batch.clip)
-    both = np.stack([pixels, feet], axis=1).reshape(-1, shape[1])
-    place = batch.x0, batch.x1, batch.y0, batch.foot, batch.y1
-    return footed(both, *place, batch.clip)
 
 
 def footed(

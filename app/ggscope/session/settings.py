@@ -68,8 +68,7 @@ class Drawing:
     """How pictures are drawn and moved.
 
     `keys_by_place`: W, A, S and D are the keys that lie where an English keyboard
-    has them, whatever is printed on them. `gpu_mib`: memory of the graphics card that
-    spans may take.
+    has them, whatever is printed on them.
     """
 
     renderer: Renderer = "auto"
@@ -77,7 +76,6 @@ class Drawing:
     shows_stalls: bool = True
     shows_waits: bool = True
     keys_by_place: bool = False
-    gpu_mib: int = 1536
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +213,6 @@ _RANGES: Mapping[tuple[str, str], tuple[int, int]] = {
     ("appearance", "font_scale"): (75, 200),
     ("layout", "right_width"): (180, 4000),
     ("layout", "bottom_height"): (0, 4000),
-    ("drawing", "gpu_mib"): (0, MAX_LIMIT_MIB),
     ("memory", "limit_mib"): (0, MAX_LIMIT_MIB),
     ("capture", "tokens"): (1, MAX_TOKENS),
     ("capture", "threads"): (1, MAX_THREADS),

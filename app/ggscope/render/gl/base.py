@@ -1,7 +1,6 @@
 """What all OpenGL parts share: the module, its errors, and linked programs."""
 
 import os
-import re
 import sys
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,6 @@ from PySide6.QtGui import QGuiApplication
 from ggscope import assets
 
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software", "gdi generic")
-_INCLUDE = re.compile(r'^#include "([a-z_]+\.glsl)"$', re.MULTILINE)
 
 
 class GlError(RuntimeError):
@@ -61,18 +59,6 @@ def gl_string(gl: ModuleType, name: str) -> str:
     return value.decode("utf-8", "replace") if value else ""
 
 
-def first_error(gl: Any) -> int:
-    """Return the first pending error code, 0 if there is none; forget them all."""
-    first = int(gl.glGetError())
-    error = first
-    # A lost context reports its loss for ever.
-    for _ in range(16):
-        if not error:
-            break
-        error = int(gl.glGetError())
-    return first
-
-
 class Program:
     """A linked shader program and the places of its uniforms.
 
@@ -95,7 +81,8 @@ class Program:
             (f"{name}.frag", gl.GL_FRAGMENT_SHADER),
         ):
             shader = gl.glCreateShader(kind)
-            gl.glShaderSource(shader, _source(file))
+            source = assets.path(f"shaders/{file}").read_text("utf-8")
+            gl.glShaderSource(shader, source)
             gl.glCompileShader(shader)
             if not gl.glGetShaderiv(shader, gl.GL_COMPILE_STATUS):
                 log = gl.glGetShaderInfoLog(shader)
@@ -112,14 +99,6 @@ class Program:
         if uniform not in self._places:
             self._places[uniform] = self._gl.glGetUniformLocation(self.id, uniform)
         return self._places[uniform]
-
-
-def _source(file: str) -> str:
-    """Return the text of a shader with what it includes put in (one level)."""
-    text = assets.path(f"shaders/{file}").read_text("utf-8")
-    return _INCLUDE.sub(
-        lambda found: assets.path(f"shaders/{found[1]}").read_text("utf-8"), text
-    )
 
 
 def _text(log: bytes | str) -> str:

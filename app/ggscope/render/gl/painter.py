@@ -14,11 +14,9 @@ import numpy.typing as npt
 from PySide6.QtGui import QPainter
 
 from ggscope.render.batch import (
-    F32,
     AreaBatch,
     Batch,
     Clip,
-    ColumnBatch,
     DisplayList,
     ImageBatch,
     LineBatch,
@@ -32,8 +30,6 @@ from ggscope.render.gl.base import (
     gl_module,
     gl_string,
 )
-from ggscope.render.gl.row_store import BUDGET_BYTES, RowStore
-from ggscope.render.gl.search import GpuSearch
 from ggscope.render.painter import (
     DASH_PX,
     DOT_SHADE,
@@ -41,7 +37,6 @@ from ggscope.render.painter import (
     HATCH_PERIOD,
     paint_texts,
 )
-from ggscope.render.texels import resolved
 
 _RECT = np.dtype([("place", np.float32, 4), ("look", np.uint32, 3)])
 _LINE = np.dtype([("place", np.float32, 4), ("look", np.uint32)])
@@ -62,9 +57,6 @@ class GlPainter:
         self._texture = 0
         self._buffer = 0
         self._arrays: dict[str, int] = {}
-        self._search: GpuSearch | None = None
-        self.search_failure: GlError | None = None
-        """Why `paint` stopped the search, if it did."""
 
     def initialize(self) -> None:
         """Build all objects for the current context; forget those of an older one.
@@ -75,7 +67,7 @@ class GlPainter:
             If the context is older than 3.3 or a shader does not compile.
         """
         self._gl = gl = gl_module()
-        self._programs, self._arrays, self._search = {}, {}, None
+        self._programs, self._arrays = {}, {}
         version = (
             gl.glGetIntegerv(gl.GL_MAJOR_VERSION),
             gl.glGetIntegerv(gl.GL_MINOR_VERSION),
@@ -102,9 +94,6 @@ class GlPainter:
         gl = self._gl
         if gl is None or not self._programs:
             return
-        if self._search is not None:
-            self._search.release()
-            self._search = None
         for program in self._programs.values():
             gl.glDeleteProgram(program.id)
         for array in self._arrays.values():
@@ -113,37 +102,6 @@ class GlPainter:
         gl.glDeleteTextures([self._texture])
         self._programs, self._arrays = {}, {}
         forget_context()
-
-    def start_search(self, budget_bytes: int = BUDGET_BYTES) -> None:
-        """Let shaders find the columns of rows, after a check that they can.
-
-        Parameters
-        ----------
-        budget_bytes : memory on the card that rows may take.
-
-        Raises
-        ------
-        GlError
-            If they cannot; everything else goes on without them.
-        """
-        search = GpuSearch(self._gl, budget_bytes)
-        try:
-            search.check()
-        except Exception:
-            search.release()
-            raise
-        self._search = search
-
-    @property
-    def store(self) -> RowStore | None:
-        """The rows on the card; None where the processor finds all columns."""
-        return None if self._search is None else self._search.store
-
-    def stop_search(self) -> None:
-        """Leave all columns to the processor from now on."""
-        if self._search is not None:
-            self._search.release()
-            self._search = None
 
     def info(self) -> tuple[str, str, str]:
         """Return (vendor, renderer, version) of the current context."""
@@ -162,7 +120,6 @@ class GlPainter:
         gl = self._gl
         width = max(round(picture.width * picture.scale), 1)
         height = max(round(picture.height * picture.scale), 1)
-        self._find_columns(picture)
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, framebuffer)
         gl.glViewport(0, 0, width, height)
         gl.glDisable(gl.GL_SCISSOR_TEST)
@@ -191,17 +148,6 @@ class GlPainter:
     def paint_text(self, picture: DisplayList, painter: QPainter) -> None:
         """Draw the texts, all on top, by `painter` on the same surface."""
         paint_texts(picture, painter)
-
-    def _find_columns(self, picture: DisplayList) -> None:
-        """Let the card find the columns of a picture; it need not succeed."""
-        if self._search is None:
-            return
-        batches = [b for b in picture.batches if isinstance(b, ColumnBatch)]
-        try:
-            self._search.draw(batches)
-        except GlError as error:
-            self.search_failure = error
-            self.stop_search()
 
     def _vertex_array(self, stride: int, parts: tuple[int, int]) -> int:
         """Return a vertex array of (float, uint) attributes, one per instance."""
@@ -252,9 +198,6 @@ class GlPainter:
         elif isinstance(batch, ImageBatch):
             self._clip(batch.clip, height, scale)
             self._draw_image(batch)
-        elif isinstance(batch, ColumnBatch):
-            self._clip(batch.clip, height, scale)
-            self._draw_columns(batch)
         elif isinstance(batch, LineBatch):
             self._clip(batch.clip, height, scale)
             self._draw_lines(batch)
@@ -326,40 +269,12 @@ class GlPainter:
             gl.GL_UNSIGNED_INT_8_8_8_8_REV,
             pixels,
         )
-        self._draw_texels(batch, columns, batch.y0, batch.y1, np.arange(rows))
-
-    def _draw_columns(self, batch: ColumnBatch) -> None:
-        """Draw what the card found, or let the processor find it now."""
-        rows = None if self._search is None else self._search.rows_of(batch)
-        if rows is None or self._search is None:
-            self._draw_image(resolved(batch))
-            return
-        gl = self._gl
-        gl.glUseProgram(self._programs["image"].id)
-        columns, foot = len(batch.edges) - 1, batch.foot
-        gl.glBindTexture(gl.GL_TEXTURE_2D, self._search.texture)
-        bottom = batch.y1 if foot is None else foot
-        self._draw_texels(batch, columns, batch.y0, bottom, rows)
-        if foot is not None:
-            gl.glBindTexture(gl.GL_TEXTURE_2D, self._search.feet_texture)
-            self._draw_texels(batch, columns, foot, batch.y1, rows)
-
-    def _draw_texels(
-        self,
-        batch: ImageBatch | ColumnBatch,
-        columns: int,
-        y0: F32,
-        y1: F32,
-        rows: npt.NDArray[Any],
-    ) -> None:
-        """Draw a quad per row of the bound texture; `rows` are numbers in it."""
-        gl, program = self._gl, self._programs["image"]
         gl.glUniform2f(program["span"], batch.x0, batch.x1)
         gl.glUniform1i(program["columns"], columns)
         gl.glUniform1i(program["texels"], 0)
-        places = np.stack([y0, y1, rows], axis=1)
+        places = np.stack([batch.y0, batch.y1, np.arange(rows)], axis=1)
         self._upload("image", np.ascontiguousarray(places, np.float32))
-        gl.glDrawArraysInstanced(gl.GL_TRIANGLE_STRIP, 0, 4, len(rows))
+        gl.glDrawArraysInstanced(gl.GL_TRIANGLE_STRIP, 0, 4, rows)
 
 
 def rect_instances(batch: RectBatch) -> npt.NDArray[Any]:

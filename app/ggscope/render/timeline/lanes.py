@@ -252,29 +252,17 @@ class LanesDraft:
     def _draw_rows(self) -> None:
         """Ask for the columns of all rows at once, and hand the rows on."""
         rows, waiting, self._waiting = self._rows, self._waiting, []
-        pairs = [
-            (
-                rows.held(row.shown, row.style),
-                None
-                if row.ghost is None
-                else rows.held(row.ghost, row.style, ghost=True),
-            )
-            for row in waiting
-        ]
-        asked = []
-        for row, (shown, ghost) in zip(waiting, pairs, strict=True):
-            asked += [] if shown else [row.shown]
-            asked += [] if ghost or row.ghost is None else [row.ghost]
-        found = self._query(asked)
-        for row, (shown, ghost) in zip(waiting, pairs, strict=True):
-            before = ghost or (None if row.ghost is None else found[row.ghost])
+        queried = [row.shown for row in waiting]
+        queried += [row.ghost for row in waiting if row.ghost is not None]
+        columns = self._query(queried)
+        for row in waiting:
             rows.add(
                 RowPicture(
                     row.y0,
                     row.y1,
                     row.style,
-                    shown or found[row.shown],
-                    before,
+                    columns[row.shown],
+                    None if row.ghost is None else columns[row.ghost],
                     row.around,
                 )
             )

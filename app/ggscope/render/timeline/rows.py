@@ -4,7 +4,7 @@ All rows of a region are composed together: sixteen rows need hardly more numpy 
 than one. Tokens are pale boxes with round corners, labelled with number and duration.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil
@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.analysis.rows.columns import Columns, RowColumns
+from ggscope.analysis.rows.columns import Columns
 from ggscope.model.tables import Array, Phase, Quality, quality_of
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
@@ -22,8 +22,6 @@ from ggscope.render.batch import (
     U32,
     Batch,
     Clip,
-    ColumnBatch,
-    ColumnRow,
     Face,
     ImageBatch,
     LineList,
@@ -45,21 +43,14 @@ from ggscope.render.texels import column_pixels, foot_pixels, footed, row_texels
 from ggscope.render.theme import Theme, contrast, mix, with_alpha
 from ggscope.render.timeline.runs import (
     NO_RUNS,
-    GpuRow,
-    Numbered,
     Runs,
     empty_runs,
     filled_runs,
-    gap_runs,
-    held_row,
-    joined,
     marked_runs,
-    wide_runs,
 )
 from ggscope.render.timeline.scene import (
     TimelineGeometry,
     TimelineScene,
-    TimeScale,
 )
 from ggscope.render.timeline.waits import (
     wait_band,
@@ -135,7 +126,6 @@ class RowPicture:
     ----------
     y0, y1 : where it goes.
     shown : its columns; `ghost` those before filtering, None without a filter.
-        A `GpuRow` stands for columns that are found while the row is drawn.
     idle_around : whether spans lie before and after the view; gaps between
         spans are hatched then. None hatches nothing.
     """
@@ -143,8 +133,8 @@ class RowPicture:
     y0: float
     y1: float
     style: RowStyle
-    shown: Columns | GpuRow
-    ghost: Columns | GpuRow | None = None
+    shown: Columns
+    ghost: Columns | None = None
     idle_around: tuple[bool, bool] | None = None
 
 
@@ -173,29 +163,10 @@ class RowsDraft:
         own_foot = foot_colors(self._lut[-1:], theme)
         self._foot_lut = np.append(foot_lut(categories, theme), own_foot)
         self._by_id = categories.index
-        self._n_categories = len(categories.labels)
         self._phases = np.array(
             [phase_color(phase, theme) for phase in (*Phase, -1)], np.uint32
         )
         self._foot_phases = foot_colors(self._phases, theme)
-
-    def held(
-        self, columns: RowColumns, style: RowStyle, *, ghost: bool = False
-    ) -> GpuRow | None:
-        """Return a row that the GPU draws without its columns, else None.
-
-        `ghost` rows show the spans outside the filter, in one hue.
-        """
-        scene = self._scene
-        if scene.holder is None or style in (RowStyle.PHASE, RowStyle.TOKEN):
-            return None
-        if columns.waits is not None:
-            return None  # no shader finds waits
-        if "spans" in self._trace.pending:
-            return None  # the next snapshot brings other rows
-        in_hues = style is RowStyle.CATEGORY and not ghost
-        by_id = self._by_id if in_hues else None
-        return held_row(scene.holder, columns, self._time, by_id, self._n_categories)
 
     def add(self, row: RowPicture) -> None:
         """Add a row."""
@@ -219,7 +190,6 @@ class RowsDraft:
         labels.sort(key=lambda item: -item[0])
         texts = TextList(text for _, text in labels[:MAX_LABELS])
         return [
-            *self._held_tones(gaps, y0, y1),
             *self._ghosts(y0, y1),
             *self._waits(y0, y1),
             *self._image(y0, y1, plain, fill, boxed),
@@ -235,8 +205,8 @@ class RowsDraft:
 
     def _image(
         self, y0: Array, y1: Array, plain: WideSpans, fill: U32, tokens: WideSpans
-    ) -> list[Batch]:
-        """Return the pictures of the rows, with wide spans drawn over them.
+    ) -> list[ImageBatch]:
+        """Return the picture of the rows, with wide spans drawn over them.
 
         Wide spans have no feet but a dark right edge; where tokens become boxes
         nothing else is drawn.
@@ -244,32 +214,17 @@ class RowsDraft:
         shown = [row.shown for row in self._rows]
         hues = [self._one_hue(row.style) for row in self._rows]
         numbers, foot = np.arange(len(shown)), self._foot(y0, y1)
-        batches = self._pictures(shown, hues, numbers, y0, y1, foot=foot)
-        if not batches:
-            return []
-        is_known = np.array([isinstance(found, Columns) for found in shown])
-        if isinstance(batches[0], ImageBatch):
+        pictures = self._pictures(shown, hues, numbers, y0, y1, foot=foot)
+        for picture in pictures:
             # Two rows of texels per row of spans: columns, and their feet.
-            texels, at = batches[0].pixels, 2 * (np.cumsum(is_known) - 1)
-            is_columns = is_known[plain.row]
-            row, column, color = self._whole_columns(
-                plain.take(is_columns), fill[is_columns]
-            )
-            texels[at[row] + 1, column] = color
+            texels = picture.pixels
+            row, column, color = self._whole_columns(plain, fill)
+            texels[2 * row + 1, column] = color
             row, column = self._under_tokens(tokens)
-            texels[at[row], column] = texels[at[row] + 1, column] = 0
+            texels[2 * row, column] = texels[2 * row + 1, column] = 0
             row, column, color = self._edge_columns(plain, fill)
-            texels[at[row], column] = texels[at[row] + 1, column] = color
-        held = ~is_known[plain.row]
-        over = RectList()
-        over.add(
-            plain.x0[held],
-            plain.x1[held],
-            foot[plain.row[held]],
-            plain.y1[held],
-            fill[held],
-        )
-        return [*batches, *over.batch(clip=self._clip)]
+            texels[2 * row, column] = texels[2 * row + 1, column] = color
+        return pictures
 
     def _foot(self, y0: Array, y1: Array) -> Array:
         """Return the top of the feet of each row, on a device pixel."""
@@ -308,13 +263,12 @@ class RowsDraft:
         expected += (after >= 0) & (spans.start[after] < edges[1:])
         covered = boxed[:, 1:-1] >= 0
         for i, number in enumerate(numbers.tolist()):
-            shown = self._rows[number].shown
-            if isinstance(shown, Columns):
-                covered[i] |= (expected[i] > 0) & (shown.count == expected[i])
+            count = self._rows[number].shown.count
+            covered[i] |= (expected[i] > 0) & (count == expected[i])
         row, column = np.nonzero(covered)
         return numbers[row], column
 
-    def _ghosts(self, y0: Array, y1: Array) -> list[Batch]:
+    def _ghosts(self, y0: Array, y1: Array) -> list[ImageBatch]:
         """Return the rows before filtering, pale."""
         chosen = [i for i, row in enumerate(self._rows) if row.ghost]
         ghosts = [row.ghost for row in self._rows if row.ghost]
@@ -329,7 +283,7 @@ class RowsDraft:
         rows = [
             (i, row.shown)
             for i, row in enumerate(self._rows)
-            if isinstance(row.shown, Columns) and row.shown.waited_ticks is not None
+            if row.shown.waited_ticks is not None
         ]
         if not self._scene.show_waits or not rows:
             return []
@@ -342,8 +296,6 @@ class RowsDraft:
         top, bottom = wait_band(y0, y1, self._time.scale)
         place = self._place(numbers, top, bottom)
         batches: list[Batch] = [ImageBatch(wait_pixels(waiting, busy, color), *place)]
-        if self._scene.holder is not None:
-            return batches  # a screen needs no shapes
         runs = marked_runs(waiting >= 1.0, numbers)
         wide = runs.take(runs.stop - runs.first >= BOX_PX * self._time.scale)
         shapes = RectList()
@@ -364,7 +316,7 @@ class RowsDraft:
 
     def _pictures(
         self,
-        rows: Sequence[Columns | GpuRow],
+        rows: Sequence[Columns],
         hues: Sequence[int],
         numbers: Array,
         y0: Array,
@@ -372,38 +324,21 @@ class RowsDraft:
         *,
         foot: Array | None = None,
         strength: float = 1.0,
-    ) -> list[Batch]:
-        """Return rows `numbers` as pictures, by columns or drawn by the GPU.
+    ) -> list[ImageBatch]:
+        """Return rows `numbers` as a picture.
 
         `foot` is where the feet of rows begin, None = they have none.
         """
-        with_columns = [i for i, row in enumerate(rows) if isinstance(row, Columns)]
-        batches: list[Batch] = []
-        if with_columns:
-            columns = [row for row in rows if isinstance(row, Columns)]
-            pictures = [self._rows[numbers[i]] for i in with_columns]
-            column_hues = [hues[i] for i in with_columns]
-            texels = self._texels(
-                columns, column_hues, pictures, strength, foot is not None
-            )
-            area = self._place(numbers[with_columns], y0, y1)
-            if foot is None:
-                batches.append(ImageBatch(texels, *area))
-            else:
-                x0, x1, top, bottom, clip = area
-                middle = foot[numbers[with_columns]].astype(np.float32)
-                batches.append(footed(texels, x0, x1, top, middle, bottom, clip))
-        on_gpu = [i for i, row in enumerate(rows) if isinstance(row, GpuRow)]
-        if on_gpu:
-            gpu_rows = tuple(
-                self._column_row(row, hue, strength, has_feet=foot is not None)
-                for row, hue in zip(rows, hues, strict=True)
-                if isinstance(row, GpuRow)
-            )
-            area = self._place(numbers[on_gpu], y0, y1)
-            begin = None if foot is None else foot[numbers[on_gpu]].astype(np.float32)
-            batches.append(ColumnBatch(gpu_rows, self._time.edges, *area, begin))
-        return batches
+        if not rows:
+            return []
+        pictures = [self._rows[number] for number in numbers]
+        texels = self._texels(rows, hues, pictures, strength, foot is not None)
+        area = self._place(numbers, y0, y1)
+        if foot is None:
+            return [ImageBatch(texels, *area)]
+        x0, x1, top, bottom, clip = area
+        middle = foot[numbers].astype(np.float32)
+        return [footed(texels, x0, x1, top, middle, bottom, clip)]
 
     def _place(
         self, numbers: Array, y0: Array, y1: Array
@@ -411,21 +346,10 @@ class RowsDraft:
         top, bottom = y0[numbers].astype(np.float32), y1[numbers].astype(np.float32)
         return self._time.x0, self._time.x1, top, bottom, self._clip
 
-    def _column_row(
-        self, row: GpuRow, hue: int, strength: float, *, has_feet: bool
-    ) -> ColumnRow:
-        if not hue:
-            colors, feet = self._lut, self._foot_lut
-        else:
-            colors = np.array([hue], np.uint32)
-            feet = foot_colors(colors, self._theme)
-        shown = feet if has_feet else None
-        return ColumnRow(row.columns, colors, strength, row.low, row.high, shown)
-
     def _texels(
         self,
-        columns: list[Columns],
-        hues: list[int],
+        columns: Sequence[Columns],
+        hues: Sequence[int],
         rows: list[RowPicture],
         strength: float,
         has_feet: bool,
@@ -468,7 +392,8 @@ class RowsDraft:
         behind does not belong to its run.
         """
         n, least = self._time.n_columns, WIDE_PX * self._time.scale - 1
-        runs = self._runs(filled_runs, wide_runs, max(ceil(least), 1))
+        columns = [row.shown for row in self._rows]
+        runs = filled_runs(columns, np.arange(len(columns)), max(ceil(least), 1))
         return WideSpans(
             runs.owner,
             runs.row,
@@ -480,26 +405,6 @@ class RowsDraft:
             y1[runs.row],
             quality_of(self._spans.flags[runs.owner]),
         )
-
-    def _runs(
-        self,
-        of_columns: Callable[[Sequence[Columns], Array, int], Runs],
-        of_held: Callable[[Numbered, TimeScale, int], Runs],
-        least: int,
-        chosen: Sequence[int] | None = None,
-    ) -> Runs:
-        """Return runs of at least `least` columns of all (or the chosen) rows."""
-        numbers = range(len(self._rows)) if chosen is None else chosen
-        shown = [(i, self._rows[i].shown) for i in numbers]
-        known = [(i, row) for i, row in shown if isinstance(row, Columns)]
-        parts: list[Runs] = []
-        if known:
-            at = np.array([i for i, _ in known])
-            parts.append(of_columns([row for _, row in known], at, least))
-        held = [(i, row) for i, row in shown if isinstance(row, GpuRow)]
-        if held:
-            parts.append(of_held(held, self._time, least))
-        return parts[0] if len(parts) == 1 else joined(parts)
 
     def _fills(self, wide: WideSpans) -> U32:
         """Return the colour of each span, uint32[n]."""
@@ -527,8 +432,6 @@ class RowsDraft:
         plain, dotted, edges = RectList(), RectList(), RectList()
         estimated = wide.quality == Quality.ESTIMATED
         boxed = (wide.x1 - wide.x0 >= BOX_PX) & ~estimated
-        if self._scene.holder is not None:
-            boxed[:] = False  # a screen, which has no use for shapes
         plain.add(
             wide.x0[boxed], wide.x1[boxed], wide.y0[boxed], wide.y1[boxed], fill[boxed]
         )
@@ -568,16 +471,12 @@ class RowsDraft:
     def _is_in_picture(self, wide: WideSpans) -> npt.NDArray[np.bool_]:
         """Tell which spans have their right edge in the picture of their row.
 
-        That is where a pixel of the design is a whole number of columns, the row's
-        columns are known, and no pattern lies between the two.
+        That is where a pixel of the design is a whole number of columns and no pattern
+        lies between the two.
         """
         if not float(self._time.scale).is_integer():
             return np.zeros(len(wide.ids), np.bool_)
-        rows = [
-            isinstance(row.shown, Columns) and row.style is not RowStyle.STALL
-            for row in self._rows
-        ]
-        chosen = np.array(rows, np.bool_)[wide.row]
+        chosen = ~self._rows_of(RowStyle.STALL)[wide.row]
         chosen &= wide.quality != Quality.ESTIMATED
         return chosen
 
@@ -624,51 +523,27 @@ class RowsDraft:
         )
         return [*edges.batch(self._clip), *marks.batch(clip=self._clip)]
 
-    def _held_tones(self, gaps: Runs, y0: Array, y1: Array) -> list[Batch]:
-        """Tone the idle time of held rows; that of others is in their picture."""
-        tone = RectList()
-        is_held = np.array([isinstance(row.shown, GpuRow) for row in self._rows])
-        held = gaps.take(is_held[gaps.row])
-        tone.add(
-            self._time.column_x(held.first),
-            self._time.column_x(held.stop),
-            y0[held.row],
-            y1[held.row],
-            idle_color(self._theme),
-        )
-        return tone.batch(clip=self._clip)
-
     def _hatch(self, gaps: Runs, y0: Array, y1: Array) -> list[Batch]:
-        """Hatch the idle time between spans where it is wide enough."""
+        """Hatch the idle time between spans."""
         hatch = RectList()
-        wide = gaps.take(gaps.stop - gaps.first >= HATCH_PX * self._time.scale)
         hatch.add(
-            self._time.column_x(wide.first),
-            self._time.column_x(wide.stop),
-            y0[wide.row] + 1,
-            y1[wide.row] - 1,
+            self._time.column_x(gaps.first),
+            self._time.column_x(gaps.stop),
+            y0[gaps.row] + 1,
+            y1[gaps.row] - 1,
             self._theme.idle,
             pattern=int(Pattern.FAINT_HATCH),
         )
         return hatch.batch(clip=self._clip)
 
     def _gaps(self) -> Runs:
-        """Return the idle time between spans of rows that tell it.
-
-        Of held rows all of it, of others what is wide enough for a hatch.
-        """
+        """Return the gaps wide enough for a hatch, of rows whose idle time is shown."""
         chosen = [i for i, row in enumerate(self._rows) if row.idle_around]
-        held = [i for i in chosen if isinstance(self._rows[i].shown, GpuRow)]
-        known = [i for i in chosen if isinstance(self._rows[i].shown, Columns)]
-        least = max(ceil(HATCH_PX * self._time.scale), 1)
-        parts = [
-            self._runs(empty_runs, gap_runs, columns, some)
-            for some, columns in ((held, 1), (known, least))
-            if some
-        ]
-        if not parts:
+        if not chosen:
             return NO_RUNS
-        runs = parts[0] if len(parts) == 1 else joined(parts)
+        min_columns = max(ceil(HATCH_PX * self._time.scale), 1)
+        columns = [self._rows[i].shown for i in chosen]
+        runs = empty_runs(columns, np.array(chosen), min_columns)
         around = np.array([row.idle_around or (False, False) for row in self._rows])
         keep = (runs.first > 0) | around[runs.row, 0]
         keep &= (runs.stop < self._time.n_columns) | around[runs.row, 1]

@@ -13,7 +13,6 @@ from ggscope.model.selection import ColorBy, MarkedRange, Selection
 from ggscope.model.tables import I64, Array, Spans
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import Clip
-from ggscope.render.gpu_rows import GpuRowSource
 from ggscope.render.text_measurer import TextMeasurer, qt_measurer
 from ggscope.render.theme import Theme
 
@@ -80,7 +79,6 @@ class TimelineScene:
     is_figure : nothing of the interface is drawn: no triangles, counts or shares in
         the headers of lanes.
     lit : spans that belong to a selection which is no span; None = none.
-    holder : what draws rows by itself, None = the processor finds all columns.
     waiting : keys of lanes whose rows are still being prepared, which stands on them.
     """
 
@@ -108,7 +106,6 @@ class TimelineScene:
     flash_lane: str = ""
     is_figure: bool = False
     lit: LitSpans | None = None
-    holder: GpuRowSource | None = None
     waiting: frozenset[str] = frozenset()
     measurer: TextMeasurer = field(default_factory=qt_measurer)
 

@@ -9,7 +9,6 @@ destroys its context, so everything is rebuilt in ``initializeGL`` and freed on
 
 import itertools
 import logging
-import os
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -40,8 +39,6 @@ from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_n
 from ggscope.render.figure_style import CSS_DPI, FigureStyle, css_px
 from ggscope.render.gl.base import is_software
 from ggscope.render.gl.painter import GlPainter
-from ggscope.render.gl.row_store import BUDGET_BYTES
-from ggscope.render.gpu_rows import GpuRowSource
 from ggscope.render.painter import paint
 from ggscope.render.static_layer import StaticLayerCache
 from ggscope.render.text_metrics import wrapped
@@ -63,8 +60,6 @@ _CARDS = (
 )  # fmt: skip
 _EMPTY_LINE = 20.0
 """Height of a line of what an empty pane says, in pixels."""
-SEARCH_VARIABLE = "GGSCOPE_GPU_SEARCH"
-"""Environment variable: 1 lets shaders search on every renderer, 0 on none."""
 _INPUT = {
     QEvent.Type.MouseButtonPress,
     QEvent.Type.MouseButtonRelease,
@@ -114,10 +109,6 @@ class GlHost(CanvasHost, Protocol):
 
     def canvas_ready(self) -> None:
         """Note that `renderer_text` of the canvas has changed."""
-        ...
-
-    def search_failed(self, message: str) -> None:
-        """Note that the graphics card cannot search; the processor does it."""
         ...
 
 
@@ -176,10 +167,6 @@ class RasterCanvas(QWidget):
         """Return what draws, for the status bar."""
         return "raster"
 
-    def holder(self) -> GpuRowSource | None:
-        """Return nothing: the processor finds all columns."""
-        return None
-
     def minimumSizeHint(self) -> QSize:
         """Return a size that still shows an axis and two lanes."""
         return QSize(240, 80)
@@ -189,14 +176,11 @@ class RasterCanvas(QWidget):
 class GlCanvas(QOpenGLWidget):
     """Draws rectangles and pictures by OpenGL, texts on top by QPainter."""
 
-    def __init__(
-        self, host: GlHost, parent: QWidget, gpu_bytes: int = BUDGET_BYTES
-    ) -> None:
+    def __init__(self, host: GlHost, parent: QWidget) -> None:
         super().__init__(parent)
         self._host = host
         self.zoom = 1.0
         """As for `RasterCanvas`."""
-        self._gpu_bytes = gpu_bytes
         self._painter = GlPainter()
         self._renderer = "OpenGL"
         self._failed = False
@@ -221,11 +205,6 @@ class GlCanvas(QOpenGLWidget):
         except Exception as error:  # noqa: BLE001 - drivers fail as they like
             self._fail(error)
             return
-        if wants_search(renderer):
-            try:
-                self._painter.start_search(self._gpu_bytes)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._fail_search(error)
         later(self, self._host.canvas_ready)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -240,15 +219,10 @@ class GlCanvas(QOpenGLWidget):
             return
         zoom = self.zoom
         scale = self.devicePixelRatioF() * zoom
-        store = self._painter.store
-        if store is not None:
-            store.begin_frame()
         # A fault in here is the view's, not OpenGL's: it ends in the error panel.
         picture = self._host.picture(self.width() / zoom, self.height() / zoom, scale)
         try:
             self._painter.paint(picture, self.defaultFramebufferObject())
-            if store is not None and self._painter.store is None:
-                self._fail_search(self._painter.search_failure)
             painter = QPainter(self)
             try:
                 painter.scale(zoom, zoom)
@@ -257,17 +231,10 @@ class GlCanvas(QOpenGLWidget):
                 painter.end()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
-            return
-        self._send_rows()
 
     def renderer_text(self) -> str:
         """Return what draws, for the status bar."""
-        searches = self._painter.store is not None
-        return f"{self._renderer} · search on GPU" if searches else self._renderer
-
-    def holder(self) -> GpuRowSource | None:
-        """Return what draws rows without asking the processor, if anything does."""
-        return self._painter.store
+        return self._renderer
 
     def minimumSizeHint(self) -> QSize:
         """Return a size that still shows an axis and two lanes."""
@@ -284,24 +251,6 @@ class GlCanvas(QOpenGLWidget):
         if self.context() is not None and self.isValid():
             self._on_context_lost()
 
-    def _send_rows(self) -> None:
-        """Send a part of the rows that the picture lacked; go on after the next."""
-        store = self._painter.store
-        if store is None:
-            return
-        try:
-            store.work()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._painter.stop_search()
-            self._fail_search(error)
-            return
-        if store.has_work:
-            self.update()
-
-    def _fail_search(self, error: Exception | None) -> None:
-        logger.warning("no search on the GPU: %s", error, exc_info=error)
-        later(self, partial(self._host.search_failed, str(error)))
-
     def _on_context_lost(self) -> None:
         self.makeCurrent()
         self._painter.release()
@@ -313,15 +262,6 @@ class GlCanvas(QOpenGLWidget):
         # Later: a message that resizes this widget in the middle of paintGL takes
         # its frame buffer away, and Mesa crashes when the context goes.
         later(self, partial(self._host.canvas_failed, str(error)))
-
-
-def wants_search(renderer: str) -> bool:
-    """Tell whether shaders shall search on GL_RENDERER `renderer`.
-
-    On software OpenGL they only would in one more step what the processor does.
-    """
-    wish = os.environ.get(SEARCH_VARIABLE, "")
-    return wish == "1" if wish in ("0", "1") else not is_software(renderer)
 
 
 @cache
@@ -399,8 +339,6 @@ class PaintedView(View):
         self._chooser = QTimer(self, singleShot=True, interval=self.probe_ms)
         self._chooser.timeout.connect(self._choose_canvas)
         self._wish = "auto"
-        self.gpu_bytes = BUDGET_BYTES
-        """Memory of the graphics card that spans may take; for the next canvas."""
         # Another view of this kind may be in the drawer: each has tasks of its own.
         self._number = next(_NUMBERS)
         self._keys: set[str] = set()
@@ -668,7 +606,6 @@ class PaintedView(View):
 
     def set_drawing(self, drawing: Drawing) -> None:
         """Draw by what the settings ask for."""
-        self.gpu_bytes = drawing.gpu_mib << 20
         self.choose_renderer(drawing.renderer)
 
     def choose_renderer(self, wish: str) -> None:
@@ -694,9 +631,6 @@ class PaintedView(View):
     def canvas_ready(self) -> None:
         """Do nothing: the timeline tells what draws."""
 
-    def search_failed(self, message: str) -> None:
-        """Do nothing: such pictures search nothing."""
-
     def _choose_canvas(self) -> None:
         if not self.uses_gl:
             return
@@ -710,9 +644,7 @@ class PaintedView(View):
         old = self._canvas
         if isinstance(old, GlCanvas):
             old.release()
-        self._canvas = (
-            GlCanvas(self, self, self.gpu_bytes) if use_gl else RasterCanvas(self, self)
-        )
+        self._canvas = GlCanvas(self, self) if use_gl else RasterCanvas(self, self)
         self._canvas.zoom = self._zoom
         self._canvas.setCursor(old.cursor())
         self.box.replaceWidget(old, self._canvas)

@@ -445,7 +445,6 @@ class TimelineView(PaintedView):
             show_waits=session.shows_waits,
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
-            holder=self._canvas.holder(),
             waiting=prepared.waiting,
         )
 
@@ -545,12 +544,6 @@ class TimelineView(PaintedView):
     def canvas_ready(self) -> None:
         """Tell what draws, now that the canvas knows."""
         self.renderer_changed.emit(self.renderer_text())
-
-    def search_failed(self, message: str) -> None:
-        """Say that the graphics card only draws."""
-        self.renderer_failed.emit(
-            f"GPU search failed ({message}); searching on the CPU."
-        )
 
     # --- places ------------------------------------------------------------
 

@@ -1,6 +1,0 @@
-#version 330 core
-// One triangle over the whole target; what is drawn follows from gl_FragCoord.
-void main() {
-    vec2 corner = vec2((gl_VertexID << 1) & 2, gl_VertexID & 2);
-    gl_Position = vec4(corner * 2.0 - 1.0, 0.0, 1.0);
-}
