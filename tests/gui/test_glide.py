@@ -184,7 +184,7 @@ def test_picture_stands_where_nothing_comes_any_more(
     assert view.glide._offset == view.glide._kept.ahead
     clock.now += 10
     assert np.array_equal(pixels(view), last)
-    qtbot.waitUntil(lambda: not view.glide.timer.isActive())
+    qtbot.waitUntil(lambda: not view.glide.is_moving)
 
 
 def test_picture_stands_under_a_mouse_that_moves_and_with_reduced_motion(
@@ -267,5 +267,5 @@ def test_program_that_is_followed_glides_until_it_is_paused_and_ends(
         writer.end()
     assert session.moves_by == 0
     assert timeline.moving() is None
-    assert not timeline.glide.timer.isActive()
+    assert not timeline.glide.is_moving
     writer.close()

@@ -5,7 +5,6 @@ import struct
 import subprocess
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,8 +28,8 @@ from ggscope.model.units import TimeRange
 from ggscope.render.theme import theme
 from ggscope.session import live as live_module
 from ggscope.session.live import FollowState, LiveMetrics
+from ggscope.session.scheduler import HIDDEN_S, SHOWN_S, FrameClock, FrameScheduler
 from ggscope.session.tasks import TaskState
-from ggscope.views.base.view import calm_ms
 from ggscope.views.heatmap.view import HeatmapView
 from ggscope.views.table.view import TableView
 from ggscope_capture.ring_format import FrameType
@@ -533,7 +532,7 @@ def test_tab_that_follows_the_file_of_the_settings_is_called_after_it(
 
 
 def test_rates_are_those_of_the_last_second():
-    listener = live_module.PollThread("nowhere", lambda news: None)
+    listener = live_module.PollThread("nowhere", lambda news: None, FrameClock())
     for i in range(9):
         heard = SourceStatus(State.RUNNING, records=100 * i, tokens=2 * i, lag_ns=i % 3)
         metrics = listener._metrics(10 + i / 4, heard)
@@ -583,13 +582,13 @@ def test_growing_stream_is_followed_and_stops_as_an_ordinary_trace(
 
 def test_tab_that_nobody_sees_is_looked_at_less_often(followed, writer, window, qtbot):
     document = followed(writer)
-    listener = document.live._listener
-    assert listener.interval == live_module.SHOWN_S
+    clock = document.session.frames.clock
+    assert clock.interval_s == SHOWN_S
     window.follow(str(writer.path) + "-other")
-    assert listener.interval == live_module.UNSEEN_S
+    assert clock.interval_s == HIDDEN_S
     window.step_tab(1)
     assert window.document is document
-    assert listener.interval == live_module.SHOWN_S
+    assert clock.interval_s == SHOWN_S
 
 
 def test_following_again_what_is_followed_comes_to_the_front(followed, writer, window):
@@ -611,7 +610,9 @@ def test_following_leaves_no_steps_in_the_history(followed, writer, qtbot):
     assert len(session.history._entries) == n
 
 
-def test_how_far_a_job_is_does_not_hurry_views_that_rest(followed, writer, qtbot):
+def test_how_far_a_job_is_does_not_hurry_views_that_rest(
+    followed, writer, qtbot, monkeypatch
+):
     document = followed(writer)
     (table,) = document.workspace.views("table") or (None,)
     if table is None:
@@ -622,8 +623,8 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(followed, writer, qtbot
     grow(document, writer, qtbot)
     qtbot.waitUntil(lambda: bool(heard), timeout=10_000)  # it has begun to rest
     n = len(heard)
-    table._flush_later()
-    table._flush_timer.setInterval(600_000)  # a busy machine needs long to grow
+    # A busy machine needs long to grow.
+    monkeypatch.setattr(FrameScheduler, "background_s", 600.0)
     grow(document, writer, qtbot)
     document.session.tasks.task_changed.emit(TaskState("timeline", "", 0, 0, 0.0))
 
@@ -632,51 +633,8 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(followed, writer, qtbot
     assert len(heard) == n + 1
 
 
-def test_listener_that_may_go_on_shows_without_waiting_for_its_next_poll(monkeypatch):
-    listener = live_module.PollThread(None, lambda _: None)
-    rests = []
-    monkeypatch.setattr(listener._wake, "wait", rests.append)
-    listener._has_news = True
-    listener._rest(0.1)
-    listener.is_paused = True
-    listener._rest(0.1)
-    listener.is_paused = False
-    listener.may_show.clear()
-    listener._rest(0.1)
-    listener.go_on()
-
-    assert rests == [pytest.approx(0.001), 0.1, 0.1]
-    assert listener._wake.is_set()
-
-
-@pytest.mark.parametrize(
-    ("took", "due"), [(0.0, 1 / 30), (0.02, 1 / 30), (0.08, 0.1), (2.0, 2.05)]
-)
-def test_snapshots_that_take_long_leave_the_processors_a_rest(took, due):
-    listener = live_module.PollThread(None, lambda _: None)
-    listener._shown_at, listener._took = 100.0, took
-
-    assert listener._due_at() == pytest.approx(100 + due)
-    assert not listener._is_due(100 + due + 1)  # there is no news
-    listener._has_news = True
-    assert [listener._is_due(100 + due + more) for more in (-0.01, 0.01)] == [0, 1]
-
-
-def test_time_until_a_snapshot_was_shown_is_taken_once():
-    listener = live_module.PollThread(None, lambda _: None)
-    listener._shown_at = time.monotonic() - 5
-    listener.may_show.clear()
-    listener.go_on()
-    took = listener._took
-    listener._shown_at -= 5
-    listener.go_on()
-
-    assert 5 <= took < 8
-    assert listener._took == took
-
-
 def test_much_news_is_polled_less_often_where_there_is_room_for_it():
-    listener = live_module.PollThread(None, lambda _: None)
+    listener = live_module.PollThread(None, lambda _: None, FrameClock())
     listener._news_at = 100.0
     many = live_module._MUCH
 
@@ -1035,7 +993,9 @@ def test_tab_that_closes_after_detaching_lets_go_of_all(
 def test_last_picture_of_a_view_of_everything_shows_everything(followed, writer, qtbot):
     document = followed(writer)
     session = document.session
-    document.live._listener.interval = 60.0  # the end comes before the next picture
+    document.session.frames.clock.interval_s = (
+        60.0  # the end comes before the next picture
+    )
     before = session.trace.extent
     for _ in range(3):
         writer.graph()
@@ -1057,21 +1017,6 @@ def test_view_that_stood_stands_when_the_program_ends(followed, writer, qtbot):
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=10_000)
 
     assert session.visible_range == before
-
-
-@pytest.mark.parametrize(
-    ("n_spans", "ms"), [(0, 250), (200_000, 250), (600_000, 600), (50_000_000, 10_000)]
-)
-def test_views_that_look_at_all_spans_are_told_the_less_often_the_more_there_are(
-    qapp, n_spans, ms
-):
-    class Spans:
-        def __len__(self):
-            return n_spans
-
-    session = SimpleNamespace(trace=SimpleNamespace(spans=Spans()))
-
-    assert calm_ms(session) == ms
 
 
 def test_status_keeps_up_with_a_program(followed, writer, qtbot):

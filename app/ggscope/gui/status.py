@@ -20,6 +20,7 @@ from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
 from ggscope.model.record_kinds import record_words
 from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
 from ggscope.model.units import format_bytes, format_count, shown_form
+from ggscope.session.scheduler import STATUS_S, FrameClient
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskState
 from ggscope.views.base.safe_text import ElidedLabel, ShorteningLabel, set_tip
@@ -29,7 +30,6 @@ SHOW_AFTER_MS = 300
 MESSAGE_MS = 6000
 """How long a status message replaces the file name."""
 MEMORY_MS = 2000
-CALM_MS = 250
 """Update interval of the texts while a program is followed."""
 _RANGE_SHARE = 0.34
 """Largest share of the bar's width for the range."""
@@ -107,9 +107,8 @@ class StatusStrip(QFrame):
         self._memory_timer.setInterval(MEMORY_MS)
         self._memory_timer.setTimerType(Qt.TimerType.VeryCoarseTimer)
         self._memory_timer.timeout.connect(self._show_memory)
-        self._live_timer = QTimer(self, singleShot=True, interval=CALM_MS)
-        self._live_timer.timeout.connect(self._on_trace_changed)
-        self._on_trace_changed()
+        self._updates = FrameClient(session.frames, self._show_trace, STATUS_S)
+        self._show_trace()
         self.set_renderer("")
 
     def set_renderer(self, text: str) -> None:
@@ -206,11 +205,10 @@ class StatusStrip(QFrame):
         else:
             self._left.setCurrentWidget(self.file)
 
-    def _on_trace_changed(self, _: object = None) -> None:
-        if self._session.is_appending:  # each new text causes a layout of the window
-            if not self._live_timer.isActive():
-                self._live_timer.start()
-            return
+    def _on_trace_changed(self, _: object) -> None:
+        self._updates.mark_dirty()
+
+    def _show_trace(self) -> None:
         trace = self._session.trace
         self._show_file()
         self._show_ops(None if trace is None else trace.ops)

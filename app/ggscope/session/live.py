@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 
 from ggscope.errors import LiveError
 from ggscope.live.metrics import Rates
@@ -28,12 +28,17 @@ from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes
 from ggscope.readers.memory import asked_limit, available_bytes
 from ggscope.session.loader import WINDOW_BYTES
+from ggscope.session.scheduler import (
+    HIDDEN_S,
+    SHOWN_S,
+    STATUS_S,
+    FrameClient,
+    FrameClock,
+)
 from ggscope.session.session import Session, TraceChange
 
 logger = logging.getLogger(__name__)
 
-SHOWN_S, UNSEEN_S = 1 / 30, 0.5
-"""Least time between snapshots, where the tab can be seen and where not."""
 FIRST_TICKS = 2_000_000_000
 """So much is shown before the view begins to move: 2 s."""
 _QUICK_S, _MANY_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 30, 1 / 10, 0.25
@@ -42,12 +47,7 @@ half a second without; and before there is anything to poll."""
 _MUCH, _FULL = 4096, 0.25
 """Records in a poll that are much: each poll has its own costs, whatever it brings. And
 the share of a ring's room that it may fill in such a time."""
-_REST, _MOST_REST_S = 0.25, 0.05
-"""The rest between two snapshots, as a share of the time that one takes until it is on
-the screen: the program that is followed wants the processors too."""
-_LEAST_S = 1 / 1000
 _QUIET_S, _NOBODY_S = 0.5, 1.0
-_TELL_S = 0.25
 _RATE_S = 1.0
 _AIR = 20
 """One part in so many of the view lies behind now."""
@@ -107,6 +107,7 @@ class PollThread(threading.Thread):
     ----------
     wanted : see `live.open_source.wanted_path`; looked for until it is there.
     send : takes news; called on this thread.
+    clock : says when a snapshot is due.
     limit_bytes : memory that the trace may take; 0 = what the system has to give.
     """
 
@@ -114,43 +115,26 @@ class PollThread(threading.Thread):
         self,
         wanted: str | None,
         send: Callable[[_LiveUpdate], None],
+        clock: FrameClock,
         limit_bytes: int = 0,
     ) -> None:
         super().__init__(name="ggscope-live")
-        self._wanted, self._send = wanted, send
+        self._wanted, self._send, self.clock = wanted, send, clock
         self._limit = asked_limit(limit_bytes)
         self._source: LiveSource | None = None
         self._end = threading.Event()
-        self._wake = threading.Event()
         self._is_abandoned = self._has_closed = False
         self._is_resting = False
         self._lock = threading.Lock()
-        self.may_show = threading.Event()
-        """Whether the snapshot before has been taken in; see `go_on`."""
-        self.may_show.set()
-        self.interval = SHOWN_S
-        self.is_paused = False
-        """No snapshots are made; reading goes on."""
-        self._has_news = False
-        self._shown_at = self._told_at = self._news_at = self._checked_at = 0.0
-        self._took = 0.0
-        """From the snapshot before until it was on the screen."""
+        self._news_at = self._checked_at = 0.0
         self._n_known = 0
         self._past: deque[tuple[float, int, int, tuple[int, bool]]] = deque()
         self._told = LiveMetrics()
 
-    def go_on(self) -> None:
-        """Note that the snapshot before has been taken in."""
-        if not self.may_show.is_set():
-            self._took = time.monotonic() - self._shown_at
-            self.may_show.set()
-        if self._has_news:  # else it is woken for nothing
-            self._wake.set()
-
     def finish(self) -> None:
         """Stop polling; the last update is all that was read until `resume`."""
         self._end.set()
-        self._wake.set()
+        self.clock.wake.set()
 
     @property
     def is_resting(self) -> bool:
@@ -161,7 +145,7 @@ class PollThread(threading.Thread):
         """Go on where `finish` ended; what came meanwhile is read, or was lost."""
         self._end.clear()
         self._is_resting = False
-        self._wake.set()
+        self.clock.wake.set()
 
     def abandon(self) -> None:
         """Stop listening; nobody wants to know any more, nor what was kept."""
@@ -169,7 +153,7 @@ class PollThread(threading.Thread):
             self._is_abandoned = True
             has_closed = self._has_closed
         self._end.set()
-        self._wake.set()
+        self.clock.wake.set()
         if has_closed and self._source is not None:
             self._source.forget()
 
@@ -208,7 +192,7 @@ class PollThread(threading.Thread):
                 self._rest(_LOOK_S)
                 continue
             if source.poll():
-                self._has_news, self._news_at = True, now
+                self.clock.is_dirty, self._news_at = True, now
             metrics = self._metrics(now, source.status())
             if metrics.phase.is_over or self._end.is_set():
                 phase = metrics.phase if metrics.phase.is_over else FollowState.STOPPED
@@ -224,7 +208,7 @@ class PollThread(threading.Thread):
                 self._last(source, phase)
                 self._wait_for_more()
                 continue
-            if self._is_due(now) and not self._show(source, metrics, now):
+            if self.clock.is_due(now) and not self._show(source, metrics, now):
                 return
             self._tell(now, metrics)
             self._rest(self._until_next(now, metrics))
@@ -232,12 +216,12 @@ class PollThread(threading.Thread):
     def _wait_for_more(self) -> None:
         """Rest until it is to go on, or nobody wants to know any more."""
         while self._is_resting and not self._is_abandoned:
-            self._wake.wait(_NOBODY_S)
-            self._wake.clear()
+            self.clock.wake.wait(_NOBODY_S)
+            self.clock.wake.clear()
             if not threading.main_thread().is_alive():
                 return
         self._past.clear()
-        self._has_news = True
+        self.clock.is_dirty = True
 
     def _until_next(self, now: float, metrics: LiveMetrics) -> float:
         """Return the seconds until the next poll, where nothing is to be shown."""
@@ -253,28 +237,15 @@ class PollThread(threading.Thread):
 
     def _rest(self, seconds: float) -> None:
         """Wait, but no longer than until what is known can be shown."""
-        if self._has_news and self.may_show.is_set() and not self.is_paused:
-            due = self._due_at() - time.monotonic()
-            seconds = min(seconds, max(due, _LEAST_S))
-        self._wake.wait(seconds)
+        self.clock.wait(seconds)
         if not self._end.is_set():
-            self._wake.clear()
+            self.clock.wake.clear()
 
     def _find(self) -> LiveSource | None:
         path = wanted_path(self._wanted)
         if path is not None:
             self._source = follow(path)
         return self._source
-
-    def _is_due(self, now: float) -> bool:
-        if not self._has_news or self.is_paused or not self.may_show.is_set():
-            return False
-        return now >= self._due_at()
-
-    def _due_at(self) -> float:
-        """Return when the next snapshot may be made."""
-        rest = min(self._took * _REST, _MOST_REST_S)
-        return self._shown_at + max(self.interval, self._took + rest)
 
     def _show(self, source: LiveSource, metrics: LiveMetrics, now: float) -> bool:
         """Send a snapshot; False where that was the last for which there is room."""
@@ -284,9 +255,8 @@ class PollThread(threading.Thread):
             if self._is_full(trace):
                 self._last(source, FollowState.FULL)
                 return False
-        self._has_news, self._shown_at, self._told_at = False, now, now
         self._told = metrics
-        self.may_show.clear()
+        self.clock.begin(now)
         self._give(_LiveUpdate(metrics, trace))
         return True
 
@@ -301,7 +271,7 @@ class PollThread(threading.Thread):
         trace = None
         if source is not None and (status.records or phase is not FollowState.STOPPED):
             trace = ended(source.snapshot(), phase)
-        while not (self._is_abandoned or self.may_show.wait(_QUICK_S)):
+        while not (self._is_abandoned or self.clock.wait_idle(_QUICK_S)):
             pass
         self._give(_LiveUpdate(LiveMetrics(phase, status), trace))
 
@@ -318,8 +288,8 @@ class PollThread(threading.Thread):
             self._send(news)
 
     def _tell(self, now: float, metrics: LiveMetrics) -> None:
-        if now - self._told_at >= _TELL_S and metrics != self._told:
-            self._told, self._told_at = metrics, now
+        if metrics != self._told and self.clock.is_status_due(now):
+            self._told = metrics
             self._give(_LiveUpdate(metrics))
 
     def _metrics(self, now: float, status: SourceStatus) -> LiveMetrics:
@@ -376,20 +346,17 @@ class LiveSession(QObject):
         self._listener: PollThread | None = None
         self._keeping: PollThread | None = None
         """Has what was recorded, also when it listens no longer."""
-        self._interval = SHOWN_S
         self._restarts = -1
         self._width: int | None = None
         self._has_width = False
         """Whether a person has chosen how much is shown; `_width` None = everything."""
         self._is_own = False
         self._marked_before: MarkedRange | None = None
-        self._told_at = 0.0
-        self._breath = QTimer(self, singleShot=True, interval=0)
-        self._breath.timeout.connect(self._on_breath)
+        self._frames = session.frames
+        self._metrics_client = FrameClient(self._frames, self.changed.emit, STATUS_S)
         self._came.connect(self._on_news, Qt.ConnectionType.QueuedConnection)
         session.visible_range_changed.connect(self._on_moved)
         session.held_changed.connect(self._on_held)
-        session.tasks.urgent_done.connect(self._breath.start)
 
     @property
     def is_on(self) -> bool:
@@ -414,9 +381,11 @@ class LiveSession(QObject):
         self.is_paused = self._has_width = False
         self._width = None
         listener = self._listener = self._keeping = PollThread(
-            self.wanted, lambda news: self._send(listener, news), self.limit_bytes
+            self.wanted,
+            lambda news: self._send(listener, news),
+            self._frames.new_clock(),
+            self.limit_bytes,
         )
-        listener.interval = self._interval
         listener.start()
         self._tell_mode()
 
@@ -449,8 +418,7 @@ class LiveSession(QObject):
             return
         self._listener, self.follows = listener, True
         self.metrics = replace(self.metrics, phase=FollowState.LIVE)
-        listener.is_paused = False
-        listener.interval = self._interval
+        listener.clock.is_paused = False
         listener.resume()
         self._tell_mode()
 
@@ -462,9 +430,7 @@ class LiveSession(QObject):
 
     def set_seen(self, is_seen: bool) -> None:
         """Make fewer snapshots while nobody looks."""
-        self._interval = SHOWN_S if is_seen else UNSEEN_S
-        if self._listener is not None:
-            self._listener.interval = self._interval
+        self._frames.clock.interval_s = SHOWN_S if is_seen else HIDDEN_S
 
     def set_follows(self, follows: bool) -> None:
         """Let the view move with now, or stand while the trace grows."""
@@ -477,7 +443,7 @@ class LiveSession(QObject):
         """Let the whole picture stand still, or catch up; reading goes on."""
         if self._listener is None or is_paused == self.is_paused:
             return
-        self.is_paused = self._listener.is_paused = is_paused
+        self.is_paused = self._listener.clock.is_paused = is_paused
         self._note_anchor()
         self._tell_mode()
 
@@ -512,23 +478,18 @@ class LiveSession(QObject):
         had_kept = self.kept.place
         self.metrics = news.metrics
         if news.trace is not None:
-            self._show(news.trace, news.metrics.status.restarts, followed)
+            try:
+                self._show(news.trace, news.metrics.status.restarts, followed)
+            finally:
+                self._frames.frame_shown()
         if self._listener is None:
             self._note_anchor()
-        elif not self._session.tasks.has_urgent:
-            self._breath.start()
-        now = time.monotonic()
         if is_other_phase or had_kept != self.kept.place:
             self._tell_mode()
-        elif now - self._told_at >= _TELL_S:
-            self._told_at = now
-            self.changed.emit()
+        else:
+            self._metrics_client.request()
         if self._listener is None:
             self.ended.emit()
-
-    def _on_breath(self) -> None:
-        if self._listener is not None and not self._session.tasks.has_urgent:
-            self._listener.go_on()
 
     def _show(self, trace: Trace, restarts: int, followed: bool) -> None:
         is_new = restarts != self._restarts or self._session.trace is None
@@ -601,7 +562,7 @@ class LiveSession(QObject):
             self._tell_mode()
 
     def _tell_mode(self) -> None:
-        self.changed.emit()
+        self._metrics_client.run_now()
         self.mode_changed.emit()
 
     def _note_anchor(self) -> None:

@@ -35,6 +35,7 @@ from ggscope.session.bookmarks.bookmarks import (
 from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.linking import Linking
 from ggscope.session.queries import Mask, Queries
+from ggscope.session.scheduler import FrameScheduler
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.viewport import (
     NO_TOKENS,
@@ -109,6 +110,7 @@ class Session(QObject):
         self.follower: LiveSession | None = None
         """What shows a program here while it runs; set before its views are made."""
         self.tasks = Tasks(self)
+        self.frames = FrameScheduler(self.tasks, self)
         self.history = History(self)
         self._trace: Trace | None = None
         self._index: TraceIndex | None = None
@@ -120,9 +122,6 @@ class Session(QObject):
         self.moves_by = 0
         """So many ticks a second what is in view moves on by itself, with a program
         that is followed; 0 = it stands, or how fast is not known."""
-        self.is_appending = False
-        """Whether what is signalled now comes of a program that runs: of spans that
-        were appended, and not of what a person did."""
         self._selection = Selection()
         self.linking = Linking(self)
         self.linking.reveal_requested.connect(self.reveal_requested)
@@ -156,6 +155,11 @@ class Session(QObject):
         return self._trace
 
     @property
+    def is_appending(self) -> bool:
+        """Whether a running program causes the present signals, and not a person."""
+        return self.frames.is_appending
+
+    @property
     def index(self) -> TraceIndex | None:
         """What is derived from the trace; None where there is none."""
         if self._index is None and self._trace is not None:
@@ -179,11 +183,12 @@ class Session(QObject):
 
         While spans are still to come, tasks wait that are not worth doing yet.
         """
-        self.is_appending = change is TraceChange.APPENDED and trace.is_running
+        self.frames.is_appending = change is TraceChange.APPENDED and trace.is_running
+        self.frames.n_spans = len(trace.spans)
         try:
             self._set_trace(trace, change, visible)
         finally:
-            self.is_appending = False
+            self.frames.is_appending = False
 
     def _set_trace(
         self, trace: Trace, change: TraceChange, wanted: TimeRange | None
@@ -239,6 +244,7 @@ class Session(QObject):
     def close(self) -> None:
         """Stop all work, without waiting for it, and let go of the trace."""
         self.tasks.close()
+        self.frames.close()
         self.history.clear()
         if self._trace is None:
             return

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from PySide6.QtCore import QObject, QSize, QTimer, Signal, Slot
 from PySide6.QtWidgets import QWidget
 
+from ggscope.session.scheduler import FrameClient
+
 if TYPE_CHECKING:
     from ggscope.render.export import Figure
     from ggscope.render.theme import Theme
@@ -31,12 +33,6 @@ _EMPTY: dict[object, Callable[[], object]] = {bool: bool, int: int, QSize: QSize
 """What an override returns to Qt in place of the value it could not make."""
 Connection = tuple[Any, Callable[..., object]]
 """A signal, and the slot that hears it."""
-
-
-CALM_MS = 250
-"""So often a view is told of a program that runs, unless it keeps up with it."""
-_SPANS_PER_MS = 1_000
-_MAX_CALM_MS = 10_000
 
 
 def later(owner: QObject, call: Callable[[], object], ms: int = 0) -> None:
@@ -147,12 +143,6 @@ def copying(focus: QWidget | None, others: Iterable[QWidget]) -> list[Copyable]:
     return [source for source in sources if isinstance(source, Copyable)]
 
 
-def calm_ms(session: "Session") -> int:
-    """Return how long what looks at all spans rests while a program runs."""
-    n = 0 if session.trace is None else len(session.trace.spans)
-    return min(max(CALM_MS, n // _SPANS_PER_MS), _MAX_CALM_MS)
-
-
 class ThrottledSlot(QObject):
     """A slot that is called less often while a program runs."""
 
@@ -168,7 +158,7 @@ class ThrottledSlot(QObject):
         view = self.parent()
         assert isinstance(view, View)
         self.payload, self.is_waiting = payload, True
-        view.flush_pending()
+        view.mark_dirty()
 
 
 class View(QWidget):
@@ -208,7 +198,9 @@ class View(QWidget):
         self.theme = theme
         self._connections: list[Connection] = []
         self._throttled: list[ThrottledSlot] = []
-        self._flush_timer: QTimer | None = None
+        self._updates = FrameClient(
+            session.frames, self._flush, is_ready=self.isVisible
+        )
         self.is_released = False
 
     def connect_until_release(
@@ -230,31 +222,15 @@ class View(QWidget):
             signal.connect(slot)
             self._connections.append((signal, slot))
 
-    def flush_pending(self) -> None:
-        """Call the pending slots: soon while a program runs, else now.
-
-        Earlier ones come first, so that the view knows the trace that a filter is of.
-        """
-        if not self.session.is_appending:
-            self._flush()
-        elif self._flush_timer is None or not self._flush_timer.isActive():
-            self._flush_later()
-
-    def _flush_later(self) -> None:
-        if self._flush_timer is None:  # most traces are files
-            self._flush_timer = QTimer(self, singleShot=True)
-            self._flush_timer.timeout.connect(self._on_flush_timeout)
-        self._flush_timer.start(calm_ms(self.session))
-
-    def _on_flush_timeout(self) -> None:
-        if self.isVisible():
-            self._flush()
-        else:  # flushed when it is shown, or the program has ended
-            self._flush_later()
+    def mark_dirty(self) -> None:
+        """Call the pending slots: soon while a program runs, else now."""
+        self._updates.mark_dirty()
 
     def _flush(self) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.stop()
+        """Call the pending slots, in the order in which they were connected.
+
+        So the view knows the trace that a filter is of.
+        """
         for throttled in self._throttled:
             if throttled.is_waiting:
                 throttled.is_waiting = False
@@ -264,8 +240,7 @@ class View(QWidget):
         """Disconnect from the session, which may outlive the view."""
         for signal, slot in self._connections:
             signal.disconnect(slot)
-        if self._flush_timer is not None:
-            self._flush_timer.stop()
+        self._updates.cancel()
         for throttled in self._throttled:
             throttled.deleteLater()
         self._throttled.clear()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontInfo, QIcon, QPainter, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -36,10 +36,11 @@ from ggscope.render.colors import category_color
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.waits import wait_color
 from ggscope.sanitize import caption, one_line
+from ggscope.session.scheduler import FrameClient
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.safe_text import set_column_tip, set_tip
-from ggscope.views.base.view import calm_ms, guarded
+from ggscope.views.base.view import guarded
 
 SYNC_SPANS = 50_000
 _AT_ONCE = 1 << 17
@@ -176,25 +177,24 @@ class Legend(QWidget):
         self.more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.more.clicked.connect(self.show_all)
         self.more.hide()
-        self._calm = QTimer(self, singleShot=True)
-        self._calm.timeout.connect(self._prepare)
+        self._updates = FrameClient(session.frames, self._prepare)
         self.setFixedHeight(24)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        session.trace_changed.connect(self._prepare)
-        session.color_by_changed.connect(self._prepare)
+        session.trace_changed.connect(self._on_changed)
+        session.color_by_changed.connect(self._on_changed)
         session.queries.filter_changed.connect(self._show_filter)
-        session.waits_shown_changed.connect(self._prepare)
+        session.waits_shown_changed.connect(self._on_changed)
         self._prepare()
 
     def release(self) -> None:
         """Hear nothing of the session any more."""
         session = self._session
-        self._calm.stop()
+        self._updates.cancel()
         session.tasks.cancel(_KEY)
-        session.trace_changed.disconnect(self._prepare)
-        session.color_by_changed.disconnect(self._prepare)
+        session.trace_changed.disconnect(self._on_changed)
+        session.color_by_changed.disconnect(self._on_changed)
         session.queries.filter_changed.disconnect(self._show_filter)
-        session.waits_shown_changed.disconnect(self._prepare)
+        session.waits_shown_changed.disconnect(self._on_changed)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -286,13 +286,11 @@ class Legend(QWidget):
 
     # --- filling -----------------------------------------------------------
 
-    def _prepare(self, _: object = None) -> None:
+    def _on_changed(self, _: object) -> None:
+        self._updates.mark_dirty()
+
+    def _prepare(self) -> None:
         session = self._session
-        if session.is_appending:
-            if not self._calm.isActive():
-                self._calm.start(calm_ms(session))
-            return
-        self._calm.stop()
         if session.index is None or session.trace is None:
             self._show(())
             return

@@ -8,10 +8,11 @@ time, and beyond the newest snapshot there is nothing, as before.
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QPointF, QRectF, QSize
 from PySide6.QtGui import QImage, QPainter
 
 from ggscope.model.units import TimeRange
@@ -19,8 +20,9 @@ from ggscope.render.batch import Batch, DisplayList, Text, TextBatch
 from ggscope.render.painter import HATCH_PERIOD, paint, paint_texts
 from ggscope.render.static_layer import StaticLayerCache
 from ggscope.render.timeline.scene import TimelineScene, time_scale
+from ggscope.session.scheduler import FrameClient, FrameScheduler
 
-FRAME_MS = 16
+FRAME_S = 0.016
 AHEAD_S = 0.15
 """So much is drawn beyond the right edge; a snapshot that is later finds the picture
 standing."""
@@ -66,19 +68,20 @@ class _Kept:
     standing: tuple[Text, ...]
 
 
-class Glide(QObject):
+class Glide:
     """Draws a canvas whose picture moves on by itself.
 
     Attributes
     ----------
     rate : ticks in a second.
-    timer : runs while there is something to move; see `is_due`.
     n_frames : how often another part of a picture, or another picture, was drawn.
     """
 
-    def __init__(self, view: Composer, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(
+        self, view: Composer, frames: FrameScheduler, on_frame: Callable[[], object]
+    ) -> None:
         self._view = view
+        self._frame = FrameClient(frames, on_frame, FRAME_S)
         self._kept: _Kept | None = None
         self._still = StaticLayerCache()
         self._offset = -1
@@ -87,20 +90,23 @@ class Glide(QObject):
         self._moved = self._moved_at = self._made_at = 0.0
         self.rate = 0
         self.n_frames = 0
-        self.timer = QTimer(self, interval=FRAME_MS)
-        self.timer.setTimerType(Qt.TimerType.PreciseTimer)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether another frame is to come."""
+        return self._frame.is_dirty
 
     def stop(self) -> None:
         """Let go of the picture; the next one begins where it lies."""
-        self.timer.stop()
+        self._frame.cancel()
         self._kept = None
 
     def is_due(self) -> bool:
-        """Tell whether another part is to be drawn; stop the timer where none is."""
+        """Tell whether another part is to be drawn; request the next frame."""
         kept = self._kept
         if kept is None or self._offset >= kept.ahead:
-            self.timer.stop()
             return False
+        self._frame.request()
         return self._next(kept) != self._offset
 
     def draw(self, painter: QPainter, size: QSize, zoom: float, *, anew: bool) -> bool:
@@ -124,8 +130,8 @@ class Glide(QObject):
         self.n_frames += offset != self._offset
         self._offset = offset
         _draw(painter, kept, offset)
-        if offset < kept.ahead and not self.timer.isActive():
-            self.timer.start()
+        if offset < kept.ahead:
+            self._frame.request()
         return True
 
     def _make(self, size: QSize, ratio: float, zoom: float) -> _Kept | None:

@@ -482,8 +482,7 @@ class TimelineView(PaintedView):
             self._stand()
             return None
         if self.glide is None:
-            self.glide = Glide(self, self)
-            self.glide.timer.timeout.connect(self._on_frame)
+            self.glide = Glide(self, self.session.frames, self._on_frame)
         self.glide.rate = rate
         return self.glide
 
