@@ -25,7 +25,7 @@ NAME = "_native.so"
 """The library; it lies beside its sources, where there are any."""
 
 _DTYPES = {
-    "void": None, "double": ("<f8",),
+    "void": None, "double": ("<f8",), "float": ("<f4",),
     "uint8_t": ("|u1", "|b1"), "uint16_t": ("<u2",), "uint32_t": ("<u4",),
     "uint64_t": ("<u8",), "int16_t": ("<i2",), "int32_t": ("<i4",),
     "int64_t": ("<i8",), "int8_t": ("|i1",),
@@ -98,7 +98,7 @@ def _pointer(target: str, dtypes: tuple[str, ...] | None, is_const: bool) -> Any
 class In:
     """Pointers through which C reads."""
 
-    void, f64, u8, u16, u32, u64, i16, i32, i64, i8 = (
+    void, f64, f32, u8, u16, u32, u64, i16, i32, i64, i8 = (
         _pointer(target, dtypes, is_const=True) for target, dtypes in _DTYPES.items()
     )
 
@@ -106,7 +106,7 @@ class In:
 class Out:
     """Pointers through which C writes, and may read."""
 
-    void, f64, u8, u16, u32, u64, i16, i32, i64, i8 = (
+    void, f64, f32, u8, u16, u32, u64, i16, i32, i64, i8 = (
         _pointer(target, dtypes, is_const=False) for target, dtypes in _DTYPES.items()
     )
 
@@ -385,6 +385,12 @@ _codes = (In.void, i32, In.void, i32, i64)
 _runs = (_in(ColumnTable), In.i64, i64, i64, *[Out.i64] * 4)
 
 SOURCES = {
+    "machine": Source(
+        {
+            "ggscope_machine_read": (u64, In.u64, i64),
+            "ggscope_machine_multiply_add": (None, Out.f32, i64),
+        },
+    ),
     "columns": Source(
         {
             "ggscope_columns": (

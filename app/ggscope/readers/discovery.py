@@ -284,6 +284,21 @@ def sidecar_of(path: Path) -> SessionFile | None:
     return found if isinstance(found, SessionFile) and found.role == RECORDING else None
 
 
+def runs_in(folder: Path) -> list[Path]:
+    """Return the traces in a folder that are each a run of their own, naturally sorted.
+
+    Files of one token each are parts of one run, and so are none of them. Folders
+    within are not looked at.
+    """
+    files = sorted(_listed(folder, MAX_FILES)[0], key=natural_key)
+    parts = (recognise(path, (TRACE,)) for path in files)
+    return [
+        part.path
+        for part in parts
+        if isinstance(part, SessionFile) and part.reader_id != _TOKENS
+    ]
+
+
 def _is_empty(path: Path) -> bool:
     try:
         return os.path.getsize(path) == 0

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ggscope.analysis.once import once
 from ggscope.analysis.reads.op_io import is_repeated
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64, Array, Quality, distinct, quality_of
+from ggscope.model.tables import I64, Array, Quality, quality_of
 from ggscope.model.trace import Trace
 
 _MOST_SPANS = 1 << 23
@@ -105,6 +105,31 @@ def op_times(trace: Trace) -> OpTimes:
     return OpTimes(ticks, begins)
 
 
+@once
+def op_owners(trace: Trace) -> I64 | None:
+    """Return the span that each span's op is counted with, int64[n_spans].
+
+    -1 for spans of no op and for those whose op is not found. None where threads share
+    ops and the trace is too long to look for them. O(n log n) at most.
+    """
+    n = len(trace.spans)
+    owner = np.full(n, -1, np.int64)
+    if not has_shared_ops(trace):
+        ids = np.flatnonzero(trace.spans.op >= 0)
+        owner[ids] = ids
+        return owner
+    if lanes := _lanes_in_step(trace):
+        for lane in lanes:
+            owner[lane] = np.arange(lanes[0].start, lanes[0].stop)
+        owner[trace.spans.op < 0] = -1
+        return owner
+    if n > (_MOST_RUNNING if trace.is_running else _MOST_SORTED):
+        return None
+    rows, of = _nearest_owners(trace)
+    owner[rows] = of
+    return owner
+
+
 _Ops = tuple[I64, I64, I64, npt.NDArray[np.bool_]]
 """Spans that ops are counted with, their begins and ends, and whose are not known."""
 
@@ -159,6 +184,18 @@ def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> _Ops:
 
 def _nearest(trace: Trace, _: tuple[slice, ...]) -> _Ops:
     """Return the same where each span is of the op of its kind that begins nearest."""
+    rows, owner = _nearest_owners(trace)
+    ops, of = np.unique(owner, return_inverse=True)
+    begin, end = np.full(len(ops), _LATEST), np.full(len(ops), -_LATEST)
+    np.minimum.at(begin, of, trace.spans.start[rows])
+    np.maximum.at(end, of, trace.spans.end[rows])
+    unknown = np.zeros(len(ops), np.bool_)
+    unknown[of[_is_untimed(trace, rows)]] = True
+    return ops, begin, end, unknown
+
+
+def _nearest_owners(trace: Trace) -> tuple[I64, I64]:
+    """Return spans of ops, and the span that each one's op is counted with."""
     spans, pattern = trace.spans, trace.accesses.pattern
     ids = np.flatnonzero(spans.op >= 0)
     start, repeated = spans.start[ids], is_repeated(spans.flags[ids])
@@ -192,16 +229,7 @@ def _nearest(trace: Trace, _: tuple[slice, ...]) -> _Ops:
     chosen = op[places]
     is_first = np.ones(len(places), np.bool_)
     is_first[1:] = (np.diff(chosen) != 0) | (np.diff(lane) != 0)
-    places, chosen = places[is_first], chosen[is_first]
-    rows = ids[order[places]]
-    begin, end = np.full((2, len(order)), 0, np.int64)
-    begin[:], end[:] = _LATEST, -_LATEST
-    np.minimum.at(begin, chosen, spans.start[rows])
-    np.maximum.at(end, chosen, spans.end[rows])
-    unknown = np.zeros(len(order), np.bool_)
-    unknown[chosen[_is_untimed(trace, rows)]] = True
-    ops = distinct(chosen)
-    return ids[order[ops]], begin[ops], end[ops], unknown[ops]
+    return ids[order[places[is_first]]], ids[order[chosen[is_first]]]
 
 
 def _is_untimed(trace: Trace, rows: slice | Array) -> npt.NDArray[np.bool_]:

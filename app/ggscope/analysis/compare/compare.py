@@ -1,0 +1,347 @@
+"""Two sides of runs by groups: what each takes, the change, and whether it is noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ggscope.analysis.compare.alignment import AlignBy, Alignment, align
+from ggscope.analysis.statistics.table import StatRow, stat_table
+from ggscope.analysis.summary.threads import thread_times
+from ggscope.analysis.workers import Watcher
+from ggscope.model.selection import By
+from ggscope.model.trace import Trace
+
+Measure = Literal["latency", "wall", "thread time"]
+_OF_LANES = ("thread", "lane", "engine", "core", "numa")
+PARTS = ("work", "waiting at barriers", "idle")
+"""What the time of a thread consists of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Relative changes that do not count as a difference.
+
+    Attributes
+    ----------
+    latency : of times.
+    bandwidth : of bytes per time; None = not looked at.
+    """
+
+    latency: float = 0.0
+    bandwidth: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What the runs of one side take for a group.
+
+    Attributes
+    ----------
+    ticks : of each run; None where a run has no known time for the group.
+    rates : bytes per tick of each run; None where not known.
+    """
+
+    ticks: tuple[int | None, ...]
+    rates: tuple[float | None, ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether any run has the group, with a known time."""
+        return any(ticks is not None for ticks in self.ticks)
+
+    @property
+    def value(self) -> float | None:
+        """Median over the runs that have the group; a whole number of one run."""
+        known = [ticks for ticks in self.ticks if ticks is not None]
+        if not known:
+            return None
+        middle = float(np.median(known))
+        return int(middle) if middle.is_integer() else middle
+
+    @property
+    def spread(self) -> tuple[int, int] | None:
+        """Least and most over at least two runs; None of fewer."""
+        known = [ticks for ticks in self.ticks if ticks is not None]
+        return (min(known), max(known)) if len(known) > 1 else None
+
+    @property
+    def rate(self) -> float | None:
+        """Median rate, where all runs have one."""
+        known = [rate for rate in self.rates if rate is not None]
+        return float(np.median(known)) if len(known) == len(self.rates) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """One group on both sides.
+
+    Attributes
+    ----------
+    key : of the group.
+    a, b : what the sides take.
+    is_noise : whether the change is within the tolerance, or the runs of both sides
+        overlap; None where one run per side and no tolerance tell nothing.
+    """
+
+    key: str
+    a: Side
+    b: Side
+    is_noise: bool | None
+
+    @property
+    def change(self) -> float | None:
+        """Ticks that B takes more; None where a side lacks the group."""
+        a, b = self.a.value, self.b.value
+        return None if a is None or b is None else b - a
+
+    @property
+    def relative(self) -> float | None:
+        """The change as a share of A: 1.0 = +100 %; None of nothing."""
+        a, change = self.a.value, self.change
+        if a is None or change is None:
+            return None
+        if not a:
+            return None if change else 0.0
+        return change / a
+
+    @property
+    def effect(self) -> float:
+        """Ticks by which the row changes the whole, for sorting."""
+        return (self.b.value or 0) - (self.a.value or 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Two sides, group by group.
+
+    Attributes
+    ----------
+    by : what groups are.
+    measure : "latency" of tokens, from begin to end; "wall": time in which any op of
+        the group runs; "thread time": sum over its spans.
+    alignment : of all runs, those of A first.
+    rows : groups that both sides have, largest effect first.
+    only_a, only_b : keys of groups that one side lacks.
+    whole : all groups together.
+    elapsed : time in which any compared token is computed.
+    parts : what the elapsed time of the whole runs consists of, in its order; see
+        `PARTS`.
+    reason : why the sides cannot be compared; "" where they can.
+    n_a : runs of A.
+    """
+
+    by: By
+    measure: Measure
+    alignment: Alignment
+    rows: tuple[CompareRow, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    whole: CompareRow
+    elapsed: CompareRow
+    parts: tuple[CompareRow, ...]
+    reason: str
+    n_a: int
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether anything of both sides can be compared."""
+        return not self.reason
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both have the same groups and all changes are noise."""
+        n_left = len(self.only_a) + len(self.only_b)
+        return not n_left and all(row.is_noise for row in self.rows)
+
+    def tokens(self) -> tuple[int, int]:
+        """Return how many bars of each side are compared, the least of its runs."""
+        counts = [run.n_matched for run in self.alignment.runs]
+        return min(counts[: self.n_a]), min(counts[self.n_a :])
+
+
+def compare(
+    a: Sequence[Trace],
+    b: Sequence[Trace],
+    by: By = "op",
+    *,
+    align_by: AlignBy | None = None,
+    tolerance: Tolerance = Tolerance(),
+    watcher: Watcher | None = None,
+) -> Comparison:
+    """Return what the runs of B take more or less than those of A.
+
+    Parameters
+    ----------
+    a, b : at least one trace each.
+    align_by : see `align`.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    traces = [*a, *b]
+    reason = _reason(traces)
+    alignment = align(traces, None if reason else align_by)
+    tables = []
+    for trace, run in zip(traces, alignment.runs, strict=True):
+        table = stat_table(trace, by, mask=run.mask, watcher=watcher)
+        tables.append({row.key: row for row in table.rows} | {_ALL: table.all})
+    n_a = len(a)
+    keys = list(
+        dict.fromkeys(key for table in tables for key in table if key is not _ALL)
+    )
+    measure = _measure(tables, by)
+    rows = [_row(key, tables, n_a, tolerance, measure) for key in keys]
+    both = [row for row in rows if row.a.is_there and row.b.is_there]
+    both.sort(key=lambda row: (-abs(row.effect), row.key))
+    only_a = tuple(
+        row.key for row in rows if _is_only(row.key, tables[:n_a], tables[n_a:])
+    )
+    only_b = tuple(
+        row.key for row in rows if _is_only(row.key, tables[n_a:], tables[:n_a])
+    )
+    if not reason and not both:
+        reason = "they have no group with a known time in common"
+    elapsed = [
+        run.bars.covered(run.is_matched & run.bars.is_timed) or None
+        for run in alignment.runs
+    ]
+    of_all = _of_times("", elapsed, n_a, tolerance)
+    if measure != "latency":  # tokens may overlap
+        whole = _row(_ALL, tables, n_a, tolerance, measure)
+    else:
+        whole = of_all
+    return Comparison(
+        by,
+        measure,
+        alignment,
+        tuple(both),
+        only_a,
+        only_b,
+        whole,
+        of_all,
+        _parts(traces, n_a, tolerance),
+        reason,
+        n_a,
+    )
+
+
+_ALL = ""
+"""Key of all groups together; no group has it."""
+
+
+def _reason(traces: Sequence[Trace]) -> str:
+    """Return why traces cannot be compared, or ""."""
+    units = {(trace.clock.unit, trace.clock.hz) for trace in traces}
+    if len({unit for unit, _ in units}) > 1:
+        return "one counts nanoseconds, the other cycles"
+    if len(units) > 1:
+        return "their cycles are of different frequencies"
+    if any(not len(trace.spans) for trace in traces):
+        return "one of them records no spans"
+    return ""
+
+
+def _is_only(
+    key: str, mine: Sequence[dict[str, StatRow]], others: Sequence[dict[str, StatRow]]
+) -> bool:
+    """Tell whether only one side has a group."""
+    return any(key in table for table in mine) and not any(
+        key in table for table in others
+    )
+
+
+def _row(
+    key: str,
+    tables: Sequence[dict[str, StatRow]],
+    n_a: int,
+    tolerance: Tolerance,
+    measure: Measure,
+) -> CompareRow:
+    rows = [table.get(key) for table in tables]
+    ticks = [None if row is None else _time(row, measure) for row in rows]
+    rates = [None if row is None else row.rate for row in rows]
+    a = Side(tuple(ticks[:n_a]), tuple(rates[:n_a]))
+    b = Side(tuple(ticks[n_a:]), tuple(rates[n_a:]))
+    return CompareRow(key, a, b, _is_noise(a, b, tolerance))
+
+
+def _time(row: StatRow, measure: Measure) -> int | None:
+    """Return the time of a group; None where none is known."""
+    if measure == "latency":
+        return row.latency
+    if measure == "wall":
+        return row.op_ticks if row.timed else None
+    return row.total if row.timed else None
+
+
+def _measure(tables: Sequence[dict[str, StatRow]], by: By) -> Measure:
+    """Return the time that all runs know: it is one and the same for all groups.
+
+    Threads that share an op make its sum of spans larger, but not its time.
+    """
+    rows = [row for table in tables for row in table.values()]
+    if by == "token" and all(row.latency is not None for row in rows if row.key):
+        return "latency"
+    if by not in _OF_LANES and all(row.op_ticks is not None for row in rows):
+        return "wall"
+    return "thread time"
+
+
+def _of_times(
+    key: str, ticks: Sequence[int | None], n_a: int, tolerance: Tolerance
+) -> CompareRow:
+    no_rates = (None,) * len(ticks)
+    a = Side(tuple(ticks[:n_a]), no_rates[:n_a])
+    b = Side(tuple(ticks[n_a:]), no_rates[n_a:])
+    return CompareRow(key, a, b, _is_noise(a, b, tolerance))
+
+
+def _parts(
+    traces: Sequence[Trace], n_a: int, tolerance: Tolerance
+) -> tuple[CompareRow, ...]:
+    """Return the parts of the time that a thread spends, on average over threads.
+
+    Those that are not recorded on both sides are left out.
+    """
+    spent: list[dict[str, int]] = []
+    for trace in traces:
+        times = thread_times(trace)
+        n = len(times.lanes)
+        known = [lane for lane in times.lanes if lane.busy is not None]
+        mine: dict[str, int] = {}
+        if n and len(known) == n:
+            mine["work"] = sum(lane.busy or 0 for lane in known) // n
+            if all(lane.wait is not None for lane in known):
+                mine["waiting at barriers"] = sum(lane.wait or 0 for lane in known) // n
+            if all(lane.is_measured for lane in known):
+                mine["idle"] = sum(lane.idle or 0 for lane in known) // n
+        spent.append(mine)
+    return tuple(
+        _of_times(part, [mine[part] for mine in spent], n_a, tolerance)
+        for part in PARTS
+        if all(part in mine for mine in spent)
+    )
+
+
+def _is_noise(a: Side, b: Side, tolerance: Tolerance) -> bool | None:
+    x, y = a.value, b.value
+    if x is None or y is None:
+        return None
+    if x == y:
+        return _is_same_rate(a, b, tolerance)
+    within = abs(y - x) <= tolerance.latency * x
+    if tolerance.latency and within:
+        return _is_same_rate(a, b, tolerance)
+    if a.spread is not None and b.spread is not None:
+        return a.spread[0] <= b.spread[1] and b.spread[0] <= a.spread[1]
+    return False if tolerance.latency else None
+
+
+def _is_same_rate(a: Side, b: Side, tolerance: Tolerance) -> bool:
+    if tolerance.bandwidth is None or a.rate is None or b.rate is None:
+        return True
+    return abs(b.rate - a.rate) <= tolerance.bandwidth * a.rate

@@ -1,0 +1,1 @@
+"""The summary of a run: tokens, ops, threads, weights, and what limits it."""

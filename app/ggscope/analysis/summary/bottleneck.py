@@ -1,0 +1,72 @@
+"""What limits a run, with the evidence; or why the trace does not tell.
+
+The causes are looked at in this order, and the first that its evidence supports is
+named: nothing computed between tokens; threads that wait at barriers, for another
+thread or for a core; idle threads; memory at its peak rate; the busiest engine; the op
+that takes most of the time. Each threshold is a share of the time that it explains.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+_MOST_BETWEEN, _MOST_WAITING, _MOST_IDLE = 0.5, 0.3, 0.5
+_PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
+
+
+class Cause(Enum):
+    """What limits a run."""
+
+    BETWEEN_TOKENS = "time between tokens"
+    SHARED_CORES = "threads share cores"
+    WAITING = "waiting at barriers"
+    IDLE_THREADS = "idle threads"
+    BANDWIDTH = "memory bandwidth"
+    ENGINE = "busiest engine"
+    OP = "one op"
+    SPREAD = "no single cause"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the trace tells of the causes; None = not known.
+
+    Attributes
+    ----------
+    between : share of the time from the first to the last token in which no token is
+        computed.
+    waiting : share of waits in work and waits of all threads.
+    idle : share of idle time of threads while tokens are computed.
+    n_threads, n_cores : threads, and cores on which they were seen.
+    waited_for : the thread that the others waited for most, and its share of that.
+    of_peak : rate of reading weights as a share of the machine's peak.
+    engine : the busiest engine, and its busy share.
+    op : the op of most time, and its share of the time of all ops.
+    """
+
+    between: float | None = None
+    waiting: float | None = None
+    idle: float | None = None
+    n_threads: int = 0
+    n_cores: int = 0
+    waited_for: tuple[str, float] | None = None
+    of_peak: float | None = None
+    engine: tuple[str, float] | None = None
+    op: tuple[str, float] | None = None
+
+
+def cause_of(seen: Evidence) -> Cause | None:
+    """Return what limits the run; None where the trace does not tell."""
+    if seen.between is not None and seen.between >= _MOST_BETWEEN:
+        return Cause.BETWEEN_TOKENS
+    if seen.waiting is not None and seen.waiting >= _MOST_WAITING:
+        is_crowded = 0 < seen.n_cores < seen.n_threads
+        return Cause.SHARED_CORES if is_crowded else Cause.WAITING
+    if seen.idle is not None and seen.idle >= _MOST_IDLE:
+        return Cause.IDLE_THREADS
+    if seen.of_peak is not None and seen.of_peak >= _PEAK:
+        return Cause.BANDWIDTH
+    if seen.engine is not None:
+        return Cause.ENGINE if seen.engine[1] >= _BUSY_ENGINE else Cause.SPREAD
+    if seen.op is not None:
+        return Cause.OP if seen.op[1] >= _LEADING_OP else Cause.SPREAD
+    return None

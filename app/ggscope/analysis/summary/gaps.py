@@ -1,0 +1,126 @@
+"""Idle gaps of lanes, the longest first: from when to when, and between what."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.workers import Watcher
+from ggscope.model.tables import I64, NO_WAIT, Quality, quality_of
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
+
+_COMPUTING = (LaneKind.THREAD, LaneKind.ENGINE, LaneKind.COMMAND)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """Idle gaps, the longest first; equally long columns.
+
+    Attributes
+    ----------
+    lane : int64[n], lane ids.
+    start, end : int64[n], ticks; waits at barriers are no part of a gap.
+    before, after : int64[n], the spans around each gap.
+    n_all, total : number and ticks of all gaps, of which these are the longest.
+    """
+
+    lane: I64
+    start: I64
+    end: I64
+    before: I64
+    after: I64
+    n_all: int
+    total: int
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+
+def gaps(
+    trace: Trace,
+    time: TimeRange | None = None,
+    *,
+    lanes: npt.NDArray[np.bool_] | None = None,
+    limit: int | None = 1000,
+    watcher: Watcher | None = None,
+) -> Gaps:
+    """Return the gaps between the spans of threads, engines and commands.
+
+    Parameters
+    ----------
+    time : gaps are cut at its ends, and those outside left out.
+    lanes : bool[n_lanes], only these; None = all that compute.
+    limit : only so many, the longest; None = all.
+
+    Notes
+    -----
+    A lane is idle where none of its spans runs and no wait behind one is recorded.
+    Spans whose end is not known are left out: what follows them is no gap that is
+    known. O(n log n).
+    """
+    spans = trace.spans
+    chosen = trace.lanes.of_kind(*_COMPUTING) if lanes is None else lanes
+    ids = np.flatnonzero(chosen[spans.lane])
+    if watcher is not None:
+        watcher.progress(0, 3)
+    order = np.lexsort((spans.end[ids], spans.start[ids], spans.lane[ids]))
+    ids = ids[order]
+    lane = spans.lane[ids].astype(np.int64)
+    start, end = spans.start[ids].astype(np.int64), spans.end[ids].astype(np.int64)
+    if watcher is not None:
+        watcher.progress(1, 3)
+    if spans.wait is not None:
+        wait = spans.wait[ids]
+        end = end + np.where(wait == NO_WAIT, 0, wait).astype(np.int64)
+    is_open = quality_of(spans.flags[ids]) > Quality.DERIVED
+    is_new = np.ones(len(ids), np.bool_)
+    is_new[1:] = lane[1:] != lane[:-1]
+    last, reached = _furthest(end, is_new)
+    if watcher is not None:
+        watcher.progress(2, 3)
+    at = np.flatnonzero(~is_new)
+    before = last[at - 1]
+    low, high = reached[at - 1], start[at]
+    known = ~is_open[before] & ~is_open[at]
+    if time is not None:
+        low, high = np.maximum(low, time.start), np.minimum(high, time.end)
+    is_gap = known & (high > low)
+    at, before, low, high = at[is_gap], before[is_gap], low[is_gap], high[is_gap]
+    length = high - low
+    by_length = np.lexsort((lane[at], low, -length))
+    rows = by_length if limit is None else by_length[:limit]
+    return Gaps(
+        lane[at[rows]],
+        low[rows],
+        high[rows],
+        ids[before[rows]],
+        ids[at[rows]],
+        len(length),
+        int(length.sum()),
+    )
+
+
+def _furthest(end: I64, is_new: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+    """Return which span up to each reaches furthest in its lane, and how far."""
+    if not len(end):
+        return np.zeros(0, np.int64), end
+    # Lanes are told apart by adding a step that is larger than all times.
+    low = int(end.min())
+    step = int(end.max()) - low + 1
+    lane = np.cumsum(is_new) - 1
+    if step * (int(lane[-1]) + 1) < 1 << 62:
+        reached = np.maximum.accumulate(end - low + lane * step)
+        is_furthest = np.ones(len(end), np.bool_)
+        is_furthest[1:] = reached[1:] > reached[:-1]
+        place = np.where(is_furthest, np.arange(len(end)), 0)
+        return np.maximum.accumulate(place), reached - lane * step + low
+    reached, last = end.copy(), np.arange(len(end))
+    edges = np.append(np.flatnonzero(is_new), len(end))
+    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        part = np.maximum.accumulate(end[begin:stop])
+        grows = np.ones(stop - begin, np.bool_)
+        grows[1:] = part[1:] > part[:-1]
+        place = np.where(grows, np.arange(begin, stop), begin)
+        last[begin:stop], reached[begin:stop] = np.maximum.accumulate(place), part
+    return last, reached

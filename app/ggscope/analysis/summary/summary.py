@@ -1,0 +1,392 @@
+"""The summary of a trace: how fast, what takes the time, and what limits it.
+
+Nothing is made up: what the trace does not tell is None, with a reason in
+`Summary.unknown`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.completeness.coverage import shown_coverage
+from ggscope.analysis.heat.file_map import file_map
+from ggscope.analysis.reads.hotness import cold, heat
+from ggscope.analysis.statistics.scan import SpanBlocks
+from ggscope.analysis.statistics.table import StatTable, stat_table
+from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
+from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
+from ggscope.analysis.summary.threads import ThreadTimes, thread_times
+from ggscope.analysis.summary.weight_traffic import WeightTraffic, weight_traffic
+from ggscope.analysis.workers import Watcher, chunks
+from ggscope.model.tables import I64, Phase, Quality, quality_of
+from ggscope.model.trace import LaneKind, Severity, Trace
+
+Bools = npt.NDArray[np.bool_]
+UNKNOWN_FIELDS = (
+    "tokens.prompt",
+    "tokens.generated",
+    "tokens.prompt_per_s",
+    "tokens.generated_per_s",
+    "tokens.first_token_ms",
+    "tokens.median_ms",
+    "tokens.slowest",
+    "ops",
+    "threads",
+    "imbalance",
+    "weights.bytes_per_token",
+    "weights.gib_per_s",
+    "weights.peak_gib_per_s",
+    "never_touched_bytes",
+    "bottleneck",
+)
+"""What a trace may not tell, by the names of ``ggscope summary --json``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenSummary:
+    """How fast tokens are computed; times in ticks.
+
+    Attributes
+    ----------
+    bars : one per token, ubatch or graph pass.
+    prompt, generated : tokens of each phase; None where the trace does not number
+        them.
+    prompt_per_tick, generated_per_tick : tokens per tick in which any of them is
+        computed, as llama.cpp counts its "eval time"; sampling is left out.
+    first_token : from the begin of the first bar to the end of the prompt, from which
+        the first token is sampled.
+    median : of the generated tokens; of all bars where no phase is known.
+    slowest : row in `bars` of the slowest of these; None without any.
+    outliers : rows of those that take more than twice the median, slowest first.
+    between : share of the time from the first to the last bar in which none lasts.
+    """
+
+    bars: TokenBars
+    prompt: int | None = None
+    generated: int | None = None
+    prompt_per_tick: float | None = None
+    generated_per_tick: float | None = None
+    first_token: int | None = None
+    median: float | None = None
+    slowest: int | None = None
+    outliers: tuple[int, ...] = ()
+    between: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataQuality:
+    """How far the trace can be trusted.
+
+    Attributes
+    ----------
+    spans : number of spans by `Quality`, int64[4].
+    problems : number of problems by `Severity`.
+    """
+
+    spans: I64
+    problems: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What a run did.
+
+    Attributes
+    ----------
+    ops : by op, longest total first; see `StatTable`.
+    weights : None where the trace does not record what is read.
+    peak : bytes per tick that the machine's memory delivers; None = not known.
+    never_touched : bytes of the model file that are never read; None = not known.
+    cause : what limits the run; None where the trace does not tell.
+    unknown : reasons by the names of `UNKNOWN_FIELDS`.
+    """
+
+    tokens: TokenSummary
+    ops: StatTable
+    threads: ThreadTimes
+    weights: WeightTraffic | None
+    peak: float | None
+    never_touched: int | None
+    quality: DataQuality
+    evidence: Evidence
+    cause: Cause | None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+def summary(
+    trace: Trace,
+    *,
+    peak: float | None = None,
+    blocks: SpanBlocks | None = None,
+    watcher: Watcher | None = None,
+) -> Summary:
+    """Return the summary of a trace.
+
+    Parameters
+    ----------
+    peak : bytes per tick that the memory of the machine delivers, where it is known.
+    blocks : of this trace; kept by the caller they make it quicker.
+
+    Raises
+    ------
+    Cancelled
+        From the watcher.
+    """
+    unknown: dict[str, str] = {}
+    blocks = SpanBlocks(trace) if blocks is None else blocks
+    tokens = _tokens(trace, unknown)
+    ops = stat_table(trace, "op", blocks=blocks, watcher=watcher)
+    if not ops.all.timed:
+        unknown["ops"] = _no_times(trace)
+    threads = thread_times(trace, blocks=blocks)
+    _explain_threads(threads, unknown)
+    weights = weight_traffic(trace, tokens.bars)
+    _explain_weights(trace, tokens, weights, unknown)
+    if peak is None:
+        unknown["weights.peak_gib_per_s"] = (
+            "not measured; run ggscope machine, or give --peak"
+        )
+    never = _never_touched(trace, unknown)
+    evidence = _evidence(tokens, ops, threads, weights, peak)
+    cause = cause_of(evidence)
+    if cause is None:
+        unknown["bottleneck"] = unknown.get("ops") or "no op or engine has a known time"
+    return Summary(
+        tokens,
+        ops,
+        threads,
+        weights,
+        peak,
+        never,
+        _quality(trace),
+        evidence,
+        cause,
+        unknown,
+    )
+
+
+# -- tokens ------------------------------------------------------------------
+
+
+def _tokens(trace: Trace, unknown: dict[str, str]) -> TokenSummary:
+    bars = token_bars(trace)
+    if not len(bars):
+        reason = "the trace records no tokens and no graphs"
+        unknown.update((name, reason) for name in _of_tokens())
+        return TokenSummary(bars)
+    has_tokens = bars.noun != GRAPH_PASS
+    if not has_tokens:
+        reason = "the trace records graph passes, not tokens"
+        unknown.update((name, reason) for name in _of_tokens()[:5])
+    prompt = bars.of_phase(Phase.PROMPT) & has_tokens
+    generated = bars.of_phase(Phase.GENERATE) & has_tokens
+    n_prompt = _n_tokens(bars, prompt, Phase.PROMPT, unknown, has_tokens)
+    n_generated = _n_tokens(bars, generated, Phase.GENERATE, unknown, has_tokens)
+    of_interest = generated if generated.any() else bars.is_timed
+    rows = np.flatnonzero(of_interest)
+    median = slowest = None
+    outliers: tuple[int, ...] = ()
+    if len(rows):
+        duration = bars.duration[rows]
+        median = float(np.median(duration))
+        order = np.argsort(-duration, kind="stable")
+        slowest = int(rows[order[0]])
+        is_slow = duration[order] > 2 * median
+        outliers = tuple(rows[order[is_slow]].tolist())
+    else:
+        reason = f"no {bars.noun} has a recorded begin and end"
+        unknown["tokens.median_ms"] = unknown["tokens.slowest"] = reason
+    first = _first_token(bars, prompt, generated)
+    if first is None:
+        unknown.setdefault(
+            "tokens.first_token_ms", "no prompt is recorded before a generated token"
+        )
+    return TokenSummary(
+        bars,
+        n_prompt,
+        n_generated,
+        _rate(bars, prompt, n_prompt),
+        _rate(bars, generated, n_generated),
+        first,
+        median,
+        slowest,
+        outliers,
+        _between(bars),
+    )
+
+
+def _of_tokens() -> tuple[str, ...]:
+    return tuple(name for name in UNKNOWN_FIELDS if name.startswith("tokens."))
+
+
+def _n_tokens(
+    bars: TokenBars,
+    which: Bools,
+    phase: Phase,
+    unknown: dict[str, str],
+    has_tokens: bool,
+) -> int | None:
+    name = phase.name.lower()
+    field_name = "prompt" if phase is Phase.PROMPT else "generated"
+    if not has_tokens:
+        return None
+    if not which.any():
+        reason = f"no {bars.noun} is recorded as {name}"
+        unknown[f"tokens.{field_name}_per_s"] = reason
+        if (bars.phase < 0).any() or not bars.is_timed.all():
+            unknown[f"tokens.{field_name}"] = reason
+            return None
+        return 0
+    n = bars.n_tokens[which]
+    if (n < 0).any():
+        reason = "the trace does not say how many tokens the prompt has"
+        unknown[f"tokens.{field_name}"] = unknown[f"tokens.{field_name}_per_s"] = reason
+        return None
+    return int(n.sum())
+
+
+def _rate(
+    bars: TokenBars,
+    which: Bools,
+    n: int | None,
+) -> float | None:
+    ticks = bars.covered(which)
+    return n / ticks if n and ticks else None
+
+
+def _first_token(
+    bars: TokenBars,
+    prompt: Bools,
+    generated: Bools,
+) -> int | None:
+    """Return how long the first prompt takes, of a run that begins with one."""
+    rows = np.flatnonzero(prompt)
+    if not len(rows) or not generated.any() or rows[0] != 0:
+        return None
+    first = int(np.flatnonzero(generated)[0])
+    before = rows[rows < first]
+    return int(bars.end[before].max() - bars.start[0]) if len(before) else None
+
+
+def _between(bars: TokenBars) -> float | None:
+    """Return the share of the time between first and last bar that none takes."""
+    timed = bars.is_timed
+    if np.count_nonzero(timed) < 2:
+        return None
+    whole = int(bars.end[timed].max() - bars.start[timed].min())
+    return 1 - bars.covered(timed) / whole if whole else None
+
+
+# -- the rest ------------------------------------------------------------------
+
+
+def _no_times(trace: Trace) -> str:
+    if not (trace.spans.op >= 0).any():
+        return "the trace records no ops"
+    return "no op has a measured time; all are estimated or unfinished"
+
+
+def _explain_threads(threads: ThreadTimes, unknown: dict[str, str]) -> None:
+    if threads.kind is None or not threads.lanes:
+        unknown["threads"] = "no thread or engine of the trace has a timed span"
+    if threads.imbalance is not None:
+        return
+    if threads.kind is not LaneKind.THREAD or not threads.lanes:
+        reason = "the trace records no threads"
+    elif len(threads.lanes) < 2:
+        reason = "one thread is recorded"
+    else:
+        reason = "ends are derived from the next record, so idle time cannot be seen"
+    unknown["imbalance"] = reason
+
+
+def _explain_weights(
+    trace: Trace,
+    tokens: TokenSummary,
+    weights: WeightTraffic | None,
+    unknown: dict[str, str],
+) -> None:
+    if weights is not None and weights.per_token is not None:
+        return
+    if not len(trace.accesses.patterns) and not len(trace.accesses.loose):
+        reason = "the trace does not record what ops read"
+    elif weights is None:
+        reason = unknown.get("tokens.generated") or "no generated token is recorded"
+    elif weights.unknown:
+        reason = "which experts or rows ops read is recorded in part"
+    else:
+        reason = "no read of a weight is recorded"
+    unknown["weights.bytes_per_token"] = unknown["weights.gib_per_s"] = reason
+
+
+def _never_touched(trace: Trace, unknown: dict[str, str]) -> int | None:
+    if not len(trace.accesses.patterns) and not len(trace.accesses.loose):
+        unknown["never_touched_bytes"] = "the trace does not record what ops read"
+        return None
+    places = file_map(trace)
+    found = cold(heat(trace, places=places), shown_coverage(trace, None))
+    if found.is_known:
+        return found.cold_size
+    unknown["never_touched_bytes"] = (
+        "reads may be missing from the trace"
+        if found.is_listed
+        else "no model file or map lists all tensors"
+    )
+    return None
+
+
+def _quality(trace: Trace) -> DataQuality:
+    counts = np.zeros(len(Quality), np.int64)
+    for piece in chunks(len(trace.spans)):
+        of = quality_of(trace.spans.flags[piece])
+        counts += np.bincount(of, minlength=len(Quality))
+    problems = [0] * len(Severity)
+    for problem in trace.warnings:
+        problems[problem.severity] += problem.count
+    return DataQuality(counts, tuple(problems))
+
+
+def _evidence(
+    tokens: TokenSummary,
+    ops: StatTable,
+    threads: ThreadTimes,
+    weights: WeightTraffic | None,
+    peak: float | None,
+) -> Evidence:
+    busiest = max(
+        (lane for lane in threads.lanes if lane.busy is not None),
+        key=lambda lane: lane.busy or 0,
+        default=None,
+    )
+    engine = None
+    if threads.kind is LaneKind.ENGINE and busiest is not None and threads.duration:
+        engine = (busiest.name, (busiest.busy or 0) / threads.duration)
+    waited = sum(one.waited for one in threads.last)
+    first = threads.last[0] if threads.last and waited else None
+    rate = None if weights is None else weights.rate
+    top = ops.rows[0] if ops.rows and ops.all.timed else None
+    return Evidence(
+        between=tokens.between,
+        waiting=threads.waiting,
+        idle=_idle(tokens, threads),
+        n_threads=len(threads.lanes) if threads.kind is LaneKind.THREAD else 0,
+        n_cores=threads.n_cores,
+        waited_for=None if first is None else (first.name, first.waited / waited),
+        of_peak=rate / peak if rate is not None and peak else None,
+        engine=engine,
+        op=None if top is None else (top.key, top.share),
+    )
+
+
+def _idle(tokens: TokenSummary, threads: ThreadTimes) -> float | None:
+    """Return the share of the time of tokens in which threads neither work nor wait."""
+    lanes, bars = threads.lanes, tokens.bars
+    if threads.kind is not LaneKind.THREAD or not lanes or not len(bars):
+        return None
+    if not all(lane.is_measured and lane.busy is not None for lane in lanes):
+        return None
+    whole = bars.covered(bars.is_timed) * len(lanes)
+    used = sum((lane.busy or 0) + (lane.wait or 0) for lane in lanes)
+    return max(1 - used / whole, 0.0) if whole else None

@@ -1,0 +1,238 @@
+"""How busy lanes are: work, waits at barriers, idle time; and who is waited for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ggscope.analysis.cores import core_use
+from ggscope.analysis.reads.shared import has_shared_ops, op_owners
+from ggscope.analysis.statistics.nesting import covered
+from ggscope.analysis.statistics.scan import SpanBlocks
+from ggscope.analysis.statistics.table import stat_table
+from ggscope.analysis.workers import add_by_group
+from ggscope.model.selection import By
+from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, distinct, quality_of
+from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
+from ggscope.model.units import TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTimes:
+    """How the time of a thread or an engine is spent, in ticks.
+
+    Attributes
+    ----------
+    name : of the lane, unlike all others.
+    busy : while any of its spans runs; None where no time is known.
+    wait : recorded waits at barriers; None where the trace records none.
+    idle : the rest of the range; None where `busy` is.
+    is_measured : whether all begins and ends are; a derived end is the begin of the
+        next record, so that idle time between cannot be seen.
+    """
+
+    name: str
+    busy: int | None
+    wait: int | None
+    idle: int | None
+    is_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedFor:
+    """A thread that others wait for.
+
+    Attributes
+    ----------
+    name : of its lane.
+    n_last : barriers at which it came last.
+    waited : ticks that the other threads waited at these.
+    """
+
+    name: str
+    n_last: int
+    waited: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """The times of all lanes that compute.
+
+    Attributes
+    ----------
+    kind : `LaneKind.THREAD` or `LaneKind.ENGINE`; None without either.
+    lanes : in the order of the trace.
+    duration : ticks of the range that the times are of.
+    n_barriers : ops that several threads computed together.
+    last : who came last at these, most waited for first.
+    n_cores : different cores on which threads were seen; 0 = not recorded.
+    """
+
+    kind: LaneKind | None
+    lanes: tuple[LaneTimes, ...]
+    duration: int
+    n_barriers: int = 0
+    last: tuple[WaitedFor, ...] = ()
+    n_cores: int = 0
+
+    @property
+    def imbalance(self) -> float | None:
+        """How much busier the busiest lane is than the mean, 0 = even; None unknown.
+
+        Of threads alone: engines of an NPU do different work. Derived ends make all
+        threads look alike.
+        """
+        busy = [lane.busy for lane in self.lanes]
+        known = [ticks for ticks in busy if ticks is not None]
+        if self.kind is not LaneKind.THREAD or len(known) < 2 or len(known) < len(busy):
+            return None
+        if not all(lane.is_measured for lane in self.lanes) or not sum(known):
+            return None
+        return max(known) * len(known) / sum(known) - 1
+
+    @property
+    def waiting(self) -> float | None:
+        """Recorded waits as a share of work and waits of all threads; None unknown."""
+        waits = [lane.wait for lane in self.lanes if lane.wait is not None]
+        busy = [lane.busy for lane in self.lanes if lane.busy is not None]
+        whole = sum(waits) + sum(busy)
+        return sum(waits) / whole if waits and whole else None
+
+
+def thread_times(
+    trace: Trace, time: TimeRange | None = None, blocks: SpanBlocks | None = None
+) -> ThreadTimes:
+    """Return work, waits and idle time of threads, or of engines.
+
+    Parameters
+    ----------
+    time : the range that the times are of; None = all. Spans that it cuts count with
+        their part inside.
+    """
+    shown = trace.extent if time is None else time
+    for kind in (LaneKind.THREAD, LaneKind.ENGINE):
+        if trace.lanes.of_kind(kind).any():
+            break
+    else:
+        return ThreadTimes(None, (), shown.duration)
+    if time is None:
+        lanes = _of_all(trace, kind, blocks)
+    else:
+        lanes = _of_range(trace, kind, time)
+    used = core_use(trace) if kind is LaneKind.THREAD else {}
+    cores = {core for use in used.values() for core in use.cores}
+    n_barriers, last = barriers(trace, time) if time is None else (0, ())
+    return ThreadTimes(kind, tuple(lanes), shown.duration, n_barriers, last, len(cores))
+
+
+def _of_all(trace: Trace, kind: LaneKind, blocks: SpanBlocks | None) -> list[LaneTimes]:
+    """Return the times of all lanes of a kind that have spans."""
+    by: By = "thread" if kind is LaneKind.THREAD else "engine"
+    rows = {row.key: row for row in stat_table(trace, by, blocks=blocks).rows}
+    titles, duration = lane_titles(trace.lanes), trace.extent.duration
+    lanes = []
+    for i in np.flatnonzero(trace.lanes.of_kind(kind)).tolist():
+        if (row := rows.get(titles[i])) is None:
+            continue
+        is_measured = row.quality == Quality.MEASURED.word
+        busy = row.wall if row.timed else None
+        lanes.append(_times(titles[i], duration, busy, row.wait, is_measured))
+    return lanes
+
+
+def _of_range(trace: Trace, kind: LaneKind, time: TimeRange) -> list[LaneTimes]:
+    """Return the times of the lanes of a kind that have spans in a range."""
+    spans = trace.spans
+    is_wanted = trace.lanes.of_kind(kind)[spans.lane]
+    if kind is LaneKind.THREAD:
+        is_wanted &= spans.op >= 0
+    # A wait lies behind its span, so a span before the range may have one within.
+    ids = np.flatnonzero(is_wanted & (spans.start < time.end))
+    end = spans.end[ids].astype(np.int64)
+    wait = np.zeros(len(ids), np.int64)
+    has_wait = np.zeros(len(ids), np.bool_)
+    if spans.wait is not None:
+        has_wait = spans.wait[ids] != NO_WAIT
+        wait = np.where(has_wait, spans.wait[ids], 0).astype(np.int64)
+    inside = end + wait > time.start
+    ids, end, wait, has_wait = ids[inside], end[inside], wait[inside], has_wait[inside]
+    lane, n = spans.lane[ids].astype(np.int64), len(trace.lanes)
+    quality = quality_of(spans.flags[ids])
+    timed = (quality <= Quality.DERIVED) & (end > time.start)
+    low = np.maximum(spans.start[ids], time.start)
+    busy = covered(lane[timed], low[timed], np.minimum(end, time.end)[timed], n)
+    waited = np.zeros(n, np.int64)
+    cut = np.minimum(end + wait, time.end) - np.clip(end, time.start, time.end)
+    add_by_group(waited, lane, np.maximum(cut, 0))
+    has_timed = np.bincount(lane[timed], minlength=n) > 0
+    has_waits = np.bincount(lane[has_wait], minlength=n) > 0
+    has_derived = np.bincount(lane[timed & (quality > Quality.MEASURED)], minlength=n)
+    titles = lane_titles(trace.lanes)
+    return [
+        _times(
+            titles[i],
+            time.duration,
+            int(busy[i]) if has_timed[i] else None,
+            int(waited[i]) if has_waits[i] else None,
+            not has_derived[i],
+        )
+        for i in distinct(lane).tolist()
+    ]
+
+
+def _times(
+    name: str, duration: int, busy: int | None, wait: int | None, is_measured: bool
+) -> LaneTimes:
+    idle = None if busy is None else max(duration - busy - (wait or 0), 0)
+    return LaneTimes(name, busy, wait, idle, is_measured)
+
+
+def barriers(
+    trace: Trace, time: TimeRange | None = None
+) -> tuple[int, tuple[WaitedFor, ...]]:
+    """Return how many ops threads computed together, and who came last at their ends.
+
+    Without recorded waits, and in traces too long to find the spans of each op, none.
+    """
+    spans = trace.spans
+    if spans.wait is None or not has_shared_ops(trace):
+        return 0, ()
+    owner = op_owners(trace)
+    if owner is None:
+        return 0, ()
+    ids = np.flatnonzero(owner >= 0)
+    if time is not None:
+        ids = ids[(spans.start[ids] < time.end) & (spans.end[ids] > time.start)]
+    ids = ids[quality_of(spans.flags[ids]) <= Quality.DERIVED]
+    of = owner[ids]
+    order = np.lexsort((spans.end[ids], of))
+    ids, of = ids[order], of[order]
+    is_last = np.ones(len(of), np.bool_)
+    is_last[:-1] = of[1:] != of[:-1]
+    is_first = np.ones(len(of), np.bool_)
+    is_first[1:] = is_last[:-1]
+    group = np.cumsum(is_first) - 1
+    wait = spans.wait[ids]
+    known = np.where(wait == NO_WAIT, 0, np.minimum(wait, LONGEST_WAIT))
+    waited = known.astype(np.int64)
+    waited[is_last] = 0  # what the last one waits, nobody else made it wait
+    sums = np.zeros(int(group[-1]) + 1 if len(group) else 0, np.int64)
+    add_by_group(sums, group, waited)
+    is_shared = np.bincount(group, minlength=len(sums)) > 1
+    lane = spans.lane[ids[is_last]][is_shared].astype(np.int64)
+    n_lanes = len(trace.lanes)
+    n_last = np.bincount(lane, minlength=n_lanes)
+    ticks = np.zeros(n_lanes, np.int64)
+    add_by_group(ticks, lane, sums[is_shared])
+    titles = lane_titles(trace.lanes)
+    found = [
+        WaitedFor(titles[i], int(n_last[i]), int(ticks[i]))
+        for i in np.flatnonzero(n_last).tolist()
+    ]
+    found.sort(key=lambda one: (-one.waited, -one.n_last, one.name))
+    return int(np.count_nonzero(is_shared)), tuple(found)
+
+
+def lane_of(trace: Trace, name: str) -> Lane | None:
+    """Return the lane with a title, see ``model.trace.lane_titles``."""
+    titles = lane_titles(trace.lanes)
+    return trace.lanes[titles.index(name)] if name in titles else None

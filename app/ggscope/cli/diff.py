@@ -1,0 +1,155 @@
+"""``ggscope diff``: what changed from one run, or set of runs, to another."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from ggscope.analysis.compare.compare import CompareRow, Comparison, compare
+from ggscope.cli import output
+from ggscope.cli.output import GOOD
+from ggscope.cli.reading import load
+from ggscope.descriptions.compare import (
+    MEASURES,
+    change_text,
+    headline,
+    matching_text,
+    only_text,
+    relative_text,
+    spread_text,
+)
+from ggscope.descriptions.groupings import GROUPINGS
+from ggscope.errors import QueryError
+from ggscope.model.trace import Trace
+from ggscope.model.units import Unit, format_count, format_duration
+from ggscope.readers.discovery import runs_in
+from ggscope.sanitize import one_line
+
+EQUAL, DIFFERENT, NOT_COMPARABLE = GOOD, 1, 2
+_MAX_SHOWN = 30
+_MAX_RUNS = 64
+
+
+def run(arguments: Namespace) -> int:
+    """Compare two sides; return `EQUAL`, `DIFFERENT` or `NOT_COMPARABLE`."""
+    sides = [runs_of(path) for path in (arguments.a, arguments.b)]
+    traces = [[load(path, arguments) for path in side] for side in sides]
+    found = compare(
+        traces[0],
+        traces[1],
+        arguments.by,
+        align_by=arguments.align,
+        tolerance=arguments.tol,
+    )
+    if arguments.json:
+        output.emit_json(diff_json(found, sides))
+    else:
+        _print(found, traces, sides, arguments)
+    if not found.is_comparable:
+        return NOT_COMPARABLE
+    return EQUAL if found.is_equal else DIFFERENT
+
+
+def runs_of(path: Path) -> list[Path]:
+    """Return the runs of one side: a file, or each recording of a folder of several.
+
+    Raises
+    ------
+    QueryError
+        If a folder has more runs than can be compared.
+    """
+    runs = runs_in(path) if path.is_dir() else []
+    if len(runs) > _MAX_RUNS:
+        raise QueryError(
+            f"{path} has {len(runs)} runs; at most {_MAX_RUNS} of a side are compared."
+        )
+    return runs if len(runs) > 1 else [path]
+
+
+def diff_json(found: Comparison, sides: Sequence[Sequence[Path]]) -> dict[str, object]:
+    """Return what ``diff --json`` prints."""
+    unmatched = [run.unmatched for run in found.alignment.runs]
+    n_a = found.n_a
+    return {
+        "a": [str(path) for path in sides[0]],
+        "b": [str(path) for path in sides[1]],
+        "by": found.by,
+        "measure": found.measure,
+        "comparable": found.is_comparable,
+        "reason": found.reason or None,
+        "equal": found.is_comparable and found.is_equal,
+        "aligned_by": found.alignment.by,
+        "matched": len(found.rows),
+        "matched_tokens": list(found.tokens()),
+        "unmatched_tokens": {
+            "a": sorted({key for keys in unmatched[:n_a] for key in keys}),
+            "b": sorted({key for keys in unmatched[n_a:] for key in keys}),
+        },
+        "only_a": list(found.only_a),
+        "only_b": list(found.only_b),
+        "elapsed": _row_json(found.elapsed),
+        "parts": [_row_json(row) for row in found.parts],
+        "rows": [_row_json(row) for row in found.rows],
+    }
+
+
+def _row_json(row: CompareRow) -> dict[str, object]:
+    return {
+        "key": row.key,
+        "a": row.a.value,
+        "b": row.b.value,
+        "change": row.change,
+        "relative": row.relative,
+        "within_noise": row.is_noise,
+        "a_spread": row.a.spread,
+        "b_spread": row.b.spread,
+    }
+
+
+def _print(
+    found: Comparison,
+    traces: Sequence[Sequence[Trace]],
+    sides: Sequence[Sequence[Path]],
+    arguments: Namespace,
+) -> None:
+    unit: Unit = traces[0][0].clock.unit
+    for name, given, side in zip("AB", (arguments.a, arguments.b), sides, strict=True):
+        more = f" ({format_count(len(side))} runs)" if len(side) > 1 else ""
+        output.emit(one_line(f"{name}  {given}{more}"))
+    output.emit(one_line(headline(found, unit)))
+    if not found.is_comparable:
+        return
+    output.emit(matching_text(found))
+    if found.parts:
+        output.emit("")
+        output.emit(_table("per thread", found.parts, unit))
+    if found.rows:
+        output.emit("")
+        limit = arguments.limit or _MAX_SHOWN
+        output.emit(_table(GROUPINGS[found.by], found.rows[:limit], unit))
+        if len(found.rows) > limit:
+            left = format_count(len(found.rows) - limit)
+            output.emit(f"… and {left} more; --limit N lists more, --json all of them")
+    for line in only_text(found):
+        output.emit(one_line(line))
+    output.say(f"note: times are the {MEASURES[found.measure]}.")
+
+
+def _table(noun: str, rows: Sequence[CompareRow], unit: Unit) -> str:
+    has_spread = any(spread_text(row, unit) for row in rows)
+    head = [noun, "A", "B", "change", "", ""]
+    head += ["range of runs"] if has_spread else []
+    cells = []
+    for row in rows:
+        a, b = row.a.value, row.b.value
+        cells.append(
+            [
+                row.key,
+                "—" if a is None else format_duration(a, unit),
+                "—" if b is None else format_duration(b, unit),
+                change_text(row.change, unit),
+                relative_text(row.relative),
+                "noise" if row.is_noise and row.change else "",
+                *([spread_text(row, unit)] if has_spread else []),
+            ]
+        )
+    return output.table(head, cells, left=(0, 5, 6) if has_spread else (0, 5))

@@ -1,0 +1,184 @@
+"""``ggscope summary``: how fast a run was, what took the time, and what limits it."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from ggscope.analysis.summary.bars import bar_text
+from ggscope.analysis.summary.machine import stored
+from ggscope.analysis.summary.summary import Summary, summary
+from ggscope.cli import output
+from ggscope.cli.output import GOOD
+from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.summary import (
+    bottleneck_name,
+    bottleneck_text,
+    summary_sections,
+    unknown_lines,
+)
+from ggscope.model.tables import Quality
+from ggscope.model.trace import Severity, Trace
+from ggscope.sanitize import one_line
+
+_GIB = 1 << 30
+_NO_FREQUENCY = "times are in cycles, and the file states no frequency"
+
+
+def run(arguments: Namespace) -> int:
+    """Print the summary of each file; return the exit code."""
+
+    def work(path: Path) -> tuple[int, object]:
+        trace = load(path, arguments)
+        found = summary(trace, peak=peak_of(trace, arguments.peak))
+        if not arguments.json:
+            _print(path, trace, found, arguments)
+        return GOOD, summary_json(path, trace, found)
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def peak_of(trace: Trace, given: float | None) -> float | None:
+    """Return the peak of memory bandwidth in bytes per tick; None = not known.
+
+    Parameters
+    ----------
+    given : bytes per second that the user states. Without it, what ``ggscope machine``
+        measured counts for traces of a processor of the same name.
+    """
+    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    if given is None and (machine := stored()) is not None:
+        names = [
+            value for key, value in trace.info.producer.items() if key == "backends"
+        ]
+        if any(machine.cpu in name for name in names):
+            given = machine.read
+    return given / hz if given is not None and hz else None
+
+
+def summary_json(path: Path, trace: Trace, found: Summary) -> dict[str, object]:
+    """Return what ``summary --json`` prints of one file."""
+    unknown = dict(found.unknown)
+    ns = 1.0 if trace.clock.unit == "ns" else None
+    if trace.clock.hz and ns is None:
+        ns = 1e9 / trace.clock.hz
+
+    def ms(ticks: float | None, name: str) -> float | None:
+        if ticks is not None and ns is None:
+            unknown.setdefault(name, _NO_FREQUENCY)
+        return None if ticks is None or ns is None else ticks * ns / 1e6
+
+    def per_s(per_tick: float | None, name: str) -> float | None:
+        if per_tick is not None and ns is None:
+            unknown.setdefault(name, _NO_FREQUENCY)
+        return None if per_tick is None or ns is None else per_tick * 1e9 / ns
+
+    def gib(per_tick: float | None, name: str) -> float | None:
+        rate = per_s(per_tick, name)
+        return None if rate is None else rate / _GIB
+
+    tokens, weights, threads = found.tokens, found.weights, found.threads
+    bars, ticks = tokens.bars, "ns" if trace.clock.unit == "ns" else "cycles"
+    slowest: dict[str, object] | None = None
+    if tokens.slowest is not None:
+        duration = int(bars.duration[tokens.slowest])
+        slowest = {
+            "token": bar_text(trace, bars, tokens.slowest),
+            "ms": ms(duration, "tokens.slowest.ms"),
+            f"total_{ticks}": duration,
+            "span": int(bars.span[tokens.slowest]),
+        }
+    whole = threads.duration
+
+    def share(part: int | None) -> float | None:
+        return None if part is None or not whole else part / whole
+
+    counts = zip(Quality, found.quality.spans.tolist(), strict=True)
+    problems = zip(Severity, found.quality.problems, strict=True)
+    result: dict[str, Any] = {
+        "path": str(path),
+        "tokens": {
+            "counts": bars.noun if len(bars) else None,
+            "n": len(bars),
+            "prompt": tokens.prompt,
+            "generated": tokens.generated,
+            "prompt_per_s": per_s(tokens.prompt_per_tick, "tokens.prompt_per_s"),
+            "generated_per_s": per_s(
+                tokens.generated_per_tick, "tokens.generated_per_s"
+            ),
+            "first_token_ms": ms(tokens.first_token, "tokens.first_token_ms"),
+            "median_ms": ms(tokens.median, "tokens.median_ms"),
+            "slowest": slowest,
+            "over_twice_median": len(tokens.outliers),
+            "between_share": tokens.between,
+        },
+        "ops": [
+            {
+                "name": row.key,
+                "count": row.count,
+                f"total_{ticks}": row.total if row.timed else None,
+                "share": row.share if row.timed else None,
+                "bytes": row.known_bytes,
+                "gib_per_s": gib(row.rate, "ops.gib_per_s"),
+            }
+            for row in found.ops.rows
+        ],
+        "threads": [
+            {
+                "lane": lane.name,
+                "busy": share(lane.busy),
+                "wait": share(lane.wait),
+                "idle": share(lane.idle),
+                f"busy_{ticks}": lane.busy,
+                f"wait_{ticks}": lane.wait,
+                f"idle_{ticks}": lane.idle,
+                "quality": "measured" if lane.is_measured else "derived",
+            }
+            for lane in threads.lanes
+        ],
+        "imbalance": threads.imbalance,
+        "barriers": {
+            "n": threads.n_barriers,
+            "last": [
+                {"lane": one.name, "n": one.n_last, f"waited_{ticks}": one.waited}
+                for one in threads.last
+            ],
+        },
+        "weights": {
+            "bytes_per_token": None if weights is None else weights.per_token,
+            "gib_per_s": None
+            if weights is None
+            else gib(weights.rate, "weights.gib_per_s"),
+            "peak_gib_per_s": gib(found.peak, "weights.peak_gib_per_s"),
+        },
+        "never_touched_bytes": found.never_touched,
+        "quality": {
+            **{quality.word: n for quality, n in counts},
+            "problems": {severity.word: n for severity, n in problems},
+        },
+        "bottleneck": {
+            "what": bottleneck_name(found),
+            "because": None if found.cause is None else bottleneck_text(found),
+        },
+    }
+    return {**result, "unknown": unknown}
+
+
+def _print(path: Path, trace: Trace, found: Summary, arguments: Namespace) -> None:
+    if len(arguments.files) > 1:
+        output.emit(one_line(str(path)))
+    name = bottleneck_name(found)
+    head = f"{name}: " if name is not None and found.cause is not None else ""
+    output.emit(one_line(f"Bottleneck  {head}{bottleneck_text(found)}"))
+    for section in summary_sections(trace, found):
+        output.emit("")
+        lines = [line for line in section.lines if line.value]
+        output.emit(section.title)
+        rows = [(f"  {line.title}", line.value, line.remark) for line in lines]
+        output.emit(output.table(("", "", ""), rows, left=(0, 1, 2)).split("\n", 1)[1])
+    if found.unknown:
+        output.emit("\nNot known")
+        for text in unknown_lines(found):
+            output.emit(one_line(f"  {text}"))

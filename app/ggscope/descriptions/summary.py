@@ -1,0 +1,317 @@
+"""The summary of a run as texts: a sentence on what limits it, and sections of lines.
+
+Window, command line and report show the same lines; each may lead to what it is of.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
+from ggscope.analysis.summary.bottleneck import Cause
+from ggscope.analysis.summary.summary import Summary
+from ggscope.model.selection import By
+from ggscope.model.tables import Quality
+from ggscope.model.trace import Severity, Trace
+from ggscope.model.units import (
+    TimeRange,
+    format_byte_rate,
+    format_bytes,
+    format_count,
+    format_counted,
+    format_duration,
+    format_share,
+)
+
+N_OPS, N_LANES = 3, 16
+"""Lines of ops and threads, before "and so many more"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a line of the summary leads: one of these.
+
+    Attributes
+    ----------
+    time : a range of the timeline.
+    span : a span.
+    group : a row of the statistics: by what, and its key.
+    """
+
+    time: TimeRange | None = None
+    span: int | None = None
+    group: tuple[By, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine:
+    """One line: ``median token  7.1 ms  (14 tokens)``.
+
+    Attributes
+    ----------
+    remark : smaller print behind the value.
+    reason : why there is no value; "" where there is.
+    share : 0..1 for a bar behind the value; None = no bar.
+    """
+
+    title: str
+    value: str
+    remark: str = ""
+    reason: str = ""
+    share: float | None = None
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySection:
+    """Lines under a heading; the first line is the big figure of the section."""
+
+    title: str
+    lines: tuple[SummaryLine, ...]
+
+
+def bottleneck_name(found: Summary) -> str | None:
+    """Return what limits the run: an op, an engine, or a cause; None = not known."""
+    seen = found.evidence
+    if found.cause is Cause.OP and seen.op is not None:
+        return seen.op[0]
+    if found.cause is Cause.ENGINE and seen.engine is not None:
+        return seen.engine[0]
+    return None if found.cause is None else found.cause.value
+
+
+def bottleneck_text(found: Summary) -> str:
+    """Return the evidence of what limits the run, in a sentence."""
+    seen, cause = found.evidence, found.cause
+    if cause is None:
+        return f"The trace does not tell: {found.unknown['bottleneck']}."
+    if cause is Cause.BETWEEN_TOKENS:
+        between = format_share(seen.between or 0)
+        return f"No {found.tokens.bars.noun} is computed in {between} of the time."
+    if cause in (Cause.WAITING, Cause.SHARED_CORES):
+        waiting = format_share(seen.waiting or 0)
+        threads = format_counted(seen.n_threads, "thread")
+        text = f"{threads} spend {waiting} of their time waiting at barriers"
+        if cause is Cause.SHARED_CORES:
+            cores = format_counted(seen.n_cores, "core")
+            return f"{text}: they were seen on {cores} only."
+        if seen.waited_for is not None:
+            name, part = seen.waited_for
+            text += f", {format_share(part)} of it for {name}"
+        return f"{text}."
+    if cause is Cause.IDLE_THREADS:
+        idle = format_share(seen.idle or 0)
+        noun = found.tokens.bars.noun
+        return f"Threads neither work nor wait in {idle} of the time of each {noun}."
+    if cause is Cause.BANDWIDTH:
+        of_peak = format_share(seen.of_peak or 0)
+        return f"Weights are read at {of_peak} of the peak memory bandwidth."
+    if seen.engine is not None:
+        name, busy = seen.engine
+        text = f"{name} is busy {format_share(busy)} of the time, most of all engines"
+        return f"{text}." if cause is Cause.ENGINE else f"{text}; no engine limits it."
+    assert seen.op is not None
+    name, share = seen.op
+    text = f"{name} takes {format_share(share)} of the time of all ops"
+    if found.ops.all.quality == Quality.DERIVED.word:
+        text += " (by derived times)"
+    return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
+
+
+def summary_sections(trace: Trace, found: Summary) -> tuple[SummarySection, ...]:
+    """Return the sections of the summary, those without any value left out."""
+    sections = (
+        SummarySection("Tokens", tuple(_tokens(trace, found))),
+        SummarySection("Ops", tuple(_ops(trace, found))),
+        SummarySection(
+            "Threads" if found.evidence.engine is None else "Engines",
+            tuple(_threads(trace, found)),
+        ),
+        SummarySection("Weights", tuple(_weights(trace, found))),
+        SummarySection("Data", tuple(_data(found))),
+    )
+    return tuple(part for part in sections if any(line.value for line in part.lines))
+
+
+def unknown_lines(found: Summary) -> list[str]:
+    """Return what the trace does not tell: reason first, then what it concerns."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in found.unknown.items():
+        by_reason.setdefault(reason, []).append(_TITLES[name])
+    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+
+
+_TITLES = {
+    "tokens.prompt": "prompt tokens",
+    "tokens.generated": "generated tokens",
+    "tokens.prompt_per_s": "prompt tokens/s",
+    "tokens.generated_per_s": "generated tokens/s",
+    "tokens.first_token_ms": "time to first token",
+    "tokens.median_ms": "median token",
+    "tokens.slowest": "slowest token",
+    "ops": "times of ops",
+    "threads": "thread times",
+    "imbalance": "imbalance",
+    "weights.bytes_per_token": "weights per token",
+    "weights.gib_per_s": "weight bandwidth",
+    "weights.peak_gib_per_s": "peak bandwidth",
+    "never_touched_bytes": "never read",
+    "bottleneck": "bottleneck",
+}
+
+
+def _unknown(found: Summary, name: str) -> SummaryLine:
+    reason = found.unknown.get(name, "not recorded")
+    return SummaryLine(_TITLES[name], "", reason=reason)
+
+
+def _per_second(trace: Trace, per_tick: float) -> str:
+    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    if not hz:
+        return f"{1e6 * per_tick:,.4g} per million cycles"
+    return f"{per_tick * hz:,.4g}/s"
+
+
+def _tokens(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
+    tokens, unit = found.tokens, trace.clock.unit
+    bars = tokens.bars
+    for title, n, rate, name in (
+        ("generated", tokens.generated, tokens.generated_per_tick, "generated"),
+        ("prompt", tokens.prompt, tokens.prompt_per_tick, "prompt"),
+    ):
+        if n is None:
+            yield _unknown(found, f"tokens.{name}")
+            continue
+        speed = "" if rate is None else f"{_per_second(trace, rate)}"
+        yield SummaryLine(title, speed or format_counted(n, "token"),
+                          format_counted(n, "token") if speed else "")  # fmt: skip
+    if tokens.first_token is not None:
+        time = TimeRange(
+            int(bars.start[0]), int(bars.start[0]) + max(tokens.first_token, 1)
+        )
+        yield SummaryLine(
+            "time to first token",
+            format_duration(tokens.first_token, unit),
+            target=Target(time=time),
+        )
+    noun = bars.noun if bars.noun == GRAPH_PASS else "token"
+    if tokens.median is not None:
+        yield SummaryLine(f"median {noun}", format_duration(tokens.median, unit))
+    if tokens.slowest is not None:
+        row = tokens.slowest
+        slow = len(tokens.outliers)
+        yield SummaryLine(
+            f"slowest {noun}",
+            format_duration(int(bars.duration[row]), unit),
+            bar_text(trace, bars, row)
+            + (f"; {format_count(slow)} over twice the median" if slow else ""),
+            target=Target(span=int(bars.span[row]), time=bars.time(row)),
+        )
+    if tokens.between is not None:
+        yield SummaryLine(
+            f"between {noun}{'es' if noun == GRAPH_PASS else 's'}",
+            format_share(tokens.between),
+            "of the time",
+        )
+
+
+def _ops(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
+    if "ops" in found.unknown:
+        yield _unknown(found, "ops")
+        return
+    unit, hz = trace.clock.unit, trace.clock.hz
+    timed = [row for row in found.ops.rows if row.timed]
+    for row in timed[:N_OPS]:
+        remark = format_duration(row.total, unit)
+        if row.rate is not None:
+            remark += f", {format_byte_rate(row.rate, unit, hz)}"
+        yield SummaryLine(
+            row.key,
+            format_share(row.share),
+            remark,
+            share=row.share,
+            target=Target(group=("op", row.key)),
+        )
+    if more := timed[N_OPS:]:
+        share = sum(row.share for row in more)
+        yield SummaryLine(
+            format_counted(len(more), "other op"), format_share(share), share=share
+        )
+
+
+def _threads(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
+    threads = found.threads
+    if not threads.lanes or not threads.duration:
+        yield _unknown(found, "threads")
+        return
+    by: By = "thread" if found.evidence.engine is None else "engine"
+    for lane in threads.lanes[:N_LANES]:
+        if lane.busy is None:
+            continue
+        busy = lane.busy / threads.duration
+        parts = []
+        if lane.wait is not None:
+            parts.append(f"waits {format_share(lane.wait / threads.duration)}")
+        if lane.idle is not None and lane.is_measured:
+            parts.append(f"idle {format_share(lane.idle / threads.duration)}")
+        if not lane.is_measured:
+            parts.append("ends are derived")
+        yield SummaryLine(
+            lane.name,
+            f"{format_share(busy)} busy",
+            ", ".join(parts),
+            share=busy,
+            target=Target(group=(by, lane.name)),
+        )
+    if len(threads.lanes) > N_LANES:
+        yield SummaryLine(
+            f"{format_count(len(threads.lanes) - N_LANES)} more", "not listed"
+        )
+    if threads.imbalance is not None:
+        yield SummaryLine(
+            "imbalance", format_share(threads.imbalance), "busiest over mean"
+        )
+    if threads.last:
+        last = threads.last[0]
+        yield SummaryLine(
+            "waited for most",
+            last.name,
+            f"last at {format_count(last.n_last)} of "
+            f"{format_count(threads.n_barriers)} barriers",
+        )
+
+
+def _weights(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
+    weights, unit, hz = found.weights, trace.clock.unit, trace.clock.hz
+    if weights is None or not weights.n_tokens or not weights.bytes:
+        yield _unknown(found, "weights.bytes_per_token")
+    elif weights.per_token is None or weights.rate is None:
+        least = format_bytes(weights.bytes / weights.n_tokens)
+        most = format_bytes((weights.bytes + weights.unknown) / weights.n_tokens)
+        yield SummaryLine("read per token", f"at least {least}", f"at most {most}")
+    else:
+        rate = format_byte_rate(weights.rate, unit, hz)
+        if found.evidence.of_peak is not None:
+            rate += f" ({format_share(found.evidence.of_peak)} of peak)"
+        yield SummaryLine("read per token", format_bytes(weights.per_token), rate)
+    if found.never_touched is None:
+        yield _unknown(found, "never_touched_bytes")
+    else:
+        yield SummaryLine("never read", format_bytes(found.never_touched))
+
+
+def _data(found: Summary) -> Iterator[SummaryLine]:
+    spans = found.quality.spans.tolist()
+    counts = [
+        f"{format_count(n)} {quality.word}"
+        for quality, n in zip(Quality, spans, strict=True)
+        if n
+    ]
+    yield SummaryLine("spans", ", ".join(counts) or "none")
+    problems = found.quality.problems
+    bad = problems[Severity.DATA_LOSS] + problems[Severity.ERROR]
+    if bad:
+        yield SummaryLine("problems", format_count(bad), "data lost or wrong")
+    elif notices := problems[Severity.NOTICE]:
+        yield SummaryLine("problems", "none", format_counted(notices, "notice"))
+    else:
+        yield SummaryLine("problems", "none")

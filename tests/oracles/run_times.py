@@ -1,0 +1,85 @@
+"""Plain loops over spans: bars, busy time, waits, barriers, gaps and traffic."""
+
+from collections import defaultdict
+
+from ggscope.model.tables import NO_WAIT, Quality, quality_of
+from ggscope.model.trace import LaneKind, Trace
+
+
+def union(intervals: list[tuple[int, int]]) -> int:
+    """Return the ticks that any of the intervals covers."""
+    total, reached = 0, None
+    for start, end in sorted(intervals):
+        if reached is None or start > reached:
+            total += end - start
+            reached = end
+        elif end > reached:
+            total += end - reached
+            reached = end
+    return total
+
+
+def is_timed(trace: Trace, span: int) -> bool:
+    """Tell whether begin and end of a span are measured or derived."""
+    return int(quality_of(trace.spans.flags[span : span + 1])[0]) <= Quality.DERIVED
+
+
+def bars(trace: Trace) -> list[tuple[int, int, int]]:
+    """Return (start, end, span) of tokens, else of graphs, in the order of time."""
+    kinds = [LaneKind(int(k)) for k in trace.lanes.kinds]
+    s = trace.spans
+    every = range(len(s))
+    of_lane = [i for i in every if kinds[s.lane[i]] is LaneKind.TOKEN]
+    if not of_lane:
+        of_lane = [i for i in every if kinds[s.lane[i]] is LaneKind.GRAPH]
+    if not of_lane:
+        of_lane = [
+            i for i in every if kinds[s.lane[i]] is LaneKind.THREAD and s.op[i] < 0
+        ]
+    return sorted((int(s.start[i]), int(s.end[i]), i) for i in of_lane)
+
+
+def busy_and_wait(trace: Trace) -> dict[int, tuple[int, int | None]]:
+    """Return (busy, wait or None) ticks of each thread lane with a timed op."""
+    s = trace.spans
+    runs: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    waits: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(s)):
+        lane = int(s.lane[i])
+        if trace.lanes.kinds[lane] != LaneKind.THREAD or s.op[i] < 0:
+            continue
+        if is_timed(trace, i):
+            runs[lane].append((int(s.start[i]), int(s.end[i])))
+        if s.wait is not None and s.wait[i] != NO_WAIT:
+            waits[lane].append(int(s.wait[i]))
+    return {
+        lane: (union(parts), sum(waits[lane]) if waits[lane] else None)
+        for lane, parts in runs.items()
+    }
+
+
+def gaps(trace: Trace) -> list[tuple[int, int, int]]:
+    """Return (lane, start, end) of all gaps of threads, engines and commands."""
+    s = trace.spans
+    computing = {LaneKind.THREAD, LaneKind.ENGINE, LaneKind.COMMAND}
+    found = []
+    for lane in range(len(trace.lanes)):
+        if LaneKind(int(trace.lanes.kinds[lane])) not in computing:
+            continue
+        ids = [i for i in range(len(s)) if s.lane[i] == lane]
+        ids.sort(key=lambda i: (int(s.start[i]), int(s.end[i])))
+        furthest = None
+        for i in ids:
+            end = int(s.end[i])
+            if s.wait is not None and s.wait[i] != NO_WAIT:
+                end += int(s.wait[i])
+            if (
+                furthest is not None
+                and int(s.start[i]) > furthest[0]
+                and is_timed(trace, furthest[1])
+                and is_timed(trace, i)
+            ):
+                found.append((lane, furthest[0], int(s.start[i])))
+            if furthest is None or end > furthest[0]:
+                furthest = (end, i)
+    return found

@@ -1,0 +1,323 @@
+"""The summary of runs, each figure against a plain loop."""
+
+import math
+
+import numpy as np
+import pytest
+
+from builders import (
+    empty_trace,
+    llama_like_trace,
+    npu_like_trace,
+    random_trace,
+    spans_trace,
+    token_trace,
+)
+from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text, token_bars
+from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
+from ggscope.analysis.summary.gaps import gaps
+from ggscope.analysis.summary.summary import UNKNOWN_FIELDS, summary
+from ggscope.analysis.summary.threads import barriers, thread_times
+from ggscope.analysis.summary.weight_traffic import weight_traffic
+from ggscope.model.tables import NO_WAIT, AccessKind, Phase, SpanFlag
+from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
+from oracles import run_times
+from wait_traces import random_waits
+
+TRACES = {
+    "llama": llama_like_trace(),
+    "llama of 3 threads": llama_like_trace(6, 3, 3),
+    "npu": npu_like_trace(),
+    "random": random_trace(3, 400, 3, shuffled=True),
+    "waits": random_waits(4, 600, lanes=3),
+    "shuffled waits": random_waits(5, 500, lanes=2, shuffled=True),
+    "empty": empty_trace(),
+}
+
+
+@pytest.fixture(params=list(TRACES))
+def trace(request) -> Trace:
+    return TRACES[request.param]
+
+
+def test_bars_are_the_spans_of_tokens_or_graphs(trace):
+    found = token_bars(trace)
+
+    rows = zip(
+        found.start.tolist(), found.end.tolist(), found.span.tolist(), strict=True
+    )
+    assert sorted(rows) == run_times.bars(trace)
+    assert (np.diff(found.start) >= 0).all()
+
+
+def test_graphs_are_bars_where_there_are_no_tokens():
+    trace = spans_trace([0, 2, 20], [10, 5, 30], op=[-1, 1, -1])
+
+    found = token_bars(trace)
+
+    assert (found.noun, found.span.tolist()) == (GRAPH_PASS, [0, 2])
+    assert bar_text(trace, found, 1) == "graph pass 1"
+
+
+def test_busy_time_and_waits_are_those_of_a_plain_loop(trace):
+    found = thread_times(trace)
+
+    if found.kind is not LaneKind.THREAD:
+        assert not run_times.busy_and_wait(trace)
+        return
+    expected = run_times.busy_and_wait(trace)
+    by_name = {lane.name: lane for lane in found.lanes}
+    assert len(by_name) == len(expected)
+    for lane, (busy, wait) in expected.items():
+        times = by_name[trace.lanes[lane].name]
+        assert (times.busy, times.wait) == (busy, wait)
+        assert times.idle == max(found.duration - busy - (wait or 0), 0)
+
+
+def test_imbalance_is_the_busiest_over_the_mean():
+    trace = spans_trace([0, 0, 0], [30, 10, 20], [0, 1, 2], op=1)
+
+    assert thread_times(trace).imbalance == pytest.approx(0.5)
+    assert thread_times(spans_trace([0], [30], op=1)).imbalance is None
+
+
+def test_imbalance_of_derived_times_is_unknown():
+    trace = spans_trace(
+        [0, 0], [30, 10], [0, 1], op=1, flags=int(SpanFlag.INFERRED_END)
+    )
+
+    found = summary(trace)
+
+    assert found.threads.imbalance is None
+    assert "imbalance" in found.unknown
+
+
+def test_times_of_a_range_are_those_of_its_parts():
+    trace = spans_trace([0, 40, 80], [20, 60, 100], op=1)
+
+    found = thread_times(trace, TimeRange(30, 90))
+
+    assert found.duration == 60
+    assert found.lanes[0].busy == 20 + 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ["llama", "waits", "shuffled waits"])
+def test_busy_time_and_waits_of_a_range_are_those_of_a_plain_loop(name, seed):
+    trace = TRACES[name]
+    rng = np.random.default_rng(seed)
+    low, high = sorted(rng.integers(trace.extent.start, trace.extent.end, 2).tolist())
+
+    found = thread_times(trace, TimeRange(low, high + 1))
+
+    s = trace.spans
+    for lane in found.lanes:
+        number = list(trace.lanes.names).index(lane.name)
+        ids = [i for i in range(len(s)) if s.lane[i] == number and s.op[i] >= 0]
+        runs = [(max(int(s.start[i]), low), min(int(s.end[i]), high + 1)) for i in ids]
+        assert (lane.busy or 0) == run_times.union([r for r in runs if r[0] < r[1]])
+        if s.wait is None:
+            continue
+        waits = [(int(s.end[i]), int(s.end[i]) + int(s.wait[i])) for i in ids
+                 if s.wait[i] != NO_WAIT]  # fmt: skip
+        cut = [min(b, high + 1) - max(a, low) for a, b in waits]
+        assert (lane.wait or 0) == sum(part for part in cut if part > 0)
+
+
+def test_gaps_are_those_of_a_plain_loop(trace):
+    found = gaps(trace, limit=None)
+
+    rows = zip(
+        found.lane.tolist(), found.start.tolist(), found.end.tolist(), strict=True
+    )
+    expected = run_times.gaps(trace)
+    assert sorted(rows) == sorted(expected)
+    length = (found.end - found.start).tolist()
+    assert length == sorted(length, reverse=True)
+    assert (found.n_all, found.total) == (len(expected), sum(length))
+
+
+def test_the_longest_gaps_know_what_is_around_them():
+    trace = spans_trace([0, 30, 50, 100], [20, 40, 90, 110], op=1)
+
+    found = gaps(trace, limit=2)
+
+    assert found.before.tolist() == [0, 1]
+    assert found.after.tolist() == [1, 2]
+    assert found.n_all == 3
+    assert gaps(trace, TimeRange(25, 95)).total == 5 + 10 + 5
+
+
+def test_a_span_without_an_end_borders_no_gap():
+    trace = spans_trace(
+        [0, 50, 90], [20, 60, 99], op=1, flags=[0, int(SpanFlag.UNFINISHED), 0]
+    )
+
+    assert not len(gaps(trace))
+
+
+def test_the_last_at_barriers_is_waited_for():
+    # Three ops of two threads: thread 1 is late twice, thread 0 once.
+    repeated = int(SpanFlag.REPEATED)
+    trace = spans_trace(
+        [0, 100, 200, 0, 100, 200],
+        [50, 150, 290, 90, 180, 230],
+        [0, 0, 0, 1, 1, 1],
+        op=[1, 2, 3, 1, 2, 3],
+        name=-1,
+        flags=[0, 0, 0, repeated, repeated, repeated],
+        wait=np.array([40, 30, 1, 2, 3, 60], np.uint32),
+    )
+
+    n, last = barriers(trace)
+
+    assert n == 3
+    assert [(one.name, one.n_last, one.waited) for one in last] == [
+        ("thread 1", 2, 70),
+        ("thread 0", 1, 60),
+    ]
+
+
+def test_tokens_are_counted_by_phase_and_timed_by_their_own_spans():
+    trace = llama_like_trace(tokens=5)
+
+    found = summary(trace).tokens
+    bars = run_times.bars(trace)
+
+    generated = [end - start for start, end, i in bars if trace.spans.phase[i] == 1]
+    assert found.generated == len(generated) == 4
+    assert found.prompt is None
+    assert found.median == float(np.median(generated))
+    covered = run_times.union([(a, b) for a, b, i in bars if trace.spans.phase[i] == 1])
+    assert found.generated_per_tick == pytest.approx(4 / covered)
+    assert found.first_token == bars[0][1] - bars[0][0]
+    assert found.slowest is not None
+    assert found.bars.duration[found.slowest] == max(generated)
+
+
+def test_the_slowest_token_is_that_of_the_longest_span_not_of_the_most_work():
+    trace = token_trace([(0, 100, 90), (100, 200, 95), (200, 900, 10), (900, 1000, 99)])
+
+    found = summary(trace).tokens
+
+    assert found.slowest is not None
+    assert found.bars.key[found.slowest] == 2
+    assert found.outliers == (2,)
+
+
+def test_time_between_tokens_is_a_share_of_the_whole():
+    trace = token_trace([(0, 100, 50), (300, 400, 50)])
+
+    found = summary(trace)
+
+    assert found.tokens.between == 0.5
+    assert found.cause is Cause.BETWEEN_TOKENS
+
+
+def test_weights_are_counted_once_per_op():
+    trace = llama_like_trace(tokens=3)
+    bars = token_bars(trace)
+
+    found = weight_traffic(trace, bars)
+
+    a, s = trace.accesses, trace.spans
+    expected = 0
+    seen = set()
+    for i in range(len(s)):
+        if s.phase[i] != Phase.GENERATE or s.op[i] < 0:
+            continue
+        if s.flags[i] & int(SpanFlag.REPEATED):
+            continue
+        pattern = int(a.pattern[i])
+        if pattern < 0:
+            continue
+        seen.add(i)
+        for row in range(int(a.first[pattern]), int(a.first[pattern + 1])):
+            is_read = a.patterns.kind[row] == AccessKind.READ
+            tensor = int(a.patterns.tensor[row])
+            if is_read and tensor >= 0 and trace.tensors.offset[tensor] >= 0:
+                expected += int(a.patterns.size[row])
+    assert found is not None
+    assert (found.bytes, found.n_tokens) == (expected, 2)
+    assert found.bytes > 0
+    assert found.per_token == expected / 2
+
+
+def test_all_that_is_none_has_a_reason(trace):
+    found = summary(trace)
+
+    values = {
+        "tokens.prompt": found.tokens.prompt,
+        "tokens.generated": found.tokens.generated,
+        "tokens.prompt_per_s": found.tokens.prompt_per_tick,
+        "tokens.generated_per_s": found.tokens.generated_per_tick,
+        "tokens.first_token_ms": found.tokens.first_token,
+        "tokens.median_ms": found.tokens.median,
+        "tokens.slowest": found.tokens.slowest,
+        "ops": found.ops.all.timed or None,
+        "threads": found.threads.lanes or None,
+        "imbalance": found.threads.imbalance,
+        "weights.bytes_per_token": found.weights and found.weights.per_token,
+        "weights.gib_per_s": found.weights and found.weights.rate,
+        "weights.peak_gib_per_s": found.peak,
+        "never_touched_bytes": found.never_touched,
+        "bottleneck": found.cause,
+    }
+    assert set(values) == set(UNKNOWN_FIELDS)
+    assert {name for name, value in values.items() if value is None} == set(
+        found.unknown
+    )
+    assert all(found.unknown.values())
+
+
+def test_ops_have_the_times_of_the_statistics():
+    trace = llama_like_trace()
+    s = trace.spans
+
+    found = summary(trace).ops
+
+    for row in found.rows:
+        ids = [i for i in range(len(s)) if trace.op_name(int(s.op[i])) == row.key]
+        assert row.total == sum(int(s.end[i] - s.start[i]) for i in ids)
+    assert math.isclose(sum(row.share for row in found.rows), 1)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "cause"),
+    [
+        (Evidence(), None),
+        (Evidence(between=0.6, waiting=0.9), Cause.BETWEEN_TOKENS),
+        (Evidence(waiting=0.4, n_threads=4, n_cores=2), Cause.SHARED_CORES),
+        (Evidence(waiting=0.4, n_threads=4, n_cores=4), Cause.WAITING),
+        (Evidence(waiting=0.4, n_threads=4), Cause.WAITING),
+        (Evidence(waiting=0.1, idle=0.7), Cause.IDLE_THREADS),
+        (Evidence(of_peak=0.8, op=("MUL_MAT", 0.9)), Cause.BANDWIDTH),
+        (Evidence(engine=("TE 0", 0.8), op=("A", 0.9)), Cause.ENGINE),
+        (Evidence(engine=("TE 0", 0.2), op=("A", 0.9)), Cause.SPREAD),
+        (Evidence(op=("MUL_MAT", 0.9)), Cause.OP),
+        (Evidence(op=("MUL_MAT", 0.2)), Cause.SPREAD),
+    ],
+)
+def test_the_first_cause_with_evidence_is_named(evidence, cause):
+    assert cause_of(evidence) is cause
+
+
+def test_a_late_thread_is_named():
+    repeated = int(SpanFlag.REPEATED)
+    n = 50
+    begin = np.arange(n) * 100
+    trace = spans_trace(
+        np.concatenate([begin, begin]),
+        np.concatenate([begin + 20, begin + 90]),
+        np.repeat([0, 1], n),
+        op=1,
+        name=-1,
+        flags=np.repeat([0, repeated], n),
+        wait=np.repeat(np.array([70, 0], np.uint32), n),
+    )
+
+    found = summary(trace)
+
+    assert found.cause is Cause.WAITING
+    assert found.evidence.waited_for == ("thread 1", 1.0)
