@@ -31,6 +31,8 @@ COMMANDS = (
     ("stats", "--by", "op"),
     ("stats", "--by", "engine", "--json"),
     ("hot",),
+    ("summary",),
+    ("summary", "--json"),
     ("cache",),
     ("show",),
 )

@@ -44,6 +44,7 @@ _COMMANDS = (
     ("stats", "--by", "layer"),
     ("stats", "--by", "expert"),
     ("hot",),
+    ("summary",),
     ("cache",),
 )
 _OPTION_VALUES = {

@@ -121,6 +121,12 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.export import run
         case "thumbnail":
             from ggscope.cli.thumbnail import run
+        case "summary":
+            from ggscope.cli.summary import run
+        case "diff":
+            from ggscope.cli.diff import run
+        case "machine":
+            from ggscope.cli.machine import run
         case "hot":
             from ggscope.cli.hot import run
         case "cache":

@@ -18,7 +18,9 @@ COMMANDS = {
     "open": "open files in the window (also without the word)",
     "info": "show what a file contains",
     "check": "list every problem of a file",
+    "summary": "tokens/s, top ops, busy threads, and what limits the run",
     "stats": "totals, means and percentiles",
+    "diff": "compare two runs: what takes longer, by how much",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
     "residency": "show how much of a model file is in the page cache",
@@ -29,6 +31,7 @@ COMMANDS = {
     "report": "write an HTML report of a trace",
     "live": "follow a running program: records, losses and lag, each second",
     "readers": "list the supported formats, or the op tables",
+    "machine": "measure the memory bandwidth and arithmetic of this machine",
     "bench": "measure opening, panning and zooming",
     "self-test": "check this installation",
     "samples": "list or copy the bundled sample traces",
@@ -483,6 +486,62 @@ def _add_stats(parser: _Parser) -> None:
         default="table",
         metavar="table|csv|json",
         help="output format; the name of a reader works as --reader",
+    )
+
+
+def _add_summary(parser: _Parser) -> None:
+    parser.add_argument(
+        "--peak",
+        type=values.byte_rate,
+        metavar="RATE",
+        help="peak memory bandwidth, e.g. 50GiB/s; default: what ggscope machine "
+        "measured, for traces of the same processor",
+    )
+
+
+def _add_diff(parser: _Parser) -> None:
+    from ggscope.analysis.compare.alignment import ALIGN_BY
+    from ggscope.model.selection import BY
+
+    parser.add_argument(
+        "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
+    )
+    parser.add_argument(
+        "--align",
+        choices=ALIGN_BY,
+        metavar="HOW",
+        help="compare tokens of the same number (token), the phases of both (phase) "
+        "or whole runs (start); default: token where both have tokens",
+    )
+    parser.add_argument(
+        "--tol",
+        type=values.tolerance,
+        default="",
+        metavar="LIMITS",
+        help="changes that do not count, e.g. latency=1%%,bw=1%%",
+    )
+    parser.add_argument(
+        "--limit",
+        type=values.positive,
+        metavar="N",
+        help="only the N rows of largest effect, default 30",
+    )
+    parser.epilog = (
+        "exit codes: 0 equal, 1 different, 2 not comparable, not readable or wrong "
+        "usage. A folder of several recordings is one side of several runs; their "
+        "ranges tell a change from noise."
+    )
+
+
+def _add_machine(parser: _Parser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=values.positive,
+        metavar="N",
+        help="threads to use; default: as many as the process may use at once",
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print what was measured before"
     )
 
 
@@ -954,7 +1013,10 @@ _READING: dict[str, str | int] = {
     "bench": 1,
     "convert": 1,
     "report": 1,
-    **dict.fromkeys(("check", "stats", "hot", "cache", "show", "export"), "+"),
+    "diff": 2,
+    **dict.fromkeys(
+        ("check", "summary", "stats", "hot", "cache", "show", "export"), "+"
+    ),
     "residency": "+",
 }
 """Commands that read files, and how many."""
@@ -983,6 +1045,9 @@ _OWN = {
     "thumbnail": _add_thumbnail,
     "convert": _add_convert,
     "report": _add_report,
+    "summary": _add_summary,
+    "diff": _add_diff,
+    "machine": _add_machine,
     "hot": _add_hot,
     "cache": _add_cache,
     "residency": _add_residency,

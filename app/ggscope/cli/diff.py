@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ggscope.analysis.compare.compare import CompareRow, Comparison, compare
 from ggscope.cli import output
-from ggscope.cli.output import GOOD
+from ggscope.cli.output import GOOD, message_of
 from ggscope.cli.reading import load
 from ggscope.descriptions.compare import (
     MEASURES,
@@ -18,7 +18,7 @@ from ggscope.descriptions.compare import (
     spread_text,
 )
 from ggscope.descriptions.groupings import GROUPINGS
-from ggscope.errors import QueryError
+from ggscope.errors import QueryError, TraceError
 from ggscope.model.trace import Trace
 from ggscope.model.units import Unit, format_count, format_duration
 from ggscope.readers.discovery import runs_in
@@ -30,9 +30,19 @@ _MAX_RUNS = 64
 
 
 def run(arguments: Namespace) -> int:
-    """Compare two sides; return `EQUAL`, `DIFFERENT` or `NOT_COMPARABLE`."""
-    sides = [runs_of(path) for path in (arguments.a, arguments.b)]
-    traces = [[load(path, arguments) for path in side] for side in sides]
+    """Compare two sides; return `EQUAL`, `DIFFERENT` or `NOT_COMPARABLE`.
+
+    What cannot be read cannot be compared: it is no difference.
+    """
+    try:
+        sides = [runs_of(path) for path in arguments.files]
+        traces = [[load(path, arguments) for path in side] for side in sides]
+    except TraceError as error:
+        output.complain(message_of(error))
+        if arguments.json:
+            reason = message_of(error)
+            output.emit_json({"comparable": False, "reason": reason, "rows": []})
+        return NOT_COMPARABLE
     found = compare(
         traces[0],
         traces[1],
@@ -112,7 +122,7 @@ def _print(
     arguments: Namespace,
 ) -> None:
     unit: Unit = traces[0][0].clock.unit
-    for name, given, side in zip("AB", (arguments.a, arguments.b), sides, strict=True):
+    for name, given, side in zip("AB", arguments.files, sides, strict=True):
         more = f" ({format_count(len(side))} runs)" if len(side) > 1 else ""
         output.emit(one_line(f"{name}  {given}{more}"))
     output.emit(one_line(headline(found, unit)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ggscope.analysis.compare.compare import Tolerance
     from ggscope.render.figure_style import Length
 
 
@@ -84,6 +85,39 @@ def records_text(text: str) -> str:
             f"{text!r} is not a range of records, e.g. 0:1000000 or 0:10%"
         ) from error
     return text
+
+
+def byte_rate(text: str) -> float:
+    """Return the bytes per second that ``50GiB/s`` or ``20 GB/s`` names."""
+    parts = re.fullmatch(r"\s*([\d.,]+)\s*([KMGT]?)(i?)B?(?:/s)?\s*", text, re.I)
+    try:
+        number = float(parts[1].replace(",", "")) if parts else 0.0
+    except ValueError:
+        number = 0.0
+    if parts is None or not number > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate, e.g. 50GiB/s")
+    power = " KMGT".index(parts[2].upper() or " ")
+    return float(number * (1024 if parts[3] else 1000) ** power)
+
+
+def tolerance(text: str) -> "Tolerance":
+    """Return the changes that ``latency=1%,bw=2%`` lets pass; none for ""."""
+    from ggscope.analysis.compare.compare import Tolerance  # for one command
+
+    shares: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        key, _, value = part.strip().partition("=")
+        number = value.strip().removesuffix("%")
+        try:
+            share = float(number) / (100 if number != value.strip() else 1)
+        except ValueError:
+            share = -1.0
+        if key not in ("latency", "bw") or not 0 <= share < 1e6:
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is not a limit, e.g. latency=1%,bw=1%"
+            )
+        shares[key] = share
+    return Tolerance(shares.get("latency", 0.0), shares.get("bw"))
 
 
 def times(text: str) -> tuple[str | None, str | None] | None:

@@ -1,0 +1,204 @@
+"""``ggscope summary``, ``diff`` and ``machine``: figures, JSON and exit codes."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from ggscope.analysis.summary import machine
+from ggscope.cli import values
+from tensor_files import Rec, encode, weight
+
+SAMPLES = Path(__file__).resolve().parents[2] / "resources" / "samples"
+LLAMA = "llama_like_trace()"
+
+
+def test_summary_json_has_the_keys_that_scripts_rely_on(run, built):
+    value = json.loads(run("summary", built(LLAMA), "--json").out)
+
+    assert {
+        "prompt", "generated", "prompt_per_s", "generated_per_s", "first_token_ms",
+        "median_ms", "slowest",
+    } <= set(value["tokens"])  # fmt: skip
+    assert {"token", "ms"} <= set(value["tokens"]["slowest"])
+    assert {"name", "count", "total_ns", "share", "bytes", "gib_per_s"} == set(
+        value["ops"][0]
+    )
+    assert {"lane", "busy", "wait", "idle"} <= set(value["threads"][0])
+    assert {"bytes_per_token", "gib_per_s", "peak_gib_per_s"} == set(value["weights"])
+    assert {"what", "because"} == set(value["bottleneck"])
+    assert value["tokens"]["generated"] == 3
+    assert value["tokens"]["prompt"] is None
+    assert value["unknown"]["tokens.prompt"]
+
+
+def test_a_given_peak_is_what_the_bandwidth_is_held_against(run, built):
+    trace = built(LLAMA)
+    value = json.loads(run("summary", trace, "--json", "--peak", "2GiB/s").out)
+
+    assert value["weights"]["peak_gib_per_s"] == pytest.approx(2)
+    assert "weights.peak_gib_per_s" not in value["unknown"]
+
+
+@pytest.mark.parametrize(
+    "code", [LLAMA, "npu_like_trace()", "empty_trace()", "nested_trace()"]
+)
+def test_what_is_null_has_a_reason(run, built, code):
+    value = json.loads(run("summary", built(code), "--json").out)
+
+    missing = {f"tokens.{k}" for k, v in value["tokens"].items() if v is None}
+    missing |= {f"weights.{k}" for k, v in value["weights"].items() if v is None}
+    missing |= {
+        key for key in ("imbalance", "never_touched_bytes") if value[key] is None
+    }
+    # What bars count, and the time between them, need a second token.
+    missing -= {"tokens.counts", "tokens.between_share"}
+    assert missing <= set(value["unknown"])
+    if value["bottleneck"]["what"] is None:
+        assert value["unknown"]["bottleneck"]
+
+
+def test_cycles_without_a_frequency_are_no_milliseconds(run):
+    sample = SAMPLES / "npu-prefill-decode.json"
+    value = json.loads(run("summary", sample, "--json").out)
+
+    slowest = value["tokens"]["slowest"]
+    assert value["tokens"]["median_ms"] is None
+    assert slowest["ms"] is None
+    assert slowest["total_cycles"] > 0
+    assert value["unknown"]["tokens.median_ms"]
+
+
+def test_summary_of_a_file_reads_as_lines(run, built):
+    answer = run("summary", built(LLAMA))
+
+    assert answer.code == 0
+    head = answer.out.splitlines()[0]
+    assert head.startswith("Bottleneck")
+    assert {"Tokens", "Ops", "Threads", "Weights", "Data"} <= set(
+        answer.out.splitlines()
+    )
+
+
+def test_diff_of_a_trace_and_itself_is_equal(run, built):
+    trace = built(LLAMA)
+
+    answer = run("diff", trace, trace, "--json")
+
+    value = json.loads(answer.out)
+    assert answer.code == 0
+    assert value["comparable"]
+    assert value["aligned_by"] == "token"
+    assert (value["only_a"], value["only_b"]) == ([], [])
+    assert value["matched"] == len(value["rows"]) > 0
+    assert {row["change"] for row in value["rows"]} == {0}
+    assert {row["relative"] for row in value["rows"]} == {0}
+
+
+def written(path: Path, *durations: int) -> Path:
+    """Write a run whose ops begin a millisecond apart and are measured."""
+    path.parent.mkdir(exist_ok=True)
+    source = weight("blk.0.attn_q.weight", 0)
+    records = [
+        Rec(10**12 + 10**6 * i, "Qcur-0", sources=(source,), layer=0, duration=ticks)
+        for i, ticks in enumerate(durations)
+    ]
+    path.write_bytes(encode(records, "256"))
+    return path
+
+
+def test_diff_of_runs_that_differ_ends_with_1(run, tmp_path):
+    a = written(tmp_path / "a.bin", 1_000, 2_000)
+    b = written(tmp_path / "b.bin", 1_000, 5_000)
+
+    answer = run("diff", a, b)
+
+    assert answer.code == 1
+    assert "B takes" in answer.out
+    (row,) = json.loads(run("diff", a, b, "--json").out)["rows"]
+    assert (row["a"], row["b"], row["change"]) == (3_000, 6_000, 3_000)
+    assert (row["relative"], row["within_noise"]) == (1.0, None)
+
+
+def test_changes_within_the_tolerance_are_equal(run, tmp_path):
+    a = written(tmp_path / "a.bin", 10_000, 10_000)
+    b = written(tmp_path / "b.bin", 10_100, 10_100)
+
+    assert run("diff", a, b).code == 1
+    assert run("diff", a, b, "--tol", "latency=1%").code == 0
+    assert run("diff", a, b, "--tol", "latency=0.9%,bw=1%").code == 1
+
+
+@pytest.mark.parametrize("other", ["npu_like_trace()", "empty_trace()", None])
+def test_what_cannot_be_compared_ends_with_2(run, built, tmp_path, other):
+    bad = tmp_path / "text.txt"
+    bad.write_text("nothing")
+    path = str(bad) if other is None else built(other)
+
+    answer = run("diff", built(LLAMA), path, "--json")
+
+    value = json.loads(answer.out)
+    assert answer.code == 2
+    assert not value["comparable"]
+    assert value["reason"]
+
+
+def test_folders_of_runs_are_sides_of_several_runs(run, tmp_path):
+    for side, ticks in (("a", (100, 120)), ("b", (110, 130))):
+        for number, duration in enumerate(ticks):
+            written(tmp_path / side / f"run{number}.bin", duration, duration)
+
+    answer = run("diff", tmp_path / "a", tmp_path / "b", "--json")
+
+    value = json.loads(answer.out)
+    assert [len(value[side]) for side in "ab"] == [2, 2]
+    (row,) = value["rows"]
+    assert (row["a_spread"], row["b_spread"]) == ([200, 240], [220, 260])
+    assert row["within_noise"] is True
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("50GiB/s", 50 * 2**30), ("20 GB/s", 20e9), ("1e9", None),
+     ("512", 512.0), ("-3GB", None), ("0", None), ("x", None)],
+)  # fmt: skip
+def test_rates_are_understood_or_refused(text, rate):
+    if rate is None:
+        with pytest.raises(argparse.ArgumentTypeError):
+            values.byte_rate(text)
+    else:
+        assert values.byte_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["latency", "bw=-1%", "speed=1%", "latency=x"])
+def test_wrong_tolerances_are_usage_errors(run, built, text):
+    trace = built(LLAMA)
+
+    assert run("diff", trace, trace, "--tol", text).code == 2
+
+
+def test_what_was_measured_is_found_again(tmp_path, monkeypatch):
+    peak = machine.MachinePeak(
+        machine.platform.node(), machine.cpu_model(), 2, 1e10, 1e11, 1.0
+    )
+    path = machine.store(peak, tmp_path)
+
+    assert machine.stored(tmp_path) == peak
+    path.write_bytes(b"{broken")
+    assert machine.stored(tmp_path) is None
+    machine.store(machine.MachinePeak("elsewhere", "x", 2, 1e10, 1e11, 1.0), tmp_path)
+    assert machine.stored(tmp_path) is None
+    assert machine.stored(Path(tmp_path / "nothing")) is None
+
+
+def test_the_machine_is_measured(monkeypatch):
+    monkeypatch.setattr(machine, "_BYTES", 1 << 20)
+    monkeypatch.setattr(machine, "_STEPS", 1 << 10)
+
+    peak = machine.measure(1)
+
+    assert peak.n_threads == 1
+    assert peak.read > 0
+    assert peak.flops > 0
