@@ -500,8 +500,7 @@ def _add_summary(parser: _Parser) -> None:
 
 
 def _add_diff(parser: _Parser) -> None:
-    from ggscope.analysis.compare.alignment import ALIGN_BY
-    from ggscope.model.selection import BY
+    from ggscope.model.selection import ALIGN_BY, BY
 
     parser.add_argument(
         "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)

@@ -1,5 +1,6 @@
 """``ggscope diff``: what changed from one run, or set of runs, to another."""
 
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,7 +68,7 @@ def runs_of(path: Path) -> list[Path]:
     QueryError
         If a folder has more runs than can be compared.
     """
-    runs = runs_in(path) if path.is_dir() else []
+    runs = runs_in(path) if os.path.isdir(path) else []
     if len(runs) > _MAX_RUNS:
         raise QueryError(
             f"{path} has {len(runs)} runs; at most {_MAX_RUNS} of a side are compared."

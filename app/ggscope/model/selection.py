@@ -31,6 +31,9 @@ By = Literal[
 ]
 BY: tuple[By, ...] = get_args(By)
 """All columns that statistics group spans by."""
+AlignBy = Literal["token", "phase", "start"]
+ALIGN_BY: tuple[AlignBy, ...] = get_args(AlignBy)
+"""How runs that are compared are aligned."""
 
 
 @dataclass(frozen=True, slots=True)

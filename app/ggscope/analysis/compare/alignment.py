@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
 from ggscope.analysis.workers import chunks
+from ggscope.model.selection import AlignBy
 from ggscope.model.tables import I64, Phase
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
-AlignBy = Literal["token", "phase", "start"]
-ALIGN_BY: tuple[AlignBy, ...] = get_args(AlignBy)
 Bools = npt.NDArray[np.bool_]
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from ggscope.analysis.compare.alignment import AlignBy, Alignment, align
+from ggscope.analysis.compare.alignment import Alignment, align
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.workers import Watcher
-from ggscope.model.selection import By
+from ggscope.model.selection import AlignBy, By
 from ggscope.model.trace import Trace
 
 Measure = Literal["latency", "wall", "thread time"]
