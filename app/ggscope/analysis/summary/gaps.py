@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64, NO_WAIT, Quality, quality_of
+from ggscope.model.tables import I64, NO_WAIT, Quality, narrow, quality_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import TimeRange
 
@@ -64,10 +64,8 @@ def gaps(
     ids = np.flatnonzero(chosen[spans.lane])
     if watcher is not None:
         watcher.progress(0, 3)
-    order = np.lexsort((spans.end[ids], spans.start[ids], spans.lane[ids]))
-    ids = ids[order]
-    lane = spans.lane[ids].astype(np.int64)
-    start, end = spans.start[ids].astype(np.int64), spans.end[ids].astype(np.int64)
+    ids = _by_lane_and_start(trace, ids)
+    lane, start, end = spans.lane[ids], spans.start[ids], spans.end[ids]
     if watcher is not None:
         watcher.progress(1, 3)
     if spans.wait is not None:
@@ -82,7 +80,7 @@ def gaps(
     at = np.flatnonzero(~is_new)
     before = last[at - 1]
     low, high = reached[at - 1], start[at]
-    known = ~is_open[before] & ~is_open[at]
+    known = ~is_open[before] & ~is_open[at] if is_open.any() else True
     if time is not None:
         low, high = np.maximum(low, time.start), np.minimum(high, time.end)
     is_gap = known & (high > low)
@@ -91,7 +89,7 @@ def gaps(
     by_length = np.lexsort((lane[at], low, -length))
     rows = by_length if limit is None else by_length[:limit]
     return Gaps(
-        lane[at[rows]],
+        lane[at[rows]].astype(np.int64),
         low[rows],
         high[rows],
         ids[before[rows]],
@@ -99,6 +97,17 @@ def gaps(
         len(length),
         int(length.sum()),
     )
+
+
+def _by_lane_and_start(trace: Trace, ids: I64) -> I64:
+    """Return spans lane by lane in the order of time; most traces have them so."""
+    lane, start = trace.spans.lane[ids], trace.spans.start[ids]
+    if (lane[1:] < lane[:-1]).any():
+        order = np.argsort(narrow(lane), kind="stable")
+        ids, lane, start = ids[order], lane[order], start[order]
+    if ((lane[1:] == lane[:-1]) & (start[1:] < start[:-1])).any():
+        return ids[np.lexsort((start, lane))]
+    return ids
 
 
 def _furthest(end: I64, is_new: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
