@@ -857,6 +857,11 @@ class StringTable:
             raise IndexError(string_id)
         return self._texts[string_id]
 
+    def get_many(self, string_ids: Iterable[int]) -> list[str]:
+        """Return the text of each id; "" for -1 and below."""
+        texts = self._texts
+        return [texts[i] if i >= 0 else "" for i in string_ids]
+
     def intern(self, text: str) -> int:
         """Return the id of `text`, adding it where it is new."""
         found = self.find(text)

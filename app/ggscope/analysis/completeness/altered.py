@@ -6,6 +6,7 @@ that is altered, and none that is lost.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -32,10 +33,10 @@ class AlteredKeys:
 
     Parameters
     ----------
-    spans : int64[n_keys], a span of each key.
+    spans : returns a span of each key, int64[n_keys].
     """
 
-    def __init__(self, trace: Trace, keys: Keys, spans: I64) -> None:
+    def __init__(self, trace: Trace, keys: Keys, spans: Callable[[], I64]) -> None:
         self._trace, self._keys, self._spans = trace, keys, spans
         self._is_unknown = np.zeros(len(keys.op), np.bool_)
         if trace.ops is not None:
@@ -52,8 +53,10 @@ class AlteredKeys:
     def of(self, kind: Kind) -> dict[int, int]:
         """Return the key that each altered key of a kind stands for."""
         there = kind.table > 0
+        if there.all():
+            return {}  # an altered record leaves its own key missing
         weight = kind.weight @ there
-        texts = map(self._text, kind.keys.tolist())
+        texts = self._keys.texts(self._trace, kind.keys)
         is_odd = np.array([_REPLACEMENT in text for text in texts], np.bool_)
         is_odd |= self._is_unknown[kind.keys]
         candidates = np.flatnonzero(is_odd)
@@ -115,7 +118,8 @@ class AlteredKeys:
 
     def names_of_unknown(self, kind: Kind) -> set[str]:
         """Return the names of the records of a kind that have an unknown op."""
-        return set(map(self._text, kind.keys[self._is_unknown[kind.keys]].tolist()))
+        unknown = kind.keys[self._is_unknown[kind.keys]]
+        return set(self._keys.texts(self._trace, unknown))
 
     def explain(self, kind: Kind, lacks: I64) -> int:
         """Take from what each pass lacks the records of that name with an unknown op.
@@ -154,7 +158,7 @@ class AlteredKeys:
     def _reads_alike(self, own: int, key: int) -> bool:
         """Tell whether the records of two keys name the same sources."""
         accesses = self._trace.accesses
-        a, b = accesses.pattern[self._spans[[own, key]]].tolist()
+        a, b = accesses.pattern[self._spans()[[own, key]]].tolist()
         if a < 0 or b < 0:
             return False
         tensor = accesses.patterns.tensor
@@ -164,7 +168,7 @@ class AlteredKeys:
         return bool(np.array_equal(tensor[rows[0]], tensor[rows[1]]))
 
     def _text(self, key: int) -> str:
-        return self._keys.text(self._trace, key)
+        return self._keys.texts(self._trace, np.array([key]))[0]
 
 
 def _fills(kind: Kind, column: int, others: I64) -> Bools:

@@ -8,9 +8,9 @@ What has no regularity is called not known, never complete.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from math import comb, lgamma
 
 import numpy as np
@@ -42,7 +42,7 @@ from ggscope.analysis.sessions.runs import (
 )
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.graph import locate_node
-from ggscope.model.names import normalise, shape_of
+from ggscope.model.names import normalise, shapes_of
 from ggscope.model.tables import (
     I64,
     Array,
@@ -268,6 +268,42 @@ def losses(
     expected, n_fewer, n_more = _expected(kind, classes)
     lacks, cuts = _lacks(kind, expected)
     n_altered = altered.explain(kind, lacks)
+    result, rate, n_cut = Losses(*np.zeros((3, 0), np.int64)), 0.0, 0
+    if cuts or lacks.any():
+        may_have_fewer = n_fewer > 0
+        result, rate, n_cut = _lost_records(
+            trace, kind, classes, readers, expected, may_have_fewer, lacks, cuts
+        )
+    result.n_altered = n_altered
+    result.n_ops = int(expected.sum()) if _is_regular(kind, expected) else 0
+    n_passes = int(kind.weight.sum())
+    # A graph tells of ops that no pass has better than other layers do.
+    has_graph = any(join.n_nodes for join in trace.joins)
+    if n_passes <= _FEW and not has_graph:
+        of_unknown_op = altered.names_of_unknown(kind)
+        _of_layers(kind, classes, readers, result, rate, of_unknown_op)
+    result.n_more = int(n_more.sum()) * n_passes + n_cut
+    _add_unseen(kind, expected, result)
+    return result
+
+
+def _lost_records(
+    trace: Trace,
+    kind: Kind,
+    classes: "_Classes",
+    readers: "Readers",
+    expected: I64,
+    may_have_fewer: Bools,
+    lacks: I64,
+    cuts: list[I64],
+) -> tuple[Losses, float, int]:
+    """Return the losses among what passes lack, their rate, and records at cut ends.
+
+    Parameters
+    ----------
+    may_have_fewer : bool[k], keys of which a pass may hold fewer than expected.
+    lacks, cuts : see `_lacks`.
+    """
     weight = kind.weight
     piece, key = np.nonzero(lacks)
     count = lacks[piece, key]
@@ -277,16 +313,16 @@ def losses(
     varies = _varying(lacks, weight, expected)
     # An op that a pass has in no layer is no op of that graph, unless it is read.
     is_none = ~is_read & classes.are_gone(piece, key)
-    told = (is_read | is_kin) & ~varies[key]
-    odd = _odd(len(weight), weight, told, piece)
+    has_evidence = (is_read | is_kin) & ~varies[key]
+    odd = _odd(len(weight), weight, has_evidence, piece)
     by_chance = ~varies[key] & ~odd[piece] & _are_many(trace, kind)[piece] & ~is_none
-    lost = told | by_chance
+    lost = has_evidence | by_chance
     times = weight[piece] * count
     # The share that is lost for sure says how many of the others chance would take.
     n_cells = int((weight[:, None] * expected[None, :]).sum())
     rate = int(times[lost].sum()) / max(n_cells, 1)
     rest = ~lost & ~varies[key] & ~is_none
-    doubtful = lost & ~told & (n_fewer[key] > 0)
+    doubtful = lost & ~has_evidence & may_have_fewer[key]
     if _is_chance(int(times[rest].sum()), rate * max(n_cells - len(times), 0)):
         lost |= rest
         doubtful |= rest
@@ -300,38 +336,28 @@ def losses(
         elif odds >= _DOUBT:
             n_cut += int(cut[:, 2].sum())
     ends = np.concatenate([*lost_ends, np.zeros((0, 3), np.int64)])
-    found = Losses(
+    result = Losses(
         np.append(piece[lost], ends[:, 0]),
         np.append(key[lost], ends[:, 1]),
         np.append(count[lost], ends[:, 2]),
     )
-    found.n_altered = n_altered
     n_ends = int((weight[ends[:, 0]] * ends[:, 2]).sum())
-    found.n_fewer = int(times[doubtful].sum()) + n_ends
-    found.n_read = int(times[lost & is_read].sum())
-    found.n_alike = int(times[lost].sum()) - found.n_read + n_ends
+    result.n_fewer = int(times[doubtful].sum()) + n_ends
+    result.n_read = int(times[lost & is_read].sum())
+    result.n_alike = int(times[lost].sum()) - result.n_read + n_ends
     left_out = np.zeros(len(kind.keys), np.bool_)
     left_out[key[~lost]] = True
-    found.n_varying = int(np.count_nonzero(left_out))
-    found.n_ops = int(expected.sum()) if _is_regular(kind, expected) else 0
-    # A graph tells of ops that no pass has better than other layers do.
-    has_graph = any(join.n_nodes for join in trace.joins)
-    if int(weight.sum()) <= _FEW and not has_graph:
-        there = altered.names_of_unknown(kind)
-        _of_layers(kind, classes, readers, found, rate, there)
-    found.n_more = int(n_more.sum() * weight.sum())
-    found.n_more += n_cut
-    _add_unseen(kind, expected, found)
-    return found
+    result.n_varying = int(np.count_nonzero(left_out))
+    return result, rate, n_cut
 
 
-def _add_unseen(kind: Kind, expected: I64, found: Losses) -> None:
+def _add_unseen(kind: Kind, expected: I64, result: Losses) -> None:
     """Add what may be missing of every pass, and leaves no trace.
 
     Where so many are missing, chance takes some ops from all of few passes.
     """
     n_passes, n_ops = int(kind.weight.sum()), int(expected.sum())
-    n_missing = found.n_read + found.n_alike + found.n_layers
+    n_missing = result.n_read + result.n_alike + result.n_layers
     rate = n_missing / max(n_ops * n_passes, 1)
     if not 0 < rate < 1:
         return
@@ -340,7 +366,7 @@ def _add_unseen(kind: Kind, expected: I64, found: Losses) -> None:
     while chance < 1 - _DOUBT:
         n_ops_gone += 1
         chance += np.exp(-mean + n_ops_gone * np.log(mean) - lgamma(n_ops_gone + 1))
-    found.n_more += max(n_ops_gone * n_passes - found.n_layers, 0)
+    result.n_more += max(n_ops_gone * n_passes - result.n_layers, 0)
 
 
 def _is_regular(kind: Kind, expected: I64) -> bool:
@@ -399,28 +425,37 @@ class _Classes:
 
     Attributes
     ----------
-    members : columns of a kind by (name without its layer, op), and by layer.
-    n_layers : different layers of all ops.
+    layers : different layers of all ops, once `members` are made.
     """
 
     def __init__(self, trace: Trace, kind: Kind, keys: Keys) -> None:
-        self._kind = kind
-        self.members: dict[tuple[str, int], dict[int, int]] = {}
-        self._of: dict[int, tuple[str, int]] = {}
+        self._trace, self._kind, self._keys = trace, kind, keys
+        self._class_of: dict[int, tuple[str, int]] = {}
         self._places: dict[int, int] = {}
         self.layers: set[int] = set()
-        for column, key in enumerate(kind.keys.tolist()):
-            name = keys.text(trace, key)
-            begin, end = shape_of(name).layer
+
+    @cached_property
+    def members(self) -> dict[tuple[str, int], dict[int, int]]:
+        """Columns of a kind by (name without its layer, op), and by layer.
+
+        Made where some pass lacks an op, or passes are few.
+        """
+        members: dict[tuple[str, int], dict[int, int]] = {}
+        names = self._keys.texts(self._trace, self._kind.keys)
+        shapes, which = shapes_of(names)
+        ops = self._keys.op[self._kind.keys].tolist()
+        for column, (name, op) in enumerate(zip(names, ops, strict=True)):
+            begin, end = shapes[which[column]].layer
             if end <= begin:
                 continue
             layer = int(name[begin:end])
             self.layers.add(layer)
             self._places.setdefault(layer, len(self._places))
             # A cut name may have lost letters behind longer numbers of layers.
-            named = (f"{name[:begin]}\0{name[end:]}", int(keys.op[key]))
-            self.members.setdefault(named, {})[layer] = column
-            self._of[column] = named
+            shared = (f"{name[:begin]}\0{name[end:]}", op)
+            members.setdefault(shared, {})[layer] = column
+            self._class_of[column] = shared
+        return members
 
     def expected(self, named: tuple[str, int]) -> set[int]:
         """Return the layers that such an op is expected in; none where none are."""
@@ -462,11 +497,12 @@ class _Classes:
     def _share(self, piece: I64, key: I64, expected: I64) -> npt.NDArray[np.float64]:
         """Return the share of other layers that have it; -1 where there are few."""
         result = np.full(len(piece), -1.0)
+        members = self.members
         for column in distinct(key).tolist():
-            named = self._of.get(column)
-            if named is None or len(self.members[named]) < _FEW:
+            shared = self._class_of.get(column)
+            if shared is None or len(members[shared]) < _FEW:
                 continue
-            kin = np.array(list(self.members[named].values()), np.int64)
+            kin = np.array(list(members[shared].values()), np.int64)
             part = np.flatnonzero(key == column)
             there = self._kind.table[np.ix_(piece[part], kin)] >= expected[kin]
             result[part] = there.sum(axis=1) / (len(kin) - 1)
@@ -528,46 +564,50 @@ def _odd(n: int, weight: I64, told: Bools, piece: I64) -> Bools:
 
 
 class Readers:
-    """Which ops read what which other op computes, by names."""
+    """Which ops read what which other op computes, by names.
 
-    def __init__(self, trace: Trace, keys: Keys, spans: I64) -> None:
-        self._keys, self._trace = keys, trace
-        self._known: dict[int, I64] = {}
-        self.by_base: dict[str, I64] = {}
-        if keys.of_tensor or not len(trace.accesses.first) - 1:
-            return
-        lists: dict[str, set[int]] = {}
-        for key, span in enumerate(spans.tolist()):
+    Parameters
+    ----------
+    spans : returns a span of each key, int64[n_keys].
+    """
+
+    def __init__(self, trace: Trace, keys: Keys, spans: Callable[[], I64]) -> None:
+        self._trace, self._keys, self._spans = trace, keys, spans
+
+    @cached_property
+    def by_base(self) -> dict[str, I64]:
+        """The keys of the ops that read each tensor, by its name without suffixes."""
+        trace = self._trace
+        if self._keys.of_tensor or not len(trace.accesses.first) - 1:
+            return {}
+        keys_by_base: dict[str, set[int]] = {}
+        for key, span in enumerate(self._spans().tolist()):
             for tensor in trace.accesses.of_span(span).tensor.tolist():
                 if tensor >= 0:
                     name = trace.strings[int(trace.tensors.name[tensor])]
-                    lists.setdefault(normalise(name), set()).add(key)
-        self.by_base = {n: np.array(sorted(k), np.int64) for n, k in lists.items()}
+                    keys_by_base.setdefault(normalise(name), set()).add(key)
+        return {n: np.array(sorted(k), np.int64) for n, k in keys_by_base.items()}
 
     def of(self, key: int) -> I64:
         """Return the keys of the ops that read what `key` computes, but itself."""
-        found = self._known.get(key)
-        if found is None:
-            base = normalise(self._keys.text(self._trace, key))
-            found = self.by_base.get(base, np.zeros(0, np.int64)) if base else None
-            found = np.zeros(0, np.int64) if found is None else found[found != key]
-            self._known[key] = found
-        return found
+        base = normalise(self._keys.texts(self._trace, np.array([key]))[0])
+        readers = self.by_base.get(base) if base else None
+        return np.zeros(0, np.int64) if readers is None else readers[readers != key]
 
 
 def _of_layers(
     kind: Kind,
     classes: _Classes,
     readers: Readers,
-    found: Losses,
+    result: Losses,
     rate: float,
-    there: set[str],
+    of_unknown_op: set[str],
 ) -> None:
     """Add ops that no pass has, but nearly all other layers.
 
     Where a record reads what they compute, or no more lack than chance would take; the
     latter too for ops of nearly the same layers as another op, as what is quantised
-    alike is. Names `there` have a record with an unknown op.
+    alike is. Names `of_unknown_op` have a record with an unknown op.
     """
     unread: list[tuple[str, int]] = []
     n_cells = 0
@@ -579,7 +619,7 @@ def _of_layers(
         n_cells += len(layers)
         for layer in sorted(layers - set(of)):
             name = shape.replace("\0", str(layer))
-            if name in there:
+            if name in of_unknown_op:
                 continue
             column = of[min(of, key=lambda known: abs(known - layer))]
             reading = readers.by_base.get(normalise(name))
@@ -589,11 +629,11 @@ def _of_layers(
                 unread.append((name, column))
                 continue
             # Passes that are alike compute what one of them reads.
-            found.extra += [(p, name, column) for p in range(len(kind.rows))]
-            found.n_layers += n_passes
+            result.extra += [(p, name, column) for p in range(len(kind.rows))]
+            result.n_layers += n_passes
     if _is_chance(len(unread), n_cells * rate**n_passes):
-        found.extra += [(p, *one) for one in unread for p in range(len(kind.rows))]
-        found.n_layers += len(unread) * n_passes
+        result.extra += [(p, *one) for one in unread for p in range(len(kind.rows))]
+        result.n_layers += len(unread) * n_passes
 
 
 MOST_PLACES = 200
@@ -725,7 +765,8 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     if not len(rows.key):
         return Completeness(False, "the trace has no ops")
     rows = rows.part(rows.length > 0)
-    spans = _spans_of_keys(trace, rows, runs, by_access=by_access)
+    # Few passes need it: what differs, or has a damaged name.
+    spans = cache(partial(_spans_of_keys, trace, rows, runs, by_access=by_access))
     readers = Readers(trace, keys, spans)
     rows = rows.cut(_begins_of_graphs(rows, keys))
     n_told = _n_passes_told(rows)
@@ -950,7 +991,7 @@ class _Sum:
         number = self._runs.number[kind.rows.run[found.piece]]
         for i in np.argsort(number, kind="stable")[:MOST_PLACES].tolist():
             piece, column = int(found.piece[i]), int(found.key[i])
-            name = self._keys.text(self._trace, int(kind.keys[column]))
+            (name,) = self._keys.texts(self._trace, kind.keys[[column]])
             noted = _Noted(int(number[i]), kind, piece, column, name)
             self._gaps += [noted] * int(found.count[i])
         for piece, name, column in found.extra[:MOST_PLACES]:

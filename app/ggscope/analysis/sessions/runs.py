@@ -572,12 +572,12 @@ class Keys:
     op: I64
     of_tensor: bool
 
-    def text(self, trace: Trace, key: int) -> str:
-        """Return the name of a key, as people read it."""
-        i = int(self.name[key])
+    def texts(self, trace: Trace, keys: I64) -> list[str]:
+        """Return the name of each key, as people read it."""
+        names = self.name[keys]
         if self.of_tensor:
-            i = int(trace.tensors.name[i]) if i >= 0 else -1
-        return trace.strings[i] if i >= 0 else ""
+            names = np.append(trace.tensors.name, -1)[names]
+        return trace.strings.get_many(names.tolist())
 
 
 def spans_of(trace: Trace, runs: Runs, run: int, *, by_access: bool) -> Array:
