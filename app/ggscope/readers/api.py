@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ggscope.errors import Cancelled, ReadError
@@ -313,7 +314,7 @@ class ReadContext:
         if self._publish is not None:
             self._publish(trace)
 
-    @property
+    @cached_property
     def chunked(self) -> "ChunkedOps":
         """Operations on long columns, which stop where the read is cancelled."""
         # Readers of small files need no numpy.
@@ -321,7 +322,10 @@ class ReadContext:
 
         return ChunkedOps(self.check_cancelled)
 
-    pieces = chunked  # name in 0.1.0, for plug-ins until 0.3.0
+    @property
+    def pieces(self) -> "ChunkedOps":
+        """Return `chunked`: its name in 0.1.0, for plug-ins until 0.3.0."""
+        return self.chunked
 
     @property
     def wants_stages(self) -> bool:

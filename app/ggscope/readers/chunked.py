@@ -118,16 +118,17 @@ class ChunkedOps:
 
     Parameters
     ----------
-    check : called before each chunk; raises Cancelled to stop the operation.
+    check : called between two chunks; raises Cancelled to stop the operation.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
         self.check = check
 
     def slices(self, n: int, first: int = 0) -> Iterator[slice]:
-        """Yield slices that cover ``[first, n)``, with a check before each."""
+        """Yield slices that cover ``[first, n)``, with a check between two."""
         for at in range(first, n, _CHUNK_ROWS):
-            self.check()
+            if at > first:
+                self.check()
             yield slice(at, min(at + _CHUNK_ROWS, n))
 
     def find(self, n: int, marked: Callable[[slice], Array]) -> I64:
