@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
+
+from ggscope.readers.api import HEAD_BYTES
 
 MAGIC = b"GGMLVIZ1"
 HEADER_BYTES = 12
@@ -41,8 +43,10 @@ MAX_TYPE = 63
 """Larger event numbers speak against a layout."""
 
 _ENOUGH_EVENTS, _ENOUGH_POINTS = 4, 1.5
-DETECT_BYTES = 1 << 18
+DETECT_BYTES = HEAD_BYTES
 """How much of a file `detect` looks at; labels are short in practice."""
+_SAMPLED_EVENTS = 1024
+_USUAL_EVENT_BYTES = 56
 
 DAY_NS = 24 * 3600 * 10**9
 """Stamps further apart hardly belong to one run."""
@@ -218,7 +222,44 @@ def walk(
         offset = after
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the first bytes of a file tell.
+
+    Attributes
+    ----------
+    event_bytes : mean size of the first events.
+    begin_share : share of them that begin a graph or an op.
+    """
+
+    layout: EventLayout
+    event_bytes: float
+    begin_share: float
+
+    def n_events(self, end: int) -> int:
+        """Return about how many events a file of `end` bytes has."""
+        return max(round((end - HEADER_BYTES) / self.event_bytes), 0)
+
+
 @lru_cache(maxsize=1)
+def probe(head: bytes, size: int, layout_id: str = "") -> Probe:
+    """Return what `head` tells: once for the estimate of a file and its reading.
+
+    Parameters
+    ----------
+    head : the file's first bytes with its header, up to `DETECT_BYTES`.
+    size : bytes of the whole file.
+    layout_id : layout of the events; "" = detect it.
+    """
+    layout = LAYOUT_BY_ID[layout_id] if layout_id else detect(head, size)
+    events = list(islice(walk(head, HEADER_BYTES, layout), _SAMPLED_EVENTS))
+    if not events:
+        return Probe(layout, _USUAL_EVENT_BYTES, 0.5)
+    n_begins = sum(event.type in (0, 2) for event in events)
+    end = events[-1].offset + events[-1].size
+    return Probe(layout, (end - HEADER_BYTES) / len(events), n_begins / len(events))
+
+
 def detect(head: bytes, size: int) -> EventLayout:
     """Return the layout under which the events make most sense.
 

@@ -53,14 +53,12 @@ from ggscope.readers.ggmlviz.layouts import (
     DAY_NS,
     DETECT_BYTES,
     HEADER_BYTES,
-    LAYOUT_BY_ID,
     MAGIC,
     N_TYPES,
     ZERO_RUN,
     EventLayout,
     EventType,
-    detect,
-    walk,
+    probe,
 )
 from ggscope.readers.ggmlviz.pairing import (
     IntervalFlag,
@@ -326,8 +324,6 @@ def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, 
     return found, n_ops
 
 
-_SAMPLED_EVENTS = 1024
-_USUAL_EVENT_BYTES = 56
 _ENDLESS = 1 << 62
 _HOLE_BYTES = 8192
 """So much of a sparse file's empty end is read: enough to see that it is zeros."""
@@ -379,12 +375,12 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     """
     chosen = INFO.option_values(context.options)
     head = source.head(DETECT_BYTES)
-    name = chosen[LAYOUT_OPTION]
-    layout = detect(head, source.size) if name == AUTO else LAYOUT_BY_ID[name]
+    layout_id = chosen[LAYOUT_OPTION]
+    seen = probe(head, source.size, "" if layout_id == AUTO else layout_id)
     written = max((end for _, end in source.data_extents()), default=0)
     end = min(source.size, max(written, HEADER_BYTES) + _HOLE_BYTES)
-    n_events, _ = _counted(head, end, layout)
-    shown = {"layout": layout.id}
+    n_events = seen.n_events(end)
+    shown = {"layout": seen.layout.id}
     names = chosen[NAMES_OPTION]
     if names != NAMES_CHOICES[0]:
         shown[NAMES_OPTION] = names
@@ -403,7 +399,7 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     if numbering != AUTO:
         shown[NUMBERING_OPTION] = numbering
     return GgmlvizOptions(
-        layout, wanted, end, n_events, chosen[OPS_OPTION], shown, numbering
+        seen.layout, wanted, end, n_events, chosen[OPS_OPTION], shown, numbering
     )
 
 
@@ -411,9 +407,9 @@ def estimate(head: Head) -> Estimate | None:
     """Return what reading a whole file would cost; None where that is unknown."""
     if not head.data.startswith(MAGIC):
         return None
-    layout = detect(head.data, head.size)
-    n_events, share = _counted(head.data, head.size, layout)
-    spans = int(n_events * share)
+    seen = probe(head.data, head.size)
+    n_events = seen.n_events(head.size)
+    spans = int(n_events * seen.begin_share)
     peak = n_events * EVENT_BYTES + spans * _BESIDE_BYTES
     return Estimate(
         records=n_events,
@@ -422,21 +418,6 @@ def estimate(head: Head) -> Estimate | None:
         can_range=True,
         can_sample_names=True,
     )
-
-
-def _counted(head: bytes, end: int, layout: EventLayout) -> tuple[int, float]:
-    """Return about how many events a file has, and the share of begins in them."""
-    n_events = n_begins = 0
-    at = HEADER_BYTES
-    for event in walk(head, HEADER_BYTES, layout):
-        n_events += 1
-        n_begins += event.type in (0, 2)
-        at = event.offset + event.size
-        if n_events == _SAMPLED_EVENTS:
-            break
-    each = (at - HEADER_BYTES) / n_events if n_events else _USUAL_EVENT_BYTES
-    share = n_begins / n_events if n_events else 0.5
-    return max(round((end - HEADER_BYTES) / each), 0), share
 
 
 def _range(options: Mapping[str, str], n_events: int) -> tuple[int, int | None]:
@@ -609,7 +590,7 @@ class Reading:
         Where each thread logs every op, the begins of one thread are compared.
         """
         wanted, n_nodes, n_graphs = self._options.wanted, 0, 0
-        for block in self._context.pieces.of(len(events)):
+        for block in self._context.chunked.slices(len(events)):
             is_graph = events.kind[block] == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
             n_graphs += int(np.count_nonzero(is_graph))
@@ -631,7 +612,7 @@ class Reading:
     def _most_of_a_thread(self, events: Events) -> int:
         """Return how many ops began on the thread that logged most of them."""
         per_thread = np.zeros(max(events.n_threads, 1), np.int64)
-        for block in self._context.pieces.of(len(events)):
+        for block in self._context.chunked.slices(len(events)):
             place = events.place[block][events.kind[block] == EventType.OP_BEGIN]
             counts = np.bincount(events.thread_of[place], minlength=len(per_thread))
             per_thread += counts
