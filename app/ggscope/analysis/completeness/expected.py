@@ -933,7 +933,7 @@ def _why_not(trace: Trace) -> str:
         return "the trace is still being read"
     if not len(trace.spans) or int(trace.spans.op.max()) < 0:
         return "the trace has no ops"
-    if trace.lanes.of_kind(LaneKind.ENGINE).any():
+    if LaneKind.ENGINE in trace.lanes.kinds:
         return "engines follow no graph of the trace"
     if any(w.code in _PARTLY_READ for w in trace.warnings):
         return "only part of the file was read"

@@ -82,7 +82,7 @@ def skipped_tokens(trace: Trace) -> SkippedTokens:
     an account of their own; what their tracer sampled is no loss.
     """
     token, phase = trace.spans.token, trace.spans.phase
-    of_lane = trace.lanes.of_kind(LaneKind.TOKEN)
+    of_lane = trace.lanes.kinds == LaneKind.TOKEN
     if token is None or not of_lane.any() or trace.pending or has_ubatches(trace):
         return NO_SKIPS
     found = [

@@ -281,14 +281,15 @@ def _shares(first: I64) -> list[slice]:
 def _pass_starts(trace: Trace) -> I64:
     """Return the ticks at which passes begin, ascending; empty where none are told."""
     for kind in (LaneKind.TOKEN, LaneKind.GRAPH):
-        lanes = np.flatnonzero(trace.lanes.of_kind(kind))
-        found = [
+        lanes = np.flatnonzero(trace.lanes.kinds == kind)
+        if not len(lanes):
+            continue
+        starts = [
             trace.spans.start[rows][np.isin(trace.spans.lane[rows], lanes)]
             for rows in chunks(len(trace.spans))
-            if len(lanes)
         ]
-        if sum(map(len, found)):
-            return distinct(np.concatenate(found))
+        if sum(map(len, starts)):
+            return distinct(np.concatenate(starts))
     return np.zeros(0, np.int64)
 
 

@@ -126,8 +126,8 @@ def _n_experts(trace: Trace, *numbers: Array) -> int:
 def _expert_tensors(trace: Trace) -> Array:
     """Tell which tensors belong to experts, bool[n + 1]; the last one is none."""
     tensors = trace.tensors
-    names = (trace.strings[i] for i in tensors.name.tolist())
-    packed = np.fromiter(("_exps" in name for name in names), np.bool_, len(tensors))
+    names = trace.strings.get_many(tensors.name.tolist())
+    packed = np.array(["_exps" in name for name in names], np.bool_)
     return np.append(packed | (tensors.expert >= 0), False)
 
 

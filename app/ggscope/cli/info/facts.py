@@ -16,7 +16,7 @@ from ggscope.cli.info.access_facts import (
     experts_json,
     sources_json,
 )
-from ggscope.cli.info.graph_facts import graphs_json
+from ggscope.cli.info.graph_facts import graph_json
 from ggscope.cli.info.times import (
     calls_json,
     engines_json,
@@ -40,6 +40,7 @@ def describe(
     complete : the completeness of the trace; None = compute it.
     """
     complete = completeness(trace) if complete is None else complete
+    lane_kinds = frozenset(trace.lanes.kinds.tolist())
     by_space = accesses_by_space(trace)
     return {
         "path": str(path),
@@ -68,14 +69,14 @@ def describe(
         "experts": experts_json(trace),
         "model": _model(trace),
         "buffers": buffers_json(trace),
-        "graphs": graphs_json(trace),
+        "graphs": [graph_json(trace, graph) for graph in trace.graphs],
         "events": _summary(trace, "events"),
         "memory": _summary(trace, "memory") or None,
         "sources": sources_json(trace),
-        "latency": latency_json(trace),
-        "engines": engines_json(trace),
-        "stalls": stalls_json(trace),
-        "calls": calls_json(trace),
+        "latency": latency_json(trace) if LaneKind.TOKEN in lane_kinds else [],
+        "engines": engines_json(trace) if LaneKind.ENGINE in lane_kinds else [],
+        "stalls": stalls_json(trace) if LaneKind.STALL in lane_kinds else [],
+        "calls": calls_json(trace) if LaneKind.COMMAND in lane_kinds else None,
         "producer": dict(trace.info.producer),
         "stated": stated_json(trace),
         "options": dict(trace.info.options),

@@ -7,8 +7,8 @@ from ggscope.model.tables import Array, distinct
 from ggscope.model.trace import Trace
 
 
-def graphs_json(trace: Trace) -> list[dict[str, object]]:
-    """Return what each graph holds.
+def graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
+    """Return what a graph holds.
 
     ``nodes`` counts what the file declares, ``leaves`` are those that nothing computes,
     ``dangling`` (and ``undeclared``, its older name) ends of edges that it does not
@@ -17,10 +17,6 @@ def graphs_json(trace: Trace) -> list[dict[str, object]]:
     gives none; ``edges_by_slot`` counts edges by which source of their target they
     are. ``layers`` counts distinct layers, by the names of nodes.
     """
-    return [_graph_json(trace, graph) for graph in trace.graphs]
-
-
-def _graph_json(trace: Trace, graph: Graph) -> dict[str, object]:
     slots = np.bincount(graph.slot) if graph.n_edges else np.zeros(0, np.int64)
     declared = (graph.flags & np.uint8(NodeFlag.UNDECLARED)) == 0
     categories = np.bincount(graph.category[declared], minlength=len(NodeCategory))

@@ -32,12 +32,10 @@ _MAX_REASONS = 6
 
 
 def latency_json(trace: Trace) -> list[dict[str, object]]:
-    """Return how long tokens take, by phase; times in ticks."""
-    if not trace.lanes.of_kind(LaneKind.TOKEN).any():
-        return []
+    """Return how long the tokens of a trace take, by phase; times in ticks."""
     from ggscope.analysis.statistics.latency import phase_latencies
 
-    return [_phase_json(trace, found) for found in phase_latencies(trace)]
+    return [_phase_json(trace, latency) for latency in phase_latencies(trace)]
 
 
 def _phase_json(trace: Trace, found: "PhaseLatency") -> dict[str, object]:
@@ -72,10 +70,8 @@ def _phase_json(trace: Trace, found: "PhaseLatency") -> dict[str, object]:
 
 
 def latency_text(trace: Trace, facts: dict[str, Any]) -> str:
-    """Return the section for people; "" where no token has a latency."""
+    """Return the section for people."""
     found, unit = facts["latency"], trace.clock.unit
-    if not found:
-        return ""
     from ggscope.analysis.statistics.latency import SLOW
 
     has_rate = any(phase["tokens_per_s"] is not None for phase in found)
@@ -120,8 +116,6 @@ def engines_json(trace: Trace) -> list[dict[str, object]] | None:
 
     None where there are too many spans to tell.
     """
-    if not trace.lanes.of_kind(LaneKind.ENGINE).any():
-        return []
     from ggscope.analysis.statistics.engines import engine_times
 
     found = engine_times(trace)
@@ -145,10 +139,8 @@ def engines_json(trace: Trace) -> list[dict[str, object]] | None:
 
 
 def engines_text(trace: Trace, facts: dict[str, Any]) -> str:
-    """Return the section for people; "" without engines."""
+    """Return the section for people."""
     found, unit = facts["engines"], trace.clock.unit
-    if not found:
-        return ""
     rows = [
         (
             engine["lane"],
@@ -175,8 +167,6 @@ def _share(share: float | None) -> str:
 
 def calls_json(trace: Trace) -> dict[str, object] | None:
     """Return what the program's calls take, in ticks; None where none is recorded."""
-    if not trace.lanes.of_kind(LaneKind.COMMAND).any():
-        return None
     from ggscope.analysis.statistics.calls import call_times
 
     found = call_times(trace)
@@ -220,10 +210,8 @@ def _per_decode_json(
 
 
 def calls_text(trace: Trace, facts: dict[str, Any]) -> str:
-    """Return the section for people; "" without calls."""
+    """Return the section for people."""
     found, unit = facts["calls"], trace.clock.unit
-    if found is None:
-        return ""
     has_decodes = found["between_median_per_decode"] is not None
     rows = [
         (
@@ -298,9 +286,7 @@ def stalls_json(trace: Trace) -> list[dict[str, object]]:
 
 
 def stalls_text(trace: Trace, facts: dict[str, Any]) -> str:
-    """Return the section for people; "" without stalls."""
-    if not facts["stalls"]:
-        return ""
+    """Return the section for people."""
     unit = trace.clock.unit
     rows = [
         (
