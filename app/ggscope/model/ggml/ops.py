@@ -204,11 +204,14 @@ def infer(
     codes = sorted({code for code, _, _ in evidence})
     scores = [_score(choice, evidence) for choice in choices]
     best = scores.index(max(scores))
-    decoding = [choices[best].name(code) for code in codes]
+    decoded = [
+        [choice.names[code] if code < len(choice.names) else "" for code in codes]
+        for choice in choices
+    ]
     rivals = [
         score
-        for score, choice in zip(scores, choices, strict=True)
-        if [choice.name(code) for code in codes] != decoding
+        for score, names in zip(scores, decoded, strict=True)
+        if names != decoded[best]
     ]
     margin = min(scores[best] - max(rivals), MAX_MARGIN) if rivals else MAX_MARGIN
     return replace(choices[best], source="inferred", margin=round(margin, 3))
