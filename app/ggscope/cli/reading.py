@@ -92,7 +92,8 @@ def _read(path: Path, arguments: Namespace, *, takes_sidecar: bool) -> Trace:
     options = reader_options(arguments)
     admit = None if arguments.force else _Guard(path, options)
     with Progress(path.name, is_quiet=vars(arguments).get("quiet", False)) as progress:
-        context = ReadContext(progress=progress.update, options=options)
+        update = progress.update if progress.is_shown else None
+        context = ReadContext(progress=update, options=options)
         is_session = arguments.beside or arguments.shift or os.path.isdir(path)
         if is_session or (takes_sidecar and _has_sidecar(path)):
             return _session(path, arguments, context, admit)
@@ -278,13 +279,18 @@ def failure_json(path: Path, error: TraceError) -> dict[str, object]:
 
 
 class Progress:
-    """One line on stderr that is rewritten, only where stderr is a terminal."""
+    """One line on stderr that is rewritten, only where stderr is a terminal.
+
+    Attributes
+    ----------
+    is_shown : whether updates may be seen at all.
+    """
 
     def __init__(self, name: str, *, is_quiet: bool = False) -> None:
         self._name = name
         self._begin = time.monotonic()
-        self._is_shown = False
-        self._is_wanted = sys.stderr.isatty() and not is_quiet
+        self._has_line = False
+        self.is_shown = sys.stderr.isatty() and not is_quiet
 
     def __enter__(self) -> "Progress":
         return self
@@ -295,15 +301,15 @@ class Progress:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_shown:
+        if self._has_line:
             output.rewrite_line("")
 
     def update(self, done: int, total: int) -> None:
         """Show how far reading has come, in bytes."""
         passed = time.monotonic() - self._begin
-        if not self._is_wanted or passed < _QUIET_SECONDS:
+        if not self.is_shown or passed < _QUIET_SECONDS:
             return
-        self._is_shown = True
+        self._has_line = True
         share = 100 * done // max(total, 1)
         rate = format_rate(done / passed)
         output.rewrite_line(f"{self._name}: {share} %, {rate}")

@@ -9,7 +9,7 @@ the file states beside what follows from its content.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import IntEnum
@@ -178,6 +178,9 @@ class Lanes(Sequence[Lane]):
         if isinstance(at, slice):
             return tuple(self._lane(i) for i in range(len(self))[at])
         return self._lane(range(len(self))[at])
+
+    def __iter__(self) -> Iterator[Lane]:
+        return map(self._lane, range(len(self.names)))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, tuple):

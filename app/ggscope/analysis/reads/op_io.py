@@ -425,13 +425,13 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
 def _stacks(trace: Trace) -> Bools:
     """Tell which tensors stack experts, bool[n + 1]; the last one is none."""
     t = trace.tensors
-    names = (trace.strings[i] if i >= 0 else "" for i in t.name.tolist())
-    found = np.fromiter((_STACK_WORD in name for name in names), np.bool_, len(t))
+    names = trace.strings.get_many(t.name.tolist())
+    is_stack = np.array([_STACK_WORD in name for name in names], np.bool_)
     if t.n_experts is not None:
-        found |= t.n_experts > 1
+        is_stack |= t.n_experts > 1
     # A name may be cut before that word; what chosen experts are read of is a stack.
-    found[_chosen_from(trace)] = True
-    return np.append(found & (t.expert < 0), False)
+    is_stack[_chosen_from(trace)] = True
+    return np.append(is_stack & (t.expert < 0), False)
 
 
 def _chosen_from(trace: Trace) -> I64:
