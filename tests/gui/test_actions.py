@@ -224,7 +224,7 @@ def test_letters_and_moves_choose_while_a_list_of_choices_has_the_focus(
 
     assert (first, combo.currentData()) == (0, "layer")
     assert session.visible_range == before
-    assert session.color_by == "layer"
+    assert session.display.color_by == "layer"
     assert document.workspace.layout_name == layout
     assert document.workspace.shows_details
 
@@ -307,7 +307,7 @@ def test_clearing_the_selection_disables_what_needs_one(
 def test_ticks_follow_the_state(window: MainWindow, session: Session) -> None:
     window.actions_["color.layer"].trigger()
 
-    assert session.color_by == "layer"
+    assert session.display.color_by == "layer"
     assert window.actions_["color.layer"].isChecked()
     assert not window.actions_["color.family"].isChecked()
 

@@ -183,7 +183,7 @@ def test_times_of_the_table_have_one_unit_and_their_clock(
     units = {text.split(" ")[-1] for texts in columns for text in texts if " " in text}
     assert len(units) == 1
 
-    session.set_absolute_time(True)
+    session.display.set_absolute_time(True)
 
     titles = [heading.copied for heading in view.table.model.headings]
     assert "allocated (ns, file's clock)" in titles
@@ -430,7 +430,7 @@ def test_absolute_time_changes_axis_and_table(
     session.set_trace(replace(trace, clock=replace(trace.clock, origin=5_000_000_000)))
     settled(qtbot, view)
 
-    session.set_absolute_time(True)
+    session.display.set_absolute_time(True)
 
     assert view.table.model.row(0)[4].text == "5.000000 s"
 

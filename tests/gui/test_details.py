@@ -173,7 +173,7 @@ def test_absolute_time_changes_the_start(view: DetailsView, session: Session) ->
     session.select_span(1)
     before = facts(view)["start"]
 
-    session.set_absolute_time(True)
+    session.display.set_absolute_time(True)
 
     assert facts(view)["start"] != before
 

@@ -70,7 +70,7 @@ def test_legend_names_every_family_that_occurs(
 
 
 def test_legend_follows_the_colouring(legend: Legend, session: Session) -> None:
-    session.set_color_by("layer")
+    session.display.set_color_by("layer")
 
     assert "layer 3" in labels(legend)
     assert "matmul" not in labels(legend)
@@ -111,7 +111,7 @@ def test_every_entry_isolates_its_own_spans(by: str, session: Session) -> None:
     assert session.index is not None
     categories = session.index.categories(by)
     legend = Legend(session, theme("dark"))
-    session.set_color_by(by)
+    session.display.set_color_by(by)
 
     for number, entry in enumerate(legend.entries):
         if not entry.part:
@@ -148,7 +148,7 @@ def test_backends_are_isolated_by_their_lanes(qtbot: QtBot, tmp_path: Path) -> N
     ]
     session = Session()
     session.set_trace(open_trace(gv.write(tmp_path / "two.ggmlviz", events)))
-    session.set_color_by("backend")
+    session.display.set_color_by("backend")
     legend = Legend(session, theme("dark"))
     qtbot.addWidget(legend)
     assert session.index is not None
@@ -170,7 +170,7 @@ def test_cores_are_isolated(qtbot: QtBot) -> None:
     core = np.where(trace.spans.op >= 0, trace.spans.lane % 4, -1).astype(np.int16)
     session = Session()
     session.set_trace(replace(trace, spans=replace(trace.spans, core=core)))
-    session.set_color_by("core")
+    session.display.set_color_by("core")
     legend = Legend(session, theme("dark"))
     qtbot.addWidget(legend)
     shown = [button for button in legend.buttons if button.text().startswith("core")]
@@ -190,7 +190,7 @@ def test_cores_are_isolated(qtbot: QtBot) -> None:
 def test_experts_are_isolated_and_what_is_not_known_is_not(qtbot: QtBot) -> None:
     session = Session()
     session.set_trace(open_trace(SAMPLES / "moe-experiment" / "trace-1024.bin"))
-    session.set_color_by("expert")
+    session.display.set_color_by("expert")
     legend = Legend(session, theme("dark"))
     qtbot.addWidget(legend)
     qtbot.waitUntil(lambda: bool(legend.entries))
@@ -258,7 +258,7 @@ def test_large_trace_is_counted_on_a_worker(
 ) -> None:
     monkeypatch.setattr(timeline_legend, "SYNC_SPANS", 10)
 
-    session.set_color_by("op")
+    session.display.set_color_by("op")
     assert session.index is not None
     wanted = LegendRequest(session.index, "op")()
 
@@ -304,7 +304,7 @@ def test_backends_are_offered_where_there_are_some_and_read_nothing_again(
     combo.setCurrentIndex(combo.findData("backend"))
     combo.activated.emit(combo.currentIndex())
 
-    assert document.session.color_by == "backend"
+    assert document.session.display.color_by == "backend"
     assert document.session.trace is trace
     legend = document.workspace.views("timeline")[0].legend
     assert [entry.label for entry in legend.entries] == ["CPU backend", "Backend 1"]

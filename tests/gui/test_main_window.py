@@ -623,11 +623,11 @@ def test_stalls_are_left_out_by_a_command(
     window: MainWindow, opened: Opened, sample: Path
 ) -> None:
     document = opened(sample)
-    assert document.session.shows_stalls
+    assert document.session.display.shows_stalls
 
     window.actions_["view.stalls"].trigger()
 
-    assert not document.session.shows_stalls
+    assert not document.session.display.shows_stalls
     assert not window.settings.drawing.shows_stalls
     assert not window.actions_["view.stalls"].isChecked()
 
@@ -649,7 +649,7 @@ def test_time_formats_say_cycles_where_the_trace_counts_them(
     dated = replace(llama_like_trace(), clock=Clock.of_stamps(1_700_000_000 * 10**9))
     document.session.set_trace(dated)
     assert combo.itemText(1) == "time of day (UTC)"
-    document.session.set_absolute_time(True)
+    document.session.display.set_absolute_time(True)
     assert " UTC (" in document.status.range.text()
 
 

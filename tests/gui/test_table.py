@@ -925,7 +925,7 @@ def test_absolute_time_changes_the_time_column(
 ) -> None:
     trace = builders.llama_like_trace(tokens=4, layers=4)
     session.set_trace(replace(trace, clock=Clock(origin=5_000_000_000)))
-    session.set_absolute_time(True)
+    session.display.set_absolute_time(True)
 
     assert view.model.text(0, "time") == "5.000000 s"
 
@@ -940,12 +940,12 @@ def test_time_of_day_fits_its_column(view: TableView, session: Session) -> None:
         return view.grid.header.sectionSize(keys.index("time"))
 
     usual = width()
-    session.set_absolute_time(True)
+    session.display.set_absolute_time(True)
 
     assert view.model.text(0, "time") == "22:13:20.000000"
     text = view.grid.rows._metrics["mono"].horizontalAdvance("22:13:20.000000")
     assert width() >= text + 16
-    session.set_absolute_time(False)
+    session.display.set_absolute_time(False)
     assert width() == usual
 
 
@@ -1003,7 +1003,7 @@ def test_rows_are_painted_anew_where_they_change_and_only_there(
         lambda: grid.model.set_hits(hits),
         lambda: grid.model.set_hits(None),
         lambda: grid.hide_column("record", True),
-        lambda: session.set_absolute_time(True),
+        lambda: session.display.set_absolute_time(True),
         lambda: view.set_theme(theme("light")),
         lambda: grid.scroll_pixels(7),
         lambda: grid.scroll_pixels(24 * 3),

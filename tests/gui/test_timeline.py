@@ -429,7 +429,7 @@ def test_menu_of_a_point_in_time_bookmarks_copies_and_formats(
     assert isinstance(forms, QMenu)
     assert [a.isChecked() for a in forms.actions()] == [True, False]
     forms.actions()[1].trigger()
-    assert session.absolute_time
+    assert session.display.absolute_time
     in_lanes = build_menu(view, *spot(view, first_op(session)).toTuple())
     texts = [a.text() for a in in_lanes.actions()]
     assert "Bookmark here" in texts
@@ -806,7 +806,7 @@ def test_stalls_can_be_left_out(qtbot: QtBot) -> None:
     view.resize(1000, 420)
     full = len(view.picture(1000, 420, 1.0).batches)
 
-    session.set_shows_stalls(False)
+    session.display.set_shows_stalls(False)
 
     assert len(view.picture(1000, 420, 1.0).batches) < full
     view.release()

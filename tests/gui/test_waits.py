@@ -161,7 +161,7 @@ def test_narrow_idle_time_is_not_marked_by_a_click(view, session):
 
 
 def test_waits_that_are_left_out_are_neither_spans_nor_idle_time(view, session):
-    session.set_shows_waits(False)
+    session.display.set_shows_waits(False)
 
     found = hit(view, 250_000)
 
@@ -192,7 +192,7 @@ def test_spans_in_a_pixel_are_told_with_their_waiting(view, session):
     text = tip(view, 2_000_100)
 
     assert "waiting" in text
-    session.set_shows_waits(False)
+    session.display.set_shows_waits(False)
     assert "waiting" not in tip(view, 2_000_100)
 
 
@@ -202,7 +202,7 @@ def test_legend_tells_of_waits_that_are_shown(qtbot, session):
     assert session.index is not None
 
     shown = {entry.key: entry for entry in legend.entries}
-    session.set_shows_waits(False)
+    session.display.set_shows_waits(False)
     hidden = {entry.key for entry in legend.entries}
 
     assert (shown[WAITS].n_spans, shown[WAITS].ticks) == (3, 3 * WAIT)

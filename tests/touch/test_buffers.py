@@ -98,6 +98,6 @@ def test_table_widens_for_longer_times(
 
     document.toolbar.time.setFocus()
     hand.press("Down")
-    assert document.session.absolute_time
+    assert document.session.display.absolute_time
     assert table.width() > before
     assert table.horizontalScrollBar().maximum() == 0

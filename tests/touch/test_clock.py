@@ -23,7 +23,7 @@ EXPERIMENT = ROOT / "resources" / "samples" / "moe-experiment"
 
 def read_times(document: Document) -> tuple[int, int]:
     """Return both ends of the range in the status strip, read as "Go to" would."""
-    trace, absolute = document.session.trace, document.session.absolute_time
+    trace, absolute = document.session.trace, document.session.display.absolute_time
     assert trace is not None
     words = document.status.range.full_text.removeprefix("range ").split(" (")[0]
     first, last = words.split(" – ")
@@ -50,7 +50,7 @@ def test_every_part_of_the_window_tells_the_same_time(
     qtbot.waitUntil(lambda: session.visible_range.duration < whole.duration)
 
     for absolute in (False, True):
-        session.set_absolute_time(absolute)
+        session.display.set_absolute_time(absolute)
         Hand.settle()
         shown = session.visible_range
         step = shown.duration // 900
@@ -75,7 +75,9 @@ def _is_near(words: str, tick: int, step: int, document: Document) -> bool:
     session = document.session
     assert session.trace is not None
     try:
-        read = parse_time(words, session.trace.clock, absolute=session.absolute_time)
+        read = parse_time(
+            words, session.trace.clock, absolute=session.display.absolute_time
+        )
     except ValueError:
         return False
     return 0 <= tick - read <= step

@@ -963,8 +963,8 @@ class MainWindow(QMainWindow):
         return (
             (session.trace_changed, self._on_state_changed),
             (session.bookmarks_changed, self._on_state_changed),
-            (session.color_by_changed, self._on_state_changed),
-            (session.absolute_time_changed, self._on_state_changed),
+            (session.display.color_by_changed, self._on_state_changed),
+            (session.display.absolute_time_changed, self._on_state_changed),
             (session.selection_changed, self._on_moved),
             (session.marked_range_changed, self._on_moved),
             (session.queries.search_changed, self._on_moved),

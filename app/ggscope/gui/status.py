@@ -101,7 +101,7 @@ class StatusStrip(QFrame):
         session.trace_changed.connect(self._on_trace_changed)
         session.visible_range_changed.connect(self._on_range_changed)
         session.status_message.connect(self.show_message)
-        session.absolute_time_changed.connect(self._show_range)
+        session.display.absolute_time_changed.connect(self._show_range)
         self.progress.shown_changed.connect(self._on_progress_shown)
         self._memory_timer = QTimer(self)
         self._memory_timer.setInterval(MEMORY_MS)
@@ -269,7 +269,10 @@ class StatusStrip(QFrame):
         if trace is None or not trace.extent.duration:
             self.range.setText("")
             return
-        visible, absolute = self._session.visible_range, self._session.absolute_time
+        visible, absolute = (
+            self._session.visible_range,
+            self._session.display.absolute_time,
+        )
         form = shown_form(visible, trace.clock, absolute=absolute)
         self.range.setText(f"range {form.range_text(visible)}")
         self._fit_range()

@@ -323,8 +323,8 @@ class Toolbar(QFrame):
         self.show_details(True)
         self.color.activated.connect(self._on_color)
         self.time.activated.connect(self._on_time)
-        session.color_by_changed.connect(self._show_state)
-        session.absolute_time_changed.connect(self._show_state)
+        session.display.color_by_changed.connect(self._show_state)
+        session.display.absolute_time_changed.connect(self._show_state)
         session.trace_changed.connect(self._name_times)
         session.trace_changed.connect(self._list_colorings)
         self._name_times()
@@ -368,10 +368,10 @@ class Toolbar(QFrame):
         self.filter_requested.emit(self.add_filter)
 
     def _on_color(self, position: int) -> None:
-        self._session.set_color_by(self.color.itemData(position))
+        self._session.display.set_color_by(self.color.itemData(position))
 
     def _on_time(self, position: int) -> None:
-        self._session.set_absolute_time(position == 1)
+        self._session.display.set_absolute_time(position == 1)
 
     def _name_times(self, _: object = None) -> None:
         """Say cycles where the trace counts cycles."""
@@ -385,7 +385,7 @@ class Toolbar(QFrame):
 
     def _list_colorings(self, _: object = None) -> None:
         """Offer what the trace can be coloured by."""
-        offered = self._session.colorings
+        offered = self._session.display.colorings
         if offered != tuple(map(self.color.itemData, range(self.color.count()))):
             self.color.clear()
             for by in offered:
@@ -393,5 +393,5 @@ class Toolbar(QFrame):
         self._show_state()
 
     def _show_state(self, _: object = None) -> None:
-        self.color.setCurrentIndex(self.color.findData(self._session.color_by))
-        self.time.setCurrentIndex(int(self._session.absolute_time))
+        self.color.setCurrentIndex(self.color.findData(self._session.display.color_by))
+        self.time.setCurrentIndex(int(self._session.display.absolute_time))

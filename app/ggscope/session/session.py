@@ -8,13 +8,11 @@ from PySide6.QtCore import QObject, Signal
 
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.links import Linked
-from ggscope.analysis.rows.colorings import PLAIN_COLORINGS, available_colorings
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.analysis.selection_mapping import reselected
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.selection import (
-    ColorBy,
     Filter,
     MarkedRange,
     Selection,
@@ -33,6 +31,7 @@ from ggscope.session.bookmarks.bookmarks import (
     subject_of_selection,
 )
 from ggscope.session.deferred_release import free_in_steps
+from ggscope.session.display import DisplayOptions
 from ggscope.session.linking import Linking
 from ggscope.session.queries import Mask, Queries
 from ggscope.session.scheduler import FrameScheduler
@@ -84,14 +83,10 @@ class Session(QObject):
     marked_range_changed = Signal(object)  # MarkedRange | None
     only_range_changed = Signal(object)  # bool
     list_kept_changed = Signal(object)  # bool: see Session.keeps_list
-    color_by_changed = Signal(object)  # ColorBy
     lanes_changed = Signal(object)  # LaneState
     bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
     bookmarks_kept_changed = Signal(object)  # str: where they are kept
     status_message = Signal(object)  # str: for the status bar
-    absolute_time_changed = Signal(object)  # bool
-    stalls_shown_changed = Signal(object)  # bool
-    waits_shown_changed = Signal(object)  # bool
     cursor_changed = Signal(object)  # tick under the mouse | None
     held_changed = Signal(object)  # bool: whether the mouse holds the picture
     reveal_requested = Signal(object)  # span id: scroll it into view
@@ -112,6 +107,7 @@ class Session(QObject):
         self.tasks = Tasks(self)
         self.frames = FrameScheduler(self.tasks, self)
         self.history = History(self)
+        self.display = DisplayOptions(self)
         self._trace: Trace | None = None
         self._index: TraceIndex | None = None
         self._earlier: TraceIndex | None = None
@@ -131,15 +127,10 @@ class Session(QObject):
         self._shown_in = ("", Selection())
         self._listed = Selection()
         self._kept_range: tuple[MarkedRange | None] | None = None
-        self._color_by: ColorBy = "family"
-        self._colorings: tuple[ColorBy, ...] = PLAIN_COLORINGS
         self._lane_state = LaneState()
         self._bookmarks = BookmarkList()
         self._bookmarks_kept = ""
         self._marked_last = False
-        self._absolute = False
-        self._shows_stalls = True
-        self._shows_waits = True
         self._cursor: int | None = None
         self._is_held = False
         self._tokens: TokenTimes | None = None
@@ -218,9 +209,7 @@ class Session(QObject):
             self.clear_selection()
         elif change is TraceChange.EXTENDED:
             self.select(reselected(self._selection, old, trace))
-        self._colorings = available_colorings(trace)
-        if self._color_by not in self._colorings:
-            self.set_color_by(PLAIN_COLORINGS[0])
+        self.display.set_trace(trace)
         self.trace_changed.emit(change)
         if not (is_appended and trace.is_running):
             self.linking.on_trace()
@@ -693,25 +682,7 @@ class Session(QObject):
         if span >= 0:
             self.reveal_requested.emit(span)
 
-    # -- how it looks ------------------------------------------------------
-
-    @property
-    def color_by(self) -> ColorBy:
-        """What spans are coloured by."""
-        return self._color_by
-
-    @property
-    def colorings(self) -> tuple[ColorBy, ...]:
-        """What spans can be coloured by here."""
-        return self._colorings
-
-    def set_color_by(self, by: ColorBy) -> None:
-        """Colour spans by something else; by what the trace lacks does nothing."""
-        if by not in self.colorings:
-            return
-        if by != self._color_by:
-            self._color_by = by
-            self.color_by_changed.emit(by)
+    # -- lanes -------------------------------------------------------------
 
     @property
     def lane_state(self) -> LaneState:
@@ -735,39 +706,6 @@ class Session(QObject):
     def reveal_lane(self, key: str) -> None:
         """Ask the timeline to scroll a lane into view."""
         self.lane_reveal_requested.emit(key)
-
-    @property
-    def absolute_time(self) -> bool:
-        """Whether times are shown on the file's own clock."""
-        return self._absolute
-
-    def set_absolute_time(self, absolute: bool) -> None:
-        """Show times on the file's clock, or since the trace's start."""
-        if absolute != self._absolute:
-            self._absolute = absolute
-            self.absolute_time_changed.emit(absolute)
-
-    @property
-    def shows_stalls(self) -> bool:
-        """Whether stalls are hatched over the lanes that they hold up."""
-        return self._shows_stalls
-
-    def set_shows_stalls(self, shows: bool) -> None:
-        """Show stalls over their lanes, or leave them out."""
-        if shows != self._shows_stalls:
-            self._shows_stalls = shows
-            self.stalls_shown_changed.emit(shows)
-
-    @property
-    def shows_waits(self) -> bool:
-        """Whether the waits behind ops are drawn."""
-        return self._shows_waits
-
-    def set_shows_waits(self, shows: bool) -> None:
-        """Draw the waits behind ops, or leave them out."""
-        if shows != self._shows_waits:
-            self._shows_waits = shows
-            self.waits_shown_changed.emit(shows)
 
     # -- bookmarks ---------------------------------------------------------
 

@@ -246,7 +246,7 @@ class BookmarksView(View):
             (session.trace_changed, self._show),
             (session.bookmarks_changed, self._show),
             (session.bookmarks_kept_changed, self._show_head),
-            (session.absolute_time_changed, self._show),
+            (session.display.absolute_time_changed, self._show),
         )
 
     def _make_head(self) -> QWidget:
@@ -349,7 +349,7 @@ class BookmarksView(View):
         row = self.table.currentIndex().row()
         rows = [self._cells(number, mark) for number, mark in enumerate(marks, 1)]
         if session.trace is not None:
-            clock, absolute = session.trace.clock, session.absolute_time
+            clock, absolute = session.trace.clock, session.display.absolute_time
             self.model.set_headings(self._headings(clock, absolute=absolute))
         self.model.update_rows(rows, marks)
         self.table.fit_columns()
@@ -387,10 +387,10 @@ class BookmarksView(View):
         unit: Unit = "ns" if trace is None else trace.clock.unit
         start, when, exact = mark.time.start, "", ""
         if trace is not None:
-            form = column_time_form(trace, absolute=session.absolute_time)
+            form = column_time_form(trace, absolute=session.display.absolute_time)
             when = form.text(start)
             exact = exact_time_text(trace, start)
-            start += trace.clock.shift(session.absolute_time)
+            start += trace.clock.shift(session.display.absolute_time)
         name = Cell(mark.name, tip=mark.name)
         if not mark.permanent:
             tip = "Temporary; name it (F2) to keep it"

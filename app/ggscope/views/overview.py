@@ -65,8 +65,8 @@ class OverviewView(PaintedView):
             (session.marked_range_changed, self.repaint_picture),
             (session.queries.search_changed, self.repaint_picture),
             (session.bookmarks_changed, self.repaint_picture),
-            (session.color_by_changed, self.invalidate),
-            (session.waits_shown_changed, self.invalidate),
+            (session.display.color_by_changed, self.invalidate),
+            (session.display.overlays_changed, self.invalidate),
             (session.queries.mask_changed, self._on_mask_changed),
         )
 
@@ -125,14 +125,14 @@ class OverviewView(PaintedView):
             height=height,
             theme=self.theme,
             scale=scale,
-            color_by=session.color_by,
+            color_by=session.display.color_by,
             hits=session.hits,
             selection=session.selection,
             marked=session.marked_range,
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
             mask=session.mask,
             mask_token=None if session.mask is None else self._n_masks,
-            show_waits=session.shows_waits,
+            show_waits=session.display.shows_waits,
         )
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
@@ -178,7 +178,7 @@ class OverviewView(PaintedView):
         if event.type() == QEvent.Type.ToolTip:
             at = event.pos()  # type: ignore[attr-defined]  # QHelpEvent
             tick = self._tick(at.x())
-            clock, absolute = session.trace.clock, session.absolute_time
+            clock, absolute = session.trace.clock, session.display.absolute_time
             text = shown_form(self._extent(), clock, absolute=absolute).text(tick)
             unknown = unknown_range(session.trace)
             if unknown is not None and unknown.contains(tick):

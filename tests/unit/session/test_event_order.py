@@ -20,7 +20,7 @@ SIGNALS: dict[str, Callable[[Session], SignalInstance]] = {
     "selection": lambda s: s.selection_changed,
     "marked": lambda s: s.marked_range_changed,
     "listed": lambda s: s.list_kept_changed,
-    "coloring": lambda s: s.color_by_changed,
+    "coloring": lambda s: s.display.color_by_changed,
     "trace": lambda s: s.trace_changed,
     "correlation": lambda s: s.linking.correlation_changed,
     "linked": lambda s: s.linking.linked_changed,
@@ -65,7 +65,7 @@ def snapshot(session: Session) -> dict[str, object]:
         "holds_tasks": session.tasks.is_holding,
         "selection": session.selection.ids,
         "marked": session.marked_range,
-        "color_by": session.color_by,
+        "color_by": session.display.color_by,
         "visible": session.visible_range,
         "mask": None if mask is None else len(mask),
         "hits": None if hits is None else len(hits.ids),
@@ -88,7 +88,7 @@ def session(qtbot: QtBot, trace: Trace) -> Iterator[Session]:
     made.set_trace(trace)
     made.select(Selection("spans", (3,)))
     made.set_marked(MarkedRange(TimeRange(0, 10)))
-    made.set_color_by("core")
+    made.display.set_color_by("core")
     made.set_visible(VISIBLE)
     made.set_filter(FILTER)
     made.search("ffn")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ class Recorder:
     def __init__(self, session: Session) -> None:
         self.said: list[tuple[str, object]] = []
         for name in self.NAMES:
-            owner = session if hasattr(session, name) else session.queries
+            owners = (session, session.queries, session.display)
+            owner = next(owner for owner in owners if hasattr(owner, name))
             getattr(owner, name).connect(self._slot(name))
 
     def _slot(self, name: str):
@@ -80,17 +82,18 @@ def test_empty_trace_shows_the_smallest_range(qtbot: QtBot) -> None:
         ("set_marked", MarkedRange(TimeRange(0, 10))),
         ("set_filter", Filter(layers=frozenset({1}))),
         ("search", "ffn"),
-        ("set_color_by", "layer"),
-        ("set_absolute_time", True),
+        ("display.set_color_by", "layer"),
+        ("display.set_absolute_time", True),
     ],
 )
 def test_setting_the_same_value_twice_says_nothing(
     session: Session, name: str, value: object
 ) -> None:
-    getattr(session, name)(value)
+    setter = attrgetter(name)(session)
+    setter(value)
     recorder = Recorder(session)
 
-    getattr(session, name)(value)
+    setter(value)
 
     assert recorder.said == []
 

@@ -67,7 +67,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
     session.set_visible(zoomed)
     session.set_marked(marked)
     session.set_lane_state(lanes)
-    session.set_color_by("op")
+    session.display.set_color_by("op")
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     session.add_bookmark("here", TimeRange(5, 6))
     session.history.record()
@@ -77,7 +77,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
     assert session.visible_range == zoomed
     assert session.marked_range == marked
     assert session.lane_state == lanes
-    assert session.color_by == "op"
+    assert session.display.color_by == "op"
     assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
     assert session.mask is not None
     assert len(session.mask) == len(snapshots[-1].spans)

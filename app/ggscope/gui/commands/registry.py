@@ -206,9 +206,11 @@ def color_command(coloring: Coloring) -> Command:
         text,
         "",
         DOCUMENT,
-        of_session(lambda s: s.set_color_by(by)),
-        is_on=lambda w: w.session is not None and w.session.color_by == by,
-        title=lambda w: text if w.session is None or by in w.session.colorings else "",
+        of_session(lambda s: s.display.set_color_by(by)),
+        is_on=lambda w: w.session is not None and w.session.display.color_by == by,
+        title=lambda w: (
+            text if w.session is None or by in w.session.display.colorings else ""
+        ),
     )
 
 
@@ -218,9 +220,9 @@ def _time(name: str, text: str, *, is_absolute: bool) -> Command:
         text,
         "",
         DOCUMENT,
-        of_session(lambda s: s.set_absolute_time(is_absolute)),
+        of_session(lambda s: s.display.set_absolute_time(is_absolute)),
         is_on=lambda w: (
-            w.session is not None and w.session.absolute_time is is_absolute
+            w.session is not None and w.session.display.absolute_time is is_absolute
         ),
     )
 

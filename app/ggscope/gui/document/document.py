@@ -119,8 +119,8 @@ class Document(QWidget):
         self._waiting_page: WaitingPage | None = None
         self._early_console: ConsoleView | None = None
         self.session.wheel_zooms = settings.drawing.wheel == "zoom"
-        self.session.set_shows_stalls(settings.drawing.shows_stalls)
-        self.session.set_shows_waits(settings.drawing.shows_waits)
+        self.session.display.set_shows_stalls(settings.drawing.shows_stalls)
+        self.session.display.set_shows_waits(settings.drawing.shows_waits)
         self.session.set_only_range(settings.tables.only_range)
         self.loader = Loader(self.session, is_window_active)
         self.loader.limit_bytes = settings.memory.limit_bytes
@@ -656,8 +656,8 @@ class Document(QWidget):
             self.session.set_only_range(self._settings.tables.only_range)
         if topic == "drawing":
             self.session.wheel_zooms = self._settings.drawing.wheel == "zoom"
-            self.session.set_shows_stalls(self._settings.drawing.shows_stalls)
-            self.session.set_shows_waits(self._settings.drawing.shows_waits)
+            self.session.display.set_shows_stalls(self._settings.drawing.shows_stalls)
+            self.session.display.set_shows_waits(self._settings.drawing.shows_waits)
 
     def _on_only_range(self, only: bool) -> None:
         self._settings.change("tables", only_range=only)

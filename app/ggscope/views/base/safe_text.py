@@ -286,7 +286,7 @@ def bookmark_tip(session: "Session", positions: Sequence[int]) -> Html:
         mark = session.bookmarks[position]
         key = f" (Alt+{position + 1})" if position < 9 else ""
         when = format_exact(mark.time.start, unit)
-        if session.absolute_time:
+        if session.display.absolute_time:
             when = format_absolute(mark.time.start, trace.clock)
         if mark.time.duration:
             when += f", {format_duration(mark.time.duration, unit)} long"

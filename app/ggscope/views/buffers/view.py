@@ -375,7 +375,7 @@ class BuffersView(PaintedView):
             (session.linking.linked_changed, self.repaint_picture),
             (session.visible_range_changed, self._on_moved),
             (session.cursor_changed, self.repaint_picture),
-            (session.absolute_time_changed, self._on_clock),
+            (session.display.absolute_time_changed, self._on_clock),
         )
 
     def _make_head(self) -> None:
@@ -458,7 +458,7 @@ class BuffersView(PaintedView):
             self.table.show_buffers(
                 self.result.trace,
                 self.result.use,
-                absolute=self.session.absolute_time,
+                absolute=self.session.display.absolute_time,
             )
             self.table.show_selected(frozenset(self._selected()))
             self._share_room()  # times from another zero have other widths
@@ -556,7 +556,7 @@ class BuffersView(PaintedView):
             accessed=frozenset(session.linked.buffers.tolist()),
             alive=self._alive_at_op() if is_op else None,
             cursor_tick=session.cursor_tick,
-            absolute=session.absolute_time,
+            absolute=session.display.absolute_time,
         )
 
     def recipe(self, scene: BuffersScene) -> ExportCommand:
@@ -589,7 +589,7 @@ class BuffersView(PaintedView):
         place, result = self.geometry_now(), self.result
         if place is None or result is None:
             return ""
-        row, absolute = place.buffer_at(x, y), self.session.absolute_time
+        row, absolute = place.buffer_at(x, y), self.session.display.absolute_time
         if row >= 0:
             return buffers_texts.buffer_words(
                 result.trace, row, result.use, absolute=absolute
@@ -674,7 +674,7 @@ class BuffersView(PaintedView):
                     self.result.trace,
                     row,
                     self.result.use,
-                    absolute=self.session.absolute_time,
+                    absolute=self.session.display.absolute_time,
                 )
             )
 
@@ -713,6 +713,6 @@ class BuffersView(PaintedView):
                 self.result.trace,
                 order[at],
                 self.result.use,
-                absolute=self.session.absolute_time,
+                absolute=self.session.display.absolute_time,
             )
         )

@@ -80,7 +80,7 @@ class DetailsView(View):
             (session.linking.linked_changed, self._show_linked),
             (session.linking.linked_position_changed, self._show_linked),
             (session.linking.correlation_changed, self._on_correlation_changed),
-            (session.absolute_time_changed, self._show),
+            (session.display.absolute_time_changed, self._show),
         )
         if session.follower is not None:
             follower = session.follower
@@ -287,7 +287,9 @@ class DetailsView(View):
     def _show_stats(self, entity: Entity, stats: EntityStats | None) -> None:
         """Show title, facts and durations; without `stats` some are pending."""
         session = self.session
-        shown = entity.facts(stats, session.correlation, absolute=session.absolute_time)
+        shown = entity.facts(
+            stats, session.correlation, absolute=session.display.absolute_time
+        )
         n = len(session.selection.ids)
         several = f" · 1 of {format_count(n)} selected" if n > 1 else ""
         self._title.setText(shown.title)

@@ -225,7 +225,7 @@ class HeatmapView(PaintedView):
             (session.trace_changed, self._on_trace_changed),
             (session.linking.linked_changed, self._on_linked),
             (session.selection_changed, self.repaint_picture),
-            (session.absolute_time_changed, self.repaint_picture),
+            (session.display.absolute_time_changed, self.repaint_picture),
             (session.queries.mask_changed, self.invalidate),
             (session.visible_range_changed, self._on_visible),
         )
@@ -369,7 +369,7 @@ class HeatmapView(PaintedView):
             base=base, axis=axis, view=view, strings=trace.strings,
             tensor_names=trace.tensors.name, width=width, height=height,
             theme=self.theme, scale=scale, metric=self.look.metric,
-            absolute=session.absolute_time,
+            absolute=session.display.absolute_time,
             scale_kind=self.look.scale, colors=self.look.colors, clock=trace.clock,
             selected=self._selected_units(), linked=self._linked_ranges(),
             mark=self.mark, hover=self._hover, is_filtered=session.mask is not None,

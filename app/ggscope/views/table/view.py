@@ -230,7 +230,7 @@ class TableView(View):
             (session.only_range_changed, self._on_range_changed),
             (session.list_kept_changed, self._on_list_kept),
             (session.queries.search_changed, self._on_search_changed),
-            (session.absolute_time_changed, self.model.set_absolute),
+            (session.display.absolute_time_changed, self.model.set_absolute),
             (session.reveal_requested, self._on_reveal_requested),
         )
         self.connect_until_release(
@@ -291,7 +291,7 @@ class TableView(View):
 
     def _show_session(self) -> None:
         session = self.session
-        self.model.set_absolute(session.absolute_time)
+        self.model.set_absolute(session.display.absolute_time)
         self._runs = None if session.trace is None else TimeRuns(session.trace)
         self._want(is_other_trace=True)
         self._on_correlation_changed(session.correlation)
@@ -492,7 +492,11 @@ class TableView(View):
             return
         try:
             span = span_for(
-                text, order, self._runs, session.mask, is_absolute=session.absolute_time
+                text,
+                order,
+                self._runs,
+                session.mask,
+                is_absolute=session.display.absolute_time,
             )
         except QueryError as error:
             self._note.setText(str(error))

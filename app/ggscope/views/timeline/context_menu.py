@@ -54,7 +54,7 @@ def _time_entries(
     if trace is None:
         return
     here = TimeRange(hit.tick, hit.tick)
-    absolute = session.absolute_time
+    absolute = session.display.absolute_time
     text = time_text(trace, hit.tick, absolute=absolute)
     exact = format_exact(hit.tick, trace.clock.unit)
     if absolute:
@@ -68,10 +68,10 @@ def _time_entries(
     clock = clock[:1].upper() + clock[1:]
     for title, is_absolute in (("From start", False), (clock, True)):
         action = add_action(
-            formats, title, partial(session.set_absolute_time, is_absolute)
+            formats, title, partial(session.display.set_absolute_time, is_absolute)
         )
         action.setCheckable(True)
-        action.setChecked(session.absolute_time is is_absolute)
+        action.setChecked(session.display.absolute_time is is_absolute)
 
 
 def _span_entries(
@@ -86,7 +86,7 @@ def _span_entries(
     time = TimeRange(int(spans.start[span]), int(spans.end[span]))
     name = trace.span_name(span)
     op = trace.op_name(int(spans.op[span]))
-    facts = span_facts(trace, span, absolute=session.absolute_time)
+    facts = span_facts(trace, span, absolute=session.display.absolute_time)
 
     def zoom() -> None:
         session.select_span(span, reveal=False)

@@ -181,9 +181,9 @@ class Legend(QWidget):
         self.setFixedHeight(24)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         session.trace_changed.connect(self._on_changed)
-        session.color_by_changed.connect(self._on_changed)
+        session.display.color_by_changed.connect(self._on_changed)
         session.queries.filter_changed.connect(self._show_filter)
-        session.waits_shown_changed.connect(self._on_changed)
+        session.display.overlays_changed.connect(self._on_changed)
         self._prepare()
 
     def release(self) -> None:
@@ -192,9 +192,9 @@ class Legend(QWidget):
         self._updates.cancel()
         session.tasks.cancel(_KEY)
         session.trace_changed.disconnect(self._on_changed)
-        session.color_by_changed.disconnect(self._on_changed)
+        session.display.color_by_changed.disconnect(self._on_changed)
         session.queries.filter_changed.disconnect(self._show_filter)
-        session.waits_shown_changed.disconnect(self._on_changed)
+        session.display.overlays_changed.disconnect(self._on_changed)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -286,7 +286,7 @@ class Legend(QWidget):
 
     # --- filling -----------------------------------------------------------
 
-    def _on_changed(self, _: object) -> None:
+    def _on_changed(self, _: object = None) -> None:
         self._updates.mark_dirty()
 
     def _prepare(self) -> None:
@@ -294,7 +294,9 @@ class Legend(QWidget):
         if session.index is None or session.trace is None:
             self._show(())
             return
-        request = LegendRequest(session.index, session.color_by, session.shows_waits)
+        request = LegendRequest(
+            session.index, session.display.color_by, session.display.shows_waits
+        )
         trace = session.trace
         if len(trace.spans) <= SYNC_SPANS and len(trace.lanes) <= FEW_LANES:
             session.tasks.cancel(_KEY)

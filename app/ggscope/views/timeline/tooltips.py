@@ -39,13 +39,13 @@ def tooltip_for(
     if unknown is not None and unknown.contains(hit.tick):
         return _unknown_text(trace)
     if hit.span >= 0 and hit.is_wait:
-        return wait_tip(trace, hit.span, absolute=session.absolute_time)
+        return wait_tip(trace, hit.span, absolute=session.display.absolute_time)
     if hit.gap is not None:
-        return gap_tip(trace, hit.gap, absolute=session.absolute_time)
+        return gap_tip(trace, hit.gap, absolute=session.display.absolute_time)
     if hit.span >= 0:
         head = _folded_text(prepared, session, hit, ticks_per_px)
         first, *lines = tooltip_text(
-            trace, hit.span, absolute=session.absolute_time
+            trace, hit.span, absolute=session.display.absolute_time
         ).split("\n")
         body = join_html([html("{}", line) for line in lines], html("<br>"))
         return join_html([head, html("<b>{}</b><br>{}", first, body)])
@@ -80,7 +80,7 @@ def _folded_text(
     if count <= 1:
         return Html()
     usage = f"busy {format_share(float(columns.busy[0]))}"
-    if columns.waited_ticks is not None and session.shows_waits:
+    if columns.waited_ticks is not None and session.display.shows_waits:
         share = int(columns.waited_ticks[0]) / width
         usage += f", waiting {format_share(share)}"
     return html("{} spans in this pixel, {}; longest:<br>", format_count(count), usage)
@@ -176,7 +176,9 @@ def _counter_text(session: Session, hit: Hit) -> Html:
     text = _counter_value(value, series.unit)
     if value != value:
         return html("<b>{}</b><br>{}", series.name, text)
-    when = time_text(trace, int(series.time[at]), absolute=session.absolute_time)
+    when = time_text(
+        trace, int(series.time[at]), absolute=session.display.absolute_time
+    )
     return html("<b>{}</b><br>{}<br>sample at {}", series.name, text, when)
 
 
@@ -205,7 +207,7 @@ def _marker_text(session: Session, hit: Hit, ticks_per_px: float) -> Html:
         name = trace.strings[int(trace.markers.name[i])]
         detail = trace.strings[int(trace.markers.detail[i])]
         tick = int(trace.markers.time[i])
-        when = time_text(trace, tick, absolute=session.absolute_time)
+        when = time_text(trace, tick, absolute=session.display.absolute_time)
         below = html("<br>{}", detail) if detail else ""
         lines.append(html("<b>{}</b> at {}{}", name, when, below))
     return join_html(lines, html("<br>"))

@@ -247,14 +247,13 @@ class TimelineView(PaintedView):
             (session.marked_range_changed, self.repaint_picture),
             (session.queries.mask_changed, self._on_mask_changed),
             (session.queries.search_changed, self.repaint_picture),
-            (session.color_by_changed, self.refresh),
+            (session.display.color_by_changed, self.refresh),
             (session.lanes_changed, self.refresh),
             (session.bookmarks_changed, self.repaint_picture),
-            (session.absolute_time_changed, self.repaint_picture),
+            (session.display.absolute_time_changed, self.repaint_picture),
             (session.reveal_requested, self._on_reveal),
             (session.lane_reveal_requested, self._on_reveal_lane),
-            (session.stalls_shown_changed, self.repaint_picture),
-            (session.waits_shown_changed, self.repaint_picture),
+            (session.display.overlays_changed, self.repaint_picture),
         )
         self._on_linked_changed(None)
         self._refresh_stale()
@@ -371,7 +370,7 @@ class TimelineView(PaintedView):
         request = PrepareRequest(
             session.index,
             session.lane_state,
-            session.color_by,
+            session.display.color_by,
             session.mask,
             self._mask_number,
             self.theme,
@@ -440,9 +439,9 @@ class TimelineView(PaintedView):
             hover_span=self._hover_span,
             cursor_tick=self._cursor_tick,
             bookmarks=self._bookmarks(),
-            absolute=session.absolute_time,
-            show_stalls=session.shows_stalls,
-            show_waits=session.shows_waits,
+            absolute=session.display.absolute_time,
+            show_stalls=session.display.shows_stalls,
+            show_waits=session.display.shows_waits,
             flash_lane=self._flash_lane,
             lit=None if self._is_behind else self._lit,
             waiting=prepared.waiting,
@@ -601,7 +600,7 @@ class TimelineView(PaintedView):
             lane_y,
             tick,
             self.ticks_per_px(),
-            has_waits=self.session.shows_waits,
+            has_waits=self.session.display.shows_waits,
         )
 
     def lanes_between(self, y0: float, y1: float) -> frozenset[str]:
@@ -785,15 +784,15 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
 
     options = TimelineOptions(
         visible=session.visible_range,
-        color_by=session.color_by,
+        color_by=session.display.color_by,
         mask=session.mask,
         where=format_filter(session.filter),
         state=session.lane_state,
         selection=session.selection,
         marked=session.marked_range,
         notes=tuple((mark.name, mark.time) for mark in session.bookmarks),
-        stalls=session.shows_stalls,
-        waits=session.shows_waits,
-        absolute=session.absolute_time,
+        stalls=session.display.shows_stalls,
+        waits=session.display.shows_waits,
+        absolute=session.display.absolute_time,
     )
     return timeline_figure(session.index, options, look)
