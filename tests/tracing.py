@@ -20,6 +20,7 @@ from ggscope.cli import main
 from ggscope_capture import ring, targets
 from ggscope_capture.facts import to_sidecar
 from ggscope_capture.native import build
+from ggscope_capture.ring_contents import RingContents, joined
 from ggscope_capture.ring_format import (
     RECORD_BEGIN,
     DefBuild,
@@ -31,7 +32,6 @@ from ggscope_capture.ring_format import (
     unpack,
 )
 from ggscope_capture.sidecar import TABLES
-from ggscope_capture.told import Told, joined
 
 TRACER = build.FOLDER / build.NAME
 CACHE = targets.cache()
@@ -84,16 +84,18 @@ def doors(door: str) -> dict[str, str]:
     return given
 
 
-def plain_sidecar(told: Told, control: Any) -> dict[str, Any]:
+def plain_sidecar(told: RingContents, control: Any) -> dict[str, Any]:
     """Return the facts of a sidecar with the rows of its tables as lists."""
     facts = to_sidecar(told, control)
     return {key: [*it] if key in TABLES else it for key, it in facts.items()}
 
 
-def told_by(read: ring.Ring) -> Told:
+def told_by(read: ring.Ring) -> RingContents:
     """Return all that a ring holds."""
     records = joined(read.records())
-    return Told.of(read.definitions(), read.events(), records, read.lanes.copy())
+    return RingContents.of(
+        read.definitions(), read.events(), records, read.lanes.copy()
+    )
 
 
 @dataclass
@@ -108,8 +110,10 @@ class Traced:
     events: list[Frame]
     records: list[np.ndarray] = field(default_factory=list)
 
-    def told(self) -> Told:
-        return Told.of(self.definitions, self.events, joined(self.records), self.lanes)
+    def told(self) -> RingContents:
+        return RingContents.of(
+            self.definitions, self.events, joined(self.records), self.lanes
+        )
 
     def of(self, kind: FrameType) -> list[Frame]:
         return [e for e in (*self.definitions, *self.events) if e.type == kind]

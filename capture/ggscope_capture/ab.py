@@ -1,9 +1,9 @@
-"""Runs two command lines against each other: which is faster, beyond the noise.
+"""Paired benchmark of two command lines: which is faster, beyond the noise.
 
-Each round runs A, B and A again in random order, so that what drifts (heat, other
-programs, frequency) meets all three alike; the second A tells how far the same command
-is from itself. Differences are taken within a round, and the interval about their
-median is the exact one of order statistics: it assumes nothing of how times spread.
+Each round runs A, B and A again in random order, so that drift (heat, other programs,
+frequency) affects all three alike; the second A measures the noise. Differences are
+taken within a round; the confidence interval of their median comes from order
+statistics and assumes no distribution.
 """
 
 import json
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ggscope_capture.files import reason_of
 
 _CONFIDENCE = 0.95
-LEAST_ROUNDS = 6
-"""With fewer no interval is of so much probability: there is no verdict."""
+MIN_ROUNDS = 6
+"""Fewer rounds give no interval of this confidence, and so no verdict."""
 _EVAL = re.compile(r"(?<!prompt )eval time\s*=.*?([\d.]+) tokens per second")
-"""What llama.cpp's programs say of the tokens that they generated."""
+"""The generation speed in the output of llama.cpp's programs."""
 NAMES = ("a", "b", "again")
 """The three runs of a round; "again" is the first command once more."""
 
@@ -35,7 +35,7 @@ class AbError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much faster than A, in percent, with the interval about the median.
+    """Speed difference to A in percent, with the interval of the median.
 
     `coverage` is the interval's probability; with few rounds it is the whole range
     and less than 0.95.
@@ -49,7 +49,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What the rounds gave; `values` by `NAMES`, one per round, larger is faster."""
+    """The measurements; `values` by `NAMES`, one per round, larger is faster."""
 
     unit: str
     values: dict[str, NDArray[np.float64]]
@@ -59,10 +59,10 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Say whether B differs from A by more than A from itself."""
+        """The verdict: whether B differs from A by more than A from itself."""
         b, noise = self.difference, self.noise
         if b.coverage < _CONFIDENCE:
-            return f"too few rounds to tell: {LEAST_ROUNDS} are the least"
+            return f"too few rounds for a verdict (at least {MIN_ROUNDS})"
         if b.low <= noise.high and noise.low <= b.high:
             return "no difference beyond the noise"
         return f"B is {'faster' if b.median > noise.median else 'slower'}"
@@ -85,8 +85,8 @@ class Comparison:
             }
             for name, part in (("difference", self.difference), ("noise", self.noise))
         }  # fmt: skip
-        told = {"unit": self.unit, "seed": self.seed, "verdict": self.verdict}
-        return told | rows | parts
+        facts = {"unit": self.unit, "seed": self.seed, "verdict": self.verdict}
+        return facts | rows | parts
 
 
 def compare(
@@ -96,23 +96,23 @@ def compare(
     rounds: int,
     seed: int,
     measure: Callable[[Sequence[str]], tuple[float, str]] | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    report_progress: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
     """Run two commands in turns.
 
     Parameters
     ----------
     measure : returns a figure (larger is faster) and its unit; `run_once` by default.
-    tell : gets a line after each round.
+    report_progress : gets a line after each round.
 
     Raises
     ------
     AbError
-        If a command fails, or the two give figures of different units.
+        If a command fails, or the two report different units.
     """
     measure = measure or run_once
     commands = dict(zip(NAMES, (a, b, a), strict=True))
-    # Files come into memory, and a wrong command fails early.
+    # Warms the page cache, and fails early on a wrong command.
     units = {name: {measure(command)[1]} for name, command in (("A", a), ("B", b))}
     values: dict[str, list[float]] = {name: [] for name in NAMES}
     shuffled = np.random.default_rng(seed)
@@ -123,8 +123,8 @@ def compare(
             units["B" if NAMES[index] == "b" else "A"].add(unit)
         _refuse_unlike(units)
         last = ", ".join(f"{name} {values[name][-1]:.4g}" for name in NAMES)
-        tell(f"round {number + 1} of {rounds}: {last} {unit}")
-    arrays = {name: np.array(listed) for name, listed in values.items()}
+        report_progress(f"round {number + 1} of {rounds}: {last} {unit}")
+    arrays = {name: np.array(speeds) for name, speeds in values.items()}
     return Comparison(
         unit=unit, values=arrays, seed=seed,
         difference=difference(arrays["a"], arrays["b"]),
@@ -133,13 +133,13 @@ def compare(
 
 
 def _refuse_unlike(units: dict[str, set[str]]) -> None:
-    """Raise where the figures so far, by command, have different units."""
-    for name, found in units.items():
-        if len(found) > 1:
+    """Raise AbError if the measurements so far have different units."""
+    for name, found_units in units.items():
+        if len(found_units) > 1:
             raise AbError(
-                f"{name} tells tokens per second in some of its runs and not in "
-                "others: a run that generates nothing has none. Let all generate "
-                "alike, such as by a seed of their own (--seed 1) and --ignore-eos"
+                f"{name} reports tokens per second in some runs only: a run without "
+                "generated tokens has none. Make all runs alike, for example with "
+                "--seed 1 and --ignore-eos"
             )
     both = set().union(*units.values())
     if len(both) > 1:
@@ -170,20 +170,20 @@ def run_once(command: Sequence[str]) -> tuple[float, str]:
     Raises
     ------
     AbError
-        If it cannot be started or does not end with 0.
+        If it cannot be started or does not exit with 0.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     try:
         done = subprocess.run(
             command, capture_output=True, check=False, stdin=subprocess.DEVNULL
         )
     except OSError as error:
         raise AbError(f"{command[0]} cannot be started: {reason_of(error)}") from error
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started
     errors = done.stderr.decode("utf-8", "replace")
     if done.returncode != 0:
-        last = (errors.strip().splitlines() or ["it said nothing"])[-1]
-        raise AbError(f"{command[0]} ended with {done.returncode}: {last}")
+        last_line = (errors.strip().splitlines() or ["no message"])[-1]
+        raise AbError(f"{command[0]} exited with code {done.returncode}: {last_line}")
     speed = tokens_per_second(done.stdout.decode("utf-8", "replace"), errors)
     if speed is not None:
         return speed, "tokens/s"
@@ -191,10 +191,10 @@ def run_once(command: Sequence[str]) -> tuple[float, str]:
 
 
 def tokens_per_second(output: str, errors: str) -> float | None:
-    """Return what llama.cpp's programs say of their speed; None where they do not.
+    """Return the speed that a llama.cpp program reports, or None.
 
-    llama-bench tells it in JSON (``-o json``): of its tests, the last one that
-    generated tokens counts. The others print a line on stderr.
+    llama-bench prints JSON (``-o json``): the last of its tests that generated tokens
+    counts. The others print a line on stderr.
     """
     if output.lstrip().startswith("["):
         try:
@@ -205,5 +205,5 @@ def tokens_per_second(output: str, errors: str) -> float | None:
         speeds = speeds or [test.get("avg_ts") for test in tests]
         if speeds and isinstance(speeds[-1], int | float) and speeds[-1] > 0:
             return float(speeds[-1])
-    found = _EVAL.findall(errors) or _EVAL.findall(output)
-    return float(found[-1]) if found and float(found[-1]) > 0 else None
+    matches = _EVAL.findall(errors) or _EVAL.findall(output)
+    return float(matches[-1]) if matches and float(matches[-1]) > 0 else None

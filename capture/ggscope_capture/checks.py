@@ -1,7 +1,7 @@
-"""What has to be so on this machine before a program is traced: four checks.
+"""Four checks of this machine before a run.
 
-The tracer's library, the folder for rings, what the environment and the settings leave
-out, and the file that is to be written.
+The tracer's library, the folder for rings, filters in environment and settings, and the
+output file.
 """
 
 import os
@@ -26,7 +26,7 @@ _FILTERS = {
     "thread_tracking": "threads",
     "max_records": "records beyond a limit",
 }
-"""Settings that leave something out, and what."""
+"""Settings that filter, and what they filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MachineCheck:
 
     Attributes
     ----------
-    works : None where it limits what is traced, or only a run can tell.
+    works : None: tracing is limited, or only a run can show.
     """
 
     name: str
@@ -50,7 +50,7 @@ def machine_checks(
 
     Parameters
     ----------
-    output : file that the run is to write; None = that of the settings, if any.
+    output : the run's output file; None = that of the settings, if any.
     """
     settings = configuration.settings
     named = settings.output or settings.ggmlviz
@@ -67,31 +67,31 @@ def _tracer(environment: Mapping[str, str]) -> MachineCheck:
             is_library = file.read(4) in _MAGICS
     except FileNotFoundError:
         if given:
-            return MachineCheck(name, False, f"there is no {path} (GGSCOPE_TRACER)")
+            return MachineCheck(name, False, f"{path} not found (GGSCOPE_TRACER)")
         compiler = environment.get("CC") or "cc"
         if shutil.which(compiler.split()[0]):
-            text = "the tracer is compiled when a program is traced first"
+            text = "not compiled yet; this happens at the first run"
             return MachineCheck(name, None, text)
-        text = f"{path.name} is not there, and there is no C compiler to make it"
+        text = f"{path.name} not found, and no C compiler to build it"
         return MachineCheck(name, False, text)
     except OSError as error:
         return MachineCheck(name, False, f"{path} cannot be read: {error.strerror}")
     if not is_library:
-        return MachineCheck(name, False, f"{path} is no library")
-    return MachineCheck(name, True, f"the tracer is there: {path}")
+        return MachineCheck(name, False, f"{path} is not a library")
+    return MachineCheck(name, True, f"found: {path}")
 
 
 def _rings() -> MachineCheck:
     name, folder = "rings", launcher.ring_folder()
     if not folder.is_dir():
-        return MachineCheck(name, False, f"there is no folder {folder} for rings")
+        return MachineCheck(name, False, f"folder {folder} not found")
     if not os.access(folder, os.W_OK | os.X_OK):
-        return MachineCheck(name, False, f"{folder} may not be written to")
+        return MachineCheck(name, False, f"{folder} is not writable")
     free = shutil.disk_usage(folder).free
-    text = f"{folder} may be written to, {free >> 20:,} MiB free"
+    text = f"{folder} is writable, {free >> 20:,} MiB free"
     if free < launcher.LEAST_BYTES:
-        advice = "make some, or name another folder in GGSCOPE_RINGS"
-        return MachineCheck(name, False, f"{text}: no room for a ring; {advice}")
+        advice = "free some, or set GGSCOPE_RINGS to another folder"
+        return MachineCheck(name, False, f"{text}: too little for a ring; {advice}")
     return MachineCheck(name, True, text)
 
 
@@ -111,16 +111,14 @@ def _environment(
         and origin.value != origin.setting.default
     ]
     if left_out:
-        return MachineCheck(name, None, f"leaves out some {', '.join(left_out)}")
+        return MachineCheck(name, None, f"filtered: {', '.join(left_out)}")
     if environment.get(BACKEND_PATH):
         text = (
-            f"{BACKEND_PATH} is set and stays: a program that loads its backends "
-            "while it runs will not load the tracer"
+            f"{BACKEND_PATH} is already set and left unchanged: a program that loads "
+            "its backends at run time will not load the tracer that way"
         )
         return MachineCheck(name, None, text)
-    return MachineCheck(
-        name, True, "nothing in the environment or the settings limits tracing"
-    )
+    return MachineCheck(name, True, "no filters in environment or settings")
 
 
 def _output(target: Path) -> MachineCheck:
@@ -133,7 +131,7 @@ def _output(target: Path) -> MachineCheck:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    text = f"{target} can be written, {free >> 20:,} MiB free"
+    text = f"{target} is writable, {free >> 20:,} MiB free"
     if target.exists():
-        return MachineCheck(name, None, f"{target} is there, and will be replaced")
+        return MachineCheck(name, None, f"{target} exists and will be overwritten")
     return MachineCheck(name, bool(free) or None, text)

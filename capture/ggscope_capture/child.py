@@ -115,17 +115,21 @@ def _spawn(
 ) -> int:
     """Return the process of a program that was started; raises OSError."""
     # Python ignores SIGPIPE, and a program inherits what is ignored.
-    own = [signal.SIGPIPE, signal.SIGXFSZ]
+    restored = [signal.SIGPIPE, signal.SIGXFSZ]
     try:
         return os.posix_spawn(
-            program, list(command), dict(environment), setsigmask=_mask, setsigdef=own
+            program,
+            list(command),
+            dict(environment),
+            setsigmask=_mask,
+            setsigdef=restored,
         )
     except OSError as error:
         if error.errno != errno.ENOEXEC or not is_bare_script(program):
             raise
     arguments = ["/bin/sh", str(program), *command[1:]]
     return os.posix_spawn(
-        arguments[0], arguments, dict(environment), setsigmask=_mask, setsigdef=own
+        arguments[0], arguments, dict(environment), setsigmask=_mask, setsigdef=restored
     )
 
 
@@ -150,9 +154,11 @@ def spawned(
             os.kill(child.pid, number)
 
     # A terminal sends these two to the program itself.
-    own = {signal.SIGINT, signal.SIGQUIT}
+    from_terminal = {signal.SIGINT, signal.SIGQUIT}
     old = {
-        number: signal.signal(number, signal.SIG_IGN if number in own else pass_on)
+        number: signal.signal(
+            number, signal.SIG_IGN if number in from_terminal else pass_on
+        )
         for number in _PASSED
     }
     try:

@@ -1,14 +1,13 @@
-"""Makes a llama.cpp checkout traceable whose build would leave no way in.
+"""Source patch that makes a static build of llama.cpp traceable.
 
-Where ggml is linked into a program, or is optimised across its files, calls within it
-go through no slots. This changes its sources so that some functions ask, when the
-program starts, whether the tracer is there, and call it in their place. Nothing else is
-needed: no header, no change of the build; without the tracer the functions do what they
-did, at the price of one test each.
+If ggml is linked statically into a program, or built with LTO, calls within it do not
+go through the PLT. The patch makes some functions look up the tracer when the program
+starts, and call it in their place. It needs no header and no change of the build;
+without the tracer the functions behave as before, at the price of one test each.
 
-A function is found by what it is: its definition, at the beginning of a line, with the
-brace that ends it. What is not found is named. Each addition stands between two marks,
-so that it can be taken out again without a copy of the old files.
+A function is located by its definition, which begins at the start of a line and ends
+with a brace. Missing ones are reported. Each addition stands between two marks, so that
+it can be reverted without a copy of the old files.
 """
 
 import re
@@ -24,7 +23,7 @@ REQUIRED = (
     "ggml_cpu_extra_compute_forward",
     "ggml_barrier",
 )
-"""Without one of these no op of a thread can be told."""
+"""Without one of these no ops can be traced."""
 OPTIONAL = (
     "ggml_compute_forward_rms_norm_mul_fused",
     "gguf_init_from_file",
@@ -55,7 +54,7 @@ OPTIONAL = (
     "llama_batch_ext_free",
     "llama_sampler_apply",
 )
-"""These add names of weights, buffers and what the program does between graphs."""
+"""These add names of weights, buffers, and API calls between graphs."""
 _CALLED = (
     "ggml_graph_n_nodes", "ggml_graph_node", "ggml_op_name", "ggml_type_name",
     "ggml_blck_size", "ggml_type_size", "ggml_nbytes", "ggml_version", "ggml_init",
@@ -67,7 +66,7 @@ _CALLED = (
     "ggml_backend_buffer_get_size", "ggml_backend_buffer_get_usage",
     "ggml_backend_buffer_is_host",
 )  # fmt: skip
-"""What the tracer itself calls; it cannot look for these in a static build."""
+"""Functions that the tracer calls; in a static build it cannot look them up."""
 _BEGIN = "/* ggscope: begin; `ggscope-capture codemod --undo` takes this out */"
 _END = "/* ggscope: end */"
 _BLOCK = re.compile(re.escape(_BEGIN) + r".*?" + re.escape(_END) + r"\n", re.DOTALL)
@@ -77,7 +76,7 @@ _ASKS = """#include <dlfcn.h>
 #define RTLD_DEFAULT ((void *) 0)
 #endif
 """
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class CodemodError(Exception):
@@ -85,8 +84,8 @@ class CodemodError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A definition: where it is, and what it is made of."""
+class Definition:
+    """The definition of a C function in a source file."""
 
     path: Path
     begin: int
@@ -100,25 +99,25 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a checkout has of the functions that matter.
+    """The functions of a checkout that can be patched.
 
-    `changed` are names that are traced already; `missing` those without a definition,
+    `changed` are names that are already patched; `missing` those without a definition,
     each with whether it is required.
     """
 
-    found: dict[str, Found]
+    places: dict[str, Definition]
     changed: tuple[str, ...]
     missing: dict[str, bool]
 
 
-def look(checkout: Path) -> State:
-    """Tell what is there; raises CodemodError where this is no checkout."""
+def inspect(checkout: Path) -> State:
+    """Return the state of a checkout; raises CodemodError if it is none."""
     if not (checkout / "ggml" / "include" / "ggml.h").is_file():
         raise CodemodError(
-            f"{checkout} is no checkout of llama.cpp: there is no ggml/include/ggml.h"
+            f"{checkout} is not a llama.cpp checkout (no ggml/include/ggml.h)"
         )
     texts = dict(_sources(checkout))
-    found: dict[str, Found] = {}
+    places: dict[str, Definition] = {}
     changed = []
     for name in (*REQUIRED, *OPTIONAL):
         if any(_OWN + name in text for text in texts.values()):
@@ -127,18 +126,18 @@ def look(checkout: Path) -> State:
         for path, text in texts.items():
             definition = _definition(path, text, name)
             if definition is not None:
-                found[name] = definition
+                places[name] = definition
                 break
     missing = {
         name: name in REQUIRED
         for name in (*REQUIRED, *OPTIONAL)
-        if name not in found and name not in changed
+        if name not in places and name not in changed
     }
-    return State(found, tuple(changed), missing)
+    return State(places, tuple(changed), missing)
 
 
 def apply(checkout: Path) -> list[Path]:
-    """Change the checkout; return the files that are different now.
+    """Patch the checkout; return the changed files.
 
     Raises
     ------
@@ -146,15 +145,15 @@ def apply(checkout: Path) -> list[Path]:
         If a function that is required is missing (none is changed then), or a file
         cannot be written.
     """
-    state = look(checkout)
+    state = inspect(checkout)
     required = [name for name, is_required in state.missing.items() if is_required]
     if required:
         raise CodemodError(
-            f"{checkout} has no {' and no '.join(required)}; nothing was changed"
+            f"{checkout} lacks {' and '.join(required)}; no file changed"
         )
     texts = dict(_sources(checkout))
-    by_file: dict[Path, list[tuple[str, Found]]] = {}
-    for name, definition in state.found.items():
+    by_file: dict[Path, list[tuple[str, Definition]]] = {}
+    for name, definition in state.places.items():
         by_file.setdefault(definition.path, []).append((name, definition))
     new = {}
     for path, definitions in by_file.items():
@@ -169,14 +168,14 @@ def apply(checkout: Path) -> list[Path]:
 
 
 def undo(checkout: Path) -> list[Path]:
-    """Take everything out again; return the files that were changed.
+    """Revert the patch; return the changed files.
 
     Raises
     ------
     CodemodError
         If it is no checkout, or a file cannot be written.
     """
-    look(checkout)
+    inspect(checkout)
     new = {}
     for path, text in _sources(checkout):
         plain = _BLOCK.sub("", text).replace(_OWN, "")
@@ -201,13 +200,13 @@ def _sources(checkout: Path) -> Iterator[tuple[Path, str]]:
     ggml = checkout / "ggml" / "src"
     for folder in (ggml, ggml / "ggml-cpu", checkout / "src"):
         for path in sorted([*folder.glob("*.c"), *folder.glob("*.cpp")]):
-            if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+            if path.is_file() and path.stat().st_size <= _MAX_BYTES:
                 content = read_regular(path, follows_links=True)
                 yield path, content.decode("utf-8", "surrogateescape")
 
 
-def _definition(path: Path, text: str, name: str) -> Found | None:
-    """Return where a function is defined in a text."""
+def _definition(path: Path, text: str, name: str) -> Definition | None:
+    """Return the definition of a function in a source text, or None."""
     at = text.find(f"{name}(")
     while at >= 0:
         definition = _definition_at(path, text, name, at)
@@ -217,7 +216,7 @@ def _definition(path: Path, text: str, name: str) -> Found | None:
     return None
 
 
-def _definition_at(path: Path, text: str, name: str, at: int) -> Found | None:
+def _definition_at(path: Path, text: str, name: str, at: int) -> Definition | None:
     begin = text.rfind("\n", 0, at) + 1
     result = text[begin:at].strip()
     # A definition begins at the beginning of its line, with what it returns.
@@ -237,24 +236,24 @@ def _definition_at(path: Path, text: str, name: str, at: int) -> Found | None:
     parameters = " ".join(text[at + len(name) + 1 : close].split())
     kind = "static " if re.search(r"\bstatic\b", result) else ""
     result = re.sub(r"\b(static|inline|extern|GGML_API|LLAMA_API)\b", "", result)
-    return Found(path, begin, at, end, " ".join(result.split()), parameters, kind)
+    return Definition(path, begin, at, end, " ".join(result.split()), parameters, kind)
 
 
-def _wrapped(text: str, name: str, found: Found) -> str:
-    """Return a text where one function asks for the tracer."""
+def _wrapped(text: str, name: str, definition: Definition) -> str:
+    """Return a source text with one function patched."""
     own = f"{_OWN}{name}"
     names = [
         match[1]
-        for part in _parted(found.parameters)
+        for part in _split_parameters(definition.parameters)
         if (match := re.search(r"(\w+)\s*(?:\[[^]]*\])?$", part)) and part != "void"
     ]
     arguments = ", ".join(names)
-    takes, gives = found.parameters or "void", found.result
+    takes, gives = definition.parameters or "void", definition.result
     goes = "" if gives == "void" else "return "
-    before = f"{_BEGIN}\n{found.kind}{gives} {own}({takes});\n{_END}\n"
+    before = f"{_BEGIN}\n{definition.kind}{gives} {own}({takes});\n{_END}\n"
     after = f"""{_BEGIN}
 {_ASKS}static {gives} (*ggscope_in_{name})({takes});
-{found.kind}{gives} {name}({takes}) {{
+{definition.kind}{gives} {name}({takes}) {{
     if (ggscope_in_{name}) {{
         {goes}ggscope_in_{name}({arguments});
     }} else {{
@@ -272,13 +271,14 @@ __attribute__((constructor)) static void ggscope_ask_{name}(void) {{
 {_END}
 """
     return (
-        text[: found.begin] + before + text[found.begin : found.name_at] + _OWN
-        + text[found.name_at : found.end] + after + text[found.end :]
+        text[: definition.begin] + before
+        + text[definition.begin : definition.name_at] + _OWN
+        + text[definition.name_at : definition.end] + after + text[definition.end :]
     )  # fmt: skip
 
 
-def _parted(parameters: str) -> list[str]:
-    """Return parameters one by one; commas within brackets part nothing."""
+def _split_parameters(parameters: str) -> list[str]:
+    """Split parameters at commas outside of brackets."""
     parts, depth = [""], 0
     for character in parameters:
         depth += (character in "(<") - (character in ")>")
@@ -290,7 +290,7 @@ def _parted(parameters: str) -> list[str]:
 
 
 def _registration(checkout: Path) -> str:
-    """Return what tells the tracer of the functions that it calls."""
+    """Return the code that registers the functions that the tracer calls."""
     include = checkout / "ggml" / "include"
     headers = [
         name

@@ -1,6 +1,6 @@
-"""What is traced, shown and logged: flags, a JSON file, the environment, defaults.
+"""Settings of tracer and viewer: flags, a JSON file, environment variables, defaults.
 
-The first of these four that says something wins, setting by setting. The environment
+For each setting the first of these four sources that has it wins. The environment
 has the names that ggml-viz gave them (``GGML_VIZ_…``) where it has the same setting,
 and ``GGSCOPE_…`` for the rest; the JSON file has ggml-viz's groups and keys, those of
 its documents and those of its code. A wrong flag is an error. What is wrong in a file
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 Value = bool | int | str | tuple[str, ...] | tuple[int, ...]
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 _OP = re.compile(r"[A-Z][A-Z0-9_]*")
 _LANES, _LAYERS = 512, 1 << 16
@@ -28,9 +28,9 @@ _ALIKE = 0.75
 """Least likeness (`difflib`) of a key that is suggested."""
 _UNUSED = {
     "schema_version": "",
-    "instrumentation.backends_to_trace": "every backend that the tracer sees is traced",
-    "output.flush_interval": "it counts events; flush_interval_ms is what counts here",
-    "ui.max_live_events": "a live trace keeps everything",
+    "instrumentation.backends_to_trace": "all backends are traced",
+    "output.flush_interval": "use flush_interval_ms",
+    "ui.max_live_events": "a live trace has no limit",
     "cli.port": "there is no web server",
     "cli.web_mode": "there is no web server",
     "cli.no_hook": "the viewer has no hook of its own",
@@ -116,20 +116,22 @@ def _boolean(value: Any) -> bool:
     raise _WrongError("true or false (1 or 0)")
 
 
-def _number(least: int, most: int, *, power: bool = False) -> Callable[[Any], int]:
+def _number(
+    min_value: int, max_value: int, *, power: bool = False
+) -> Callable[[Any], int]:
     kind = "a power of two" if power else "a whole number"
-    wanted = f"{kind} from {least} to {most}"
+    expected = f"{kind} from {min_value} to {max_value}"
 
     def read(value: Any) -> int:
         if isinstance(value, str):
             match = re.fullmatch(r"\s*(\d{1,18})\s*([kKmMgG]?)\s*", value)
             if not match:
-                raise _WrongError(wanted)
+                raise _WrongError(expected)
             value = int(match[1]) << (_SUFFIXES[match[2].lower()] if match[2] else 0)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _WrongError(wanted)
-        if not least <= value <= most or (power and value & (value - 1)):
-            raise _WrongError(wanted)
+            raise _WrongError(expected)
+        if not min_value <= value <= max_value or (power and value & (value - 1)):
+            raise _WrongError(expected)
         return value
 
     return read
@@ -175,25 +177,25 @@ def _ops(value: Any) -> tuple[str, ...]:
     return ops
 
 
-def _numbers(what: str, most: int) -> Callable[[Any], tuple[int, ...]]:
-    wanted = f"{what} from 0 to {most - 1}, such as 0,2 or 4-7"
+def _numbers(what: str, end: int) -> Callable[[Any], tuple[int, ...]]:
+    expected = f"{what} from 0 to {end - 1}, such as 0,2 or 4-7"
 
     def read(value: Any) -> tuple[int, ...]:
-        found: set[int] = set()
+        numbers: set[int] = set()
         for word in _words(value):
             match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word)
             if not match:
-                raise _WrongError(wanted)
+                raise _WrongError(expected)
             first, last = int(match[1]), int(match[2] or match[1])
-            if first > last or last >= most:
-                raise _WrongError(wanted)
-            found.update(range(first, last + 1))
-        return tuple(sorted(found))
+            if first > last or last >= end:
+                raise _WrongError(expected)
+            numbers.update(range(first, last + 1))
+        return tuple(sorted(numbers))
 
     return read
 
 
-_VIEWER_READS = "interval of reading what is followed live, in ms; 0: adaptive"
+_VIEWER_READS = "poll interval of a live source in ms; 0: adaptive"
 SETTINGS = tuple(
     Setting(
         name=name, default=default, read=read, flag=flag, keys=tuple(keys.split()),
@@ -202,64 +204,64 @@ SETTINGS = tuple(
     )
     for name, default, read, flag, keys, variable, text, change, used_by in (
         ("enabled", True, _boolean, "enabled", "instrumentation.enabled",
-         "!GGML_VIZ_DISABLE", "trace at all", "live", "tracer"),
+         "!GGML_VIZ_DISABLE", "trace; off until changed by `set`", "live", "tracer"),
         ("output", "", _text, "output", "output.records",
-         "GGSCOPE_CAPTURE_OUTPUT", "file for records of 256 bytes", "", "tracer"),
+         "GGSCOPE_CAPTURE_OUTPUT", "output file: tensor-access records", "", "tracer"),
         ("ggmlviz", "", _text, "ggmlviz",
          "output.filename instrumentation.output_file", "GGML_VIZ_OUTPUT",
-         "file for an event stream of ggml-viz; what the viewer follows live",
+         "output file: ggml-viz event stream; followed by the viewer",
          "reload", "both"),
         ("write_ggmlviz", True, _boolean, "write-ggmlviz", "output.write_to_file",
-         "GGSCOPE_CAPTURE_WRITE_GGMLVIZ", "write the event stream, if named",
+         "GGSCOPE_CAPTURE_WRITE_GGMLVIZ", "write the event stream, if it has a file",
          "reload", "tracer"),
         ("ops", (), _ops, "ops", "instrumentation.op_types_to_trace",
-         "GGSCOPE_CAPTURE_OPS", "only these ops, or all but those with !", "live",
+         "GGSCOPE_CAPTURE_OPS", "ops to trace, or ops to leave out (!MUL_MAT)", "live",
          "tracer"),
         ("layers", (), _numbers("layers", _LAYERS), "layers", "instrumentation.layers",
-         "GGSCOPE_CAPTURE_LAYERS", "only ops of these layers", "live", "tracer"),
+         "GGSCOPE_CAPTURE_LAYERS", "layers to trace", "live", "tracer"),
         ("threads", (), _numbers("threads", _LANES), "threads",
          "instrumentation.threads", "GGSCOPE_CAPTURE_THREADS",
-         "only these threads, by ggml's index", "live", "tracer"),
+         "threads to trace, by ggml's index", "live", "tracer"),
         ("sample_every", 1, _number(1, 1 << 31), "sample",
          "instrumentation.sample_every", "GGSCOPE_CAPTURE_SAMPLE",
-         "trace one graph of so many", "live", "tracer"),
+         "trace every N-th graph only", "live", "tracer"),
         ("op_timing", True, _boolean, "op-timing", "instrumentation.enable_op_timing",
-         "GGML_VIZ_OP_TIMING", "trace every op; else graphs only", "live", "tracer"),
+         "GGML_VIZ_OP_TIMING", "trace ops; otherwise graphs only", "live", "tracer"),
         ("memory_tracking", True, _boolean, "memory-tracking",
          "instrumentation.enable_memory_tracking", "GGML_VIZ_MEMORY_TRACKING",
-         "write buffers into the outputs", "reload", "tracer"),
+         "include buffers in the outputs", "reload", "tracer"),
         ("thread_tracking", True, _boolean, "thread-tracking",
          "instrumentation.enable_thread_tracking", "GGML_VIZ_THREAD_TRACKING",
-         "trace all threads; else the first one", "live", "tracer"),
+         "trace all threads; otherwise the first one", "live", "tracer"),
         ("tensor_names", True, _boolean, "tensor-names",
          "instrumentation.record_tensor_names instrumentation.enable_tensor_names",
-         "GGML_VIZ_TENSOR_NAMES", "write names of tensors into the outputs",
+         "GGML_VIZ_TENSOR_NAMES", "include tensor names in the outputs",
          "reload", "tracer"),
         ("max_records", 0, _number(0, 1 << 40), "max-records",
          "instrumentation.max_events", "GGML_VIZ_MAX_EVENTS",
-         "stop tracing after so many records; 0: never", "reload", "tracer"),
+         "stop tracing after N records; 0: no limit", "reload", "tracer"),
         ("ring_records", 0, _number(0, 1 << 26, power=True), "ring-records",
          "instrumentation.ring_records", "GGML_VIZ_BUFFER_SIZE",
-         "records of each thread's ring; 0: the tracer's", "", "tracer"),
+         "ring size in records per thread; 0: default", "", "tracer"),
         ("overwrite", False, _boolean, "overwrite", "instrumentation.overwrite",
-         "GGSCOPE_CAPTURE_OVERWRITE", "a full ring loses its oldest records", "",
-         "tracer"),
+         "GGSCOPE_CAPTURE_OVERWRITE", "if the ring is full, overwrite oldest records",
+         "", "tracer"),
         ("flush_interval_ms", 20, _number(1, 60_000), "flush-interval",
          "instrumentation.flush_interval_ms", "GGML_VIZ_FLUSH_INTERVAL",
-         "empty the ring every so many ms", "live", "tracer"),
+         "interval for draining the ring, in ms", "live", "tracer"),
         ("verbose", False, _boolean, "verbose", "cli.verbose",
-         "GGML_VIZ_VERBOSE", "log level INFO where no level is set", "reload", "both"),
+         "GGML_VIZ_VERBOSE", "log level INFO, unless a level is set", "reload", "both"),
         ("log_level", "WARN", _level, "log-level", "logging.level",
-         "GGML_VIZ_LOG_LEVEL", "least level that is logged: " + ", ".join(LEVELS),
+         "GGML_VIZ_LOG_LEVEL", "lowest level that is logged: " + ", ".join(LEVELS),
          "reload", "both"),
         ("log_timestamp", False, _boolean, "log-timestamp",
          "logging.timestamp logging.enable_timestamps", "GGML_VIZ_LOG_TIMESTAMP",
-         "log lines with the time", "reload", "both"),
+         "log with time", "reload", "both"),
         ("log_thread_id", False, _boolean, "log-thread-id",
          "logging.thread_id logging.enable_thread_id", "GGML_VIZ_LOG_THREAD_ID",
-         "log lines with the thread", "reload", "both"),
+         "log with thread id", "reload", "both"),
         ("log_prefix", "ggscope-capture", _text, "log-prefix", "logging.prefix",
-         "GGML_VIZ_LOG_PREFIX", "what log lines begin with", "reload", "both"),
+         "GGML_VIZ_LOG_PREFIX", "prefix of log lines", "reload", "both"),
         ("live", False, _boolean, "live", "ui.live_mode cli.live_mode",
          "GGSCOPE_LIVE", "follow a running program instead of reading a file", "",
          "viewer"),
@@ -329,10 +331,10 @@ class Configuration:
         one that goes before it.
         """
         verbose, level = self.origin("verbose"), self.origin("log_level")
-        said = str(level.value)
+        level_name = str(level.value)
         if not verbose.value or level.kind <= verbose.kind:
-            return said
-        return min(said, "INFO", key=LEVELS.index)
+            return level_name
+        return min(level_name, "INFO", key=LEVELS.index)
 
 
 @dataclass(slots=True)
@@ -376,13 +378,13 @@ def resolve(
         If a flag says something that cannot be.
     """
     path = config_path(file, environment)
-    written = _File({}, [], []) if path is None else _read_file(path)
+    from_file = _File({}, [], []) if path is None else _read_file(path)
     origins = []
     wrong: set[str] = set()
-    problems = list(written.problems)
+    problems = list(from_file.problems)
     for setting in SETTINGS:
-        said: list[tuple[Source, str, Value]] = []
-        sources = _sources(setting, flags, path, written, environment)
+        values_by_source: list[tuple[Source, str, Value]] = []
+        sources = _sources(setting, flags, path, from_file, environment)
         for kind, source, raw in sources if setting.used_by in users else ():
             try:
                 value = _checked(setting, raw, source)
@@ -394,11 +396,13 @@ def resolve(
                 continue
             if kind is Source.ENVIRONMENT and setting.variable.startswith("!"):
                 value = not value
-            said.append((kind, source, value))
+            values_by_source.append((kind, source, value))
         default = (defaults or {}).get(setting.name, setting.default)
-        said.append((Source.DEFAULT, "default", default))
-        (kind, source, value), rest = said[0], said[1:-1]
-        overruled = tuple(f"{source} says {shown(value)}" for _, source, value in rest)
+        values_by_source.append((Source.DEFAULT, "default", default))
+        (kind, source, value), rest = values_by_source[0], values_by_source[1:-1]
+        overruled = tuple(
+            f"{source} is {formatted(value)}" for _, source, value in rest
+        )
         origins.append(Origin(setting, value, kind, source, overruled))
     values: dict[str, Any] = {o.setting.name: o.value for o in origins}
     return Configuration(
@@ -406,9 +410,9 @@ def resolve(
         tuple(origins),
         path,
         tuple(problems),
-        tuple(written.notices),
+        tuple(from_file.notices),
         frozenset(wrong),
-        written.is_read,
+        from_file.is_read,
     )
 
 
@@ -416,14 +420,14 @@ def _sources(
     setting: Setting,
     flags: Mapping[str, Any],
     path: Path | None,
-    written: _File,
+    from_file: _File,
     environment: Mapping[str, str],
 ) -> Iterable[tuple[Source, str, Any]]:
     """Yield who says something of a setting, and what, the first one first."""
     if setting.name in flags:
         yield Source.FLAG, f"--{setting.flag}", flags[setting.name]
-    if setting.name in written.values:
-        key, value = written.values[setting.name]
+    if setting.name in from_file.values:
+        key, value = from_file.values[setting.name]
         yield Source.FILE, f"{path}: {key}", value
     name = setting.variable.removeprefix("!")
     if name in environment:
@@ -456,21 +460,21 @@ class Reloader:
         if stamp is None or stamp == self._seen:
             return None
         self._seen = stamp
-        anew, old = self._resolve(), self.current.settings
-        if not anew.is_read:
-            self.current = replace(self.current, problems=anew.problems, notices=())
+        reloaded, old = self._resolve(), self.current.settings
+        if not reloaded.is_read:
+            self.current = replace(self.current, problems=reloaded.problems, notices=())
             return self.current
-        fixed = {o.setting.name for o in anew.origins if not o.setting.reloads}
-        kept = {name: getattr(old, name) for name in fixed | anew.wrong}
+        fixed = {o.setting.name for o in reloaded.origins if not o.setting.reloads}
+        unchanged = {name: getattr(old, name) for name in fixed | reloaded.wrong}
         waiting = tuple(
-            f"{name} is changed from the next run on"
+            f"{name} changes with the next run"
             for name in sorted(fixed)
-            if getattr(anew.settings, name) != kept[name]
+            if getattr(reloaded.settings, name) != unchanged[name]
         )
         self.current = replace(
-            anew,
-            settings=replace(anew.settings, **kept),
-            notices=(*anew.notices, *waiting),
+            reloaded,
+            settings=replace(reloaded.settings, **unchanged),
+            notices=(*reloaded.notices, *waiting),
         )
         return self.current
 
@@ -484,7 +488,7 @@ class Reloader:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def shown(value: Value) -> str:
+def formatted(value: Value) -> str:
     """Return a value as it would be written."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -527,7 +531,7 @@ def as_rows(configuration: Configuration) -> list[tuple[str, str, str, str]]:
         meaning = f"{setting.help} · {' '.join(names)}"
         if setting.used_by != "both":
             meaning += f" ({setting.used_by})"
-        rows.append((setting.name, shown(origin.value), source, meaning))
+        rows.append((setting.name, formatted(origin.value), source, meaning))
     return rows
 
 
@@ -552,9 +556,9 @@ def _read_file(path: Path) -> _File:
 
     try:
         with path.open("rb") as handle:
-            content = handle.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            problem = f"{path} has more than {_MOST_BYTES} bytes"
+            content = handle.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            problem = f"{path} has more than {_MAX_BYTES} bytes"
         else:
             document = json.loads(content, object_pairs_hook=pairs)
     except OSError as error:
@@ -562,56 +566,57 @@ def _read_file(path: Path) -> _File:
     except (ValueError, RecursionError) as error:
         problem = f"{path} is not JSON: {error}"
     if not problem and not isinstance(document, dict):
-        problem = f"{path} holds no object with groups of settings"
+        problem = f"{path} is not a JSON object with groups of settings"
     if problem or not isinstance(document, dict):
         return _File({}, [problem], [], is_read=False)
-    found = _flattened(path, document)
-    found.problems[:0] = [f"{path} says {n} twice; the last counts" for n in doubled]
-    return found
+    parsed = _flattened(path, document)
+    parsed.problems[:0] = [
+        f"{path} has {n} twice; the last one counts" for n in doubled
+    ]
+    return parsed
 
 
 def _flattened(path: Path, document: dict[str, Any]) -> _File:
     """Return the values of a file by setting; of two keys of one setting ours."""
-    found = _File({}, [], [])
+    parsed = _File({}, [], [])
     groups = {key.partition(".")[0] for key in (*_BY_KEY, *_UNUSED)}
     version = document.get("schema_version", 1)
     if version != 1:
-        found.notices.append(
-            f"{path}: schema_version {version} is not known; keys are read as those "
-            "of version 1"
+        parsed.notices.append(
+            f"{path}: unknown schema_version {version}; read as version 1"
         )
     for group, body in document.items():
         if group in _UNUSED:
             continue
         if group not in groups:
-            found.notices.append(_unknown(path, group, sorted(groups)))
+            parsed.notices.append(_unknown(path, group, sorted(groups)))
         elif not isinstance(body, dict):
-            found.problems.append(f"{path}: {group} must be an object with settings")
+            parsed.problems.append(f"{path}: {group} must be an object with settings")
         else:
             for name, value in body.items():
-                _take(found, path, f"{group}.{name}", value)
-    return found
+                _take(parsed, path, f"{group}.{name}", value)
+    return parsed
 
 
-def _take(found: _File, path: Path, key: str, value: Any) -> None:
+def _take(parsed: _File, path: Path, key: str, value: Any) -> None:
     """Note one key of a file."""
     if key in _UNUSED:
-        found.notices.append(f"{path}: {key} is not used; {_UNUSED[key]}")
+        parsed.notices.append(f"{path}: {key} is not used; {_UNUSED[key]}")
     elif key not in _BY_KEY:
-        found.notices.append(_unknown(path, key, _BY_KEY))
+        parsed.notices.append(_unknown(path, key, _BY_KEY))
     else:
         setting = _BY_KEY[key]
-        other, _ = found.values.get(setting.name, ("", None))
+        other, _ = parsed.values.get(setting.name, ("", None))
         first = min(filter(None, (key, other)), key=setting.keys.index)
         if other:
-            found.notices.append(
+            parsed.notices.append(
                 f"{path}: {key} and {other} are one setting; {first} counts"
             )
         if first == key:
-            found.values[setting.name] = key, value
+            parsed.values[setting.name] = key, value
 
 
-def _unknown(path: Path, key: str, known: Iterable[str]) -> str:
+def _unknown(path: Path, key: str, known_keys: Iterable[str]) -> str:
     """Return a notice, with a suggestion where a name is alike."""
     import difflib  # only for what is wrong
 
@@ -619,8 +624,8 @@ def _unknown(path: Path, key: str, known: Iterable[str]) -> str:
     by_leaf: dict[str, str] = {}
     group = key.partition(".")[0]
     # Of the same name in two groups that of this group.
-    for other in sorted(known, key=lambda other: other.startswith(f"{group}.")):
+    for other in sorted(known_keys, key=lambda other: other.startswith(f"{group}.")):
         by_leaf[other.rpartition(".")[2]] = other
     near = difflib.get_close_matches(leaf, list(by_leaf), 1, _ALIKE)
-    meant = f"; did you mean {by_leaf[near[0]]}" if near else ""
-    return f"{path}: unknown key {key}{meant}"
+    suggestion = f"; did you mean {by_leaf[near[0]]}" if near else ""
+    return f"{path}: unknown key {key}{suggestion}"

@@ -1,14 +1,13 @@
-"""Which way into a program will work, read from its files before it runs.
+"""Traceability of a program, read from its binary before it runs.
 
-A program can be traced as it is where its calls within ggml go through slots that can
-be filled anew when it runs. That is so where ggml's CPU code is a library: loaded by
-ggml itself (``GGML_BACKEND_PATH`` then brings the tracer in the same way) or linked
-(``LD_PRELOAD`` does). Code that was linked into the program itself has no such slots.
-What is told here rests on the ELF files: what they need, what they define, and which
-functions are called by slots. On macOS they are Mach-O files, and less can be seen:
-a library calls its own functions directly, so that ggml's graphs and the beginnings of
-its ops are followed through the tables of functions of its backends. That way was
-written and compiled, and no Mac has run it yet; so its answer is never a plain yes.
+An unmodified program can be traced if its calls within ggml go through the PLT, where
+they can be interposed. That holds if ggml's CPU code is a shared library: either loaded
+by ggml itself (then ``GGML_BACKEND_PATH`` loads the tracer in the same way) or linked
+(``LD_PRELOAD``). Code that is linked statically has no PLT entries. The answers rest on
+the ELF files: needed libraries, defined symbols, PLT relocations. On macOS the files
+are Mach-O and less is visible: a library calls its own functions directly, so graphs
+and begins of ops are traced through the function tables of ggml's backends. That route
+is written and compiled, but untested on a Mac; so its answer is never a plain yes.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,11 +43,11 @@ BACKEND_PATH, PRELOAD, DYLD = (
     "LD_PRELOAD",
     "DYLD_INSERT_LIBRARIES",
 )
-SLOTS = ("ggml_graph_compute", "ggml_cpu_extra_compute_forward", "ggml_barrier")
-"""What libggml-cpu must call by slots, so that every op of every thread is seen."""
+INTERPOSED = ("ggml_graph_compute", "ggml_cpu_extra_compute_forward", "ggml_barrier")
+"""Functions that libggml-cpu must call through its PLT to trace each thread's ops."""
 _CPU, _REGISTRY = "ggml_graph_compute", "ggml_backend_load_all_from_path"
 _BACKEND = "ggml_backend_init"
-"""What a library has that ggml loads as a backend."""
+"""Symbol of a library that ggml loads as a backend."""
 _LLAMA = ("llama_decode", "llama_process")
 _MACHINES = {
     "x86_64": "EM_X86_64",
@@ -63,32 +62,35 @@ _SYSTEM = re.compile(
 _FOLDERS = ("/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _MACHO = {b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf"}
 _CROSSED = ("gguf_init_from_file", "llama_backend_init")
-"""What must be called from one Mach-O file in another: then backends are looked at."""
+"""Functions that must be called across Mach-O files for the tracer to see backends."""
 _OWN_OF_MACOS = ("/System/", "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/",
                  "/usr/libexec/")  # fmt: skip
-_UNTRIED = "this was written for macOS, but no Mac has run it yet"
+_UNTRIED = "untested: the macOS tracer has not run on a Mac yet"
 _INTERPRETERS = {"python": "Python", "node": "Node", "bun": "Node", "deno": "Node"}
-# What pyelftools lets through where a file is not what its head says.
+# Exceptions of pyelftools for files that do not match their header.
 _DAMAGED = (ELFError, ValueError, KeyError, IndexError, AttributeError, TypeError,
             AssertionError, OverflowError, struct.error)  # fmt: skip
 
 
 class DoctorError(Exception):
-    """The program cannot be looked at; the text says why."""
+    """The program cannot be examined; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachRoute:
-    """One way in; `works` is None where only a run can tell."""
+    """One way to load the tracer; `works` = None: only a run can show.
 
-    door: str
+    `variable` is the environment variable that names the tracer.
+    """
+
+    variable: str
     works: bool | None
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is known of a program before it runs.
+    """The traceability of a program.
 
     `linkage` is one of "dynamic-backends", "shared", "one-library", "static",
     "fully-static", "setuid", "sandbox", "restricted" (by macOS), "not-executable",
@@ -98,26 +100,33 @@ class Report:
 
     program: str
     linkage: str
-    doors: list[AttachRoute]
+    routes: list[AttachRoute]
     advice: str
 
     @property
     def works(self) -> bool | None:
-        """Whether any door works; None where only a run can tell."""
-        answers = {door.works for door in self.doors}
+        """Whether any route works; None: only a run can show."""
+        answers = {route.works for route in self.routes}
         return True if True in answers else None if None in answers else False
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as the command prints it."""
-        return asdict(self)
+        routes = [
+            {"door": route.variable, "works": route.works, "why": route.why}
+            for route in self.routes
+        ]
+        return {
+            "program": self.program, "linkage": self.linkage, "doors": routes,
+            "advice": self.advice,
+        }  # fmt: skip
 
 
 def examine(program: str | Path) -> Report:
-    """Tell which doors of a program work.
+    """Return which routes into a program work.
 
     Parameters
     ----------
-    program : a path, or a name that is looked for on PATH; also a library.
+    program : a path, or a name to search on PATH; may be a library.
 
     Raises
     ------
@@ -128,7 +137,7 @@ def examine(program: str | Path) -> Report:
     if path.is_dir():
         library = next(iter(sorted(path.glob("libllama.*"))), None)
         if library is None:
-            raise DoctorError(f"{path} is a folder; name the program in it")
+            raise DoctorError(f"{path} is a folder; give the program in it")
         path = library
     try:
         with open_for_reading(path, follows_links=True) as handle:
@@ -138,54 +147,54 @@ def examine(program: str | Path) -> Report:
     if path.resolve().name == "snap" or "/flatpak/exports/" in str(path):
         return _closed(
             path, "sandbox",
-            "it runs in a sandbox (Snap or Flatpak), which keeps the tracer out",
-            "Use a build that runs outside of it: an official release of llama.cpp, or "
-            "what `ggscope-capture targets --install npm` brings.",
+            "it runs in a sandbox (Snap or Flatpak), which blocks the tracer",
+            "Use a build outside the sandbox: an official release of llama.cpp, or "
+            "libraries from `ggscope-capture targets --install npm`.",
         )  # fmt: skip
     if head[:2] == b"#!":
         return _script(path, head)
     if is_bare_script(path):
         return _script(path, b"#!/bin/sh\n")
     if head[:4] not in (b"\x7fELF", *_MACHO):
-        raise DoctorError(f"{path} is no program: it is neither ELF, Mach-O nor script")
+        raise DoctorError(f"{path} is not a program (neither ELF, Mach-O nor a script)")
     return _binary(path)
 
 
 def _binary(path: Path) -> Report:
-    """Report on a program or library that is there; raises DoctorError."""
+    """Report on a binary, program or library; raises DoctorError."""
     try:
         with open_for_reading(path, follows_links=True) as handle:
             is_elf = handle.read(4) == b"\x7fELF"
     except OSError as error:
         raise DoctorError(f"{path} cannot be read: {reason_of(error)}") from error
     if is_elf == (sys.platform == "darwin"):
-        why = "it is a program of " + ("Linux" if is_elf else "macOS")
+        why = "built for " + ("Linux" if is_elf else "macOS")
         linkage = "other-machine" if is_elf else "macho"
         return _closed(path, linkage, why, "Use a build for this machine.")
     return _elf(path) if is_elf else _macho(path)
 
 
 def find(program: str | Path) -> Path:
-    """Return where a program is, as the shell would; raises DoctorError."""
+    """Return a program's path, searched like a shell does; raises DoctorError."""
     there = shutil.which(program)
     if there is not None:
         return Path(there)
     path = Path(program)
     if path.exists() and (os.sep in str(program) or path.suffix in (".so", ".dylib")):
         return path  # a library, or one that may not be executed
-    where = "there" if os.sep in str(program) else "on PATH"
-    raise DoctorError(f"there is no program {program} {where}")
+    where = "" if os.sep in str(program) else " on PATH"
+    raise DoctorError(f"program {program} not found{where}")
 
 
 @dataclass(slots=True)
 class _Object:
-    """What matters of one ELF file."""
+    """The relevant parts of one ELF file."""
 
     path: Path
     needed: list[str] = field(default_factory=list)
     runpath: list[str] = field(default_factory=list)
     defines: set[str] = field(default_factory=set)
-    slots: set[str] = field(default_factory=set)
+    plt_calls: set[str] = field(default_factory=set)
     machine: str = ""
     bits: int = 64
     interpreter: str = ""
@@ -194,7 +203,7 @@ class _Object:
 
 
 def _read(path: Path) -> _Object:
-    """Read an ELF file; raises DoctorError where it is damaged or cannot be read."""
+    """Read an ELF file; raises DoctorError if it is damaged or unreadable."""
     try:
         with open_for_reading(path, follows_links=True) as handle:
             return _read_open(path, handle)
@@ -230,12 +239,12 @@ def _read_open(path: Path, handle: BinaryIO) -> _Object:
             if symbol is not None and symbol["st_shndx"] != "SHN_UNDEF":
                 read.defines.add(name)
     if _CPU in read.defines:
-        read.slots = _slots(elf)
+        read.plt_calls = _plt_calls(elf)
     return read
 
 
-def _slots(elf: ELFFile) -> set[str]:
-    """Return which of `SLOTS` are called by slots."""
+def _plt_calls(elf: ELFFile) -> set[str]:
+    """Return which of `INTERPOSED` are called through the PLT."""
     symbols: Any = elf.get_section_by_name(".dynsym")
     found = set()
     for name in (".rela.plt", ".rel.plt"):
@@ -243,66 +252,68 @@ def _slots(elf: ELFFile) -> set[str]:
         if isinstance(section, RelocationSection):
             for relocation in section.iter_relocations():
                 found.add(symbols.get_symbol(relocation["r_info_sym"]).name)
-    return found & set(SLOTS)
+    return found & set(INTERPOSED)
 
 
 def _elf(path: Path) -> Report:
     try:
         program = _read(path)
     except DoctorError as error:
-        return _closed(path, "damaged", str(error), "Get the program anew.")
+        return _closed(
+            path, "damaged", str(error), "Download or build the program again."
+        )
     here = _MACHINES.get(platform.machine().lower(), "")
     if program.machine != here or program.bits != 64:
-        why = f"it is for {program.machine} with {program.bits} bits, not for this one"
+        why = f"built for another machine ({program.machine}, {program.bits} bits)"
         return _closed(path, "other-machine", why, "Use a build for this machine.")
     barred = _barred(path, is_program=not program.is_library)
     if barred is not None:
         return barred
     if "musl" in program.interpreter:
-        why = "it uses the C library musl, and the tracer is built for glibc"
+        why = "linked to musl, and the tracer needs glibc"
         return _closed(path, "other-machine", why, "Use a build for glibc.")
     if not program.is_dynamic and not program.is_library:
         if _mentions(path, b"GGML_ASSERT"):
-            return _inside(path, "fully-static", "it is linked without any library")
-        return _no_ggml(path, "it is linked without any library and holds no ggml")
+            return _inside(path, "fully-static", "fully static")
+        return _no_ggml(path, "fully static, and contains no ggml")
     return _dynamic(path, program)
 
 
 def _barred(path: Path, *, is_program: bool = True) -> Report | None:
-    """Report on a program that the system keeps closed to this user."""
+    """Report on a program whose permissions prevent tracing, else None."""
     if is_program and not os.access(path, os.X_OK):
         return _closed(
-            path, "not-executable", "you may not execute it",
-            f"`chmod +x {shlex.quote(str(path))}` allows it.",
+            path, "not-executable", "not executable",
+            f"Run `chmod +x {shlex.quote(str(path))}`.",
         )  # fmt: skip
     if _is_privileged(path):
         return _closed(
             path, "setuid",
-            "it runs with other rights than yours, and the system then ignores what "
-            "would be loaded into it",
-            "Trace a copy of it that has no such rights.",
+            "it runs with elevated rights (setuid, setgid or capabilities), so the "
+            "system ignores preloaded libraries",
+            "Trace a copy without these rights.",
         )  # fmt: skip
     return None
 
 
 def _dynamic(path: Path, program: _Object) -> Report:
-    """Report on a program with libraries, and on those that are not found."""
+    """Report on a dynamically linked program, and on missing libraries."""
     missing: list[str] = []
     report = _by_libraries(path, program, list(_closure(program, missing)))
     if not missing:
         return report
-    told = (
-        f"{', '.join(missing)} cannot be found: if the program does not start, install "
-        "what it belongs to, or name its folder in LD_LIBRARY_PATH."
+    hint = (
+        f"Not found: {', '.join(missing)}. If the program does not start, install the "
+        "package of the library, or add its folder to LD_LIBRARY_PATH."
     )
-    return replace(report, advice=f"{report.advice} {told}")
+    return replace(report, advice=f"{report.advice} {hint}")
 
 
 def _by_libraries(path: Path, program: _Object, objects: list[_Object]) -> Report:
-    """Report on a program by what it and its libraries hold."""
+    """Report on a program by the symbols of it and its libraries."""
     cpu = [each for each in objects if _CPU in each.defines]
     if _CPU in program.defines and not program.is_library:
-        return _inside(path, "static", "ggml was linked into the program itself")
+        return _inside(path, "static", "ggml is linked statically into the program")
     if program.is_library and _BACKEND in program.defines:
         return _loaded(path, [program])
     if cpu:
@@ -325,9 +336,9 @@ def _by_libraries(path: Path, program: _Object, objects: list[_Object]) -> Repor
         folder = places[0]
         return _closed(
             path, "dynamic-backends",
-            f"its ggml loads backends while it runs, but there is no libggml-cpu in "
-            f"{folder}, beside the program or in this folder",
-            "Put ggml's CPU backend beside the program, or start it where it is.",
+            f"ggml loads its backends at run time, but there is no libggml-cpu in "
+            f"{folder}, next to the program or in this folder",
+            "Put ggml's CPU backend next to the program, or run from its folder.",
         )  # fmt: skip
     interpreter = next(
         (name for word, name in _INTERPRETERS.items() if path.name.startswith(word)), ""
@@ -335,14 +346,14 @@ def _by_libraries(path: Path, program: _Object, objects: list[_Object]) -> Repor
     if interpreter:
         return _interpreter(path, interpreter)
     if mentions:
-        return _inside(path, "static", "ggml was linked into the program itself")
-    return _no_ggml(path, "neither the program nor its libraries hold ggml")
+        return _inside(path, "static", "ggml is linked statically into the program")
+    return _no_ggml(path, "no ggml in the program or its libraries")
 
 
 def _closure(program: _Object, missing: list[str]) -> Iterator[_Object]:
-    """Yield a program and the libraries that it needs, those of the system left out.
+    """Yield a program and the libraries that it needs, except system libraries.
 
-    The names of those that are not there are added to `missing`.
+    Names of libraries that are not found are added to `missing`.
     """
     seen: set[Path] = set()
     todo = [program]
@@ -358,12 +369,12 @@ def _closure(program: _Object, missing: list[str]) -> Iterator[_Object]:
             if path is None or path in seen:
                 continue
             seen.add(path)
-            with contextlib.suppress(DoctorError):  # what cannot be read tells nothing
+            with contextlib.suppress(DoctorError):  # unreadable: contributes nothing
                 todo.append(_read(path))
 
 
 def _library(name: str, needs: _Object, program: _Object) -> Path | None:
-    """Return the file of a library as the loader would find it, or None."""
+    """Return the path of a library as the loader resolves it, or None."""
     if "/" in name:
         return Path(name) if Path(name).is_file() else None
     places = [Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
@@ -388,7 +399,7 @@ def _library(name: str, needs: _Object, program: _Object) -> Path | None:
 
 @functools.cache
 def _known_libraries() -> dict[str, Path]:
-    """Return what the loader's cache names."""
+    """Return the libraries of the loader's cache, by name."""
     command = shutil.which("ldconfig", path="/sbin:/usr/sbin:/bin:/usr/bin")
     if command is None:
         return {}
@@ -400,7 +411,7 @@ def _known_libraries() -> dict[str, Path]:
 
 
 def _backends(places: list[Path]) -> list[_Object]:
-    """Return the CPU backends that ggml would find in these folders."""
+    """Return the CPU backends in these folders, where ggml searches them."""
     found: dict[Path, _Object] = {}
     for place in places:
         for path in sorted(place.glob("libggml-cpu*.so*")):
@@ -412,100 +423,100 @@ def _backends(places: list[Path]) -> list[_Object]:
 
 
 def _loaded(path: Path, backends: list[_Object]) -> Report:
-    """Report on ggml that loads its backends while it runs."""
+    """Report on a ggml that loads its backends at run time."""
     folder = backends[0].path.parent
     n = len(backends)
-    builds = "1 build" if n == 1 else f"{n} builds"
-    closed = _without_slots(backends[0])
+    variants = "1 CPU variant" if n == 1 else f"{n} CPU variants"
+    closed = _limitation(backends[0])
     path_why = (
-        f"ggml loads its backends while it runs ({builds} of the CPU's in {folder}) "
-        f"and takes the tracer as one more{closed}"
+        f"ggml loads its backends at run time ({variants} in {folder}); the tracer is "
+        f"loaded as an extra backend{closed}"
     )
     own = ""
     if path.name == "ollama":
-        own = "; Ollama sets this variable for its own runners, though"
-    doors = [
+        own = "; but Ollama overrides this variable for its runners"
+    routes = [
         AttachRoute(BACKEND_PATH, not own, path_why + own),
         AttachRoute(
-            PRELOAD, True, f"the tracer is there when ggml's backends come{closed}"
+            PRELOAD, True, f"the tracer is loaded before ggml's backends{closed}"
         ),
     ]
     return Report(
-        program=str(path), linkage="dynamic-backends", doors=doors, advice=_run(path)
+        program=str(path), linkage="dynamic-backends", routes=routes, advice=_run(path)
     )
 
 
 def _linked(path: Path, linkage: str, holder: _Object) -> Report:
-    closed = _without_slots(holder)
+    closed = _limitation(holder)
     one = " with llama.cpp" if linkage == "one-library" else ""
-    doors = [
+    routes = [
         AttachRoute(
             BACKEND_PATH, False,
-            f"ggml's CPU code is linked{one} ({holder.path.name}), so that nothing "
-            "need load backends",
+            f"ggml's CPU code is linked{one} ({holder.path.name}), so ggml loads no "
+            "backends",
         ),
         AttachRoute(
             PRELOAD, True,
-            f"calls within {holder.path.name} go through slots{closed}"
+            f"calls within {holder.path.name} go through the PLT{closed}"
             if not closed else f"the tracer is loaded with the program{closed}",
         ),
     ]  # fmt: skip
-    return Report(program=str(path), linkage=linkage, doors=doors, advice=_run(path))
+    return Report(program=str(path), linkage=linkage, routes=routes, advice=_run(path))
 
 
-def _without_slots(backend: _Object) -> str:
-    """Return what is lost where functions are not called by slots, or nothing."""
-    missing = [name for name in SLOTS if name not in backend.slots]
+def _limitation(backend: _Object) -> str:
+    """Return the limitation for functions not called through the PLT, or ""."""
+    missing = [name for name in INTERPOSED if name not in backend.plt_calls]
     if not missing:
         return ""
     return (
-        f"; but {backend.path.name} was built so that {' and '.join(missing)} cannot "
-        "be followed: ops are seen by their beginnings, or graphs as a whole"
+        f"; but calls of {' and '.join(missing)} in {backend.path.name} cannot be "
+        "intercepted: only begins of ops, or whole graphs, are traced"
     )
 
 
 def _inside(path: Path, linkage: str, why: str) -> Report:
-    """Report on ggml that is part of the program."""
+    """Report on a program with ggml linked in statically."""
     if linkage == "static" and _mentions(path, b"ggscope_source"):
-        asks = "its sources were changed by `ggscope-capture codemod`"
+        asks = "its sources were modified by `ggscope-capture codemod`"
         changed = [
-            AttachRoute(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
-            _opened(f"{why}, and {asks}: it asks for the tracer"),
+            AttachRoute(BACKEND_PATH, False, f"{why}, so ggml loads no backends"),
+            _opened(f"{why}, and {asks} to call the tracer"),
         ]
         return Report(
-            program=str(path), linkage=linkage, doors=changed, advice=_run(path)
+            program=str(path), linkage=linkage, routes=changed, advice=_run(path)
         )
-    doors = [
-        AttachRoute(BACKEND_PATH, False, f"{why}, so that no backend is loaded"),
-        AttachRoute(preload(), False, f"{why}, so that its calls cannot be followed"),
+    routes = [
+        AttachRoute(BACKEND_PATH, False, f"{why}, so ggml loads no backends"),
+        AttachRoute(preload(), False, f"{why}, so its calls cannot be intercepted"),
     ]
     release = (
         "Homebrew's" if sys.platform == "darwin" else "an official release for Linux"
     )
     advice = (
-        f"Use a build whose ggml is a library: {release}, or cmake with "
-        " -DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` brings "
-        "such libraries unmodified. With the sources at hand, `ggscope-capture codemod "
-        "CHECKOUT` makes a static build traceable, too"
+        f"Use a build with ggml as a shared library: {release}, or cmake with "
+        "-DBUILD_SHARED_LIBS=ON. `ggscope-capture targets --install npm` installs "
+        "unmodified shared libraries. If you have the sources, `ggscope-capture "
+        "codemod CHECKOUT` makes a static build traceable"
         + (
-            ", if the system's C library is not linked into it (no -DGGML_STATIC=ON)."
+            ", unless libc is linked statically too (-DGGML_STATIC=ON)."
             if linkage == "fully-static"
             else "."
         )
     )
-    return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
+    return Report(program=str(path), linkage=linkage, routes=routes, advice=advice)
 
 
 def _no_ggml(path: Path, why: str) -> Report:
-    doors = [
-        AttachRoute(name, None, f"{why}; programs that it starts are traced with it")
+    routes = [
+        AttachRoute(name, None, f"{why}; child processes are traced too")
         for name in (BACKEND_PATH, preload())
     ]
     advice = (
-        "If it loads ggml or starts llama.cpp while it runs, "
-        "`ggscope-capture run` sees that; else name the program that computes."
+        "If it loads ggml or launches llama.cpp, `ggscope-capture run` traces that; "
+        "otherwise give the llama.cpp program itself."
     )
-    return Report(program=str(path), linkage="no-ggml", doors=doors, advice=advice)
+    return Report(program=str(path), linkage="no-ggml", routes=routes, advice=advice)
 
 
 def _interpreter(path: Path, name: str) -> Report:
@@ -513,29 +524,29 @@ def _interpreter(path: Path, name: str) -> Report:
     if binding is not None:
         package, report = binding
         its = [
-            AttachRoute(d.door, d.works, f"its {package}: {d.why}")
-            for d in report.doors
+            AttachRoute(each.variable, each.works, f"{package}: {each.why}")
+            for each in report.routes
         ]
-        return Report(program=str(path), linkage="python", doors=its, advice=_run(path))
+        return Report(
+            program=str(path), linkage="python", routes=its, advice=_run(path)
+        )
     packages = "llama-cpp-python or xllamacpp" if name == "Python" else "node-llama-cpp"
-    why = f"{name} loads a binding such as {packages} while it runs"
-    doors = [
-        AttachRoute(BACKEND_PATH, None, f"{why}: works where its ggml loads backends"),
-        AttachRoute(
-            preload(), None, f"{why}: works where its ggml is a library of any kind"
-        ),
+    why = f"{name} loads a binding such as {packages} at run time"
+    routes = [
+        AttachRoute(BACKEND_PATH, None, f"{why}: works if its ggml loads backends"),
+        AttachRoute(preload(), None, f"{why}: works if its ggml is a shared library"),
     ]
     advice = (
-        f"{_run(path)} To know more beforehand, ask about the binding's own library: "
+        f"{_run(path)} To check the binding's library beforehand: "
         "`ggscope-capture doctor …/libggml-cpu"
         f"{'.dylib' if sys.platform == 'darwin' else '.so'}`."
     )
     linkage = name.lower()
-    return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
+    return Report(program=str(path), linkage=linkage, routes=routes, advice=advice)
 
 
 def _bindings(python: Path) -> Iterator[tuple[str, Report]]:
-    """Yield the bindings that are installed beside a Python, and what they are."""
+    """Yield the llama.cpp bindings installed for a Python, with their reports."""
     # Not resolved: a virtual environment's program is a link to another one's.
     root = python.absolute().parent.parent
     for package, library in (
@@ -559,23 +570,26 @@ def _script(path: Path, head: bytes) -> Report:
         if name.startswith(word):
             report = _interpreter(Path(command), title)
             return Report(
-                program=str(path), linkage="script", doors=report.doors,
+                program=str(path), linkage="script", routes=report.routes,
                 advice=_run(path),
             )  # fmt: skip
     of = name or "an unknown interpreter"
-    why = f"it is a script of {of}; what it starts inherits this"
-    doors = [AttachRoute(door, None, why) for door in (BACKEND_PATH, preload())]
-    advice = "Name the program that it starts, to know beforehand; a run works as well."
-    return Report(program=str(path), linkage="script", doors=doors, advice=advice)
+    why = f"a script run by {of}; child processes inherit the variable"
+    routes = [AttachRoute(name, None, why) for name in (BACKEND_PATH, preload())]
+    advice = "For an exact answer give the program that it starts; or just run it."
+    return Report(program=str(path), linkage="script", routes=routes, advice=advice)
 
 
 def _macho(path: Path) -> Report:
     """Report on a program or library of macOS, on macOS."""
     try:
         program = _read_macho(path)
+    except macho.OtherMachineError as error:
+        advice = "Use a build for this machine."
+        return _closed(path, "other-machine", str(error), advice)
     except macho.MachoError as error:
-        linkage = "other-machine" if "not for this one" in str(error) else "damaged"
-        return _closed(path, linkage, str(error), "Use a build for this machine.")
+        advice = "Download or build the program again."
+        return _closed(path, "damaged", str(error), advice)
     except OSError as error:
         raise DoctorError(f"{path} cannot be read: {reason_of(error)}") from error
     is_program = program.file_type == macho.EXECUTABLE
@@ -586,108 +600,111 @@ def _macho(path: Path) -> Report:
         if str(path.resolve()).startswith(_OWN_OF_MACOS):
             return _closed(
                 path, "restricted",
-                "it belongs to macOS, which lets nothing be loaded into its own "
-                "programs",
-                "Name the program that computes, or one that was installed beside the "
-                "system, such as Homebrew's.",
+                "part of macOS, which blocks libraries from being loaded into its "
+                "own programs",
+                "Give the program that computes, or one installed separately, such as "
+                "Homebrew's.",
             )  # fmt: skip
     missing: list[str] = []
     report = _by_images(path, list(_images(program, missing)))
     if missing:
-        told = f"{', '.join(missing)} cannot be found: install what it belongs to."
-        report = replace(report, advice=f"{report.advice} {told}")
-    return _held_back(report, program) if is_program else report
+        hint = f"Not found: {', '.join(missing)}. Install its package."
+        report = replace(report, advice=f"{report.advice} {hint}")
+    return _restricted_by_signature(report, program) if is_program else report
 
 
 def _by_images(path: Path, images: list[macho.Macho]) -> Report:
-    """Report on a program of macOS by what it and its libraries hold and call."""
+    """Report on a macOS program by the symbols of it and its libraries."""
     program = images[0]
     is_library = program.file_type != macho.EXECUTABLE
     interpreter = next(
         (name for word, name in _INTERPRETERS.items() if path.name.startswith(word)), ""
     )
     if _CPU in program.defines and not is_library:
-        return _inside(path, "static", "ggml was linked into the program itself")
+        return _inside(path, "static", "ggml is linked statically into the program")
     holders = [each for each in images if _CPU in each.defines]
     crossed = any(name in each.imports for each in images for name in _CROSSED)
     has_registry = any(_REGISTRY in each.defines for each in images)
     if (has_registry and not holders) or (is_library and _BACKEND in program.defines):
-        why = "ggml loads its backends while it runs, and takes the tracer as one more"
-        doors = [
+        why = "ggml loads its backends at run time; the tracer is one more"
+        routes = [
             _opened(why, BACKEND_PATH),
-            _opened(_seen("the tracer is there first")),
+            _opened(_partly("the tracer is loaded before ggml's backends")),
         ]
         linkage = "dynamic-backends"
     elif holders:
         holder = holders[0]
         is_one = bool(holder.defines.intersection(_LLAMA))
         why = f"ggml's CPU code is linked ({holder.path.name})"
-        closed = f"{why}, so that nothing need load backends"
-        doors = [AttachRoute(BACKEND_PATH, False, closed)]
+        closed = f"{why}, so ggml loads no backends"
+        routes = [AttachRoute(BACKEND_PATH, False, closed)]
         if crossed or is_library:
-            doors.append(_opened(_seen(why)))
+            routes.append(_opened(_partly(why)))
         else:
-            none = "no call that the tracer knows passes from one file to another"
-            doors.append(AttachRoute(DYLD, False, f"{why}, and {none}"))
+            none = "no call that the tracer knows crosses library boundaries"
+            routes.append(AttachRoute(DYLD, False, f"{why}, and {none}"))
         linkage = "one-library" if is_one else "shared"
     elif interpreter:
         return _interpreter(path, interpreter)
     elif _mentions(path, b"GGML_ASSERT"):
-        return _inside(path, "static", "ggml was linked into the program itself")
+        return _inside(path, "static", "ggml is linked statically into the program")
     else:
-        return _no_ggml(path, "neither the program nor its libraries hold ggml")
-    return Report(program=str(path), linkage=linkage, doors=doors, advice=_run(path))
+        return _no_ggml(path, "no ggml in the program or its libraries")
+    return Report(program=str(path), linkage=linkage, routes=routes, advice=_run(path))
 
 
-def _seen(why: str) -> str:
-    return f"{why}; graphs are seen as a whole, and ops of the CPU when they begin"
+def _partly(why: str) -> str:
+    return f"{why}; whole graphs and begins of CPU ops are traced"
 
 
-def _opened(why: str, door: str | None = None) -> AttachRoute:
-    """Return a door that is open: on macOS only in principle."""
+def _opened(why: str, variable: str | None = None) -> AttachRoute:
+    """Return a route that works: on macOS only in principle."""
     if sys.platform == "darwin":
-        return AttachRoute(door or DYLD, None, f"{why}; {_UNTRIED}")
-    return AttachRoute(door or PRELOAD, True, why)
+        return AttachRoute(variable or DYLD, None, f"{why}; {_UNTRIED}")
+    return AttachRoute(variable or PRELOAD, True, why)
 
 
-def _held_back(report: Report, program: macho.Macho) -> Report:
-    """Return the report with the doors closed that a program's signature closes."""
-    doors = []
-    for door in report.doors:
+def _restricted_by_signature(report: Report, program: macho.Macho) -> Report:
+    """Return the report without the routes that a program's signature blocks."""
+    routes = []
+    for route in report.routes:
         why = ""
-        if door.works is not False and door.door == DYLD and program.drops_variables:
+        if (
+            route.works is not False
+            and route.variable == DYLD
+            and program.drops_variables
+        ):
             why = (
-                "it has the hardened runtime without the right to be given DYLD_… "
-                "variables, which macOS then takes away"
+                "it uses the hardened runtime without the entitlement for DYLD_… "
+                "variables, so macOS removes them"
                 if program.is_hardened
-                else "it is marked as restricted, and macOS then takes DYLD_… "
-                "variables away"
+                else "it is marked as restricted, so macOS removes DYLD_… variables"
             )
-        elif door.works is not False and program.validates_libraries:
-            why = "its signature lets it load libraries of its own maker only"
-        doors.append(AttachRoute(door.door, False, why) if why else door)
-    if doors == report.doors:
+        elif route.works is not False and program.validates_libraries:
+            why = "library validation: it loads only libraries of its own developer"
+        routes.append(AttachRoute(route.variable, False, why) if why else route)
+    if routes == report.routes:
         return report
-    if any(door.works is not False for door in doors):
-        return replace(report, doors=doors)
+    if any(route.works is not False for route in routes):
+        return replace(report, routes=routes)
     name = shlex.quote(report.program)
     return replace(
-        report, linkage="restricted", doors=doors,
+        report, linkage="restricted", routes=routes,
         advice="Use a build without the hardened runtime, such as your own or "
-        "Homebrew's. A copy of it that is signed anew has none: `codesign --force "
+        "Homebrew's. Or sign a copy again, which removes it: `codesign --force "
         f"--sign - COPY`, where COPY is a copy of {name}.",
     )  # fmt: skip
 
 
 def _read_macho(path: Path) -> macho.Macho:
-    """Read a file for this machine; raises MachoError and OSError."""
+    """Read a Mach-O file for this machine; raises MachoError and OSError."""
     here = "arm64" if platform.machine().lower() in ("arm64", "aarch64") else "x86_64"
     names = (_CPU, _REGISTRY, _BACKEND, *_LLAMA, *_CROSSED)
     return macho.read(path, dict.fromkeys((here, "x86_64")), names)
 
 
 def _images(program: macho.Macho, missing: list[str]) -> Iterator[macho.Macho]:
-    """Yield a program of macOS and its libraries, those of the system left out."""
+    """Yield a macOS program and its libraries, except system libraries."""
     seen: set[Path] = set()
     todo = [program]
     while todo:
@@ -702,12 +719,12 @@ def _images(program: macho.Macho, missing: list[str]) -> Iterator[macho.Macho]:
             if path is None or path in seen:
                 continue
             seen.add(path)
-            with contextlib.suppress(macho.MachoError, OSError):  # tells nothing
+            with contextlib.suppress(macho.MachoError, OSError):  # unreadable
                 todo.append(_read_macho(path))
 
 
 def _image(name: str, needs: macho.Macho, program: macho.Macho) -> Path | None:
-    """Return the file of a library as dyld would find it, or None."""
+    """Return the path of a library as dyld resolves it, or None."""
 
     def placed(text: str, of: macho.Macho) -> str:
         own, main = (str(each.path.resolve().parent) for each in (of, program))
@@ -726,19 +743,19 @@ def _image(name: str, needs: macho.Macho, program: macho.Macho) -> Path | None:
 
 
 def preload() -> str:
-    """Return the variable by which the system's loader takes libraries along."""
+    """Return the name of the loader's variable for preloaded libraries."""
     return DYLD if sys.platform == "darwin" else PRELOAD
 
 
 def _closed(path: Path, linkage: str, why: str, advice: str) -> Report:
-    doors = [AttachRoute(name, False, why) for name in (BACKEND_PATH, preload())]
-    return Report(program=str(path), linkage=linkage, doors=doors, advice=advice)
+    routes = [AttachRoute(name, False, why) for name in (BACKEND_PATH, preload())]
+    return Report(program=str(path), linkage=linkage, routes=routes, advice=advice)
 
 
 def _run(path: Path) -> str:
     if re.search(r"\.(so|node|dylib)(\.|$)", path.name):
         return (
-            "This is a library: run the program that loads it, "
+            "This is a library; run the program that loads it: "
             "`ggscope-capture run -o run.bin -- PROGRAM …`."
         )
     name = path.name if shutil.which(path.name) == str(path) else str(path)
@@ -747,7 +764,7 @@ def _run(path: Path) -> str:
 
 
 def _is_privileged(path: Path) -> bool:
-    """Tell whether a program gets other rights than its caller's."""
+    """Return whether a program runs with other rights than its caller."""
     status = path.stat()
     if status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid():
         return True
@@ -760,7 +777,7 @@ def _is_privileged(path: Path) -> bool:
 
 
 def _mentions(path: Path, word: bytes) -> bool:
-    """Tell whether a file's bytes hold a word: ggml complains by GGML_ASSERT."""
+    """Return whether a file contains `word`, such as ggml's GGML_ASSERT."""
     with (
         contextlib.suppress(ValueError, OSError),  # an empty file has no map
         open_for_reading(path, follows_links=True) as handle,

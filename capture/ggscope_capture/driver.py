@@ -1,6 +1,6 @@
-"""A small program that runs an unmodified llama.cpp: its libraries, and a model.
+"""Text generation with the shared libraries of an unmodified llama.cpp.
 
-Packages bring llama.cpp as libraries and no program to start, so this is one:
+Packages ship llama.cpp as libraries without a program to start, so this is one:
 ``python -m ggscope_capture.driver --libs FOLDER -m model.gguf -p TEXT -n 32 -t 2``. It
 calls the public C functions only, chooses the likeliest token each time, and streams
 the text to stdout.
@@ -28,14 +28,14 @@ from numpy.typing import NDArray
 
 from ggscope_capture import files
 
-SLOWEST = 0.01
-SLOWEST_WORDS = f"a pace is {SLOWEST} or more tokens a second"
+MIN_PACE = 0.01
+MIN_PACE_MESSAGE = f"the pace must be at least {MIN_PACE} tokens per second"
 _CONTEXT = 512
 """Tokens of a context that is made with the library's own defaults."""
 
 
 class _Block(ctypes.Structure):
-    """A structure by value whose fields are nobody's business here."""
+    """An opaque structure, passed by value."""
 
     _fields_ = (("bytes", ctypes.c_uint8 * 1024),)
 
@@ -94,7 +94,7 @@ class Llama:
                 function = getattr(self._library, name)
             except AttributeError:
                 raise DriverError(
-                    f"{place}: this llama.cpp has no {name}; it is of another era"
+                    f"{place}: unsupported version of llama.cpp, it lacks {name}"
                 ) from None
             function.restype = result
             function.argtypes = arguments
@@ -113,10 +113,10 @@ class Llama:
                 return ctypes.CDLL(str(path.resolve()))
             except OSError as error:
                 raise DriverError(f"{path} cannot be loaded: {error}") from None
-        raise DriverError(f"{place} holds no libllama")
+        raise DriverError(f"no libllama in {place}")
 
     def _load_backends(self, folder: Path) -> None:
-        """Ask ggml for its backends, where it loads them while it runs."""
+        """Let ggml load its backends, if it loads them at run time."""
         for path in sorted(folder.glob("libggml.*")):
             ggml = ctypes.CDLL(str(path.resolve()))
             load = getattr(ggml, "ggml_backend_load_all_from_path", None)
@@ -136,32 +136,32 @@ class Llama:
         return int(model)
 
     def free_model(self, model: int) -> None:
-        """Give the model back; its runs have ended."""
+        """Free the model; its runs have ended."""
         self._library.llama_model_free(model)
 
     def tokens(self, model: int, text: str) -> list[int]:
-        """Return the tokens of a text, the one of the beginning included."""
+        """Return the tokens of a text, BOS included."""
         vocabulary = self._library.llama_model_get_vocab(model)
         data = text.encode()
-        room = (ctypes.c_int32 * (len(data) + 2))()
+        buffer = (ctypes.c_int32 * (len(data) + 2))()
         n = self._library.llama_tokenize(
-            vocabulary, data, len(data), room, len(room), True, True
+            vocabulary, data, len(data), buffer, len(buffer), True, True
         )
-        return list(room[: max(n, 0)])
+        return list(buffer[: max(n, 0)])
 
     def piece(self, model: int, token: int) -> bytes:
-        """Return what a token adds to the text; it may end within a character."""
+        """Return the bytes of a token's text; they may end within a character."""
         vocabulary = self._library.llama_model_get_vocab(model)
-        room = ctypes.create_string_buffer(256)
-        n = self._library.llama_token_to_piece(vocabulary, token, room, 256, 0, True)
-        return room.raw[: max(n, 0)]
+        buffer = ctypes.create_string_buffer(256)
+        n = self._library.llama_token_to_piece(vocabulary, token, buffer, 256, 0, True)
+        return buffer.raw[: max(n, 0)]
 
 
 class Run:
     """One context that continues a prompt."""
 
     def __init__(self, llama: Llama, model: int, threads: int) -> None:
-        """Make the context; raises DriverError."""
+        """Create the context; raises DriverError."""
         self._llama = llama
         self._library = llama._library
         self._model = model
@@ -169,7 +169,7 @@ class Run:
             model, self._library.llama_context_default_params()
         )
         if not self._context:
-            raise DriverError("llama.cpp cannot make a context for this model")
+            raise DriverError("llama.cpp cannot create a context for this model")
         self._library.llama_set_n_threads(self._context, threads, threads)
         self.eval_s = 0.0
         """Seconds of all decodes but the first, the prompt's."""
@@ -204,35 +204,35 @@ class Run:
             tokens = [token]
 
     def _decode(self, tokens: list[int]) -> None:
-        room = (ctypes.c_int32 * len(tokens))(*tokens)
-        batch = self._library.llama_batch_get_one(room, len(tokens))
-        begun = time.perf_counter()
+        ids = (ctypes.c_int32 * len(tokens))(*tokens)
+        batch = self._library.llama_batch_get_one(ids, len(tokens))
+        started = time.perf_counter()
         status = self._library.llama_decode(self._context, batch)
         if self.steps:
-            self.eval_s += time.perf_counter() - begun
+            self.eval_s += time.perf_counter() - started
         if status != 0:
-            raise DriverError(f"llama_decode ended with {status}")
+            raise DriverError(f"llama_decode failed with {status}")
         self.steps.append(tokens)
 
     def free(self) -> None:
-        """Give the context back."""
+        """Free the context."""
         self._library.llama_free(self._context)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Do what the command line says; raises DriverError."""
+    """Generate text as the options say; raises DriverError."""
     llama = Llama(options.libs, quiet=not options.verbose)
     model = llama.load_model(options.model)
     prompt = llama.tokens(model, options.prompt)
-    if not options.pace >= SLOWEST:
-        raise DriverError(SLOWEST_WORDS)
-    # The context that the library makes by default holds so many.
+    if not options.pace >= MIN_PACE:
+        raise DriverError(MIN_PACE_MESSAGE)
+    # Limit of the library's default context.
     n = min(options.tokens, _CONTEXT - len(prompt))
     if options.tokens < 1:
-        raise DriverError("one token is the least")
+        raise DriverError("at least one token is required")
     if n < 1:
         raise DriverError(
-            f"the prompt has {len(prompt)} tokens; {_CONTEXT} is the most"
+            f"the prompt has {len(prompt)} tokens, more than the context of {_CONTEXT}"
         )
     if options.echo:
         sys.stdout.write(options.prompt)
@@ -264,58 +264,58 @@ def run(options: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of this program."""
-    made = argparse.ArgumentParser(
+    """Return the argument parser."""
+    root = argparse.ArgumentParser(
         prog="python -m ggscope_capture.driver",
         description="Run an unmodified llama.cpp, given as a folder of libraries.",
     )
-    made.add_argument(
+    root.add_argument(
         "--libs",
         type=Path,
         required=True,
         metavar="FOLDER",
         help="where libllama lies, or the library itself",
     )
-    made.add_argument("-m", "--model", type=Path, required=True)
-    made.add_argument("-p", "--prompt", default="once upon a time")
-    made.add_argument(
-        "-n", "--tokens", type=int, default=32, help="how many tokens to write"
+    root.add_argument("-m", "--model", type=Path, required=True)
+    root.add_argument("-p", "--prompt", default="once upon a time")
+    root.add_argument(
+        "-n", "--tokens", type=int, default=32, help="number of tokens to generate"
     )
-    made.add_argument("-t", "--threads", type=int, default=1)
-    made.add_argument(
+    root.add_argument("-t", "--threads", type=int, default=1)
+    root.add_argument(
         "--contexts",
         type=int,
         default=1,
-        help="so many contexts at the same time, each with the prompt",
+        help="number of concurrent contexts, each with the prompt",
     )
-    made.add_argument(
+    root.add_argument(
         "--pace",
         type=float,
         default=math.inf,
         metavar="N",
-        help="write at most N tokens a second, so that a person can follow",
+        help="limit generation to N tokens per second",
     )
-    made.add_argument("--echo", action="store_true", help="write the prompt first")
-    made.add_argument(
-        "--timing", action="store_true", help="say tokens per second on stderr"
+    root.add_argument("--echo", action="store_true", help="print the prompt first")
+    root.add_argument(
+        "--timing", action="store_true", help="print tokens per second on stderr"
     )
-    made.add_argument(
+    root.add_argument(
         "--facts",
         type=Path,
         metavar="FILE",
         help="write the tokens of each decode as JSON",
     )
-    made.add_argument(
+    root.add_argument(
         "-v",
         "--verbose",
         action="store_true",
         help="let llama.cpp write its log to stderr",
     )
-    return made  # fmt: skip
+    return root  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run; return 0, or 1 with a sentence on stderr."""
+    """Run; return the exit code."""
     try:
         run(parser().parse_args(arguments))
     except DriverError as error:

@@ -1,6 +1,6 @@
-"""What a ring told that its records have no room for, by the keys of the sidecar.
+"""Sidecar content of a ring: everything that does not fit into its records.
 
-Tables of many rows are made while they are written: see `Rows`.
+Rows of large tables are generated while they are written: see `Rows`.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ggscope_capture.record import count_choices
+from ggscope_capture.ring_contents import RingContents, Ubatch, joined
 from ggscope_capture.ring_format import (
     RECORD_GRAPH,
     UNKNOWN_U32,
@@ -26,7 +27,6 @@ from ggscope_capture.ring_format import (
     Model,
     unpack,
 )
-from ggscope_capture.told import Told, Ubatch, joined
 
 SIDECAR_VERSION = 2
 _GRAPH_KEYS = (
@@ -35,12 +35,12 @@ _GRAPH_KEYS = (
 )  # fmt: skip
 _HOST_KEYS = ("tid", "begin", "end", "context", "bytes", "ubatch", "count")
 _COPY_KEYS = ("begin", "end", "bytes", "from_buffer", "to_buffer", "context")
-_MOST_COUNTED = 1 << 56
+_MAX_COUNT = 1 << 56
 Row = dict[str, Any]
 
 
 class Rows:
-    """Rows of a table, made anew each time they are asked for."""
+    """Rows of a table, generated at each iteration."""
 
     def __init__(self, make: Callable[[], Iterator[Row]]) -> None:
         self._make = make
@@ -49,24 +49,24 @@ class Rows:
         return self._make()
 
 
-def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
-    """Return what the records have no room for, but the builds, by its keys.
+def to_sidecar(contents: RingContents, control: Any) -> dict[str, Any]:
+    """Return the sidecar without its builds.
 
-    ``sidecar.pieces`` writes it.
+    ``sidecar.sidecar_chunks`` writes it.
 
     Parameters
     ----------
     control : the control page of the ring, of ``ring_control``.
     """
-    n_ops, whole = _counted(told)
+    n_ops, whole = _graph_records(contents)
     mode = int(control["mode"])
     facts: dict[str, Any] = {
         "format": "ggscope-capture",
         "version": SIDECAR_VERSION,
         "records": n_ops,
-        "extension_records": count_choices(told),
+        "extension_records": count_choices(contents),
         "graph_records": len(whole),
-        "graphs": len(told.graphs),
+        "graphs": len(contents.graphs),
         "mode": Mode(mode).name.lower() if mode in set(Mode) else "unknown",
         "clock": {
             "unit": "ns",
@@ -74,45 +74,47 @@ def to_sidecar(told: Told, control: Any) -> dict[str, Any]:
             "real": int(control["t0_real"]),
         },
         "pid": int(control["pid"]),
-        "dropped": sum(map(_counter, told.lanes["dropped"].tolist()))
+        "dropped": sum(map(_counter, contents.lanes["dropped"].tolist()))
         + _counter(control["no_lane"]),
         "no_lane": _counter(control["no_lane"]),
         "dropped_events": _counter(control["events_dropped"]),
         "unnamed_ops": _counter(control["no_node"]),
         "lost_definitions": _counter(control["defs_lost"]),
         "skipped_graphs": _counter(control["skipped"]),
-        "ops": {str(number): name for number, name in sorted(told.ops.items())},
+        "ops": {str(number): name for number, name in sorted(contents.ops.items())},
     }
-    facts.update(from_definitions(told))
-    facts["ubatches"] = Rows(lambda: map(_ubatch_facts, told.ubatches()))
-    facts["host"] = Rows(lambda: _hosts(told))
-    facts["copies"] = Rows(lambda: _copies(told))
-    facts["graph_list"] = Rows(lambda: _graphs(told))
-    threads = told.threads(whole["lane"]).tolist()
+    facts.update(from_definitions(contents))
+    facts["ubatches"] = Rows(lambda: map(_ubatch_facts, contents.ubatches()))
+    facts["host"] = Rows(lambda: _hosts(contents))
+    facts["copies"] = Rows(lambda: _copies(contents))
+    facts["graph_list"] = Rows(lambda: _graphs(contents))
+    threads = contents.threads(whole["lane"]).tolist()
     facts["whole_graphs"] = [
         {"thread": thread, "graph": _known(row["graph"]), "begin": int(row["t0"]),
          "end": int(row["t0"]) + int(row["op_ns"])}
         for row, thread in zip(whole, threads, strict=True)
     ]  # fmt: skip
-    used = np.flatnonzero(told.lanes["state"])
+    used = np.flatnonzero(contents.lanes["state"])
     facts["threads"] = [
         {
             "thread": int(thread),
-            "slot": int(told.lanes["slot"][lane]),
-            "index": int(told.lanes["ith"][lane]),
-            "tid": int(told.lanes["tid"][lane]),
+            "slot": int(contents.lanes["slot"][lane]),
+            "index": int(contents.lanes["ith"][lane]),
+            "tid": int(contents.lanes["tid"][lane]),
         }
         for lane, thread in zip(
-            used.tolist(), told.threads(used.astype(np.uint16)).tolist(), strict=True
+            used.tolist(),
+            contents.threads(used.astype(np.uint16)).tolist(),
+            strict=True,
         )
     ]
     return facts
 
 
-def _counted(told: Told) -> tuple[int, Any]:
-    """Return how many records are ops, and the others: whole graphs, by their begin."""
+def _graph_records(contents: RingContents) -> tuple[int, Any]:
+    """Return the number of records of ops, and the records of whole graphs by begin."""
     n_ops, parts = 0, []
-    for chunk in told.records.chunks():
+    for chunk in contents.records.chunks():
         is_graph = chunk["extra"] & RECORD_GRAPH != 0
         n_ops += int(np.count_nonzero(~is_graph))
         parts.append(chunk[is_graph])
@@ -121,8 +123,8 @@ def _counted(told: Told) -> tuple[int, Any]:
 
 
 def _counter(number: Any) -> int:
-    """Return a counter; 0 where it is beyond anything that a program can count."""
-    return int(number) if int(number) < _MOST_COUNTED else 0
+    """Return a counter; 0 if it is implausibly large."""
+    return int(number) if int(number) < _MAX_COUNT else 0
 
 
 def _known(number: Any) -> int | None:
@@ -130,20 +132,20 @@ def _known(number: Any) -> int | None:
     return None if value in (UNKNOWN_U32, UNKNOWN_U64) else value
 
 
-def from_definitions(told: Told) -> dict[str, Any]:
-    """Return models, buffers, backends, notes, checks and the program by their keys."""
-    found: dict[str, Any] = {
+def from_definitions(contents: RingContents) -> dict[str, Any]:
+    """Return the sidecar keys of models, buffers, backends, notes, checks, program."""
+    facts: dict[str, Any] = {
         "models": [], "buffers": [], "backends": [], "notes": [], "checks": [],
     }  # fmt: skip
     buffers: dict[int, dict[str, Any]] = {}
     weights: dict[int, dict[str, list[Any]]] = {}
-    for event in told.definitions:
+    for event in contents.definitions:
         if event.type == FrameType.PROGRAM:
-            found["program"], found["ggml"], line = event.texts()
-            found["command"] = line.split("\0")
+            facts["program"], facts["ggml"], line = event.texts()
+            facts["command"] = line.split("\0")
         elif event.type == FrameType.MODEL:
             model = unpack(Model, event.body)
-            found["models"].append(
+            facts["models"].append(
                 {"model": model.model, "path": event.text(),
                  "tensors": model.n_tensors, "data_offset": model.data_offset,
                  "size": model.size, "weights": weights.setdefault(model.model, {
@@ -179,36 +181,36 @@ def from_definitions(told: Told) -> dict[str, Any]:
         elif event.type == FrameType.BACKEND:
             backend = unpack(DefBackend, event.body)
             name, device, description = event.texts()
-            found["backends"].append(
+            facts["backends"].append(
                 {"backend": backend.backend, "name": name, "device": device,
                  "description": description, "pointer": backend.pointer}
             )  # fmt: skip
         elif event.type == FrameType.NOTE:
-            found["notes"].append(event.text())
+            facts["notes"].append(event.text())
         elif event.type == FrameType.CHECK:
             check = unpack(DefCheck, event.body)._asdict()
             del check["reserved"]
-            found["checks"].append(check)
-    found["buffers"] = list(buffers.values())
-    return found
+            facts["checks"].append(check)
+    facts["buffers"] = list(buffers.values())
+    return facts
 
 
-def _hosts(told: Told) -> Iterator[Row]:
+def _hosts(contents: RingContents) -> Iterator[Row]:
     kinds = set(HostCall)
-    for host in told.events.rows(FrameType.HOST, "event_host"):
+    for host in contents.events.rows(FrameType.HOST, "event_host"):
         kind = int(host["kind"])
         name = HostCall(kind).name.lower() if kind in kinds else str(kind)
         yield {"kind": name, **{key: _known(host[key]) for key in _HOST_KEYS}}
 
 
-def _copies(told: Told) -> Iterator[Row]:
-    for copy in told.events.rows(FrameType.COPY, "event_copy"):
+def _copies(contents: RingContents) -> Iterator[Row]:
+    for copy in contents.events.rows(FrameType.COPY, "event_copy"):
         name = bytes(copy["name"]).decode("utf-8", "replace")
         yield {"name": name, **{key: _known(copy[key]) for key in _COPY_KEYS}}
 
 
-def _graphs(told: Told) -> Iterator[Row]:
-    for graph, phase in zip(told.graphs, told.phases.tolist(), strict=True):
+def _graphs(contents: RingContents) -> Iterator[Row]:
+    for graph, phase in zip(contents.graphs, contents.phases.tolist(), strict=True):
         has_end = bool(graph["has_end"])
         yield {
             **{key: _known(graph[key]) for key in _GRAPH_KEYS},
@@ -220,7 +222,7 @@ def _graphs(told: Told) -> Iterator[Row]:
 
 
 def _ubatch_facts(ubatch: Ubatch) -> dict[str, Any]:
-    """Return what a sidecar says of a ubatch."""
+    """Return a ubatch as a row of the sidecar."""
     facts = {
         "ubatch": ubatch.head.ubatch,
         "time": ubatch.time,

@@ -1,9 +1,9 @@
-"""The one way in which this package writes files: whole, or not at all.
+"""Atomic writing of files: complete, or not at all.
 
-It is the rule of the viewer's own writer, told again because the two packages stand
-alone: a temporary file in the same folder, brought to the disk, and renamed. It is
-locked by the process that writes it: one that was killed leaves a file with a free lock
-behind, which the next writing in that folder removes, whichever of the two does it.
+A temporary file in the same folder is written, synced and renamed. Its writer locks it:
+a killed process leaves an unlocked file behind, which the next writer in that folder
+removes. The viewer does the same in its own module, because the two packages are
+installed separately.
 """
 
 import contextlib
@@ -51,11 +51,11 @@ def replacing(target: Path, *, follows_links: bool = True) -> Iterator[Path]:
         target = Path(os.path.realpath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
-    temporary, descriptor = _made(target.parent)
+    temporary, descriptor = _temporary(target.parent)
     try:
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o7777)
         temporary.replace(target)
@@ -78,10 +78,10 @@ def remove_abandoned(folder: Path) -> None:
     """
     try:
         with os.scandir(folder) as entries:
-            found = [e.name for e in entries if _TEMPORARY.fullmatch(e.name)]
+            names = [e.name for e in entries if _TEMPORARY.fullmatch(e.name)]
     except OSError:
         return
-    for name in found:
+    for name in names:
         path = folder / name
         with contextlib.suppress(OSError):
             descriptor = open_regular(path)
@@ -93,8 +93,8 @@ def remove_abandoned(folder: Path) -> None:
                 os.close(descriptor)
 
 
-def _made(folder: Path) -> tuple[Path, int]:
-    """Make a temporary file that is locked; return its path and its descriptor."""
+def _temporary(folder: Path) -> tuple[Path, int]:
+    """Create a locked temporary file; return its path and descriptor."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
         path = folder / f".ggscope-{secrets.token_hex(8)}.tmp"
@@ -115,7 +115,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Tell whether the file of a name is the one that is open."""
+    """Return whether a path still names the open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""What a ring told, as the event stream of ggml-viz: ``.ggmlviz``.
+"""Writer of ring contents as ggml-viz's event stream, ``.ggmlviz``.
 
-An op ends where it waits for others; waits have no events of their own, because two
+An op ends where it begins to wait for other threads; waits have no events, because two
 numberings of those exist.
 """
 
@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ggscope_capture.builds import Build
 from ggscope_capture.facts import from_definitions
+from ggscope_capture.ring_contents import CHUNK, RingContents
 from ggscope_capture.ring_format import RECORD_BEGIN, RECORD_GRAPH
-from ggscope_capture.told import PIECE, Told
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -74,55 +74,57 @@ class _Labels:
         return self._first[whole]
 
 
-def to_ggmlviz(told: Told, *, has_names: bool = True) -> bytes:
-    """Return the stream of events, in the order in which they really were."""
-    return b"".join(ggmlviz_pieces(told, has_names=has_names))
+def to_ggmlviz(contents: RingContents, *, has_names: bool = True) -> bytes:
+    """Return the event stream, in order of time."""
+    return b"".join(ggmlviz_pieces(contents, has_names=has_names))
 
 
 def ggmlviz_pieces(
-    told: Told, *, has_names: bool = True, size: int = PIECE
+    contents: RingContents, *, has_names: bool = True, size: int = CHUNK
 ) -> Iterator[bytes]:
-    """Yield the stream of events, some at a time."""
+    """Yield the event stream in chunks."""
     yield b"GGMLVIZ1" + struct.pack("<I", 1)
     labels = _Labels()
-    waiting, n_before = _others(told).ordered(), 0
-    pieces = told.records.pieces(size)
-    piece = next(pieces, None)
-    while piece is not None:
-        after = next(pieces, None)
-        is_op = piece["extra"] & (RECORD_BEGIN | RECORD_GRAPH) == 0
-        spans = piece[is_op]
-        ops = _ops(told, spans, n_before, labels if has_names else None)
+    waiting, n_before = _others(contents).ordered(), 0
+    chunks = contents.records.chunks_by_time(size)
+    chunk = next(chunks, None)
+    while chunk is not None:
+        following = next(chunks, None)
+        is_op = chunk["extra"] & (RECORD_BEGIN | RECORD_GRAPH) == 0
+        spans = chunk[is_op]
+        ops = _ops(contents, spans, n_before, labels if has_names else None)
         n_before += len(spans)
-        found = _both(waiting, ops).ordered()
-        end = len(found.rows)
-        if after is not None:
-            end = int(np.searchsorted(found.rows["time"], after["t0"][0]))
-        yield _packed(found.where(np.arange(end)), labels.texts)
-        waiting, piece = found.where(np.arange(end, len(found.rows))), after
+        events = _both(waiting, ops).ordered()
+        end = len(events.rows)
+        if following is not None:
+            end = int(np.searchsorted(events.rows["time"], following["t0"][0]))
+        yield _packed(events.where(np.arange(end)), labels.texts)
+        waiting, chunk = events.where(np.arange(end, len(events.rows))), following
     yield _packed(waiting, labels.texts)
 
 
-def _ops(told: Told, spans: Array, n_before: int, labels: _Labels | None) -> _Events:
-    """Return begin and end of some ops; `n_before` ops are before them."""
-    made = np.zeros(len(spans), _VIZ)
+def _ops(
+    contents: RingContents, spans: Array, n_before: int, labels: _Labels | None
+) -> _Events:
+    """Return begin and end events of `spans`; `n_before` ops precede them."""
+    begins = np.zeros(len(spans), _VIZ)
     label = np.zeros(len(spans), np.int64)
-    for build, mine, nodes in told.by_build(spans):
-        made["pointer"][mine] = build.tensors["pointer"][nodes]
-        made["size"][mine] = build.tensors["bytes"][nodes]
+    for build, mine, nodes in contents.by_build(spans):
+        begins["pointer"][mine] = build.tensors["pointer"][nodes]
+        begins["size"][mine] = build.tensors["bytes"][nodes]
         if labels is not None:
             label[mine] = nodes + labels.of(build)
-    made["thread"], made["first"] = told.threads(spans["lane"]), spans["op"]
-    made["type"], made["time"] = _OP_BEGIN, spans["t0"]
-    ends = made.copy()
+    begins["thread"], begins["first"] = contents.threads(spans["lane"]), spans["op"]
+    begins["type"], begins["time"] = _OP_BEGIN, spans["t0"]
+    ends = begins.copy()
     ends["type"], ends["time"] = _OP_END, spans["t0"] + spans["op_ns"]
     rank = 2 * (n_before + np.arange(len(spans), dtype=np.int64))
-    return _both(_Events(made, label, rank), _Events(ends, label, rank + 1))
+    return _both(_Events(begins, label, rank), _Events(ends, label, rank + 1))
 
 
-def _others(told: Told) -> _Events:
+def _others(contents: RingContents) -> _Events:
     """Return the events of graphs and buffers."""
-    rows = np.concatenate([_graph_events(told), _buffer_events(told)])
+    rows = np.concatenate([_graph_events(contents), _buffer_events(contents)])
     ranks = np.where(rows["type"] == _GRAPH_END, _LAST, -1).astype(np.int64)
     return _Events(rows, np.zeros(len(rows), np.int64), ranks)
 
@@ -132,33 +134,33 @@ def _label(name: str) -> bytes:
     return name.encode()[:_MAX_LABEL].decode("utf-8", "ignore").encode()
 
 
-def _graph_events(told: Told) -> Array:
+def _graph_events(contents: RingContents) -> Array:
     """Return begin and end of every graph, on its first thread."""
-    graphs = told.graphs
+    graphs = contents.graphs
     last, has_ops = np.zeros(len(graphs), np.uint64), np.zeros(len(graphs), np.bool_)
-    for chunk in told.records.chunks():
+    for chunk in contents.records.chunks():
         spans = chunk[chunk["extra"] & (RECORD_BEGIN | RECORD_GRAPH) == 0]
-        places = told.places(spans["graph"])
+        places = contents.places(spans["graph"])
         is_known = places >= 0
         end = spans["t0"] + spans["op_ns"]
         np.maximum.at(last, places[is_known], end[is_known])
         has_ops[places[is_known]] = True
-    made = np.zeros(len(graphs), _VIZ)
-    made["thread"] = graphs["slot"].astype(np.uint32) * _LANES_OF_SLOT
+    begins = np.zeros(len(graphs), _VIZ)
+    begins["thread"] = graphs["slot"].astype(np.uint32) * _LANES_OF_SLOT
     # A number for each build: graphs have no address that lasts.
-    made["pointer"] = graphs["build"].astype(np.uint64) + np.uint64(1)
-    made["first"], made["second"] = graphs["n_nodes"], graphs["n_threads"]
-    made["size"] = np.where(has_ops, 0, graphs["backend"])
-    made["type"], made["time"] = _GRAPH_BEGIN, graphs["begin"]
+    begins["pointer"] = graphs["build"].astype(np.uint64) + np.uint64(1)
+    begins["first"], begins["second"] = graphs["n_nodes"], graphs["n_threads"]
+    begins["size"] = np.where(has_ops, 0, graphs["backend"])
+    begins["type"], begins["time"] = _GRAPH_BEGIN, graphs["begin"]
     # A graph that was cut off has no end; the reader shows it as open.
-    ends = made[graphs["has_end"]]
+    ends = begins[graphs["has_end"]]
     ends["type"] = _GRAPH_END
     ends["time"] = np.maximum(graphs["end"], last)[graphs["has_end"]]
-    return np.concatenate([made, ends])
+    return np.concatenate([begins, ends])
 
 
-def _buffer_events(told: Told) -> Array:
-    buffers = from_definitions(told)["buffers"]
+def _buffer_events(contents: RingContents) -> Array:
+    buffers = from_definitions(contents)["buffers"]
     rows = [
         (kind, time, buffer["base"] or buffer["buffer"] + 1, buffer["size"])
         for buffer in buffers
@@ -167,24 +169,24 @@ def _buffer_events(told: Told) -> Array:
         )
         if time is not None and buffer["size"] > 0
     ]  # fmt: skip
-    made = np.zeros(len(rows), _VIZ)
+    events = np.zeros(len(rows), _VIZ)
     for index, (kind, time, pointer, size) in enumerate(rows):
-        made[index]["type"], made[index]["time"] = kind, time
-        made[index]["pointer"] = pointer
-        made[index]["first"] = size & 0xFFFFFFFF
-        made[index]["second"] = size >> 32
-    return made
+        events[index]["type"], events[index]["time"] = kind, time
+        events[index]["pointer"] = pointer
+        events[index]["first"] = size & 0xFFFFFFFF
+        events[index]["second"] = size >> 32
+    return events
 
 
-def _packed(found: _Events, texts: list[bytes]) -> bytes:
+def _packed(events: _Events, texts: list[bytes]) -> bytes:
     """Return events that are in order one after another, each with its label."""
-    events, labels = found.rows.copy(), found.labels
+    packed, labels = events.rows.copy(), events.labels
     lengths = np.array([len(text) for text in texts], np.int64)[labels]
     sizes = np.where(labels > 0, 4 + lengths, 0) + _VIZ.itemsize
-    events["has_label"] = labels > 0
+    packed["has_label"] = labels > 0
     starts = np.cumsum(sizes) - sizes
     out = np.zeros(int(sizes.sum()), np.uint8)
-    raw = events.view("u1").reshape(-1, _VIZ.itemsize)
+    raw = packed.view("u1").reshape(-1, _VIZ.itemsize)
     for size in np.unique(sizes).tolist():
         rows = np.flatnonzero(sizes == size)
         block = np.zeros((len(rows), size), np.uint8)

@@ -1,10 +1,10 @@
-"""Runs a program as it is, with the tracer in it, and writes what it did.
+"""Launcher: runs an unmodified program with the tracer loaded, and writes its trace.
 
-The program keeps its stdin, stdout, stderr, process group and exit status, and gets
-the signals that the launcher gets. Two variables name the tracer: ggml loads what
-``GGML_BACKEND_PATH`` says where it loads backends, the system's loader what
-``LD_PRELOAD`` (on macOS ``DYLD_INSERT_LIBRARIES``) says everywhere else; loaded twice
-it is loaded once. Whatever goes wrong with the tracing, the program runs.
+The program has its own stdin, stdout, stderr, process group and exit status, and gets
+all signals that the launcher gets. Two variables name the tracer: ggml loads the
+library of ``GGML_BACKEND_PATH`` together with its backends, the system's loader that of
+``LD_PRELOAD`` (on macOS ``DYLD_INSERT_LIBRARIES``); both load it once only. Whatever
+goes wrong with the tracing, the program runs.
 """
 
 import contextlib
@@ -37,8 +37,8 @@ from ggscope_capture.regular_file import is_own_file
 from ggscope_capture.ring import RECORD, NotReadyError
 from ggscope_capture.ring_format import DEFS_SUFFIX, RING_PAGE, RingError
 
-_LOOK_S = 0.2
-"""So often a new ring is looked for, and the settings' file."""
+_SCAN_INTERVAL_S = 0.2
+"""Between looks for new rings and a changed settings file."""
 _SILENCE_S = 5.0
 LEAST_BYTES = 4 << 20
 """A ring of a megabyte, its definitions, and some room for others."""
@@ -51,9 +51,9 @@ class NoTraceError(Exception):
 
 
 def ring_folder() -> Path:
-    """Return where rings are: in memory on Linux, where that has room.
+    """Return the folder for rings: /dev/shm on Linux, if it has space.
 
-    Else it is the temporary folder. ``GGSCOPE_RINGS`` names another one.
+    Otherwise the temporary folder. ``GGSCOPE_RINGS`` overrides both.
     """
     given = os.environ.get("GGSCOPE_RINGS")
     if given:
@@ -70,12 +70,12 @@ def ring_folder() -> Path:
 
 @dataclass
 class Launch:
-    """One run.
+    """One traced run of a program.
 
     Attributes
     ----------
-    reload : returns the settings anew where their file has changed, else None.
-    write : makes the outputs of a finished recording's folder; returns their paths.
+    reload : returns the new settings if their file has changed, else None.
+    write : writes the outputs of a finished recording; returns their paths.
     """
 
     command: Sequence[str]
@@ -130,7 +130,7 @@ class Launch:
             return Path(found).absolute()
         if os.sep in name and os.path.exists(name):  # which a long name does not raise
             raise LaunchError(f"{name} cannot be executed", NOT_EXECUTABLE)
-        raise LaunchError(f"there is no program {name}", NOT_FOUND)
+        raise LaunchError(f"program {name} not found", NOT_FOUND)
 
     def _prepared(
         self, program: Path, settings: Settings, stack: contextlib.ExitStack
@@ -141,7 +141,7 @@ class Launch:
         except doctor.DoctorError as error:
             raise NoTraceError(str(error)) from error
         if report.works is False:
-            raise NoTraceError(f"{report.doors[-1].why}. {report.advice}")
+            raise NoTraceError(f"{report.routes[-1].why}. {report.advice}")
         folder = ring_folder()
         for target in filter(None, (settings.output, settings.ggmlviz)):
             check_target(Path(target))
@@ -149,8 +149,8 @@ class Launch:
         files.remove_abandoned(folder)
         if _is_full(folder):
             raise NoTraceError(
-                f"{folder} has no room for a ring: make some, or name another folder "
-                "in GGSCOPE_RINGS"
+                f"not enough space for a ring in {folder}: free some, or set "
+                "GGSCOPE_RINGS to another folder"
             )
         tracer = _without_spaces(tracer_library(), stack)
         ring = folder / f"ggscope-{os.getpid()}-{secrets.token_hex(4)}"
@@ -159,7 +159,7 @@ class Launch:
         given = environment.get(preload)
         environment[preload] = f"{tracer}:{given}" if given else str(tracer)
         if environment.get("GGML_BACKEND_PATH"):
-            self.say("INFO", "GGML_BACKEND_PATH is set already and stays as it is")
+            self.say("INFO", "GGML_BACKEND_PATH is already set and left unchanged")
         else:
             environment["GGML_BACKEND_PATH"] = str(tracer)
         environment["GGSCOPE_RING"] = str(ring)
@@ -172,14 +172,14 @@ class Launch:
         return environment, ring
 
     def _follow(self, child: Child, ring: Path, settings: Settings) -> None:
-        """Empty the rings until the program ends."""
+        """Drain the rings until the program ends."""
         begun = looked = time.monotonic()
         is_silent = True
         while not child.wait(settings.flush_interval_ms / 1000):
             now = time.monotonic()
-            if now - looked >= _LOOK_S or not self._recorders:
+            if now - looked >= _SCAN_INTERVAL_S or not self._recorders:
                 looked = now
-                self._look(ring, settings)
+                self._open_rings(ring, settings)
                 settings = self._reloaded(settings)
             self._poll()
             if self._recorders:
@@ -188,8 +188,10 @@ class Launch:
                 is_silent = False
                 self._explain_silence(child.pid)
 
-    def _look(self, ring: Path, settings: Settings, *, is_last: bool = False) -> None:
-        """Open the rings that have come: one for each process that computes."""
+    def _open_rings(
+        self, ring: Path, settings: Settings, *, is_last: bool = False
+    ) -> None:
+        """Open new rings: there is one for each process that computes."""
         for path in sorted(ring.parent.glob(f"{ring.name}*")):
             if path in self._recorders or path in self._refused:
                 continue
@@ -201,11 +203,11 @@ class Launch:
             try:
                 self._recorders[path] = Recorder.begin(path, self._folder(n), settings)
             except NotReadyError:
-                continue  # in the making; at last it is of one that ended before that
+                continue  # being created; if it never is, its process ended first
             except RingError as error:
                 if is_last:
                     self._refused.add(path)
-                    self.say("ERROR", f"{path} is left alone: {error}")
+                    self.say("ERROR", f"{path} ignored: {error}")
             except OSError as error:
                 self._refused.add(path)
                 self._has_failed = True
@@ -213,8 +215,8 @@ class Launch:
                 reason = files.reason_of(error)
                 self.say(
                     "ERROR",
-                    f"{place}: {reason}. What fits into the ring stays there: "
-                    f"`ggscope-capture recover '{path}' -o OUT.bin` writes it",
+                    f"{place}: {reason}. The ring holds the records so far; to save "
+                    f"them: `ggscope-capture recover '{path}' -o OUT.bin`",
                 )
 
     def _folder(self, number: int) -> Path:
@@ -231,8 +233,8 @@ class Launch:
                 self._has_failed = True
                 self.say(
                     "ERROR",
-                    f"recording stops: {error}. What came is kept: `ggscope-capture "
-                    f"recover '{path}' -o OUT.bin` writes it",
+                    f"recording stopped: {error}. To save the records so far: "
+                    f"`ggscope-capture recover '{path}' -o OUT.bin`",
                 )
                 self._refused.add(path)
                 with contextlib.suppress(OSError, RingError):
@@ -248,27 +250,26 @@ class Launch:
             names = ", ".join(sorted(recorder.ring.damage))
             self.say(
                 "ERROR",
-                f"counters of the ring are damaged ({names}): how many records were "
-                "lost is not known",
+                f"damaged ring counters ({names}): unknown number of lost records",
             )
 
     def _reloaded(self, settings: Settings) -> Settings:
-        """Return the settings, new ones where their file has changed."""
+        """Return the current settings, reloaded if their file has changed."""
         anew = self.reload()
         if anew is None:
             return settings
-        self.say("INFO", "the settings have changed")
+        self.say("INFO", "settings reloaded")
         for recorder in self._recorders.values():
             recorder.settings = anew
         return anew
 
     def _finish(self, ring: Path, pid: int, code: int) -> int:
-        """Take the rest and write the outputs; return the number of graphs and records.
+        """Drain the rings, write the outputs; return the number of graphs and records.
 
-        The program of `pid` ended with `code`; of others that computed it is not known.
-        What cannot be written stays as a recording, which the message names.
+        The program of `pid` ended with `code`; those of other processes are unknown.
+        A recording that cannot be written stays, and the message names it.
         """
-        self._look(ring, self.configuration.settings, is_last=True)
+        self._open_rings(ring, self.configuration.settings, is_last=True)
         total = 0
         for number, recorder in enumerate(self._recorders.values()):
             folder = recorder.folder
@@ -281,31 +282,31 @@ class Launch:
                 )
                 self._say_notes(recorder)
                 total += recorder.n_records + recorder.n_graphs
-                written = self.write(folder, recorder.lasting, number)
+                written = self.write(folder, recorder.common_settings, number)
             except (OSError, RingError, NoTraceError) as error:
                 self.say(
                     "ERROR",
-                    f"{error}. What was recorded stays in {folder}: "
-                    f"`ggscope-capture recover '{folder}' -o OUT.bin` writes it",
+                    f"{error}. The recording stays in {folder}; to save it: "
+                    f"`ggscope-capture recover '{folder}' -o OUT.bin`",
                 )
                 continue
             if not recorder.remove():
-                self.say("WARN", f"{folder} stays: it holds files of others")
+                self.say("WARN", f"{folder} not removed: it contains other files")
             is_named = recorder.settings.output or recorder.settings.ggmlviz
-            told = "INFO" if is_named else "WARN"
-            self.say(told, f"wrote {' and '.join(map(str, written))}")
+            level = "INFO" if is_named else "WARN"
+            self.say(level, f"wrote {' and '.join(map(str, written))}")
         self._remove_rest(ring)
         return total
 
     def _remove_rest(self, ring: Path) -> None:
-        """Remove what rings of this run have left that never were whole."""
+        """Remove incomplete ring files of this run."""
         for path in ring.parent.glob(f"{ring.name}*"):
             name = path.name.removesuffix(DEFS_SUFFIX).removesuffix(NOTE_SUFFIX)
             if path.with_name(name) not in self._refused and is_own_file(path):
                 path.unlink()
 
     def _explain_silence(self, pid: int) -> None:
-        """Say why nothing came in the first seconds, where that can be known."""
+        """Log why there are no records after the first seconds, if it can be known."""
         try:
             maps = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
         except OSError:
@@ -315,27 +316,27 @@ class Launch:
             self.say(
                 "WARN",
                 "the program has loaded ggml, but not the tracer: it may have cleared "
-                "its environment, or keeps other libraries out (a sandbox)",
+                "its environment, or runs in a sandbox",
             )
         else:
-            self.say("INFO", "no graph has been computed yet")
+            self.say("INFO", "no graph computed yet")
 
     def _why_nothing(self, code: int) -> str:
-        """Return why there is no trace, as far as can be known."""
+        """Return the reason why there is no trace."""
         if not self.configuration.settings.enabled:
-            return "nothing was traced: tracing was off"
+            return "no trace: tracing was off"
         if self._has_failed:
-            return "nothing was written: what came could not be taken out of its ring"
+            return "no trace: the ring could not be read"
         if _is_full(ring_folder()):
-            return f"nothing was traced: {ring_folder()} became full"
+            return f"no trace: {ring_folder()} is full"
         if code != 0:
-            how = f"ended with {code}" if code > 0 else f"was ended by {_signal(-code)}"
-            return (
-                f"nothing was traced: the program {how} before the tracer saw a graph"
+            how = (
+                f"exited with code {code}" if code > 0 else f"died of {_signal(-code)}"
             )
+            return f"no trace: the program {how} before it computed a traced graph"
         return (
-            "nothing was traced: no graph was computed by a ggml that the tracer "
-            f"can enter. `ggscope-capture doctor {self.command[0]}` tells more"
+            "no trace: no graph was computed by a ggml that can be traced. Run "
+            f"`ggscope-capture doctor {self.command[0]}` for details"
         )
 
 
@@ -347,7 +348,7 @@ def _signal(number: int) -> str:
 
 
 def _is_full(folder: Path) -> bool:
-    """Tell whether a folder has no room for a ring; one that is not there is."""
+    """Return whether a folder lacks space for a ring, or does not exist."""
     try:
         return shutil.disk_usage(folder).free < LEAST_BYTES
     except OSError:
@@ -355,7 +356,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def target_of(settings: Settings, command: Sequence[str]) -> Path:
-    """Return the file that the recording is kept beside."""
+    """Return the output file; the recording folder is created next to it."""
     for given in (settings.output, settings.ggmlviz):
         if given:
             return Path(given)
@@ -371,14 +372,14 @@ def numbered(path: Path, number: int) -> Path:
 
 
 def tracer_library() -> Path:
-    """Return the tracer, compiled if it is not there; raises NoTraceError.
+    """Return the tracer's library, compiled if missing; raises NoTraceError.
 
-    ``GGSCOPE_TRACER`` names another one.
+    ``GGSCOPE_TRACER`` overrides it.
     """
     given = os.environ.get("GGSCOPE_TRACER")
     if given:
         if not Path(given).is_file():
-            raise NoTraceError(f"there is no tracer {given} (GGSCOPE_TRACER)")
+            raise NoTraceError(f"tracer {given} not found (GGSCOPE_TRACER)")
         return Path(given).resolve()
     target = build.FOLDER / build.NAME
     if not target.is_file():
@@ -390,7 +391,7 @@ def tracer_library() -> Path:
 
 
 def _without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
-    """Return a path to a library that a list of libraries can hold."""
+    """Return a path to a library without characters that separate preload lists."""
     if not re.search(r"[\s:;]", str(library)):
         return library
     folder = Path(tempfile.mkdtemp(prefix="ggscope-", dir=ring_folder()))
@@ -402,7 +403,7 @@ def _without_spaces(library: Path, stack: contextlib.ExitStack) -> Path:
 
 
 def check_target(target: Path) -> None:
-    """Refuse an output before the run that could not be written after it.
+    """Check before the run that an output can be written after it.
 
     Raises
     ------
@@ -420,13 +421,13 @@ def check_target(target: Path) -> None:
             raise NoTraceError(f"{target} cannot be written: {reason}") from error
     folder = target.parent
     if target.is_dir():
-        raise NoTraceError(f"{target} is a folder; give a name inside it")
+        raise NoTraceError(f"{target} is a folder; give a file name")
     while not folder.exists():
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise NoTraceError(f"{target} cannot be written: {folder} may not be changed")
+        raise NoTraceError(f"{target} cannot be written: no permission for {folder}")
 
 
 def _ring_bytes(records: int) -> int:
-    """Return the size of a ring for so many records; a part of it is for events."""
+    """Return the size of a ring for `records`; a part of it holds events."""
     return -(-records * RECORD.itemsize * 8 // 7) + 32 * RING_PAGE

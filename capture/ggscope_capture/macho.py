@@ -1,4 +1,4 @@
-"""Reads what matters of a Mach-O file: libraries, names, and what its signature allows.
+"""Reader of Mach-O files: libraries, symbols, and rights in the signature.
 
 A file for several machines holds one such file for each. Numbers of the heads are
 little-endian on every machine that ggml runs on; those of the signature and of the
@@ -26,12 +26,16 @@ _DIRECTORY, _ENTITLEMENTS = 0xFADE0C02, 0xFADE7171
 _HARDENED, _RESTRICTED, _VALIDATES = 0x10000, 0x800, 0x2000
 _ALLOWS_DYLD = "com.apple.security.cs.allow-dyld-environment-variables"
 _ALLOWS_LIBRARIES = "com.apple.security.cs.disable-library-validation"
-_MOST_MACHINES = 64
+_MAX_MACHINES = 64
 _EXTERNAL, _TYPE, _DEBUGGING, _DEFINED = 1, 0xE, 0xE0, 0xE
 
 
 class MachoError(Exception):
     """The file is not what its head says; the text tells what is wrong."""
+
+
+class OtherMachineError(MachoError):
+    """The file is for other machines only."""
 
 
 @dataclass(slots=True)
@@ -97,14 +101,14 @@ def _read(
     machine = next((each for each in machines if each in there), None)
     if machine is None:
         its = ", ".join(sorted(there)) or "other machines"
-        raise MachoError(f"it is for {its}, not for this one")
+        raise OtherMachineError(f"built for {its}, not for this machine")
     begin, size = there[machine]
     if begin + size > len(content):
-        raise MachoError(f"{path} is damaged: it ends before its last part does")
+        raise MachoError(f"{path} is truncated")
     file_type, n_commands, commands = struct.unpack_from("<12xIII", content, begin)
     if file_type not in _FILE_TYPES or commands > size:
-        raise MachoError(f"{path} is damaged, or no program and no library")
-    found = Macho(path, machine, file_type)
+        raise MachoError(f"{path} is damaged, or neither program nor library")
+    image = Macho(path, machine, file_type)
     at, end = begin + 32, begin + 32 + commands
     for _ in range(n_commands):
         kind, length = struct.unpack_from("<II", content, at)
@@ -113,19 +117,19 @@ def _read(
         command = content[at : at + length]
         at += length
         if kind in _LIBRARIES:
-            found.needed.append(_text(command, *struct.unpack_from("<I", command, 8)))
+            image.needed.append(_text(command, *struct.unpack_from("<I", command, 8)))
         elif kind == _RPATH:
-            found.rpath.append(_text(command, *struct.unpack_from("<I", command, 8)))
+            image.rpath.append(_text(command, *struct.unpack_from("<I", command, 8)))
         elif kind == _SEGMENT:
-            found.has_restricted_segment |= command[8:24].rstrip(b"\0") == b"__RESTRICT"
+            image.has_restricted_segment |= command[8:24].rstrip(b"\0") == b"__RESTRICT"
         elif kind == _SYMTAB:
             _symbols(
-                found, content, begin, struct.unpack_from("<IIII", command, 8), names
+                image, content, begin, struct.unpack_from("<IIII", command, 8), names
             )
         elif kind == _SIGNATURE:
             offset, length = struct.unpack_from("<II", command, 8)
-            _signature(found, content[begin + offset : begin + offset + length])
-    return found
+            _signature(image, content[begin + offset : begin + offset + length])
+    return image
 
 
 def _machines(content: mmap.mmap) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -138,7 +142,7 @@ def _machines(content: mmap.mmap) -> Iterator[tuple[str, tuple[int, int]]]:
         return
     layout = struct.Struct(">I4xQQ8x" if magic == MAGIC_FAT_64 else ">I4xII4x")
     (n,) = struct.unpack_from(">I", content, 4)
-    for i in range(min(n, _MOST_MACHINES)):
+    for i in range(min(n, _MAX_MACHINES)):
         machine, offset, size = layout.unpack_from(content, 8 + i * layout.size)
         yield MACHINES.get(machine, f"machine {machine:#x}"), (offset, size)
 
@@ -148,44 +152,45 @@ def _text(command: bytes, offset: int) -> str:
 
 
 def _symbols(
-    found: Macho,
+    image: Macho,
     content: mmap.mmap,
     begin: int,
     tables: tuple[int, int, int, int],
     names: set[str],
 ) -> None:
-    """Note which of the names a file defines, and which it takes from libraries."""
+    """Add to `image` the names that it defines and imports."""
     at, n, text_at, text_size = tables
     text = content[begin + text_at : begin + text_at + text_size]
-    wanted = {
+    by_offset = {
         each.start(): name
         for name in names
         for each in re.finditer(re.escape(b"_" + name.encode() + b"\0"), text)
     }
-    if not wanted:
+    if not by_offset:
         return
     symbols = content[begin + at : begin + at + 16 * n]
     for place, kind in struct.iter_unpack("<IB11x", symbols):
-        if place in wanted and kind & _EXTERNAL and not kind & _DEBUGGING:
+        if place in by_offset and kind & _EXTERNAL and not kind & _DEBUGGING:
             is_defined = kind & _TYPE == _DEFINED
-            (found.defines if is_defined else found.imports).add(wanted[place])
+            (image.defines if is_defined else image.imports).add(by_offset[place])
 
 
-def _signature(found: Macho, content: bytes) -> None:
-    """Note what a signature says; Apple's format of it is public."""
+def _signature(image: Macho, content: bytes) -> None:
+    """Add flags and entitlements of a code signature to `image`."""
     if len(content) < 12:
         return
     (n,) = struct.unpack_from(">I", content, 8)
-    for i in range(min(n, _MOST_MACHINES)):
+    for i in range(min(n, _MAX_MACHINES)):
         _, offset = struct.unpack_from(">II", content, 12 + 8 * i)
         magic, size = struct.unpack_from(">II", content, offset)
         if magic == _DIRECTORY:
             (flags,) = struct.unpack_from(">I", content, offset + 12)
-            found.signature_flags |= flags
+            image.signature_flags |= flags
         elif magic == _ENTITLEMENTS:
             try:
-                told = plistlib.loads(content[offset + 8 : offset + size])
+                rights = plistlib.loads(content[offset + 8 : offset + size])
             except (ValueError, ExpatError) as error:
-                raise MachoError(f"{found.path} is damaged: {error}") from error
-            if isinstance(told, dict):
-                found.entitlements = frozenset(k for k, v in told.items() if v is True)
+                raise MachoError(f"{image.path} is damaged: {error}") from error
+            if isinstance(rights, dict):
+                granted = (key for key, value in rights.items() if value is True)
+                image.entitlements = frozenset(granted)

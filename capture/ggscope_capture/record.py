@@ -1,7 +1,7 @@
-"""What a ring told, as records of 256 bytes, and graphs as DOT.
+"""Writers of ring contents: tensor-access records of 256 bytes, and graphs as DOT.
 
-Everything here is computed from frames and records alone, so that a live run, a run
-that ended and the ring of a killed program give the same files.
+The input is frames and records alone, so that a live run, an ended run and the ring of
+a killed program give the same files.
 """
 
 from collections import OrderedDict
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ggscope_capture.builds import Build
 from ggscope_capture.ring import DTYPES, RECORD
+from ggscope_capture.ring_contents import CHUNK, RingContents
 from ggscope_capture.ring_format import (
     RECORD_BEGIN,
     RECORD_GRAPH,
@@ -25,7 +26,6 @@ from ggscope_capture.ring_format import (
     TensorFlag,
     experts_body,
 )
-from ggscope_capture.told import PIECE, Told
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -62,19 +62,19 @@ _CHOICE = np.dtype(
 _EXPERTS_OP, _ROUTER_OP = 0xF0, 0xF1
 _NO_LAYER = 65535
 _DISK, _BUFFER = 0, 1
-_CHOICE_ROOM, _ROUTER_ROOM = 104, 52
+_MAX_EXPERTS, _MAX_ROUTED = 104, 52
 """Experts that an extension record lists, without their scores and with them."""
 _MAX_LAYOUTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What is the same in the records of all builds that are alike.
+    """The part of the records that all alike builds share.
 
     Attributes
     ----------
     rows : of `TRACE`, a record of each node.
-    used : int64[nodes, 4], the tensors that it reads; -1 = none more.
+    used : int64[nodes, 4], the tensors that it reads; -1 = none.
     is_weight : bool[nodes, 4], of these.
     """
 
@@ -83,13 +83,13 @@ class _Layout:
     is_weight: npt.NDArray[np.bool_]
 
 
-def to_records(told: Told, *, has_names: bool = True) -> bytes:
+def to_records(contents: RingContents, *, has_names: bool = True) -> bytes:
     """Return the records of 256 bytes: of ops by lane, and the experts' choices."""
-    return b"".join(record_pieces(told, has_names=has_names))
+    return b"".join(record_pieces(contents, has_names=has_names))
 
 
 def record_pieces(
-    told: Told, *, has_names: bool, size: int = PIECE
+    contents: RingContents, *, has_names: bool, size: int = CHUNK
 ) -> Iterator[memoryview]:
     """Yield the records of 256 bytes in the order of their begins, some at a time.
 
@@ -97,14 +97,14 @@ def record_pieces(
     byte here; larger ones, and those of extension records, become 255.
     """
     layouts = _Layouts(has_names)
-    choices = _Choices(told)
+    choices = _Choices(contents)
     before: Array | None = None
-    for piece in told.records.pieces(size):
-        ops = piece[piece["extra"] & RECORD_GRAPH == 0]
+    for chunk in contents.records.chunks_by_time(size):
+        ops = chunk[chunk["extra"] & RECORD_GRAPH == 0]
         if before is not None:
-            yield _joined(before, choices.until(int(piece["t0"][0])))
-        before = _rows(told, ops, layouts)
-    last = _rows(told, np.zeros(0, RECORD), layouts) if before is None else before
+            yield _joined(before, choices.until(int(chunk["t0"][0])))
+        before = _rows(contents, ops, layouts)
+    last = _rows(contents, np.zeros(0, RECORD), layouts) if before is None else before
     yield _joined(last, choices.until(None))
 
 
@@ -116,22 +116,22 @@ def _joined(rows: Array, extensions: Array) -> memoryview:
     return both[np.argsort(times, kind="stable")].view(np.uint8).data
 
 
-def _rows(told: Told, spans: Array, layouts: "_Layouts") -> Array:
-    """Return the records of some ops."""
+def _rows(contents: RingContents, spans: Array, layouts: "_Layouts") -> Array:
+    """Return the records of `spans`, of `TRACE`."""
     rows = np.zeros(len(spans), TRACE)
     rows["layer"] = _NO_LAYER
-    words = rows.view(_WORDS)
-    for build, mine, nodes in told.by_build(spans):
-        words[mine] = layouts.templates(build).view(_WORDS)[nodes]
-    places = told.places(spans["graph"])
-    rows["token"] = np.append(told.steps, 0)[places]
-    rows["phase"] = np.append(told.phases == Phase.GENERATE, False)[places]
+    as_words = rows.view(_WORDS)
+    for build, mine, nodes in contents.by_build(spans):
+        as_words[mine] = layouts.templates(build).view(_WORDS)[nodes]
+    places = contents.places(spans["graph"])
+    rows["token"] = np.append(contents.steps, 0)[places]
+    rows["phase"] = np.append(contents.phases == Phase.GENERATE, False)[places]
     rows["time"] = spans["t0"]
     rows["op"] = np.where(spans["op"] < _EXPERTS_OP, spans["op"], 255)
     duration = np.where(spans["extra"] & RECORD_BEGIN, 0, spans["op_ns"])
     wide = duration.astype("<u8").reshape(-1, 1).view("u1").reshape(-1, 8)
     rows["duration"] = wide[:, :5]
-    rows["thread"] = told.threads(spans["lane"])
+    rows["thread"] = contents.threads(spans["lane"])
     for slot, name in enumerate(("wait_ns", "node", "graph", "extra")):
         rows["sources"]["more"][:, slot] = spans[name]
     return rows
@@ -142,7 +142,7 @@ _WORDS = np.dtype(("<u8", TRACE.itemsize // 8))
 
 
 class _Layouts:
-    """The records of the nodes of builds, as far as they are the same in each graph."""
+    """Cache of record templates by build."""
 
     def __init__(self, has_names: bool) -> None:
         self._has_names = has_names
@@ -202,7 +202,7 @@ def _layout(build: Build, *, has_names: bool) -> _Layout:
 
 
 def _sources(build: Build, node: int) -> list[int]:
-    """Return what a node reads, with the weight of the one that runs within it."""
+    """Return the sources of a node, with the weight of an op fused into it."""
     n = len(build.tensors)
     used = [int(s) for s in build.tensors[node]["sources"] if s < n]
     after = node + 1
@@ -221,43 +221,45 @@ def _sources(build: Build, node: int) -> list[int]:
 
 
 class _Choices:
-    """The extension records, in the order of time."""
+    """The extension records, ordered by time."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
-        frames = told.events.where(FrameType.EXPERTS, FrameType.ROUTER)
-        times = told.events.times(frames)
+    def __init__(self, contents: RingContents) -> None:
+        self._told = contents
+        frames = contents.events.where(FrameType.EXPERTS, FrameType.ROUTER)
+        times = contents.events.times(frames)
         order = np.argsort(times, kind="stable")
         self._frames, self._times, self._n = frames[order], times[order], 0
 
     def until(self, time: int | None) -> Array:
-        """Return those before a time that were not returned yet; None = all."""
+        """Return the next ones before a time; None = all."""
         end = len(self._times)
         if time is not None:
             end = int(np.searchsorted(self._times, np.uint64(time)))
         part, self._n = self._frames[self._n : end], max(self._n, end)
-        made = [
+        records = [
             record
             for number in part.tolist()
             for record in _choice_records(self._told, self._told.events.event(number))
         ]
-        return np.concatenate(made) if made else np.zeros(0, _CHOICE)
+        return np.concatenate(records) if records else np.zeros(0, _CHOICE)
 
 
-def count_choices(told: Told) -> int:
-    """Return how many extension records there will be."""
+def count_choices(contents: RingContents) -> int:
+    """Return the number of extension records."""
     n = 0
-    for kind, bytes_each, room in (
-        (FrameType.EXPERTS, 4, _CHOICE_ROOM), (FrameType.ROUTER, 8, _ROUTER_ROOM),
+    for kind, bytes_each, capacity in (
+        (FrameType.EXPERTS, 4, _MAX_EXPERTS), (FrameType.ROUTER, 8, _MAX_ROUTED),
     ):  # fmt: skip
-        frames = told.events.where(kind)
-        heads = told.events.structs(frames, _EXPERTS)
+        frames = contents.events.where(kind)
+        heads = contents.events.structs(frames, _EXPERTS)
         used, rows = heads["used"].astype(np.int64), heads["rows"].astype(np.int64)
-        n_bytes = told.events.body_bytes(frames) - _EXPERTS.itemsize
-        is_good = (used > 0) & (used <= room) & (used * rows * bytes_each <= n_bytes)
+        n_bytes = contents.events.body_bytes(frames) - _EXPERTS.itemsize
+        is_good = (
+            (used > 0) & (used <= capacity) & (used * rows * bytes_each <= n_bytes)
+        )
         is_good &= (heads["layer"] >= 0) & (heads["layer"] < _NO_LAYER)
-        is_good &= told.places(heads["graph"]) >= 0
-        per_record = np.minimum(room // np.maximum(used, 1), 255)
+        is_good &= contents.places(heads["graph"]) >= 0
+        per_record = np.minimum(capacity // np.maximum(used, 1), 255)
         n += int(-(-rows // np.maximum(per_record, 1))[is_good].sum())
     return n
 
@@ -265,30 +267,30 @@ def count_choices(told: Told) -> int:
 _EXPERTS = DTYPES["event_experts"]
 
 
-def _choice_records(told: Told, event: Frame) -> Iterator[Array]:
+def _choice_records(contents: RingContents, event: Frame) -> Iterator[Array]:
     try:
         head, ids, raw_scores = experts_body(event)
     except RingError:
         return
     used, rows = head.used, head.rows
     is_router = event.type == FrameType.ROUTER
-    room = _ROUTER_ROOM if is_router else _CHOICE_ROOM
-    place = int(told.places(np.array([head.graph]))[0])
-    if place < 0 or not 0 < used <= room or not 0 <= head.layer < _NO_LAYER:
+    capacity = _MAX_ROUTED if is_router else _MAX_EXPERTS
+    place = int(contents.places(np.array([head.graph]))[0])
+    if place < 0 or not 0 < used <= capacity or not 0 <= head.layer < _NO_LAYER:
         return
-    listed = np.frombuffer(ids, "<i4").reshape(rows, used).astype(np.uint16)
+    choices = np.frombuffer(ids, "<i4").reshape(rows, used).astype(np.uint16)
     if is_router:
         scores = np.frombuffer(raw_scores, "<f4").reshape(rows, used)
         scaled = np.rint(np.clip(np.nan_to_num(scores), 0, 1) * 0xFFFF)
-        listed = np.stack([listed, scaled.astype(np.uint16)], axis=-1)
-    per_record = min(room // used, 255)
-    name = _node_name(told, place, head.node)
+        choices = np.stack([choices, scaled.astype(np.uint16)], axis=-1)
+    per_record = min(capacity // used, 255)
+    name = _node_name(contents, place, head.node)
     for first in range(0, rows, per_record):
-        part = listed[first : first + per_record]
+        part = choices[first : first + per_record]
         record = np.zeros(1, _CHOICE)
-        record["time"], record["token"] = event.time, told.steps[place]
+        record["time"], record["token"] = event.time, contents.steps[place]
         record["layer"], record["name"] = head.layer, name
-        record["phase"] = told.phases[place] == Phase.GENERATE
+        record["phase"] = contents.phases[place] == Phase.GENERATE
         record["row"] = min(head.first_row + first, 0xFFFF)
         record["op"] = _ROUTER_OP if is_router else _EXPERTS_OP
         record["used"], record["rows"] = used, len(part)
@@ -297,8 +299,8 @@ def _choice_records(told: Told, event: Frame) -> Iterator[Array]:
         yield record
 
 
-def _node_name(told: Told, place: int, node: int) -> bytes:
-    names = told.builds.names(int(told.graphs["build"][place]))
+def _node_name(contents: RingContents, place: int, node: int) -> bytes:
+    names = contents.builds.names(int(contents.graphs["build"][place]))
     return names[node].encode() if node < len(names) else b""
 
 
@@ -307,11 +309,11 @@ def _node_name(told: Told, place: int, node: int) -> bytes:
 _QUOTED = str.maketrans({'"': "'", "\\": "/", "\n": " ", "|": "/", "<": "(", ">": ")"})
 
 
-def to_dot(told: Told, build: Build) -> str:
+def to_dot(contents: RingContents, build: Build) -> str:
     """Return a build as ``ggml_graph_dump_dot`` writes graphs, with names of ops."""
     types = {
         event.number(): event.text()
-        for event in told.definitions
+        for event in contents.definitions
         if event.type == FrameType.TYPE
     }
     lines = ["digraph G {", "  newrank = true;", "  rankdir = TB;"]
@@ -325,7 +327,7 @@ def to_dot(told: Told, build: Build) -> str:
         while len(shape) > 2 and shape[-1] == 1:
             shape.pop()
         if index < n_nodes:
-            op = told.ops.get(int(tensor["op"]), str(tensor["op"]))
+            op = contents.ops.get(int(tensor["op"]), str(tensor["op"]))
             colour, label = "white", f"{name} ({kind})|{index} {shape} | <x>{op}"
         else:
             colour = "pink"

@@ -1,10 +1,10 @@
-"""What is taken out of a ring, kept on the disk until it is written as a trace.
+"""Recordings: ring contents spooled to disk until they are written as a trace.
 
 A recording is a folder beside the output: the first page, the lanes; records, events
-and definitions as they came. It is written before the ring is told that its room is
-free, so that at every moment each record is in the ring, in the recording, or in both;
-whoever goes on after a killed launcher leaves out what is there twice. A note beside
-the ring says where the folder is.
+and definitions in order of arrival. Everything is on disk before its space in the ring
+is released, so that each record is in the ring, in the recording, or in both; a
+recorder that resumes after a killed launcher skips duplicates. A note beside the ring
+names the folder.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ggscope_capture import account, files, filters
+from ggscope_capture import files, filters, record_counts
 from ggscope_capture.builds import Builds
 from ggscope_capture.config import Settings
 from ggscope_capture.facts import to_sidecar
@@ -45,6 +45,7 @@ from ggscope_capture.ring import (
     Ring,
     identity_of,
 )
+from ggscope_capture.ring_contents import Records, RingContents, whole_events
 from ggscope_capture.ring_format import (
     DEFS_SUFFIX,
     RECORD_GRAPH,
@@ -59,15 +60,14 @@ from ggscope_capture.ring_format import (
     defs_head,
     size_of,
 )
-from ggscope_capture.sidecar import pieces
-from ggscope_capture.told import Records, Told, whole_events
+from ggscope_capture.sidecar import sidecar_chunks
 
 _AT_FIRST = {
     "events": b"",
     "records": b"",
     "facts": json.dumps({"lost": 0, "lost_events": 0}).encode(),
 }
-"""What a folder has when nothing was taken yet."""
+"""Initial files of a recording folder."""
 _BUILDS = (FrameType.BUILD, FrameType.BUILD_LIKE)
 _BUFFERS = (FrameType.BUFFER, FrameType.BUFFER_EVENT)
 _MAX_FACTS_BYTES = 1 << 20
@@ -76,20 +76,20 @@ _DEFS_HEAD_BYTES = size_of(DefsHeader)
 _ALL_OPS, _N_OPS, _N_THREADS = (1 << 64) - 1, 256, 512
 _FILTERS = ("op_mask", "lane_mask", "layer_first", "layer_last")
 _COMMANDS = (*_FILTERS, "sample_every", "enabled")
-"""What the first page tells the tracer."""
+"""Fields of the first page that the tracer reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that was taken out of one ring.
+    """The contents of one ring, read from its recording folder.
 
-    `control` is the first page at the end, of `ring.CONTROL`; `lost` counts records
-    that the ring had no room for, or overwrote. `damaged` counts frames that say
-    something else than their type: they are left out. `story` is what the sidecar says
-    besides: settings, their changes, how the program ended, and the account.
+    `control` is the final first page, of `ring.CONTROL`; `lost` counts records that
+    the ring dropped or overwrote. `damaged` counts frames that do not match their type
+    and are left out. `story` holds further keys of the sidecar: settings and their
+    changes, how the program ended, record counts.
     """
 
-    told: Told
+    contents: RingContents
     control: np.void
     lost: int
     lost_events: int
@@ -99,10 +99,10 @@ class Recording:
 
 @dataclass
 class Recorder:
-    """Empties one ring into a folder.
+    """Writer that drains one ring into a folder.
 
-    `settings` may be replaced while it runs; what is live in them reaches the tracer
-    with the next `poll`.
+    `settings` may be replaced while it runs; live ones reach the tracer with the next
+    `poll`.
     """
 
     ring: Ring
@@ -111,29 +111,29 @@ class Recorder:
     n_records: int = 0
     n_graphs: int = 0
     n_beyond_limit: int = 0
-    _begun_with: dict[str, Any] = field(default_factory=dict)
+    _initial_settings: dict[str, Any] = field(default_factory=dict)
     _changes: list[dict[str, Any]] = field(default_factory=list)
     _end: dict[str, Any] | None = None
     _ops: dict[str, int] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
     _applied: tuple[Any, ...] = ()
-    _left: tuple[bytes, ...] = ()
-    _is_led: bool = False
+    _last_commands: tuple[bytes, ...] = ()
+    _is_set_externally: bool = False
     _has_changed: bool = False
     _last: dict[int, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
-    _told: str = ""
+    _written_facts: str = ""
     _lost_before: int = 0
 
     @classmethod
     def begin(cls, path: Path, folder: Path, settings: Settings) -> "Recorder":
-        """Open a ring and a folder for it, or go on with the one it has.
+        """Open a ring and its recording folder, a new one unless it has one already.
 
         Raises
         ------
         RingError
-            If the file is no ring, not ready yet, emptied by another process, or
-            beside it lie definitions of another one. No folder is made then.
+            If the file is no ring, not ready yet, read by another process, or its
+            definitions belong to another ring. No folder is made then.
         OSError
             If the folder cannot be made.
         """
@@ -147,12 +147,12 @@ class Recorder:
             try:
                 _prepare(place, path, identity)
                 recorder = cls(ring, place, settings)
-                recorder._begun_with = filters.all_of(settings)
+                recorder._initial_settings = filters.all_of(settings)
                 if there is not None:
-                    recorder._remember_taken()
-                recorder._take_definitions()
+                    recorder._load_taken()
+                recorder._append_definitions()
                 if there is not None:
-                    recorder._remember_facts()
+                    recorder._load_facts()
             except BaseException:
                 if there is None:
                     place.remove(identity)
@@ -168,11 +168,11 @@ class Recorder:
         """Where the recording is."""
         return self.place.path
 
-    def _remember_taken(self) -> None:
-        """Learn what the folder has, so that nothing is taken twice.
+    def _load_taken(self) -> None:
+        """Index what the folder holds, so that nothing is recorded twice.
 
-        Whoever wrote it may have been killed in the middle of a record. What the ring
-        may give again is no more than what it has room for.
+        Its writer may have been killed in the middle of a record. The ring can repeat
+        at most as much as it has capacity for.
         """
         ring = self.ring
         records, events = _records(self.place), Frames(self.place.map("events"))
@@ -186,21 +186,21 @@ class Recorder:
         numbers = np.flatnonzero(is_newest).tolist()
         self._seen = {events.event(number).packed() for number in numbers}
         definitions = self.place.map("definitions")
-        found = Frames(definitions, _DEFS_HEAD_BYTES)
-        self.place.cut("definitions", found.end)
-        for event in found.events():
+        frames = Frames(definitions, _DEFS_HEAD_BYTES)
+        self.place.cut("definitions", frames.end)
+        for event in frames.events():
             ring.seen.is_new(event)
-        self._ops |= known_ops(found.events(FrameType.OP))
+        self._ops |= known_ops(frames.events(FrameType.OP))
 
-    def _remember_facts(self) -> None:
+    def _load_facts(self) -> None:
         with contextlib.suppress(OSError, RingError):
-            # The writer tells all that it could not place, whoever listens.
+            # The tracer counts all that it dropped, whoever reads the ring.
             facts = _facts(self.place)
             self._lost_before = max(facts["lost"] - self.ring.dropped(), 0)
-            self._go_on_with(facts)
+            self._resume_facts(facts)
 
-    def _take_definitions(self) -> None:
-        """Put new definitions in safety."""
+    def _append_definitions(self) -> None:
+        """Append new definitions to the folder."""
         new = self.ring.definitions()
         self.place.append("definitions", [event.packed() for event in new])
         self._ops |= known_ops(new)
@@ -208,14 +208,17 @@ class Recorder:
             if event.type == FrameType.NOTE and event.is_whole():
                 self._notes.append(event.text())
 
-    def _go_on_with(self, facts: dict[str, Any]) -> None:
-        """Take over what was told to the tracer before, and note what is told now."""
+    def _resume_facts(self, facts: dict[str, Any]) -> None:
+        """Restore earlier settings and changes; record a change to the present ones."""
         page = filters.live_of_page(self.ring.control[0], self._ops)
-        # The viewer does not note it: it told nothing to the tracer.
-        self._begun_with = facts.get("settings") or {**self._begun_with, **page}
+        # The viewer records no settings, because it changes none.
+        self._initial_settings = facts.get("settings") or {
+            **self._initial_settings,
+            **page,
+        }
         self._changes = facts.get("changes") or []
         self.n_beyond_limit = facts.get("beyond_limit", 0)
-        before = self._changes[-1] if self._changes else self._begun_with
+        before = self._changes[-1] if self._changes else self._initial_settings
         now = filters.live_of(self.settings)
         is_new = any(before.get(name) != value for name, value in now.items())
         if is_new and is_running(self.ring):
@@ -226,89 +229,94 @@ class Recorder:
         self._changes.append({"time": time.monotonic_ns(), **live})
 
     def poll(self) -> int:
-        """Take what is new; return how many records that were."""
+        """Drain the ring into the folder; return the number of new records."""
         self.ring.control["reader_pid"] = os.getpid()
         self.ring.control["reader_heartbeat"] = time.monotonic_ns()
-        # In this order: what records and events refer to is there then.
+        # Definitions last: all that records and events refer to is included then.
         parts, events = self.ring.records(), self.ring.events()
-        self._take_definitions()
+        self._append_definitions()
         self._apply()
         if self._last:
-            parts = [part[~self._is_known(part)] for part in parts]
-        room = self._room()
+            parts = [part[~self._is_taken(part)] for part in parts]
+        remaining = self._max_remaining()
         n = 0
         self.n_graphs += sum(event.type == FrameType.GRAPH_BEGIN for event in events)
         contents = [event.packed() for event in events]
         new = [content for content in contents if content not in self._seen]
-        # Events first: whoever reads records meanwhile knows what they belong to.
+        # Events first: a concurrent reader of the records needs them.
         self.place.append("events", new)
-        taken = []
+        accepted = []
         for part in parts:
-            taken.append(part if room is None else part[: max(room - n, 0)])
-            n += len(taken[-1])
-            self.n_beyond_limit += len(part) - len(taken[-1])
-        self.place.append("records", [part.tobytes() for part in taken])
-        self._tell()
+            accepted.append(
+                part if remaining is None else part[: max(remaining - n, 0)]
+            )
+            n += len(accepted[-1])
+            self.n_beyond_limit += len(part) - len(accepted[-1])
+        self.place.append("records", [part.tobytes() for part in accepted])
+        self._write_facts()
         self.n_records += n
         self.ring.release()
         return n
 
-    def _tell(self) -> None:
-        """Note what was lost so far, for whoever reads the folder meanwhile."""
+    def _write_facts(self) -> None:
+        """Write loss counts and settings for concurrent readers of the folder."""
         lost = int(self.ring.lost.sum()) + self.ring.dropped() + self._lost_before
         lost_events = self.ring.events_lost + self.ring.count("events_dropped")
-        told = json.dumps(
+        facts = json.dumps(
             {
-                "lost": lost, "lost_events": lost_events, "settings": self._begun_with,
+                "lost": lost, "lost_events": lost_events,
+                "settings": self._initial_settings,
                 "changes": self._changes, "beyond_limit": self.n_beyond_limit,
                 "end": self._end, "damaged_counters": sorted(self.ring.damage),
             }
         )  # fmt: skip
-        if told != self._told:
-            self._told = told
-            self.place.write("facts", told.encode())
+        if facts != self._written_facts:
+            self._contents = facts
+            self.place.write("facts", facts.encode())
 
-    def _is_known(self, part: NDArray[Any]) -> NDArray[np.bool_]:
+    def _is_taken(self, part: NDArray[Any]) -> NDArray[np.bool_]:
         lane = int(part["lane"][0]) if len(part) else 0
         return np.asarray(part["t0"] <= self._last.get(lane, -1))
 
-    def _room(self) -> int | None:
-        """Return how many records may still come; None where there is no limit."""
-        most = self.settings.max_records
-        return most - self.n_records if most else None
+    def _max_remaining(self) -> int | None:
+        """Return how many records the limit still allows; None = no limit."""
+        limit = self.settings.max_records
+        return limit - self.n_records if limit else None
 
     def _apply(self) -> None:
-        """Tell the tracer what the settings want, where that has changed."""
-        room = self._room()
-        has_room = room is None or room > 0
-        wanted = (self.settings, tuple(self._ops), has_room)
+        """Write changed settings into the ring, where the tracer reads them."""
+        remaining = self._max_remaining()
+        is_below_limit = remaining is None or remaining > 0
+        target = (self.settings, tuple(self._ops), is_below_limit)
         now = self._commands()
         n = len(_FILTERS)
-        if self._left and now != self._left:  # `ggscope-capture set`, from elsewhere
-            self._is_led = True
-            self._has_changed = self._has_changed or now[:n] != self._left[:n]
+        if (
+            self._last_commands and now != self._last_commands
+        ):  # `ggscope-capture set`, from elsewhere
+            self._is_set_externally = True
+            self._has_changed = self._has_changed or now[:n] != self._last_commands[:n]
             page = filters.live_of_page(self.ring.control[0], self._ops)
             self._note_change(page)
-        if wanted != self._applied:
+        if target != self._applied:
             if self._applied and self._applied[0] != self.settings:
-                self._is_led = False
+                self._is_set_externally = False
                 self._has_changed = True
                 self._note_change(filters.live_of(self.settings))
-            self._applied = wanted
-            if not self._is_led:
+            self._applied = target
+            if not self._is_set_externally:
                 apply(self.ring, self.settings, self._ops)
-            if not has_room:
+            if not is_below_limit:
                 self.ring.control["enabled"] = 0
-        self._left = self._commands()
+        self._last_commands = self._commands()
 
     def _commands(self) -> tuple[bytes, ...]:
         return tuple(self.ring.control[name].tobytes() for name in _COMMANDS)
 
     @property
-    def lasting(self) -> Settings:
-        """The settings for all that was taken; no filter where one was changed.
+    def common_settings(self) -> Settings:
+        """The settings that hold for the whole recording: no filter if one changed.
 
-        What came before a change was wanted then.
+        Records from before a change passed the filter of that time.
         """
         if not self._has_changed:
             return self.settings
@@ -318,28 +326,28 @@ class Recorder:
         )  # fmt: skip
 
     def new_notes(self) -> list[str]:
-        """Return what the tracer wants people to know, each once."""
+        """Return new notes of the tracer to the user, each once."""
         notes, self._notes = self._notes, []
         return notes
 
     def is_over(self) -> bool:
-        """Tell whether the ring's program has gone, whatever the reason."""
+        """Return whether the ring's program has ended, for any reason."""
         return not is_running(self.ring)
 
     def finish(
         self, end: Mapping[str, Any] | None = None, *, keeps_ring: bool = False
     ) -> None:
-        """Take the rest, put the pages beside it, and remove the ring.
+        """Drain the rest, write the pages, and remove the ring.
 
-        `end` is how the program ended, where its launcher knows; see `end_of`.
+        `end` is how the program ended if its launcher knows; see `end_of`.
         """
         ring, place = self.ring, self.place
         self._end = dict(end) if end is not None else end_of(ring)
         ring.control["enabled"] = 0
-        self._left = self._commands()
+        self._last_commands = self._commands()
         self.poll()
         place.write("lanes", ring.lanes.tobytes())
-        # Last: where it is, the others are.
+        # Last: its presence marks a complete recording.
         place.write("control", ring.control.tobytes())
         ring.control["reader_pid"] = 0
         ring.close()
@@ -347,9 +355,9 @@ class Recorder:
             remove(ring)
 
     def remove(self) -> bool:
-        """Remove what was recorded, once it is written; tell whether the folder went.
+        """Remove the recording folder after writing; return whether it is gone.
 
-        It stays where anything else lies in it.
+        A folder with foreign files stays.
         """
         return self.place.remove(self.ring.identity)
 
@@ -361,8 +369,8 @@ def end_of(
 
     Parameters
     ----------
-    code : its exit code, negative where a signal ended it; None = not known.
-    has_launcher : whether the launcher of the program saw it.
+    code : its exit code, negative for a signal; None = unknown.
+    has_launcher : whether the program had a launcher that observed the end.
     """
     if code is not None:
         state = "exited" if code >= 0 else "killed"
@@ -370,7 +378,7 @@ def end_of(
         state = "running"
     else:
         states = {int(RingState.ENDED): "exited", int(RingState.REPLACED): "replaced"}
-        # A program that is gone without a word was killed, or left by _exit.
+        # Ended without marking the ring: killed, or left by _exit.
         state = states.get(ring.value("state"), "gone")
     return {
         "state": state,
@@ -388,20 +396,20 @@ def _signal(number: int) -> str:
 
 
 def load(folder: Path, settings: Settings) -> Recording:
-    """Return what a recorder has left, or has taken so far while it goes on.
+    """Read a recording folder, finished or still growing.
 
-    Records that the settings do not want are left out: the tracer learns of a filter
-    with the next graph, and of an op's number when it first sees one.
+    Records that the settings filter out are omitted: the tracer applies a filter from
+    the next graph on, and knows an op's number once it has seen one.
 
     Raises
     ------
     OSError
-        If something of it, or the ring of one that goes on, is not there.
+        If a file of it, or the ring of a growing one, does not exist.
     RingError
         If it is damaged.
     """
     place = RecordingFolder(folder)
-    # In this order: what they belong to is there then.
+    # Facts last: they include all that these belong to.
     records, events = _records(place), Frames(place.map("events"))
     facts = _facts(place)
     waiting: list[Frame] = []
@@ -414,11 +422,11 @@ def load(folder: Path, settings: Settings) -> Recording:
     else:
         path = place.ring()
         if path is None:
-            raise RingError("it does not say which ring it is of")
+            raise RingError("the folder does not name its ring")
         with Ring(path, is_owner=False) as ring:
             page, lanes = ring.control.tobytes(), ring.lanes.copy()
             facts["end"] = end_of(ring)
-            # Before those that its reader has: meanwhile it may take more of them.
+            # Before those in the folder, which its writer may append to meanwhile.
             waiting = ring.definitions()
     definitions = Frames(place.map("definitions"), _DEFS_HEAD_BYTES)
     place.close()
@@ -428,34 +436,34 @@ def load(folder: Path, settings: Settings) -> Recording:
         definitions = definitions.where_true(~np.isin(definitions.types, _BUFFERS))
         waiting = [event for event in waiting if event.type not in _BUFFERS]
     is_good = whole_events(events)
-    builds, others, n_bad = _told_by(definitions, waiting)
+    builds, others, n_bad = _definitions(definitions, waiting)
     n_bad += int(np.count_nonzero(~is_good))
-    told = Told.with_builds(
+    contents = RingContents.with_builds(
         builds, others, events.where_true(is_good), Records(records), lanes
     )
     control = np.frombuffer(page, CONTROL, 1)[0]
-    kept = _wanted(told, settings)
+    filtered = _without_filtered(contents, settings)
     return Recording(
-        kept, control, facts["lost"], facts["lost_events"], n_bad,
-        _story(facts, told, kept, control, settings),
+        filtered, control, facts["lost"], facts["lost_events"], n_bad,
+        _record_facts(facts, contents, filtered, control, settings),
     )  # fmt: skip
 
 
-def _told_by(
+def _definitions(
     definitions: Frames, waiting: Iterable[Frame]
 ) -> tuple[Builds, list[Frame], int]:
-    """Return builds, other definitions, and how many were damaged.
+    """Return builds, other definitions, and the number of damaged ones.
 
-    `waiting` : those that the reader of the ring may not have taken yet.
+    `waiting` : definitions in the ring that may not be in the folder yet.
     """
     builds, others, n_bad = Builds(), list[Frame](), 0
-    seen = SeenDefinitions()
+    definitions_seen = SeenDefinitions()
     for number, kind in enumerate(definitions.types.tolist()):
         begin = int(definitions.begins[number]) + HEAD_BYTES
         end = int(definitions.begins[number] + definitions.sizes[number])
         if kind not in _BUILDS:
             event = definitions.event(number)
-            seen.is_new(event)
+            definitions_seen.is_new(event)
             others.append(event)
             continue
         try:
@@ -464,7 +472,7 @@ def _told_by(
             n_bad += 1
     for event in waiting:
         if event.type not in _BUILDS:
-            others += [event] * seen.is_new(event)
+            others += [event] * definitions_seen.is_new(event)
             continue
         try:
             builds.add_event(event)
@@ -474,30 +482,30 @@ def _told_by(
     return builds, good, n_bad + len(others) - len(good)
 
 
-def _story(
+def _record_facts(
     facts: Mapping[str, Any],
-    told: Told,
-    kept: Told,
+    contents: RingContents,
+    filtered: RingContents,
     control: np.void,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return what the sidecar says of how the recording was made.
+    """Return the sidecar keys on how the recording was made.
 
-    `kept` is what the outputs will hold of all that was `told`.
+    `filtered` is the part of `contents` that the outputs will hold.
     """
-    ops = {name: number for number, name in told.ops.items()}
-    whole = account.account_of(told)
-    mine = account.counted(kept)
-    # The viewer notes no changes: nobody but `set` makes any, and the ring counts them.
+    ops = {name: number for number, name in contents.ops.items()}
+    counts = record_counts.count_records(contents)
+    written_ops = record_counts.count_received(filtered)
+    # The viewer records no changes: only `set` makes any, and the ring counts them.
     is_changed = "changes" not in facts and int(control["filter_seq"]) > 0
-    told_tracer = facts.get("settings") or filters.live_of_page(control, ops)
+    live_settings = facts.get("settings") or filters.live_of_page(control, ops)
     return {
-        "settings": {**told_tracer, **filters.outputs_of(settings)},
+        "settings": {**live_settings, **filters.outputs_of(settings)},
         "changes": None if is_changed else facts.get("changes", []),
         "end": facts.get("end"),
         "damaged_counters": [*map(str, facts.get("damaged_counters", []))],
-        "account": account.as_json(
-            whole, mine, beyond_limit=facts.get("beyond_limit", 0)
+        "account": record_counts.as_json(
+            counts, written_ops, beyond_limit=facts.get("beyond_limit", 0)
         ),
     }
 
@@ -508,11 +516,11 @@ def write(
     records: Path | None,
     ggmlviz: Path | None,
     settings: Settings,
-    tell: Callable[[int, int], None] | None = None,
+    report_progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Write the outputs of a recording, records with their sidecar; return the paths.
 
-    `tell` takes how many records are written, and of how many.
+    `report_progress` takes the number of records written, and the total.
 
     Raises
     ------
@@ -521,77 +529,79 @@ def write(
     RingError
         If the recording is damaged.
     """
-    written = []
+    paths = []
     has_names = settings.tensor_names
     if records is not None:
         sidecar = records.with_suffix(".json")
-        facts = to_sidecar(recording.told, recording.control)
+        facts = to_sidecar(recording.contents, recording.control)
         facts["lost"], facts["lost_events"] = recording.lost, recording.lost_events
         facts["damaged_frames"] = recording.damaged
         facts.update(recording.story)
-        n_written, n_records = 0, len(recording.told.records)
+        n_done, n_records = 0, len(recording.contents.records)
         with files.replacing(records) as temporary, temporary.open("wb") as out:
-            for piece in record_pieces(recording.told, has_names=has_names):
-                n_written += out.write(piece) // TRACE.itemsize
-                if tell is not None:
-                    tell(n_written, max(n_written, n_records))
-        builds = recording.told.builds.values()
+            for chunk in record_pieces(recording.contents, has_names=has_names):
+                n_done += out.write(chunk) // TRACE.itemsize
+                if report_progress is not None:
+                    report_progress(n_done, max(n_done, n_records))
+        builds = recording.contents.builds.values()
         with files.replacing(sidecar) as temporary, temporary.open("wb") as out:
-            out.writelines(pieces(facts, builds, has_names=has_names))
-        written += [records, sidecar]
+            out.writelines(sidecar_chunks(facts, builds, has_names=has_names))
+        paths += [records, sidecar]
     if ggmlviz is not None:
         with files.replacing(ggmlviz) as temporary, temporary.open("wb") as out:
-            out.writelines(ggmlviz_pieces(recording.told, has_names=has_names))
-        written.append(ggmlviz)
-    return written
+            out.writelines(ggmlviz_pieces(recording.contents, has_names=has_names))
+        paths.append(ggmlviz)
+    return paths
 
 
-def _wanted(told: Told, settings: Settings) -> Told:
-    """Return what a ring told without what the settings do not want."""
-    mask = op_mask(settings, {name: number for number, name in told.ops.items()})
+def _without_filtered(contents: RingContents, settings: Settings) -> RingContents:
+    """Return the ring contents without what the settings filter out."""
+    mask = op_mask(settings, {name: number for number, name in contents.ops.items()})
     left_out = [number for number in range(_N_OPS) if mask >> number & 1]
     threads = _thread_mask(settings)
-    shut = [ith for ith in range(_N_THREADS) if threads >> ith & 1]
-    layers = _Layers(told)
+    closed_threads = [ith for ith in range(_N_THREADS) if threads >> ith & 1]
+    layers = _Layers(contents)
 
     def keeps(records: NDArray[Any]) -> NDArray[np.bool_]:
         is_graph = records["extra"] & RECORD_GRAPH != 0
         counts = np.ones(len(records), np.bool_)
         if left_out:
             counts &= is_graph | ~np.isin(records["op"], left_out)
-        if shut and len(told.lanes):
-            lane = np.minimum(records["lane"], len(told.lanes) - 1)
-            counts &= ~np.isin(told.lanes["ith"][lane], shut)
+        if closed_threads and len(contents.lanes):
+            lane = np.minimum(records["lane"], len(contents.lanes) - 1)
+            counts &= ~np.isin(contents.lanes["ith"][lane], closed_threads)
         if settings.layers:
             counts &= is_graph | np.isin(layers.of(records), settings.layers)
         return counts
 
-    if not left_out and not shut and not settings.layers:
-        return told
-    events = told.events
+    if not left_out and not closed_threads and not settings.layers:
+        return contents
+    events = contents.events
     if settings.layers:
         frames = events.where(FrameType.EXPERTS, FrameType.ROUTER)
         heads = events.structs(frames, DTYPES["event_experts"])
         is_kept = np.ones(len(events), np.bool_)
         is_kept[frames] = np.isin(heads["layer"], settings.layers)
         events = events.where_true(is_kept)
-    return replace(told, records=told.records.that(keeps), events=events)
+    return replace(contents, records=contents.records.filtered(keeps), events=events)
 
 
 class _Layers:
-    """The layers of nodes: builds that are alike have the same."""
+    """Layers of nodes, cached by build; alike builds share them."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, contents: RingContents) -> None:
+        self._contents = contents
         self._of_whole: dict[int, NDArray[np.int64]] = {}
 
     def of(self, records: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the layer of each record; -1 where it has none, or none is known."""
-        told, layers = self._told, np.full(len(records), -1, np.int64)
-        of_graph = np.append(told.graphs["build"].astype(np.int64), UNKNOWN_U32)
-        number = of_graph[told.places(records["graph"])]
+        """Return the layer of each record; -1 = none or unknown."""
+        contents, layers = self._contents, np.full(len(records), -1, np.int64)
+        of_graph = np.append(contents.graphs["build"].astype(np.int64), UNKNOWN_U32)
+        number = of_graph[contents.places(records["graph"])]
         numbers, which = np.unique(number, return_inverse=True)
-        wholes = np.array([told.builds.whole_of(n) for n in numbers.tolist()], np.int64)
+        wholes = np.array(
+            [contents.builds.whole_of(n) for n in numbers.tolist()], np.int64
+        )
         whole, nodes = wholes[which], records["node"].astype(np.int64)
         for n in np.unique(whole[whole >= 0]).tolist():
             table = self._table(n)
@@ -601,7 +611,7 @@ class _Layers:
 
     def _table(self, whole: int) -> NDArray[np.int64]:
         if whole not in self._of_whole:
-            build = self._told.builds[whole]
+            build = self._contents.builds[whole]
             layers = build.tensors["layer"][: build.head.n_nodes]
             self._of_whole[whole] = layers.astype(np.int64)
         return self._of_whole[whole]
@@ -615,16 +625,16 @@ def apply(
 ) -> None:
     """Write what is live in the settings into a ring's first page.
 
-    `ops` are the numbers of the names that are known; `names` the settings to write,
-    all where it is None. The tracer looks with the next graph.
+    `ops` are the numbers of known op names; `names` the settings to write, None = all.
+    The tracer reads them at the next graph.
     """
     control = ring.control
     every = names is None
     names = names or frozenset()
     if every or names & {"ops", "op_timing"}:
-        control["op_mask"][0] = _words(op_mask(settings, ops), 4)
+        control["op_mask"][0] = _as_words(op_mask(settings, ops), 4)
     if every or names & {"threads", "thread_tracking"}:
-        control["lane_mask"][0] = _words(_thread_mask(settings), 8)
+        control["lane_mask"][0] = _as_words(_thread_mask(settings), 8)
     if every or "layers" in names:
         # The tracer keeps to a range, and 0, 0 is all of them: gaps, and layer 0
         # alone, are left out when the outputs are written.
@@ -648,7 +658,7 @@ def known_ops(definitions: Iterable[Frame]) -> dict[str, int]:
 
 
 def op_mask(settings: Settings, ops: dict[str, int]) -> int:
-    """Return the ops to leave out as bits; `ops` are the numbers of known names."""
+    """Return the ops to leave out as a bit mask; `ops` maps names to numbers."""
     if not settings.op_timing:
         return (1 << _N_OPS) - 1
     mask = 0
@@ -658,32 +668,32 @@ def op_mask(settings: Settings, ops: dict[str, int]) -> int:
         if 0 <= number < _N_OPS:
             mask |= 1 << number
     if settings.ops and not settings.ops[0].startswith("!"):
-        known = sum(1 << number for number in ops.values() if number < _N_OPS)
-        return known & ~mask  # names that are not known yet may be wanted
+        known_ops_mask = sum(1 << number for number in ops.values() if number < _N_OPS)
+        return known_ops_mask & ~mask  # names that are not known yet may be wanted
     return mask
 
 
 def _thread_mask(settings: Settings) -> int:
-    """Return the threads to leave out as bits."""
-    wanted = settings.threads or tuple(range(_N_THREADS))
+    """Return the threads to leave out as a bit mask."""
+    traced = settings.threads or tuple(range(_N_THREADS))
     if not settings.thread_tracking:
-        wanted = tuple(ith for ith in wanted if ith == 0)
+        traced = tuple(ith for ith in traced if ith == 0)
     every = (1 << _N_THREADS) - 1
-    return every & ~sum(1 << ith for ith in wanted)
+    return every & ~sum(1 << ith for ith in traced)
 
 
-def _words(mask: int, n: int) -> list[int]:
+def _as_words(mask: int, n: int) -> list[int]:
     return [mask >> (64 * word) & _ALL_OPS for word in range(n)]
 
 
 def _records(place: RecordingFolder) -> NDArray[Any]:
-    """Return the whole records of a folder, mapped; one that is cut is left out."""
+    """Return the complete records of a folder as a memory map."""
     content = place.map("records")
     return np.frombuffer(content, RECORD, len(content) // RECORD.itemsize)
 
 
 def _facts(place: RecordingFolder) -> dict[str, Any]:
-    """Return what a recording says of itself; raises OSError or RingError."""
+    """Read a recording's facts file; raises OSError or RingError."""
     try:
         facts = place.read_json("facts", _MAX_FACTS_BYTES)
     except ValueError as error:
@@ -704,12 +714,12 @@ def _facts(place: RecordingFolder) -> dict[str, Any]:
 
 
 def is_running(ring: Ring) -> bool:
-    """Tell whether the process that writes a ring is there."""
+    """Return whether the process that writes a ring is alive."""
     return _is_alive(ring.value("pid"), ring.value("start_time"))
 
 
 def _is_alive(pid: int, start_time: int) -> bool:
-    """Tell whether a process is there, and not another one with its number."""
+    """Return whether a process is alive, and not another one with its number."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -728,17 +738,17 @@ def _is_alive(pid: int, start_time: int) -> bool:
 
 
 def _take(ring: Ring) -> None:
-    """Say that this process empties a ring; raises RingError where another does."""
+    """Claim a ring for this process; raises RingError if another reads it."""
     reader = ring.value("reader_pid")
     if reader not in (0, os.getpid()) and _is_alive(reader, 0):
-        raise RingError(f"process {reader} empties it already")
+        raise RingError(f"process {reader} is already reading it")
     ring.control["reader_pid"] = os.getpid()
 
 
 def _prepare(place: RecordingFolder, ring: Path, identity: str) -> None:
-    """Make what a recording consists of, then tell where it is.
+    """Create the files of a recording, then the note that names its folder.
 
-    In this order: who comes after a reader that was killed at once goes on with it.
+    In this order, so that a successor of a killed recorder can resume it.
     """
     files_at_first = {**_AT_FIRST, "definitions": defs_head(bytes.fromhex(identity))}
     for name, content in {**files_at_first, MARKER: identity.encode()}.items():
@@ -749,14 +759,14 @@ def _prepare(place: RecordingFolder, ring: Path, identity: str) -> None:
 
 
 def finished(path: Path) -> RecordingFolder:
-    """Open a folder that a person names, of a recording that has its last part.
+    """Open the folder of a finished recording.
 
     Raises
     ------
     OSError
         If it cannot be opened.
     RingError
-        If its ring has the last part still, or nobody has it.
+        If the end is still in its ring, or lost.
     """
     place = RecordingFolder(path.parent.resolve() / path.name)
     if place.has("control"):
@@ -764,18 +774,18 @@ def finished(path: Path) -> RecordingFolder:
     ring = place.ring()
     place.close()
     if ring is not None and ring.exists():
-        raise RingError(f"it goes on in {ring}: name that")
-    raise RingError("it lacks its last part, and its ring is gone")
+        raise RingError(f"the recording is still growing in {ring}: name that ring")
+    raise RingError("the recording is incomplete, and its ring is gone")
 
 
 def has_facts(path: Path) -> bool:
-    """Tell whether there is the begin of a recording in a folder; raises OSError."""
+    """Return whether a folder holds a recording; raises OSError."""
     with contextlib.closing(RecordingFolder(path)) as place:
         return place.has("facts")
 
 
 def ring_identity(place: RecordingFolder) -> str:
-    """Return the identity of the ring that a finished recording is of."""
+    """Return the identity of a finished recording's ring."""
     page = place.read("control", RING_PAGE)
     if len(page) != RING_PAGE:
         raise RingError("the first page is not complete")
@@ -809,7 +819,7 @@ def remove(ring: Ring) -> None:
 
 
 def place_of(ring: Path, identity: str = "") -> Path | None:
-    """Return the folder that a ring is or was emptied into; see `folder_of`."""
+    """Return the recording folder of a ring, or None; see `folder_of`."""
     folder = folder_of(ring, identity)
     if folder is None:
         return None
@@ -818,11 +828,11 @@ def place_of(ring: Path, identity: str = "") -> Path | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A ring that lies around.
+class RingStatus:
+    """The state of a ring file.
 
     `state` is "running", "ended", "dead" (its program was killed), "not ready" or
-    "damaged"; `waiting` counts records that nobody took yet.
+    "damaged"; `waiting` counts unread records.
     """
 
     path: Path
@@ -835,10 +845,10 @@ class Listed:
     why: str = ""
 
 
-def listed(folder: Path) -> list[Listed]:
-    """Return this user's rings in a folder, the oldest first."""
+def ring_statuses(folder: Path) -> list[RingStatus]:
+    """Return this user's rings in a folder, oldest first."""
     return [
-        look(path)
+        ring_status(path)
         for path in sorted(folder.glob("ggscope-*"), key=_age)
         if not path.name.endswith((DEFS_SUFFIX, NOTE_SUFFIX, ".tmp"))
         and is_own_file(path)
@@ -852,15 +862,15 @@ def _age(path: Path) -> float:
         return 0.0
 
 
-def look(path: Path) -> Listed:
-    """Return what a file tells of itself as a ring; ``why`` where it is none."""
+def ring_status(path: Path) -> RingStatus:
+    """Return the status of a ring file; ``why`` says what is wrong with it."""
     try:
         ring = Ring(path, is_owner=False)
     except RingError as error:
         state = "not ready" if isinstance(error, NotReadyError) else "damaged"
-        return Listed(path=path, state=state, why=str(error))
+        return RingStatus(path=path, state=state, why=str(error))
     except OSError as error:
-        return Listed(path=path, state="damaged", why=files.reason_of(error))
+        return RingStatus(path=path, state="damaged", why=files.reason_of(error))
     with ring:
         pid = ring.value("pid")
         state = "running" if is_running(ring) else "dead"
@@ -868,7 +878,7 @@ def look(path: Path) -> Listed:
             state = "ended"
         waiting = ring.waiting().sum()
         reader = ring.value("reader_pid")
-        return Listed(
+        return RingStatus(
             path=path, state=state, pid=pid, waiting=int(waiting),
             program=ring.control["program"][0].decode("utf-8", "replace"),
             reader=reader if reader and _is_alive(reader, 0) else 0,

@@ -1,10 +1,9 @@
-"""The folder that a recording is kept in, and the note beside the ring that names it.
+"""The folder of a recording, and the note beside the ring that names it.
 
-Both may have been put in place by somebody else: a note that was downloaded with a
-ring can name any folder. A folder is taken for a recording of a ring only where it is
-this user's, has the name of a recording, no link leads to it, and a file in it that
-this program wrote holds the identity of that very ring. What is removed are the files
-of a recording, one by one; no tree is ever removed.
+Both are untrusted: a note that was downloaded with a ring can name any folder. A folder
+is accepted as the recording of a ring only if it belongs to this user, has the name of
+a recording, no link leads to it, and its marker file holds the identity of that very
+ring. The files of a recording are removed one by one; no tree is ever removed.
 """
 
 import contextlib
@@ -35,7 +34,7 @@ MARKER = "identity"
 """The file in a folder that holds the identity of its ring."""
 _FILES = ("records", "events", "facts", "control", "lanes", "definitions", "ring")
 _HELD = ("records", "events", "definitions")
-"""What a viewer may hold open of a recording that another process has removed."""
+"""Files that a viewer may hold open after another process removed the recording."""
 _OPEN_FILE = re.compile(r"/proc/[0-9]+/fd/[0-9]+")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _TWIN_BYTES, _CUT_BYTES = 8, 160
@@ -72,8 +71,8 @@ class RecordingFolder:
             self._descriptor = os.open(path, flags)
         except OSError:
             if os.path.islink(path):
-                words = "a link, which is not followed"
-                raise NotADirectoryError(errno.ENOTDIR, words, str(path)) from None
+                reason = "a link, which is not followed"
+                raise NotADirectoryError(errno.ENOTDIR, reason, str(path)) from None
             raise
         self._close = weakref.finalize(self, os.close, self._descriptor)
         if is_new and (not self._is_own() or os.listdir(self._descriptor)):
@@ -116,7 +115,7 @@ class RecordingFolder:
         return ""
 
     def is_of(self, identity: str) -> bool:
-        """Tell whether this program made the folder for the ring of an identity."""
+        """Return whether this is the recording folder of a ring."""
         return (
             bool(identity)
             and self.path.name.endswith(FOLDER_SUFFIX)
@@ -126,7 +125,7 @@ class RecordingFolder:
         )
 
     def has(self, name: str) -> bool:
-        """Tell whether there is something of this name."""
+        """Return whether a file exists."""
         try:
             os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -193,7 +192,7 @@ class RecordingFolder:
         return read_json(name, max_bytes, folder=self._descriptor)
 
     def ring(self) -> Path | None:
-        """Return the path of the ring that it says it is of; None = it says none."""
+        """Return the path of the ring that it names, or None."""
         with contextlib.suppress(OSError, ValueError):
             path = Path(os.fsdecode(self.read("ring", _MAX_PATH_BYTES)))
             return path if path.is_absolute() else None
@@ -219,7 +218,7 @@ class RecordingFolder:
             file.writelines(parts)
 
     def cut(self, name: str, n_bytes: int) -> None:
-        """Keep so much of the begin of a file, if it is there; raises OSError."""
+        """Truncate a file, if it exists; raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             descriptor = self.open(name, os.O_WRONLY)
             try:
@@ -228,7 +227,7 @@ class RecordingFolder:
                 os.close(descriptor)
 
     def remove(self, identity: str) -> bool:
-        """Remove the recording of a ring; tell whether the folder is gone.
+        """Remove the recording of a ring; return whether the folder is gone.
 
         A folder that this process has not made, and that is not the recording of that
         ring, stays as it is. Else the files of a recording go, one by one, and the
@@ -239,9 +238,10 @@ class RecordingFolder:
         for name in (*_FILES, MARKER):  # last what says whose they are
             for each in (f"{name}.tmp", name):
                 with contextlib.suppress(OSError):
-                    found = self._status(each)
-                    is_file = stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
-                    if is_file and found.st_uid == os.geteuid():
+                    status = self._status(each)
+                    mode = status.st_mode
+                    is_file = stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+                    if is_file and status.st_uid == os.geteuid():
                         os.unlink(each, dir_fd=self._descriptor)
         with contextlib.suppress(OSError):
             if os.path.samestat(os.lstat(self.path), os.fstat(self._descriptor)):
@@ -257,7 +257,7 @@ class RecordingFolder:
 
 
 def partial_of(target: Path) -> Path:
-    """Return the folder beside an output that its recording is kept in.
+    """Return the recording folder of an output, beside it.
 
     A name that would be too long is cut, and told from others by its hash.
     """
@@ -270,15 +270,15 @@ def partial_of(target: Path) -> Path:
 
 
 def read_note(path: Path | str, folder: int | None = None) -> Note | None:
-    """Return what a note says; None where it is none of this user's.
+    """Read a note; None if it is not a note of this user.
 
     `folder` : descriptor of the one that `path` is a name in.
     """
     try:
-        told = read_json(path, _MAX_NOTE_BYTES, folder=folder, is_own=True)
+        content = read_json(path, _MAX_NOTE_BYTES, folder=folder, is_own=True)
     except (OSError, ValueError):
         return None
-    place, identity = told.get("folder"), told.get("identity")
+    place, identity = content.get("folder"), content.get("identity")
     if not isinstance(place, str) or not isinstance(identity, str):
         return None
     is_path = os.path.isabs(place) and "\0" not in place
@@ -288,9 +288,9 @@ def read_note(path: Path | str, folder: int | None = None) -> Note | None:
 
 
 def write_note(ring: Path, folder: Path, identity: str) -> bool:
-    """Write the note beside a ring; tell whether that went.
+    """Write the note beside a ring; return whether it was written.
 
-    What stands in its place and is no note of this user's stays.
+    A foreign file in its place is left unchanged.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def write_note(ring: Path, folder: Path, identity: str) -> bool:
 
 
 def folder_of(ring: Path, identity: str = "") -> RecordingFolder | None:
-    """Return the folder that a ring is or was emptied into, open; None = none is known.
+    """Open the recording folder of a ring; None = it has none.
 
     Parameters
     ----------

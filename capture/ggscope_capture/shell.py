@@ -14,12 +14,12 @@ _FILES = ("FILE", "OUTPUT", "GGMLVIZ", "OUT.bin", "FOLDER", "PROGRAM")
 _SHARED = "settings"
 EXAMPLES = (
     ("ggscope-capture run -o run.bin -- llama-cli -m model.gguf", "record a program"),
-    ("ggscope-capture save PID -o sofar.bin", "write what was recorded so far"),
-    ("ggscope-capture recover RING -o run.bin", "write what a killed program left"),
-    ("ggscope-capture doctor llama-server", "say whether a program can be traced"),
+    ("ggscope-capture save PID -o sofar.bin", "save a trace of the records so far"),
+    ("ggscope-capture recover RING -o run.bin", "save a trace of a killed program"),
+    ("ggscope-capture doctor llama-server", "check whether a program can be traced"),
 )
 STATUS = (
-    ("0", "good; run ends as the program does"),
+    ("0", "success; run exits with the program's code"),
     ("1", "an error"),
     ("2", "wrong usage"),
     ("125", "run --require: the program cannot be traced"),
@@ -48,13 +48,16 @@ class _Command:
 
 
 def _commands(parser: argparse.ArgumentParser) -> list[_Command]:
-    (found,) = (
+    (subcommands,) = (
         action
         for action in parser._actions
         if isinstance(action, argparse._SubParsersAction)
     )
-    helps = {choice.dest: choice.help or "" for choice in found._choices_actions}
-    return [_command(name, helps[name], made) for name, made in found.choices.items()]
+    helps = {choice.dest: choice.help or "" for choice in subcommands._choices_actions}
+    return [
+        _command(name, helps[name], subparser)
+        for name, subparser in subcommands.choices.items()
+    ]
 
 
 def _command(name: str, text: str, parser: argparse.ArgumentParser) -> _Command:
@@ -223,8 +226,8 @@ def manual(parser: argparse.ArgumentParser) -> str:
         lines += _option_lines(option)
     for title, rows in (("EXAMPLES", EXAMPLES), ("EXIT STATUS", STATUS)):
         lines.append(f".SH {title}")
-        for name, words in rows:
-            lines += [".TP", f"\\fB{_roff(name)}\\fR", _roff(_sentence(words))]
+        for name, meaning in rows:
+            lines += [".TP", f"\\fB{_roff(name)}\\fR", _roff(_sentence(meaning))]
     lines += [".SH SEE ALSO", ".BR ggscope (1)"]
     return "\n".join(lines) + "\n"
 

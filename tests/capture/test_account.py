@@ -34,7 +34,7 @@ def begun(writer: Writer, **flags: str) -> Recorder:
 def story(recorder: Recorder) -> dict[str, Any]:
     """Return what the sidecar would say of how the recording was made."""
     recorder.finish(keeps_ring=True)
-    return dict(recording.load(recorder.folder, recorder.lasting).story)
+    return dict(recording.load(recorder.folder, recorder.common_settings).story)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_demo_keeps_the_program_that_it_finds_to_a_pace(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert f"runs {program}".encode() in done.stderr
+    assert f"running {program}".encode() in done.stderr
     sidecar = facts_of(tmp_path / "nano.bin")
     (note,) = sidecar["notes"]
     assert "at most 50 tokens were to begin in a second" in note
@@ -346,7 +346,7 @@ def test_static_program_runs_untraced_and_learns_why(
     assert "ggscope-capture codemod" in report.advice
     assert required.returncode == 125
     assert lax.returncode == 0
-    assert b"runs untraced: ggml was linked into the program" in lax.stderr
+    assert b"runs untraced: ggml is linked statically into the program" in lax.stderr
     assert not out.exists()
 
 
@@ -367,7 +367,7 @@ def test_the_real_sources_are_changed_and_changed_back(
     assert contents(checkout) == before
     assert "(required)" not in capsys.readouterr().out
     assert main(["codemod", str(checkout)]) == 0
-    state = codemod.look(checkout)
+    state = codemod.inspect(checkout)
     assert set(state.changed) >= set(codemod.REQUIRED)
     assert contents(checkout) != before
     assert main(["codemod", str(checkout), "--undo"]) == 0

@@ -26,7 +26,7 @@ def settings(**flags: str) -> Settings:
 def ops_of(recorder: Recorder) -> dict[int, int]:
     """Return how many records of each op would be written."""
     recorder.finish(keeps_ring=True)
-    told = recording.load(recorder.folder, recorder.lasting).told
+    told = recording.load(recorder.folder, recorder.common_settings).contents
     codes, counts = np.unique(told.records.all()["op"], return_counts=True)
     return dict(zip(codes.tolist(), counts.tolist(), strict=True))
 
@@ -88,4 +88,4 @@ def test_ring_is_found_by_the_number_of_its_launcher_too(
     for number in ("4000000001", str(os.getpid())):
         assert main(["set", number, "--sample", "3"]) == 0
     assert main(["set", "4000000002", "--sample", "3"]) == 1
-    assert "process 4000000002 has no ring" in capsys.readouterr().err
+    assert "no ring of yours for process 4000000002" in capsys.readouterr().err

@@ -121,7 +121,7 @@ def test_twice_is_once(checkout: Path) -> None:
 
     assert codemod.apply(checkout) == []
     assert digests(checkout) == once
-    assert set(codemod.REQUIRED) == set(codemod.look(checkout).changed)
+    assert set(codemod.REQUIRED) == set(codemod.inspect(checkout).changed)
 
 
 def test_missing_functions_are_named_and_nothing_is_changed(checkout: Path) -> None:
@@ -132,7 +132,7 @@ def test_missing_functions_are_named_and_nothing_is_changed(checkout: Path) -> N
     with pytest.raises(codemod.CodemodError, match="ggml_cpu_extra_compute_forward"):
         codemod.apply(checkout)
 
-    missing = codemod.look(checkout).missing
+    missing = codemod.inspect(checkout).missing
     assert missing["ggml_cpu_extra_compute_forward"] is True
     assert missing["llama_decode"] is False
     assert digests(checkout) == before
@@ -142,7 +142,7 @@ def test_undo_of_what_is_no_checkout_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["codemod", str(tmp_path / "none"), "--undo"]) == 1
-    assert "is no checkout of llama.cpp" in capsys.readouterr().err
+    assert "is not a llama.cpp checkout" in capsys.readouterr().err
 
 
 def test_command_checks_changes_and_undoes(
@@ -162,7 +162,7 @@ def test_other_folders_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["codemod", str(tmp_path)]) == 1
-    assert "is no checkout of llama.cpp" in capsys.readouterr().err
+    assert "is not a llama.cpp checkout" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler here")
@@ -214,5 +214,5 @@ def test_doctor_knows_a_changed_static_program(checkout: Path, tmp_path: Path) -
     report = doctor.examine(program)
 
     assert report.linkage == "static"
-    assert [door.works for door in report.doors] == [False, True]
+    assert [route.works for route in report.routes] == [False, True]
     assert "codemod" in json.dumps(report.as_json())

@@ -215,7 +215,7 @@ def test_missing_file_is_a_problem(tmp_path: Path) -> None:
     ("document", "told"),
     [
         ({"logging": 1}, "logging must be an object"),
-        ('{"instrumentation": {"layers": 3}, "ui": {}, "ui": {}}', "says ui twice"),
+        ('{"instrumentation": {"layers": 3}, "ui": {}, "ui": {}}', "has ui twice"),
         ({"instrumentation": {"max_events": -1}}, "instrumentation.max_events is -1"),
         ({"instrumentation": {"max_events": True}}, "whole number"),
         ({"instrumentation": {"max_events": 1.5}}, "whole number"),
@@ -313,10 +313,10 @@ def test_command_explains_origins(
     assert code == 0
     assert told["sample_every"] == {
         "value": 3, "from": f"{path}: instrumentation.sample_every",
-        "overruled": ["GGSCOPE_CAPTURE_SAMPLE says 5"], "default": 1,
+        "overruled": ["GGSCOPE_CAPTURE_SAMPLE is 5"], "default": 1,
         "flag": "--sample", "keys": ["instrumentation.sample_every"],
         "variable": "GGSCOPE_CAPTURE_SAMPLE", "used_by": "tracer", "reloads": True,
-        "help": "trace one graph of so many",
+        "help": "trace every N-th graph only",
     }  # fmt: skip
     assert (told["layers"]["value"], told["layers"]["from"]) == ([1, 2], "--layers")
     assert told["enabled"]["from"] == "default"

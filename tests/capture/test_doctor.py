@@ -61,7 +61,7 @@ def told(program: Path) -> str:
 
 
 def answers(report: doctor.Report) -> dict[str, bool | None]:
-    return {door.door: door.works for door in report.doors}
+    return {route.variable: route.works for route in report.routes}
 
 
 def test_linked_libraries_are_entered_by_preload(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_calls_without_slots_are_told(tmp_path: Path) -> None:
 
     report = doctor.examine(program)
 
-    assert "ops are seen by their beginnings" in report.doors[1].why
+    assert "only begins of ops" in report.routes[1].why
 
 
 def test_dynamic_backends_are_entered_by_ggml_itself(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_dynamic_backends_are_entered_by_ggml_itself(tmp_path: Path) -> None:
 
     assert report.linkage == "dynamic-backends"
     assert answers(report) == {"GGML_BACKEND_PATH": True, "LD_PRELOAD": True}
-    assert "2 builds" in report.doors[0].why
+    assert "2 CPU variants" in report.routes[0].why
 
 
 def test_dynamic_backends_that_are_missing_are_told(
@@ -129,7 +129,7 @@ def test_dynamic_backends_that_are_missing_are_told(
     report = doctor.examine(program)
 
     assert report.works is False
-    assert "no libggml-cpu" in report.doors[0].why
+    assert "no libggml-cpu" in report.routes[0].why
 
 
 @pytest.mark.parametrize("strips", [[], ["-s"]])
@@ -177,7 +177,7 @@ def test_program_of_another_machine_is_closed(tmp_path: Path) -> None:
     report = doctor.examine(program)
 
     assert report.linkage == "other-machine"
-    assert "EM_RISCV" in report.doors[0].why
+    assert "EM_RISCV" in report.routes[0].why
 
 
 def test_programs_without_ggml_may_start_one_that_has() -> None:
@@ -196,8 +196,8 @@ def test_scripts_and_interpreters_are_known(tmp_path: Path) -> None:
     shell.chmod(0o755)
 
     assert doctor.examine(script).linkage == "script"
-    assert "Python" in doctor.examine(script).doors[0].why
-    assert "script of sh" in doctor.examine(shell).doors[0].why
+    assert "Python" in doctor.examine(script).routes[0].why
+    assert "script run by sh" in doctor.examine(shell).routes[0].why
     assert doctor.examine(os.path.realpath(sys.executable)).linkage == "python"
 
 
@@ -209,8 +209,8 @@ def test_text_without_a_first_line_of_its_own_is_a_script_of_sh(tmp_path: Path) 
     notes.write_text("exec llama-server\n")
 
     assert doctor.examine(serve).linkage == "script"
-    assert "script of sh" in doctor.examine(serve).doors[0].why
-    with pytest.raises(doctor.DoctorError, match="is no program"):
+    assert "script run by sh" in doctor.examine(serve).routes[0].why
+    with pytest.raises(doctor.DoctorError, match="is not a program"):
         doctor.examine(notes)
 
 
@@ -232,9 +232,7 @@ def test_binding_beside_a_python_is_found(tmp_path: Path) -> None:
 
         assert report.linkage == linkage
         assert answers(report) == {"GGML_BACKEND_PATH": False, "LD_PRELOAD": True}
-        assert (
-            "its llama-cpp-python: calls within libggml-cpu.so" in report.doors[1].why
-        )
+        assert "llama-cpp-python: calls within libggml-cpu.so" in report.routes[1].why
         assert str(program) in report.advice
 
 
@@ -276,7 +274,7 @@ def test_command_prints_the_contract(
 
 def test_missing_program_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "no-such-llama"]) == 1
-    assert "there is no program no-such-llama" in capsys.readouterr().err
+    assert "program no-such-llama not found" in capsys.readouterr().err
 
 
 def test_names_cannot_steer_the_terminal(
@@ -304,4 +302,4 @@ def test_unmodified_packages_are_known(
 
     assert report.linkage == linkage
     assert answers(report)["LD_PRELOAD"] is True
-    assert all("cannot be followed" not in door.why for door in report.doors)
+    assert all("cannot be followed" not in route.why for route in report.routes)

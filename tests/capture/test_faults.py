@@ -178,7 +178,7 @@ def test_launcher_says_that_there_is_no_room(
 
     # The shell that mounts ends where the command fails, by its code.
     assert [done.returncode for done in runs] == [0, 125]
-    assert all(b"has no room for a ring" in done.stderr for done in runs)
+    assert all(b"not enough space for a ring" in done.stderr for done in runs)
     assert not out.exists()
 
 
@@ -233,7 +233,7 @@ def test_program_killed_at_any_moment_leaves_all_that_it_wrote(
         wait_for(path.exists)
         time.sleep(chance.random() * 0.05)
         child.kill()
-    (told,) = recording.listed(rings)
+    (told,) = recording.ring_statuses(rings)
     out = tmp_path / "out.bin"
     recovered = run(captured("recover", path, "-o", out), variables)
 
@@ -259,11 +259,13 @@ def test_launcher_killed_at_any_moment_loses_nothing(
     command = captured("run", "-o", out, "--", "sh", "-c", shell)
 
     with subprocess.Popen(command, env=variables) as child:
-        wait_for(lambda: any(r.state == "running" for r in recording.listed(rings)))
+        wait_for(
+            lambda: any(r.state == "running" for r in recording.ring_statuses(rings))
+        )
         time.sleep(chance.random() * 0.3)
         child.kill()
     wait_for(done.exists)  # the program came to its end
-    (left,) = recording.listed(rings)
+    (left,) = recording.ring_statuses(rings)
     recovered = run(captured("recover", left.path, "-o", out), variables)
 
     assert left.state == "ended"
@@ -285,7 +287,7 @@ def test_viewer_killed_while_it_reads_leaves_the_ring_to_the_next(
         line, env=direct(variables, path), stdout=subprocess.DEVNULL
     )
     with subprocess.Popen(view, env=variables, stdout=subprocess.PIPE) as viewer:
-        wait_for(lambda: any(r.reader for r in recording.listed(rings)))
+        wait_for(lambda: any(r.reader for r in recording.ring_statuses(rings)))
         time.sleep(0.05)
         viewer.kill()
     next_one = live.Ring(path)
@@ -315,8 +317,8 @@ def test_second_launcher_leaves_a_ring_and_its_recording_to_the_first(
     with subprocess.Popen(
         command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as child:
-        wait_for(lambda: any(r.reader for r in recording.listed(rings)))
-        (told,) = recording.listed(rings)
+        wait_for(lambda: any(r.reader for r in recording.ring_statuses(rings)))
+        (told,) = recording.ring_statuses(rings)
         viewer = live.Ring(told.path)
         looks_only = not viewer.is_owner
         viewer.close()
@@ -326,7 +328,7 @@ def test_second_launcher_leaves_a_ring_and_its_recording_to_the_first(
 
     assert looks_only
     assert refused.returncode == 1
-    assert b"empties it already" in refused.stderr
+    assert b"is already reading it" in refused.stderr
     sidecar = facts_of(out)
     assert (sidecar["records"], sidecar["lost"]) == (NODES * 20, 0)
 
@@ -341,8 +343,8 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
         command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     assert child.stdin is not None
-    wait_for(lambda: any(r.folder for r in recording.listed(rings)))
-    (told,) = recording.listed(rings)
+    wait_for(lambda: any(r.folder for r in recording.ring_statuses(rings)))
+    (told,) = recording.ring_statuses(rings)
     viewer, saved = ProgramSource(told.path), tmp_path / "saved.bin"
 
     def heard(n: int) -> bool:
@@ -351,7 +353,7 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
 
     def is_kept_here() -> bool:
         viewer.poll()
-        (ring_now,) = recording.listed(rings)
+        (ring_now,) = recording.ring_statuses(rings)
         return ring_now.reader == os.getpid()
 
     try:
@@ -451,7 +453,7 @@ def test_ring_of_another_version_is_refused_by_its_version(
 
     assert done.returncode == 1
     assert b"a ring of version 7" in done.stderr
-    assert [r.state for r in recording.listed(rings)] == ["damaged"]
+    assert [r.state for r in recording.ring_statuses(rings)] == ["damaged"]
     with pytest.raises(live.LiveError, match="version 7"):
         live.Ring(path)
 

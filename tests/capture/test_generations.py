@@ -23,13 +23,13 @@ from ggscope.live.recording_folder import folder_of
 from ggscope.live.recording_store import KeptBuilds
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
-from ggscope_capture.account import account_of
 from ggscope_capture.config import resolve
 from ggscope_capture.facts import to_sidecar
 from ggscope_capture.native import build
+from ggscope_capture.record_counts import count_records
 from ggscope_capture.recording import Recorder
+from ggscope_capture.ring_contents import RingContents
 from ggscope_capture.ring_format import FrameType, Mode
-from ggscope_capture.told import Told
 from tracing import doors, told_by, tracer
 
 pytestmark = pytest.mark.skipif(
@@ -111,7 +111,7 @@ def reader_of(path: Path) -> int:
         return read.value("reader_pid")
 
 
-def check_told(told: Told, n_new: int) -> None:
+def check_told(told: RingContents, n_new: int) -> None:
     """Every graph has its build, every record is a node of it, none is missing."""
     numbers, counts = np.unique(told.records.all()["graph"], return_counts=True)
     assert set(counts.tolist()) <= {NODES * THREADS, (NODES + 1) * THREADS}
@@ -130,7 +130,7 @@ def check_told(told: Told, n_new: int) -> None:
 
 
 def loaded(recorder: Recorder) -> recording.Recording:
-    return recording.load(recorder.folder, recorder.lasting)
+    return recording.load(recorder.folder, recorder.common_settings)
 
 
 def test_definitions_that_were_taken_are_given_back(
@@ -159,8 +159,8 @@ def test_definitions_that_were_taken_are_given_back(
     account = taken.story["account"]
     assert account["recorded"] == account["computed"] > GRAPHS * NODES * THREADS
     assert (account["missing"], account["unknown_graphs"]) == (0, 0)
-    assert len(taken.told.builds) == GRAPHS + 1
-    check_told(taken.told, GRAPHS)
+    assert len(taken.contents.builds) == GRAPHS + 1
+    check_told(taken.contents, GRAPHS)
 
 
 def test_like_builds_take_a_small_part_of_the_bytes(
@@ -190,7 +190,7 @@ def test_definitions_that_nobody_takes_are_bounded(
     assert allocated(ring.defs_path(path)) < UNTAKEN_BYTES
     with ring.Ring(path, is_owner=False) as read:
         lost, first = read.value("defs_lost"), read.value("defs_first")
-        told = Told.of(
+        told = RingContents.of(
             read.definitions(), read.events(), np.concatenate(read.records()),
             read.lanes.copy(),
         )  # fmt: skip
@@ -233,15 +233,15 @@ def test_ops_of_threads_that_the_ring_has_no_lane_for_are_lost_and_counted(
         n_lanes = len(read.lanes)
         counts = {key: read.value(key) for key in ("no_lane", "no_node")}
         told, control = told_by(read), read.control[0].copy()
-    account = account_of(told)
+    counted = count_records(told)
     facts = to_sidecar(told, control)
 
     assert n_lanes < (n_same + 1) * THREADS
     assert counts["no_node"] == 0
     assert facts["dropped"] == facts["no_lane"] == counts["no_lane"] > 0
     # Exactly what is missing of the graphs, each of which has ended.
-    assert np.array_equal(account.computed, account.written)
-    assert account.computed.sum() == account.came.sum() + counts["no_lane"]
+    assert np.array_equal(counted.computed, counted.written)
+    assert counted.computed.sum() == counted.received.sum() + counts["no_lane"]
 
 
 def test_reader_that_comes_late_names_all_that_it_sees(
@@ -266,11 +266,11 @@ def test_reader_that_comes_late_names_all_that_it_sees(
 
     taken = loaded(second)
 
-    named = set(taken.told.graphs["build"].tolist())
+    named = set(taken.contents.graphs["build"].tolist())
     assert len(named) > 1000
-    assert named <= set(taken.told.builds)
+    assert named <= set(taken.contents.builds)
     assert taken.story["account"]["unknown_graphs"] == 0
-    assert {"ADD"} <= set(taken.told.ops.values())
+    assert {"ADD"} <= set(taken.contents.ops.values())
 
 
 @pytest.mark.parametrize("n_polls", [1, 40])
@@ -294,7 +294,7 @@ def test_recorder_that_was_killed_is_gone_on_with(
     taken = loaded(second)
 
     assert (taken.lost, taken.damaged) == (0, 0)
-    check_told(taken.told, GRAPHS)
+    check_told(taken.contents, GRAPHS)
 
 
 def test_recording_is_saved_while_it_goes_on(built: Path, tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_recording_is_saved_while_it_goes_on(built: Path, tmp_path: Path) -> Non
             for _ in range(100):
                 recorder.poll()
             taken = loaded(recorder)
-            named = taken.told.graphs["build"].tolist()
-            assert set(named) <= set(taken.told.builds)
+            named = taken.contents.graphs["build"].tolist()
+            assert set(named) <= set(taken.contents.builds)
             n_named.append(len(set(named)))
     recorder.finish(keeps_ring=True)
 
@@ -362,7 +362,7 @@ def test_builds_that_the_ring_has_no_more_are_found_in_the_recording(
         place = folder_of(path, recorder.ring.identity)
         assert place is not None
         kept = KeptBuilds(place)
-        told = loaded(recorder).told
+        told = loaded(recorder).contents
         decoded = live_builds.Builds()
         for number in (3, 1, 500, 2):
             frames = kept.find(number)
@@ -404,7 +404,7 @@ def test_viewer_takes_over_from_a_recorder_that_is_killed(
     taken = recording.load(kept, settings())
 
     assert (taken.lost, taken.damaged) == (0, 0)
-    check_told(taken.told, GRAPHS)
+    check_told(taken.contents, GRAPHS)
 
 
 # ---- contexts at once: nobody uses a build that another one replaces ----

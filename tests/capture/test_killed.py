@@ -126,9 +126,11 @@ def test_completion_that_is_killed_leaves_the_launcher_all_it_wrote(
     line = captured("run", "-o", out, "--", *completion(tiny_models["nano"], MANY))
 
     with started(line, variables) as launcher:
-        wait_for(lambda: any(r.state == "running" for r in recording.listed(rings)))
+        wait_for(
+            lambda: any(r.state == "running" for r in recording.ring_statuses(rings))
+        )
         pause(1)
-        (told,) = recording.listed(rings)
+        (told,) = recording.ring_statuses(rings)
         os.kill(told.pid, signal.SIGKILL)
         code = launcher.wait(30)
 
@@ -149,13 +151,13 @@ def test_server_that_is_killed_leaves_a_ring_that_is_found(
     with started([*line, "--port", str(port)], direct(variables, path)) as server:
         asks = threading.Thread(target=ask_for_much, args=(port,))
         asks.start()
-        wait_for(lambda: any(r.waiting for r in recording.listed(rings)))
+        wait_for(lambda: any(r.waiting for r in recording.ring_statuses(rings)))
         pause(2)
         server.kill()
         server.wait(30)
         asks.join(30)
 
-    (told,) = recording.listed(rings)
+    (told,) = recording.ring_statuses(rings)
     n_records = written(path)
     assert (told.state, told.waiting) == ("dead", n_records)
     recover(path, out, variables)
@@ -173,7 +175,7 @@ def test_program_lives_on_and_what_a_killed_viewer_left_is_there(
     line = completion(tiny_models["nano"], MANY)
 
     with started(line, direct(variables, path)) as program:
-        wait_for(lambda: any(r.waiting for r in recording.listed(rings)))
+        wait_for(lambda: any(r.waiting for r in recording.ring_statuses(rings)))
         program.send_signal(signal.SIGSTOP)  # else the ring may be full before
         viewer_line = [sys.executable, "-m", "ggscope", *view[kind]]
         with started(viewer_line, variables) as viewer:
@@ -186,7 +188,7 @@ def test_program_lives_on_and_what_a_killed_viewer_left_is_there(
         assert program.poll() is None
         program.kill()
 
-    (told,) = recording.listed(rings)
+    (told,) = recording.ring_statuses(rings)
     n_records, n_taken = written(path), taken(path)
     assert (told.state, told.reader) == ("dead", 0)
     assert told.waiting == n_records - n_taken

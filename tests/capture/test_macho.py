@@ -31,7 +31,7 @@ DYLD = "DYLD_INSERT_LIBRARIES"
 CODES = {"arm64": ARM, "x86_64": INTEL}
 TARGETS = {"arm64": "aarch64-macos", "x86_64": "x86_64-macos"}
 SLOT_TYPES = (6, 7)
-UNTRIED = "no Mac has run it yet"
+UNTRIED = "has not run on a Mac yet"
 
 
 def command(kind: int, body: bytes) -> bytes:
@@ -141,7 +141,7 @@ def linked(folder: Path, **how: object) -> Path:
 
 
 def answers(report: doctor.Report) -> dict[str, bool | None]:
-    return {door.door: door.works for door in report.doors}
+    return {route.variable: route.works for route in report.routes}
 
 
 @pytest.mark.usefixtures("on_mac")
@@ -150,8 +150,8 @@ def test_linked_libraries_may_be_entered(tmp_path: Path) -> None:
 
     assert report.linkage == "shared"
     assert answers(report) == {"GGML_BACKEND_PATH": False, DYLD: None}
-    assert UNTRIED in report.doors[1].why
-    assert "graphs are seen as a whole" in report.doors[1].why
+    assert UNTRIED in report.routes[1].why
+    assert "whole graphs and begins" in report.routes[1].why
 
 
 @pytest.mark.usefixtures("on_mac")
@@ -165,7 +165,7 @@ def test_backends_that_are_loaded_take_the_tracer(tmp_path: Path) -> None:
 
     assert report.linkage == "dynamic-backends"
     assert answers(report) == {"GGML_BACKEND_PATH": None, DYLD: None}
-    assert all(UNTRIED in door.why for door in report.doors)
+    assert all(UNTRIED in route.why for route in report.routes)
 
 
 @pytest.mark.usefixtures("on_mac")
@@ -180,7 +180,7 @@ def test_one_library_is_entered_where_a_call_crosses_into_it(tmp_path: Path) -> 
     assert {report.linkage for report in found.values()} == {"one-library"}
     assert answers(found["llama_backend_init"])[DYLD] is None
     assert answers(found["llama_decode"])[DYLD] is False
-    assert "no call that the tracer knows" in found["llama_decode"].doors[1].why
+    assert "no call that the tracer knows" in found["llama_decode"].routes[1].why
     assert answers(doctor.examine(library))[DYLD] is None
 
 
@@ -205,12 +205,12 @@ ANY_LIBRARY = "com.apple.security.cs.disable-library-validation"
         ({}, ""),
         ({"flags": 0x2}, ""),  # signed for this machine only, as linkers do
         ({"flags": HARDENED}, "hardened runtime"),
-        ({"flags": HARDENED, "entitlements": [ALLOWS]}, "its own maker"),
+        ({"flags": HARDENED, "entitlements": [ALLOWS]}, "its own developer"),
         ({"flags": HARDENED, "entitlements": [ANY_LIBRARY]}, "hardened runtime"),
         ({"flags": HARDENED, "entitlements": [ALLOWS, ANY_LIBRARY]}, ""),
         ({"flags": 0x800}, "marked as restricted"),
         ({"segment": "__RESTRICT"}, "marked as restricted"),
-        ({"flags": 0x2000}, "its own maker"),
+        ({"flags": 0x2000}, "its own developer"),
     ],
 )
 def test_signature_that_closes_a_door_is_told(
@@ -220,7 +220,7 @@ def test_signature_that_closes_a_door_is_told(
 
     assert report.linkage == ("restricted" if why else "shared")
     assert report.works is (False if why else None)
-    assert why in report.doors[1].why
+    assert why in report.routes[1].why
     assert ("codesign --force" in report.advice) == bool(why)
 
 
@@ -247,7 +247,7 @@ def test_programs_of_the_system_are_closed(
     report = doctor.examine(path)
 
     assert (report.linkage, report.works) == ("restricted", False)
-    assert "belongs to macOS" in report.doors[1].why
+    assert "part of macOS" in report.routes[1].why
 
 
 @pytest.mark.usefixtures("on_mac")
@@ -263,7 +263,7 @@ def test_part_for_this_machine_is_read(tmp_path: Path) -> None:
     program(path, image(machine=0x01000012))
     report = doctor.examine(path)
     assert report.linkage == "other-machine"
-    assert "machine 0x1000012" in report.doors[0].why
+    assert "machine 0x1000012" in report.routes[0].why
 
 
 @pytest.mark.usefixtures("on_mac")
@@ -271,8 +271,8 @@ def test_missing_library_and_foreign_program_are_told(tmp_path: Path) -> None:
     path = program(tmp_path / "serve", image(needed=["@rpath/libllama.dylib"]))
     elf = program(tmp_path / "other", b"\x7fELF" + bytes(60))
 
-    assert "@rpath/libllama.dylib cannot be found" in doctor.examine(path).advice
-    assert doctor.examine(elf).doors[0].why == "it is a program of Linux"
+    assert "Not found: @rpath/libllama.dylib" in doctor.examine(path).advice
+    assert doctor.examine(elf).routes[0].why == "built for Linux"
 
 
 @pytest.mark.usefixtures("on_mac")
@@ -310,8 +310,8 @@ def test_elsewhere_it_is_a_program_of_macos(
     report = doctor.examine(linked(tmp_path))
 
     assert (report.linkage, report.works) == ("macho", False)
-    assert report.doors[1] == doctor.AttachRoute(
-        "LD_PRELOAD", False, "it is a program of macOS"
+    assert report.routes[1] == doctor.AttachRoute(
+        "LD_PRELOAD", False, "built for macOS"
     )
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from ggscope.cli import main
 from ggscope_capture import ggmlviz, record, targets
+from ggscope_capture.ring_contents import RingContents, joined
 from ggscope_capture.ring_format import Frame, FrameType, RingError
-from ggscope_capture.told import Told, joined
 from tracing import Traced, command, doors, info, plain_sidecar, run
 
 pytestmark = pytest.mark.skipif(
@@ -134,11 +134,11 @@ def test_damaged_frames_are_refused_with_a_reason(moe: Traced) -> None:
     cut = Frame(build.type, build.time, build.body[: len(build.body) // 2])
 
     with pytest.raises(RingError, match="cut"):
-        Told.of([cut], [], joined([]), moe.lanes)
+        RingContents.of([cut], [], joined([]), moe.lanes)
 
 
 def test_records_of_graphs_that_nobody_named_are_kept(moe: Traced) -> None:
-    told = Told.of([], [], joined(moe.records), moe.lanes)
+    told = RingContents.of([], [], joined(moe.records), moe.lanes)
 
     rows = np.frombuffer(record.to_records(told), record.TRACE)
 

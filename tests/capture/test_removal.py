@@ -98,7 +98,7 @@ def test_recording_goes_and_what_else_lies_in_its_folder_stays(
     shutil.rmtree(folder / "lanes")
     assert recovered(path, out) == 0
     assert content_of(folder) == {"thesis.tex": b"words"}
-    assert "stays" in capsys.readouterr().err
+    assert "not removed" in capsys.readouterr().err
 
 
 def test_finished_folder_without_its_marker_is_written_and_stays(
@@ -115,7 +115,7 @@ def test_finished_folder_without_its_marker_is_written_and_stays(
 
     assert recovered(folder, out) == 0
     assert main(["recover", str(link), "-o", str(out)]) == 1
-    assert "stays" in capsys.readouterr().err
+    assert "not removed" in capsys.readouterr().err
     assert (folder / "records").stat().st_size > 0
     (folder / "identity").write_bytes(marker)
     assert recovered(folder, out) == 0

@@ -92,4 +92,4 @@ def test_demo_of_an_unknown_model_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", str(tmp_path), "--model", "huge"]) == 1
-    assert "there is no model huge" in capsys.readouterr().err
+    assert "unknown model huge" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_without_cmake_nothing_is_fetched_to_be_built(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(own_home / "cache"))
 
-    with pytest.raises(targets.InstallError, match="needs cmake"):
+    with pytest.raises(targets.InstallError, match="cmake is not installed"):
         targets.install("source")
 
     assert not targets.cache().exists()

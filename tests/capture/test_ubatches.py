@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ggscope_capture import ring
+from ggscope_capture.ring_contents import Ubatch
 from ggscope_capture.ring_format import UNKNOWN_U32, Frame, Phase, RingError, frames
-from ggscope_capture.told import Ubatch
 
 NATIVE = Path(ring.__file__).parent / "native"
 PROMPT, GENERATE, MIXED = (

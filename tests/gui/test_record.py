@@ -261,7 +261,7 @@ def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_p
     looked(dialog, qtbot)
 
     assert dialog.program_words.text().startswith(
-        "May be traceable: it is a script of sh"
+        "May be traceable: it is a script run by sh"
     )
     assert dialog.start.isEnabled()
 
@@ -500,7 +500,7 @@ def test_what_keeps_records_from_coming_is_told_step_by_step(
     seen = told()
     assert f"process {psutil.Process(document.run.pid).children()[0].pid}" in seen
     assert "It has loaded ggml." in seen
-    assert "None has been computed yet" in seen
+    assert "No graph computed yet" in seen
     assert "✗" not in seen
     assert page.steps.isVisible()
     document.run.stop()

@@ -23,8 +23,8 @@ from ggscope_capture.config import (
     Reloader,
     as_json,
     as_rows,
+    formatted,
     resolve,
-    shown,
 )
 from ggscope_capture.table import table
 
@@ -145,7 +145,7 @@ def run(arguments: Namespace) -> int:
         return code
     rows = as_rows(found)
     rows += [
-        (name, shown(value), source, _NAMES.get(name, ""))
+        (name, formatted(value), source, _NAMES.get(name, ""))
         for name, value, source, _ in own
     ]
     n = 4 if arguments.explain else 3

@@ -129,7 +129,7 @@ def test_ring_of_another_start_of_the_machine_is_read(tmp_path: Path) -> None:
     writer.end()
     writer.control["pid"], writer.control["start_time"] = os.getpid(), 1
 
-    found = recording.look(writer.path)
+    found = recording.ring_status(writer.path)
     source = ProgramSource(writer.path)
     heard, trace = followed(source)
     source.close()

@@ -129,7 +129,7 @@ def test_folder_without_room_for_a_ring_is_told(
 ) -> None:
     monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
     roomy = look(None)["Permission"]
-    monkeypatch.setattr(diagnosis, "LEAST_ROOM", 1 << 62)
+    monkeypatch.setattr(diagnosis, "MIN_FREE_BYTES", 1 << 62)
     full = look(None)["Permission"]
     monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path / "nowhere"))
     gone = look(None)["Permission"]

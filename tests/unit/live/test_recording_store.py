@@ -533,15 +533,15 @@ def test_ring_whose_reader_keeps_nothing_says_so(path, tmp_path, capsys):
         saved(source, tmp_path / "out.bin")
     source.close()
     assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
-    assert "`ggscope-capture recover` records from now on" in capsys.readouterr().err
+    assert "`ggscope-capture recover` starts a recording" in capsys.readouterr().err
     writer.control["start_time"] = 1  # another process had this number
     assert capture(["save", str(path), "-o", str(tmp_path / "out.bin")]) == 1
-    assert "recover` writes what is left in it" in capsys.readouterr().err
+    assert "recover` saves the records left in it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("is_folder", "said"),
-    [(True, "there is no recording in it"), (False, "shorter than the first page")],
+    [(True, "not a recording"), (False, "shorter than the first page")],
 )
 def test_what_is_no_ring_is_not_recommended_for_recovery(
     tmp_path, capsys, is_folder, said

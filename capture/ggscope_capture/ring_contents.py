@@ -1,7 +1,7 @@
-"""All that a ring told, by what it is.
+"""The decoded contents of a ring: records, lanes, graphs, builds, events.
 
-A server that runs for a day tells more than fits into memory. Records and frames stay
-in their files, mapped; what is kept of them are columns of numbers.
+A server that runs for a day writes more than fits into memory. Records and frames stay
+memory-mapped; only columns of numbers are held.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,11 +35,11 @@ from ggscope_capture.ring_format import (
 
 Array = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
-PIECE = 1 << 18
-"""Records that are worked on at a time."""
+CHUNK = 1 << 18
+"""Records per chunk."""
 _END = DTYPES["event_graph_end"]
 _OLD_END = np.dtype(fields(EventGraphEnd)[:3])
-"""Older tracers do not tell what their filters leave."""
+"""The fields that older tracers write: without the count of expected records."""
 GRAPH = np.dtype(
     [
         *DTYPES["event_graph"].descr,
@@ -47,19 +47,19 @@ GRAPH = np.dtype(
         ("written", "<i8"), ("expected", "<i8"),
     ]
 )  # fmt: skip
-"""A graph: what was told at its begin, when that was, and at its end.
+"""A graph: its begin event, the times of begin and end, and its end event.
 
-`written` and `expected` are records of ops: -1 = not told.
+`written` and `expected` count records of ops: -1 = not recorded.
 """
 
 
 class Records:
-    """Records of a ring, in the order in which they were taken out.
+    """Records of a ring, in the order in which they were read.
 
     Parameters
     ----------
     stored : of `RECORD`; may be a mapped file.
-    keeps : takes some of them and tells which count, bool[n]; None = all do.
+    keeps : returns for a chunk which records pass the filter, bool[n]; None = all.
     """
 
     def __init__(
@@ -68,34 +68,36 @@ class Records:
         self._stored, self._keeps = stored, keeps
 
     def __len__(self) -> int:
-        """Return how many there are, those that do not count with them."""
+        """Return the number of records before filtering."""
         return len(self._stored)
 
-    def that(self, keeps: Callable[[Array], Array]) -> "Records":
-        """Return the same where others count."""
+    def filtered(self, keeps: Callable[[Array], Array]) -> "Records":
+        """Return the same records with another filter."""
         return Records(self._stored, keeps)
 
-    def chunks(self, size: int = PIECE) -> Iterator[Array]:
-        """Yield those that count, in no order of time."""
+    def chunks(self, size: int = CHUNK) -> Iterator[Array]:
+        """Yield the filtered records, unordered."""
         for at in range(0, len(self._stored), size):
-            yield self._kept(self._stored[at : at + size])
+            yield self._filtered(self._stored[at : at + size])
 
-    def pieces(self, size: int = PIECE) -> Iterator[Array]:
-        """Yield those that count in the order of their begins, about `size` each.
+    def chunks_by_time(self, size: int = CHUNK) -> Iterator[Array]:
+        """Yield the filtered records ordered by begin, about `size` at a time.
 
-        Threads and polls of the ring overlap a little in time. So each piece is a
-        stretch of time, and only what was taken out about then is looked through.
+        Threads and polls of the ring overlap a little in time. So each chunk is an
+        interval of time, and only blocks that overlap it are searched.
         """
         begins = range(0, len(self._stored), size)
         times = [self._stored["t0"][at : at + size] for at in begins]
-        least = np.array([part.min() for part in times], np.uint64)
-        most = np.array([part.max() for part in times], np.uint64)
-        edges = np.unique(least)
-        order, n_open = np.argsort(least, kind="stable"), 0
+        earliest = np.array([part.min() for part in times], np.uint64)
+        latest = np.array([part.max() for part in times], np.uint64)
+        edges = np.unique(earliest)
+        order, n_open = np.argsort(earliest, kind="stable"), 0
         open_blocks: list[int] = []
         for k, low in enumerate(edges):
             high = edges[k + 1] if k + 1 < len(edges) else None
-            while n_open < len(order) and (high is None or least[order[n_open]] < high):
+            while n_open < len(order) and (
+                high is None or earliest[order[n_open]] < high
+            ):
                 open_blocks.append(int(order[n_open]))
                 n_open += 1
             parts = []
@@ -106,32 +108,32 @@ class Records:
                     in_time &= rows["t0"] < high
                 parts.append(rows[in_time])
             if high is not None:
-                open_blocks = [b for b in open_blocks if most[b] >= high]
-            piece = self._kept(np.concatenate(parts))
-            if len(piece):
-                yield piece[np.argsort(piece["t0"], kind="stable")]
+                open_blocks = [b for b in open_blocks if latest[b] >= high]
+            chunk = self._filtered(np.concatenate(parts))
+            if len(chunk):
+                yield chunk[np.argsort(chunk["t0"], kind="stable")]
 
     def all(self) -> Array:
-        """Return all that count, in the order of their begins."""
-        return np.concatenate([self._stored[:0], *self.pieces()])
+        """Return all filtered records, ordered by begin."""
+        return np.concatenate([self._stored[:0], *self.chunks_by_time()])
 
-    def _kept(self, rows: Array) -> Array:
+    def _filtered(self, rows: Array) -> Array:
         return rows if self._keeps is None else rows[self._keeps(rows)]
 
 
 @dataclass(frozen=True)
 class Ubatch:
-    """The tokens that are computed at once.
+    """A ubatch: the tokens that are computed at once.
 
     Attributes
     ----------
     head : ``event_ubatch``.
-    time : when it was told first.
+    time : of its first event.
     tokens, positions : as the graph reads them; of M-RoPE several positions each.
-    rows : ``ubatch_rows``; None where an older tracer told nothing of single tokens.
+    rows : ``ubatch_rows``; None from older tracers.
     phases : `Phase` of each token.
-    outputs : whether each token's output is asked for.
-    sequences : those that each token is of.
+    outputs : whether each token's output is requested.
+    sequences : the sequences of each token.
     """
 
     head: EventUbatch
@@ -145,7 +147,7 @@ class Ubatch:
 
     @classmethod
     def of(cls, event: Frame) -> "Ubatch":
-        """Return what an event holds; raises RingError where it is cut."""
+        """Decode a UBATCH event; raises RingError if it is cut."""
         ubatch = ubatch_body(event.body)
         tokens, positions = [*ubatch.tokens], [*ubatch.positions]
         plain = cls(ubatch.head, event.time, tokens, positions)
@@ -162,15 +164,15 @@ class Ubatch:
 
 
 @dataclass(frozen=True)
-class Told:
-    """All that a ring told.
+class RingContents:
+    """The decoded contents of a ring.
 
     Attributes
     ----------
     lanes : of `LANE`.
     graphs : of `GRAPH`, by their number, ascending.
     ops : names by number.
-    definitions : but for builds.
+    definitions : all but builds.
     """
 
     records: Records
@@ -188,16 +190,16 @@ class Told:
         events: Iterable[Frame] | Frames,
         records: Array,
         lanes: Array,
-    ) -> "Told":
-        """Take what `Ring` gave; raises RingError where a definition is damaged."""
+    ) -> "RingContents":
+        """Build from frames and records of `Ring`; raises RingError on damage."""
         builds, others = Builds(), []
         for event in definitions:
             if event.type in (FrameType.BUILD, FrameType.BUILD_LIKE):
                 builds.add_event(event)
             else:
                 others.append(event)
-        found = events if isinstance(events, Frames) else Frames.of(events)
-        return cls.with_builds(builds, others, found, Records(records), lanes)
+        frames = events if isinstance(events, Frames) else Frames.of(events)
+        return cls.with_builds(builds, others, frames, Records(records), lanes)
 
     @classmethod
     def with_builds(
@@ -207,8 +209,8 @@ class Told:
         events: Frames,
         records: Records,
         lanes: Array,
-    ) -> "Told":
-        """Take what a recording has; frames are as long as their type says."""
+    ) -> "RingContents":
+        """Build from a recording; frames have the length of their type."""
         ops = {
             event.number(): event.text()
             for event in definitions
@@ -218,14 +220,14 @@ class Told:
         return cls(records, lanes, builds, graphs, ops, definitions, events)
 
     def n_ops(self) -> int:
-        """Return how many of the records are ops."""
+        """Return the number of records of ops."""
         return sum(
             int(np.count_nonzero(chunk["extra"] & RECORD_GRAPH == 0))
             for chunk in self.records.chunks()
         )
 
     def places(self, graphs: Array) -> I64:
-        """Return where each of some graphs stands in `graphs`; -1 = it was not told."""
+        """Return the index of each graph number in `graphs`; -1 = not recorded."""
         numbers = self.graphs["graph"]
         if not len(numbers):
             return np.full(len(graphs), -1, np.int64)
@@ -233,7 +235,7 @@ class Told:
         return np.where(numbers[at] == graphs, at, -1).astype(np.int64)
 
     def by_build(self, spans: Array) -> Iterator[tuple[Build, Array, Array]]:
-        """Give each build with the rows of `spans` that are its nodes', and which."""
+        """Yield each build with its rows of `spans`, and their node numbers."""
         of_graph = np.append(self.graphs["build"].astype(np.int64), -1)
         of_span = of_graph[self.places(spans["graph"])]
         order = np.argsort(of_span, kind="stable")
@@ -247,23 +249,25 @@ class Told:
             yield build, rows[is_known], nodes[is_known]
 
     def threads(self, lanes: Array) -> I64:
-        """Return a number of its own for every thread of every slot."""
-        known = np.minimum(lanes.astype(np.int64), max(len(self.lanes) - 1, 0))
+        """Return a unique thread number for each lane."""
+        lanes_here = np.minimum(lanes.astype(np.int64), max(len(self.lanes) - 1, 0))
         if not len(self.lanes):
-            return known
-        slot = self.lanes["slot"][known].astype(np.int64)
-        return np.asarray(slot * LANES_OF_SLOT + self.lanes["ith"][known], np.int64)
+            return lanes_here
+        slot = self.lanes["slot"][lanes_here].astype(np.int64)
+        return np.asarray(
+            slot * LANES_OF_SLOT + self.lanes["ith"][lanes_here], np.int64
+        )
 
     @cached_property
     def phases(self) -> I64:
-        """The phase of each of `graphs`: that which its ubatch told last."""
+        """The phase of each of `graphs`, of its ubatch's last event."""
         heads, _, _ = self._ubatches
         phases = self.graphs["phase"].astype(np.int64)
         if len(heads):
             at = np.searchsorted(heads["ubatch"], self.graphs["ubatch"])
             at = np.minimum(at, len(heads) - 1)
-            is_told = heads["ubatch"][at] == self.graphs["ubatch"]
-            phases[is_told] = heads["phase"][at[is_told]]
+            has_ubatch = heads["ubatch"][at] == self.graphs["ubatch"]
+            phases[has_ubatch] = heads["phase"][at[has_ubatch]]
         return phases
 
     @cached_property
@@ -274,16 +278,16 @@ class Told:
         return np.where(ubatch == UNKNOWN_U32, graph, ubatch)
 
     def ubatches(self) -> Iterator[Ubatch]:
-        """Yield each ubatch as it was told last, with the time of the first word."""
+        """Yield each ubatch: content of its last event, time of its first."""
         _, frames, times = self._ubatches
         for number, time in zip(frames.tolist(), times.tolist(), strict=True):
             yield replace(Ubatch.of(self.events.event(number)), time=time)
 
     @cached_property
     def _ubatches(self) -> tuple[Array, I64, Array]:
-        """Return of each ubatch the last head, its frame, and when it was told first.
+        """Return each ubatch's last head, its frame, and the time of its first event.
 
-        Ascending by their number.
+        Ascending by number.
         """
         frames = self.events.where(FrameType.UBATCH)
         heads = self.events.structs(frames, DTYPES["event_ubatch"])
@@ -296,7 +300,7 @@ class Told:
 
 
 def _graphs(events: Frames) -> Array:
-    """Return the graphs that were told, by their number."""
+    """Return the recorded graphs, of `GRAPH`, by number."""
     frames = events.where(FrameType.GRAPH_BEGIN)
     heads = events.structs(frames, DTYPES["event_graph"])
     order = np.argsort(heads["graph"], kind="stable")
@@ -311,8 +315,8 @@ def _graphs(events: Frames) -> Array:
     rows = events.structs(ends, _OLD_END)
     expected = np.full(len(ends), -1, np.int64)
     is_new = events.body_bytes(ends) >= _END.itemsize
-    found = events.structs(ends[is_new], _END)["n_expected"]
-    expected[is_new] = found.astype(np.int64)
+    n_expected = events.structs(ends[is_new], _END)["n_expected"]
+    expected[is_new] = n_expected.astype(np.int64)
     at = np.searchsorted(graphs["graph"], rows["graph"])
     is_known = at < len(graphs)
     is_known[is_known] = graphs["graph"][at[is_known]] == rows["graph"][is_known]
@@ -326,11 +330,13 @@ def _graphs(events: Frames) -> Array:
 
 
 def whole_events(events: Frames) -> npt.NDArray[np.bool_]:
-    """Tell of each event whether it holds what its type says; unknown types do."""
-    least = np.zeros(1 << 16, np.int64)
+    """Return whether each event has the size of its type; unknown types pass."""
+    min_bytes = np.zeros(1 << 16, np.int64)
     for kind, frame_format in FRAMES.items():
-        least[kind] = frame_format.n_bytes
-    is_good: npt.NDArray[np.bool_] = events.sizes - HEAD_BYTES >= least[events.types]
+        min_bytes[kind] = frame_format.n_bytes
+    is_good: npt.NDArray[np.bool_] = (
+        events.sizes - HEAD_BYTES >= min_bytes[events.types]
+    )
     for number in events.where(FrameType.UBATCH).tolist():
         if is_good[number]:
             try:
