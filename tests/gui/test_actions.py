@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication, QMenu, QTabBar
 from pytestqt.qtbot import QtBot
 
 from builders import llama_like_trace
+from ggscope.gui.commands.keys_sheet import KeysSheet
 from ggscope.gui.commands.menus import Actions
-from ggscope.gui.commands.palette import KeysSheet
 from ggscope.gui.commands.registry import COMMANDS, MENUS
 from ggscope.gui.commands.shortcuts import keys_markdown, keys_of, load_overrides
 from ggscope.gui.document import Document

@@ -6,14 +6,8 @@ import pytest
 import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.gui.commands import palette
-from ggscope.gui.commands.palette import (
-    FEW,
-    MAX_CANDIDATES,
-    MAX_SHOWN,
-    EntryModel,
-    Places,
-    PlacesRequest,
-)
+from ggscope.gui.commands.palette import MAX_SHOWN, EntryModel
+from ggscope.gui.commands.places import FEW, MAX_CANDIDATES, Places, PlacesRequest
 from ggscope.session.session import Session
 
 

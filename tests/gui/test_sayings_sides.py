@@ -499,8 +499,8 @@ def test_lanes_and_tensors_of_large_traces_are_listed_on_a_worker(
 ) -> None:
     document = opened(ROOT / "resources/samples/llama.ggmlviz")
     titles = titles_of(document.session, monkeypatch)
-    monkeypatch.setattr("ggscope.gui.commands.palette.FEW", few)
-    monkeypatch.setattr("ggscope.gui.commands.palette.MAX_CANDIDATES", 3)
+    monkeypatch.setattr("ggscope.gui.commands.places.FEW", few)
+    monkeypatch.setattr("ggscope.gui.commands.places.MAX_CANDIDATES", 3)
     window.dialogs.show_go_to()
     qtbot.waitUntil(lambda: document.session.tasks.is_idle)
 

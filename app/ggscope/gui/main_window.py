@@ -554,7 +554,13 @@ class MainWindow(QMainWindow):
         """Dialogs and lists that commands open."""
         from ggscope.gui.dialogs.window_dialogs import WindowDialogs
 
-        return WindowDialogs(self)
+        return WindowDialogs(self, self)
+
+    def show_keys(self) -> None:
+        """Show the sheet of keys."""
+        from ggscope.gui.commands.keys_sheet import KeysSheet
+
+        self.dialogs.show("keys", lambda: KeysSheet(self.actions_, self))
 
     def export(self, what: object = None) -> None:
         """Ask for a name and write a figure or rows; None = the view used last."""

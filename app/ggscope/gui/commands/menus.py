@@ -7,15 +7,22 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
-from ggscope.gui.commands.registry import COMMANDS, MENUS, Command, Needs, conditions
-from ggscope.gui.commands.shortcuts import keys_of
+from ggscope.gui.commands.registry import (
+    COMMANDS,
+    MENUS,
+    Command,
+    CommandContext,
+    Needs,
+    conditions,
+)
+from ggscope.gui.commands.shortcuts import keys_markdown, keys_of
 from ggscope.gui.pages.start import recent_exists, recent_title, samples
 from ggscope.sanitize import caption
 from ggscope.session.settings import Settings
 from ggscope.views.base.safe_text import add_action, set_tip
 
 if TYPE_CHECKING:
-    from ggscope.gui.main_window import MainWindow
+    from ggscope.gui.commands.palette import Entry
 
 
 class Actions(QObject):
@@ -25,7 +32,7 @@ class Actions(QObject):
 
     def __init__(
         self,
-        window: "MainWindow",
+        window: CommandContext,
         parent: QObject,
         overrides: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
@@ -68,6 +75,31 @@ class Actions(QObject):
             for key in keys_of(command, self._overrides)
             if key not in ("Enter", "Shift+Enter")
         )
+
+    def keys_markdown(self) -> str:
+        """Return the table of keys, as they are without a person's own choice."""
+        return keys_markdown()
+
+    def entries(self) -> "list[Entry]":
+        """Return what the palette offers now."""
+        from ggscope.gui.commands.palette import Entry  # not before the window
+
+        return [
+            Entry(
+                self._title(command).removesuffix("…"),
+                action.trigger,
+                command.menu.replace("/", " › "),
+                self.keys_text(command),
+            )
+            for command in COMMANDS
+            if (action := self._actions[command.id]).isEnabled()
+            and action.isVisible()
+            and command.id != "go.palette"
+        ]
+
+    def _title(self, command: Command) -> str:
+        title = "" if command.title is None else command.title(self._window)
+        return title or command.text
 
     def enable(self) -> None:
         """Enable what makes sense now; selecting and moving change no more."""

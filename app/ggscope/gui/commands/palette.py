@@ -1,20 +1,14 @@
 """The palette: type a few letters, Enter takes what fits best.
 
-It offers the commands, or the lanes and tensors to go to, which may be millions. The
-sheet of keys shows all commands at once.
+It offers the commands, or the lanes and tensors to go to, which may be millions.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from typing import Protocol
 
-import numpy as np
 from PySide6.QtCore import (
     QAbstractListModel,
-    QCoreApplication,
     QEvent,
     QModelIndex,
     QObject,
@@ -27,19 +21,14 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
-    QKeySequence,
     QPainter,
     QPalette,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QFrame,
     QGraphicsDropShadowEffect,
-    QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QListView,
-    QScrollArea,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -47,19 +36,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.analysis.rows.index import TraceIndex
-from ggscope.gui.commands.menus import Actions
-from ggscope.gui.commands.registry import COMMANDS, MENUS
-from ggscope.gui.dialogs.fitted import Dialog
 from ggscope.gui.widgets import label
-from ggscope.model.tokens import token_noun, token_text
-from ggscope.model.units import format_duration
 from ggscope.sanitize import one_line
-from ggscope.session.tasks import TaskContext
-from ggscope.session.viewport import NO_TOKENS, TokenTimes, token_times
-from ggscope.views.base.safe_text import set_title
 from ggscope.views.base.view import guarded
-from ggscope.views.registry import BUILTIN
 
 MAX_SHOWN = 200
 MAX_ROWS = 14
@@ -362,240 +341,3 @@ _OURS = {
     Qt.Key.Key_Enter,
     Qt.Key.Key_Escape,
 }
-
-
-FEW = 20_000
-"""So many names are all compared with what is typed, letter by letter."""
-FEW_SPANS = 1_000_000
-"""In so many spans the tokens are found at once."""
-MAX_CANDIDATES = 1_000
-MAX_SCATTERED = 100_000
-"""Among so many names letters that stand apart are looked for as well."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """The lanes of a trace, its tensors and tokens: a source of entries of any length.
-
-    Attributes
-    ----------
-    titles, keys, details : of each place; the key of a lane, "" for a tensor.
-    lines : what is searched: title and detail, lower case.
-    tokens : found by their number, which is typed.
-    """
-
-    index: TraceIndex
-    titles: list[str]
-    keys: list[str]
-    details: list[str]
-    lines: list[str]
-    go_to_lane: Callable[[str], object]
-    find_tensor: Callable[[str], object]
-    tokens: TokenTimes = NO_TOKENS
-    go_to_token: Callable[[int], object] | None = None
-
-    def __len__(self) -> int:
-        return len(self.titles)
-
-    def candidates(self, pattern: str) -> Sequence[Entry]:
-        """Return the places that may fit, at most MAX_CANDIDATES of very many.
-
-        Those in which the pattern stands as it is come before those that have its
-        letters in order. A number brings the tokens that are called so.
-        """
-        return [*self._tokens(pattern), *self._places(pattern)]
-
-    def _tokens(self, pattern: str) -> list[Entry]:
-        """Return the tokens of the number that is typed, by phase where need be."""
-        typed = re.fullmatch(r"\D*?(\d{1,18})\D*", pattern.replace(",", "").strip())
-        go = self.go_to_token
-        if typed is None or go is None:
-            return []
-        trace, noun = self.index.trace, token_noun(self.index.trace)
-        found = []
-        places = np.flatnonzero(self.tokens.number == int(typed[1]))
-        for place in places[:MAX_SHOWN].tolist():
-            span, time = int(self.tokens.span[place]), self.tokens.range_of(place)
-            phase = token_text(trace, span).partition("#")[0] if span >= 0 else ""
-            length = format_duration(time.duration, trace.clock.unit)
-            title = f"{phase}{noun} {typed[1]}"
-            detail = f"#{typed[1]} · {length}"
-            found.append(Entry(title, partial(go, place), detail))
-        return found
-
-    def _places(self, pattern: str) -> list[Entry]:
-        if len(self) <= FEW:
-            return [self._entry(i) for i in range(len(self))]
-        if not pattern.strip():
-            return [self._entry(i) for i in range(MAX_CANDIDATES)]
-        wanted, lines = pattern.strip().lower(), self.lines
-        found = list(
-            islice((i for i, x in enumerate(lines) if wanted in x), MAX_CANDIDATES)
-        )
-        letters = ".*?".join(map(re.escape, wanted.replace(" ", "")))
-        search, known = re.compile(letters, re.DOTALL).search, frozenset(found)
-        scattered = (
-            i
-            for i, line in enumerate(islice(lines, MAX_SCATTERED))
-            if i not in known and search(line)
-        )
-        found += islice(scattered, MAX_CANDIDATES - len(found))
-        return [self._entry(i) for i in found]
-
-    def _entry(self, i: int) -> Entry:
-        title, key = self.titles[i], self.keys[i]
-        run = partial(self.go_to_lane, key) if key else partial(self.find_tensor, title)
-        return Entry(title, run, self.details[i])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacesRequest:
-    """Lists lanes, tensors and tokens of a trace, on a worker where they are many.
-
-    Attributes
-    ----------
-    lane_names : keys of lanes that the person renamed, and their names.
-    """
-
-    index: TraceIndex
-    go_to_lane: Callable[[str], object]
-    find_tensor: Callable[[str], object]
-    go_to_token: Callable[[int], object] | None = None
-    lane_names: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the list is made at once."""
-        trace = self.index.trace
-        n_names = len(trace.lanes) + len(trace.tensors.name)
-        return n_names <= FEW and len(trace.spans) <= FEW_SPANS
-
-    def __call__(self, context: TaskContext | None = None) -> Places:
-        """Return the places; Cancelled passes through."""
-        trace, lanes = self.index.trace, self.index.lanes
-        given, keys = dict(self.lane_names), list(lanes.keys)
-        own = zip(keys, lanes.titles, strict=True)
-        titles = [given.get(key, title) for key, title in own]
-        details = [lanes.groups[i] for i in lanes.group.tolist()]
-        if context is not None:
-            context.check_cancelled()
-        names = trace.tensors.name
-        told = [trace.strings[i] for i in names[names >= 0].tolist()]
-        titles += told
-        keys += [""] * len(told)
-        details += [QCoreApplication.translate("GoTo", "tensor")] * len(told)
-        lines: list[str] = []
-        if len(titles) > FEW:
-            both = zip(titles, details, strict=True)
-            lines = [f"{title} {detail}".lower() for title, detail in both]
-        if context is not None:
-            context.check_cancelled()
-        go = self.go_to_lane, self.find_tensor, token_times(trace), self.go_to_token
-        return Places(self.index, titles, keys, details, lines, *go)
-
-
-_COLUMNS = 3
-
-
-class KeysSheet(Dialog):
-    """A sheet of all keys; typing narrows it down, Esc closes it."""
-
-    def __init__(self, actions: Actions, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        set_title(self, "Keyboard shortcuts")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(1000, 660)
-        self._actions = actions
-        self.edit = QLineEdit(self)
-        self.edit.setPlaceholderText("Search keys and commands")
-        self.edit.setAccessibleName("Find")
-        self.edit.textChanged.connect(self._fill)
-        self._scroll = QScrollArea(self)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(20, 20, 20, 16)
-        box.setSpacing(12)
-        box.addWidget(self.edit)
-        box.addWidget(self._scroll, 1)
-        self._fill("")
-
-    def groups(self, pattern: str = "") -> list[tuple[str, list[tuple[str, str]]]]:
-        """Return (title, rows of (keys, text)) that contain `pattern`."""
-        groups = []
-        for menu in MENUS:
-            rows = [
-                (self._actions.all_keys_text(c), c.text.removesuffix("…"))
-                for c in COMMANDS
-                if c.menu.split("/")[0] == menu
-                and c.keys
-                and not c.id.startswith("go.bookmark_")
-            ]
-            if menu == "Go":
-                # Alt is another sign on other systems.
-                low, high = (
-                    QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText)
-                    for key in ("Alt+1", "Alt+9")
-                )
-                rows.append((f"{low} … {high}", "Go to bookmark 1 … 9"))
-            groups.append((menu, rows))
-        groups += [
-            (view.title, list(view.gestures)) for view in BUILTIN if view.gestures
-        ]
-        text = pattern.strip().lower()
-        matches = [
-            (title, [row for row in rows if text in " ".join(row).lower()])
-            for title, rows in groups
-        ]
-        return [(title, rows) for title, rows in matches if rows]
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Use as many columns as there is room for."""
-        super().resizeEvent(event)
-        self._fill(self.edit.text())
-
-    def _fill(self, pattern: str) -> None:
-        for n_columns in range(_COLUMNS, 0, -1):
-            page = self._page(pattern, n_columns)
-            bar = self._scroll.verticalScrollBar().sizeHint().width()
-            room = self.width() - 40 - bar
-            if n_columns == 1 or page.minimumSizeHint().width() <= room:
-                self._scroll.setWidget(page)
-                return
-            page.deleteLater()
-
-    def _page(self, pattern: str, n_columns: int) -> QWidget:
-        page = QWidget(self)
-        columns = QHBoxLayout(page)
-        columns.setContentsMargins(0, 0, 8, 0)
-        columns.setSpacing(28)
-        groups = self.groups(pattern)
-        total = sum(len(rows) + 2 for _, rows in groups)
-        sides = [QVBoxLayout() for _ in range(n_columns)]
-        filled, at = 0, 0
-        for title, rows in groups:
-            if filled > total / n_columns * (at + 1) - 4 and at < n_columns - 1:
-                at += 1
-            sides[at].addLayout(_group(page, title, rows))
-            filled += len(rows) + 2
-        for side in sides:
-            side.setSpacing(16)
-            side.addStretch(1)
-            columns.addLayout(side, 1)
-        if not groups:
-            sides[0].insertWidget(0, label("No matches", page, "dim"))
-        return page
-
-
-def _group(page: QWidget, title: str, rows: list[tuple[str, str]]) -> QGridLayout:
-    grid = QGridLayout()
-    grid.setHorizontalSpacing(12)
-    grid.setVerticalSpacing(4)
-    grid.addWidget(label(title.upper(), page, "head"), 0, 0, 1, 2)
-    for y, (keys, text) in enumerate(rows, 1):
-        grid.addWidget(label(text, page, wraps=True), y, 0)
-        key = label(keys, page, "key")
-        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        grid.addWidget(key, y, 1, right)
-    grid.setColumnStretch(0, 1)
-    return grid

@@ -7,21 +7,83 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ggscope.analysis.rows.colorings import COLORINGS, Coloring
+from ggscope.gui.context import WindowContext
 from ggscope.model.selection import Filter
 from ggscope.session.settings import LayoutName
 from ggscope.views.registry import BUILTIN, ViewEntry
 
 if TYPE_CHECKING:
+    from ggscope.gui.dialogs.window_dialogs import WindowDialogs
     from ggscope.gui.document import Document
-    from ggscope.gui.main_window import MainWindow
     from ggscope.gui.panes.workspace import Workspace
     from ggscope.session.live import LiveSession
     from ggscope.session.session import Session
 
-Run = Callable[["MainWindow"], object]
+
+class CommandContext(WindowContext, Protocol):
+    """What commands ask of the window."""
+
+    @property
+    def dialogs(self) -> "WindowDialogs":
+        """Dialogs and lists that commands open."""
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether a tab was closed that can be opened again."""
+
+    def open_dialog(self) -> None:
+        """Ask for files and open them."""
+
+    def open_folder_dialog(self) -> None:
+        """Ask for a folder and open it."""
+
+    def open_with_dialog(self) -> None:
+        """Open the file in front with another reader."""
+
+    def show_keys(self) -> None:
+        """Show the sheet of keys."""
+
+    def close_current(self) -> None:
+        """Close the tab in front."""
+
+    def close_others(self) -> None:
+        """Close all tabs but the one in front."""
+
+    def close_right(self) -> None:
+        """Close the tabs to the right of the one in front."""
+
+    def reopen_tab(self) -> None:
+        """Open the tab that was closed last."""
+
+    def step_tab(self, by: int) -> None:
+        """Go to another tab."""
+
+    def copy_path(self) -> None:
+        """Copy the path of the file in front."""
+
+    def show_file(self) -> None:
+        """Show the file in front in its folder."""
+
+    def copy(self, form: str) -> None:
+        """Copy rows as "tsv" or "markdown"."""
+
+    def escape(self) -> None:
+        """Cancel or clear what can be."""
+
+    def toggle_full_screen(self) -> None:
+        """Fill the screen with a view, or leave that."""
+
+    def toggle_detailed(self) -> None:
+        """Change between compact and detailed rows."""
+
+    def quit(self) -> None:
+        """Close the window."""
+
+
+Run = Callable[[CommandContext], object]
 
 
 class Needs(Flag):
@@ -79,8 +141,8 @@ class Command:
     shortcuts: str
     needs: Needs
     run: Run
-    is_on: Callable[["MainWindow"], bool] | None = None
-    title: Callable[["MainWindow"], str] | None = None
+    is_on: Callable[[CommandContext], bool] | None = None
+    title: Callable[[CommandContext], str] | None = None
     separated: bool = False
     menu: str = ""
 
@@ -90,7 +152,7 @@ class Command:
         return tuple(self.shortcuts.split())
 
 
-def conditions(window: "MainWindow") -> Needs:
+def conditions(window: CommandContext) -> Needs:
     """Return everything that is there now."""
     session = window.session
     now = Needs.CLOSED if window.can_reopen else Needs.NOTHING
@@ -131,7 +193,7 @@ def conditions(window: "MainWindow") -> Needs:
 def of_document(work: Callable[["Document"], object]) -> Run:
     """Return what works on the tab in front, if there is one."""
 
-    def run(window: "MainWindow") -> None:
+    def run(window: CommandContext) -> None:
         if window.document is not None:
             work(window.document)
 
@@ -243,7 +305,7 @@ def _setting(id_: str, text: str, topic: str, field: str) -> Command:
 def _switch(id_: str, text: str, key: str, topic: str, field: str) -> Command:
     """Return a command that turns a setting on and off."""
 
-    def is_on(window: "MainWindow") -> bool:
+    def is_on(window: CommandContext) -> bool:
         return bool(getattr(getattr(window.settings, topic), field))
 
     return Command(
@@ -261,7 +323,7 @@ def _pan(name: str, text: str, keys: str, share: float) -> Command:
 
 
 def _bookmark(number: int) -> Command:
-    def title(window: "MainWindow") -> str:
+    def title(window: CommandContext) -> str:
         marks = () if window.session is None else window.session.bookmarks
         return marks[number - 1].name if number <= len(marks) else ""
 
@@ -304,11 +366,11 @@ def _reset_lanes(session: "Session") -> None:
     session.set_lane_state(LaneState(names=session.lane_state.names))
 
 
-def _shows_details(window: "MainWindow") -> bool:
+def _shows_details(window: CommandContext) -> bool:
     return window.document is not None and window.document.workspace.shows_details
 
 
-def _shows_drawer(window: "MainWindow") -> bool:
+def _shows_drawer(window: CommandContext) -> bool:
     return window.document is not None and window.document.workspace.drawer.is_open
 
 
@@ -321,25 +383,25 @@ def _live(
 ) -> Command:
     """Return a command that works on what follows a program in the tab in front."""
 
-    def run(window: "MainWindow") -> None:
+    def run(window: CommandContext) -> None:
         live = None if window.document is None else window.document.live
         if live is not None:
             work(live)
 
-    def holds(window: "MainWindow") -> bool:
+    def holds(window: CommandContext) -> bool:
         live = None if window.document is None else window.document.live
         return live is not None and is_on is not None and is_on(live)
 
     return Command(id_, text, keys, LIVE, run, is_on=holds if is_on else None)
 
 
-def _end_title(window: "MainWindow") -> str:
+def _end_title(window: CommandContext) -> str:
     live = None if window.document is None else window.document.live
     is_on = live is not None and live.is_on
     return "Jump to live" if is_on else "End of trace"
 
 
-def _detach(window: "MainWindow") -> None:
+def _detach(window: CommandContext) -> None:
     live = None if window.document is None else window.document.live
     if live is not None and live.is_on:
         live.finish()
@@ -347,7 +409,7 @@ def _detach(window: "MainWindow") -> None:
         live.follow_again()
 
 
-def _detach_title(window: "MainWindow") -> str:
+def _detach_title(window: CommandContext) -> str:
     live = None if window.document is None else window.document.live
     again = live is not None and live.can_follow_again
     return "Follow the program again" if again else "Detach from the program"
@@ -534,7 +596,7 @@ _HELP = _menu(
     "Help",
     Command("help.guide", "User guide", "", NOTHING, lambda w: w.dialogs.show_guide()),
     Command("help.demo", "Live demo…", "", NOTHING, lambda w: w.dialogs.start_demo()),
-    Command("help.keys", "Keyboard shortcuts", "? F1", NOTHING, lambda w: w.dialogs.show_keys()),
+    Command("help.keys", "Keyboard shortcuts", "? F1", NOTHING, lambda w: w.show_keys()),
     Command("help.readers", "File formats", "", NOTHING, lambda w: w.dialogs.show_readers()),
     Command("help.messages", "Messages…", "", NOTHING, lambda w: w.dialogs.show_messages()),
     Command("help.report", "Copy system report", "", NOTHING, lambda w: w.dialogs.copy_system_report()),

@@ -585,15 +585,18 @@ def system_report() -> str:
     return "\n".join(lines)
 
 
-def guide_text() -> str:
-    """Return the user guide as one Markdown text: all its pages, in their order."""
+def guide_text(keys: str = "") -> str:
+    """Return the user guide as one Markdown text: all its pages, in their order.
+
+    Parameters
+    ----------
+    keys : table of keys, which stands in for pages that are not installed.
+    """
     try:
         pages = [assets.path(f"docs/{name}.md") for name in GUIDE_PAGES]
         texts = [page.read_text("utf-8") for page in pages]
     except OSError:
-        from ggscope.gui.commands.shortcuts import keys_markdown
-
-        return f"# ggscope\n\n## Keys\n\n{keys_markdown()}"
+        return f"# ggscope\n\n## Keys\n\n{keys}"
     return "# User guide\n\n" + "\n".join(map(_as_chapter, texts))
 
 

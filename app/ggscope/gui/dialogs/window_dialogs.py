@@ -13,9 +13,9 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from ggscope.analysis.rows.lanes import TimelineLanes, group_key
-from ggscope.gui.commands.palette import FEW, Entry, Places, PlacesRequest
 from ggscope.gui.commands.panes import pane_entries
-from ggscope.gui.commands.registry import COMMANDS, Command
+from ggscope.gui.commands.places import FEW, Places, PlacesRequest
+from ggscope.gui.context import WindowContext
 from ggscope.gui.dialogs.filters import ask_and_save
 from ggscope.gui.document import Document
 from ggscope.gui.widgets import CHANGES_NOTHING
@@ -34,7 +34,6 @@ from ggscope.views.registry import BUILTIN, ViewEntry, entry
 if TYPE_CHECKING:
     from ggscope.gui.dialogs.data import DataDialog
     from ggscope.gui.dialogs.figure import FigureDialog
-    from ggscope.gui.main_window import MainWindow
     from ggscope.live.launcher import LaunchSpec
 
 
@@ -173,14 +172,14 @@ def name_filters() -> str:
 
 
 class WindowDialogs(QObject):
-    """Opens dialogs over `window`, for the tab in front.
+    """Opens dialogs over `window`, for the tab in front of `context`.
 
     Most dialogs are imported when they are asked for, not before the window.
     """
 
-    def __init__(self, window: "MainWindow") -> None:
+    def __init__(self, context: WindowContext, window: QWidget) -> None:
         super().__init__(window)
-        self._window = window
+        self._context, self._window = context, window
         self._last_export: tuple[Path, str, FigureStyle] | None = None
 
     def export(self, what: object) -> None:
@@ -192,7 +191,7 @@ class WindowDialogs(QObject):
 
     def export_figure(self, figure: "Figure | None" = None) -> None:
         """Open the figure studio, on a view's figure; None = of the view used last."""
-        document = self._window.document
+        document = self._context.document
         if document is None or document.session.trace is None:
             return
         from ggscope.gui.dialogs.figure import FigureDialog
@@ -207,7 +206,7 @@ class WindowDialogs(QObject):
             first = title if title in sources else first
 
         def made() -> QDialog:
-            dialog = FigureDialog(sources, first, self._window.settings, self._window)
+            dialog = FigureDialog(sources, first, self._context.settings, self._window)
             dialog.export_wanted.connect(
                 lambda figure, look: self._on_export_wanted(
                     document, dialog, figure, look
@@ -219,7 +218,7 @@ class WindowDialogs(QObject):
 
         for one in self._window.findChildren(QDialog, "figure"):
             one.close()  # of another view, or another file
-        self._show("figure", made)
+        self.show("figure", made)
 
     def _sources(self, document: Document) -> "dict[str, Callable[[], Figure | None]]":
         """Return what makes the figures of the views that are there, by title."""
@@ -243,7 +242,7 @@ class WindowDialogs(QObject):
         figure: Figure,
         look: FigureStyle,
     ) -> None:
-        path = ask_path(figure, document, self._window.settings, dialog)
+        path = ask_path(figure, document, self._context.settings, dialog)
         if path is None:
             return
         self._last_export = path, figure.name, look
@@ -263,7 +262,7 @@ class WindowDialogs(QObject):
 
     def export_data(self) -> None:
         """Ask which spans are to be written, in which form and where."""
-        document = self._window.document
+        document = self._context.document
         if document is None or document.session.trace is None:
             return
         from ggscope.gui.dialogs.data import DataDialog
@@ -277,7 +276,7 @@ class WindowDialogs(QObject):
 
         for one in self._window.findChildren(QDialog, "data"):
             one.close()  # of another file, perhaps
-        self._show("data", made)
+        self.show("data", made)
 
     def _on_data_wanted(
         self, document: Document, dialog: "DataDialog", name: str, *_: object
@@ -288,7 +287,7 @@ class WindowDialogs(QObject):
         session, form = document.session, FORMS[name]
         if session.trace is None:
             return
-        folder = self._window.settings.files.folder or str(document.path.parent)
+        folder = self._context.settings.files.folder or str(document.path.parent)
         path = ask_target(
             dialog,
             "Export data",
@@ -319,11 +318,11 @@ class WindowDialogs(QObject):
 
     def save_table(self, table: TableFile | None = None) -> None:
         """Ask for a name and write rows of a table; None = of the view in use."""
-        document, window = self._window.document, self._window
+        document, context = self._context.document, self._context
         if document is None:
             return
         if table is None:
-            table = next((t for s in window.copying() if (t := s.table_file())), None)
+            table = next((t for s in context.copying() if (t := s.table_file())), None)
         if table is None:
             document.messages.say("Click the table to save first.")
             return
@@ -336,9 +335,9 @@ class WindowDialogs(QObject):
         table = meant
         from ggscope.gui.dialogs.data import TABLE_FORMS, TableRequest
 
-        folder = window.settings.files.folder or str(document.path.parent)
+        folder = context.settings.files.folder or str(document.path.parent)
         path = ask_target(
-            window,
+            self._window,
             "Save table",
             Path(folder) / file_name(document.path.stem, f".{table.name}.csv"),
             {
@@ -372,7 +371,7 @@ class WindowDialogs(QObject):
 
     def save_report(self) -> None:
         """Ask for a name and write a page that tells of the files that are open."""
-        document = self._window.document
+        document = self._context.document
         trace = None if document is None else document.session.trace
         if document is None or trace is None:
             return
@@ -383,7 +382,7 @@ class WindowDialogs(QObject):
             return
         from ggscope.gui.dialogs.data import ReportRequest
 
-        folder = self._window.settings.files.folder or str(document.path.parent)
+        folder = self._context.settings.files.folder or str(document.path.parent)
         target = ask_target(
             self._window,
             "Save report",
@@ -405,7 +404,7 @@ class WindowDialogs(QObject):
 
     def repeat_export(self) -> None:
         """Write the last figure once more: as it stands now, to the same name."""
-        document = self._window.document
+        document = self._context.document
         if self._last_export is None or document is None:
             self.export_figure()
             return
@@ -432,7 +431,7 @@ class WindowDialogs(QObject):
         look = FigureStyle(
             width=css_px(1600),
             height=css_px(900),
-            theme=self._window.themes.current.name,
+            theme=self._context.themes.current.name,
             seen=True,
         )
         return session_figure(document.session, look)
@@ -442,7 +441,7 @@ class WindowDialogs(QObject):
 
         Of a view that shows no picture it is that of the timeline.
         """
-        document = self._window.document
+        document = self._context.document
         if document is None:
             return
         host = document.workspace.used_host
@@ -467,17 +466,8 @@ class WindowDialogs(QObject):
 
     def show_palette(self) -> None:
         """Open the command palette."""
-        entries = [
-            Entry(
-                self._title(c).removesuffix("…"),
-                self._window.actions_[c.id].trigger,
-                c.menu.replace("/", " › "),
-                self._window.actions_.keys_text(c),
-            )
-            for c in COMMANDS
-            if self._is_possible(c) and c.id != "go.palette"
-        ]
-        document = self._window.document
+        entries = self._context.actions_.entries()
+        document = self._context.document
         if document is not None and document.session.trace is not None:
             hosts = document.workspace.hosts()
             panes = [
@@ -486,19 +476,11 @@ class WindowDialogs(QObject):
                 if host.view is not None and host.view.isVisible()
             ]
             entries += pane_entries(panes)
-        self._window.palette_.offer(entries, "Type a command")
-
-    def _title(self, command: Command) -> str:
-        now = "" if command.title is None else command.title(self._window)
-        return now or command.text
-
-    def _is_possible(self, command: Command) -> bool:
-        action = self._window.actions_[command.id]
-        return action.isEnabled() and action.isVisible()
+        self._context.palette_.offer(entries, "Type a command")
 
     def show_go_to(self) -> None:
         """Open the list of lanes, tensors and tokens."""
-        session = self._window.session
+        session = self._context.session
         if session is None or session.trace is None or session.index is None:
             return
         request = PlacesRequest(
@@ -520,15 +502,15 @@ class WindowDialogs(QObject):
         )
 
     def _offer_places(self, places: Places) -> None:
-        session = self._window.session
+        session = self._context.session
         if session is None or session.index is not places.index:
             return  # the person has gone to another trace meanwhile
         hint = "Go to lane, tensor or token (token 5)"
         if len(places) > FEW:
             hint += " – type to find one of {}".format(f"{len(places):,}")
-        self._window.palette_.offer(places, hint)
+        self._context.palette_.offer(places, hint)
 
-    def _show(self, name: str, make: Callable[[], QDialog]) -> None:
+    def show(self, name: str, make: Callable[[], QDialog]) -> None:
         """Bring the dialog to the front that is open; else show what `make` returns."""
         found = self._window.findChildren(QDialog, name)
         dialog = next((one for one in found if one.isVisible()), None) or make()
@@ -536,30 +518,24 @@ class WindowDialogs(QObject):
         dialog.show()
         dialog.activateWindow()
 
-    def show_keys(self) -> None:
-        """Show the keys sheet."""
-        from ggscope.gui.commands.palette import KeysSheet
-
-        self._show("keys", lambda: KeysSheet(self._window.actions_, self._window))
-
     def show_settings(self) -> None:
         """Show the settings."""
         from ggscope.gui.dialogs.dialogs import SettingsDialog
 
-        window = self._window
-        self._show("settings", lambda: SettingsDialog(window.settings, window))
+        settings = self._context.settings
+        self.show("settings", lambda: SettingsDialog(settings, self._window))
 
     def show_readers(self) -> None:
         """List the readers."""
         from ggscope.gui.dialogs.dialogs import readers_dialog
 
-        self._show("readers", lambda: readers_dialog(self._window))
+        self.show("readers", lambda: readers_dialog(self._window))
 
     def show_op_tables(self) -> None:
         """Let the person choose the op table, and read the file again with it."""
         from ggscope.gui.dialogs.dialogs import AUTO_OPS, choose_ops
 
-        session = self._window.session
+        session = self._context.session
         if session is None or session.trace is None:
             return
         chosen = choose_ops(session.trace, self._window)
@@ -575,11 +551,11 @@ class WindowDialogs(QObject):
                 old.close()
 
         def made() -> RecordDialog:
-            dialog = RecordDialog(self._window.settings, self._window, wish)
-            dialog.wanted.connect(self._window.record)
+            dialog = RecordDialog(self._context.settings, self._window, wish)
+            dialog.wanted.connect(self._context.record)
             return dialog
 
-        self._show("record", made)
+        self.show("record", made)
 
     def show_follow(self) -> None:
         """List running programs, to follow one of them."""
@@ -587,11 +563,11 @@ class WindowDialogs(QObject):
 
         def made() -> FollowDialog:
             dialog = FollowDialog(self._window)
-            dialog.wanted.connect(self._window.follow)
+            dialog.wanted.connect(self._context.follow)
             dialog.record_requested.connect(self.show_record)
             return dialog
 
-        self._show("follow", made)
+        self.show("follow", made)
 
     def start_demo(self) -> None:
         """Run the demo, once the person knows what that brings."""
@@ -602,52 +578,52 @@ class WindowDialogs(QObject):
         )
         title, start = "Live demo", "Start demo"
         if ask_choice(self._window, title, text, [start]) is not None:
-            self._window.live_demo()
+            self._context.live_demo()
 
     def show_parts(self) -> None:
         """List the files of the session in front."""
         from ggscope.gui.dialogs.parts import PartsDialog
 
-        window, document = self._window, self._window.document
+        document = self._context.document
         if document is not None:
-            self._show(
+            self.show(
                 f"parts-{id(document):x}",
-                lambda: PartsDialog(document, window.add_dialog, window),
+                lambda: PartsDialog(document, self._context.add_dialog, self._window),
             )
 
     def show_guide(self) -> None:
         """Show the user guide."""
         from ggscope.gui.dialogs.dialogs import guide_text, text_dialog
 
-        title = "User guide"
-        self._show("guide", lambda: text_dialog(title, guide_text(), self._window))
+        text = guide_text(self._context.actions_.keys_markdown())
+        self.show("guide", lambda: text_dialog("User guide", text, self._window))
 
     def show_about(self) -> None:
         """Show version and licences."""
         from ggscope.gui.dialogs.dialogs import about_dialog
 
-        self._show("about", lambda: about_dialog(self._window))
+        self.show("about", lambda: about_dialog(self._window))
 
     def copy_system_report(self) -> None:
         """Copy versions of everything, for bug reports."""
         from ggscope.gui.dialogs.dialogs import system_report
 
         text = system_report()
-        if self._window.document is not None:
-            text += f"\nRenderer: {self._window.document.status.renderer.text()}"
+        if self._context.document is not None:
+            text += f"\nRenderer: {self._context.document.status.renderer.text()}"
         copy_text(text)
-        self._window.messages.say("Copied the system report.")
+        self._context.messages.say("Copied the system report.")
 
     def show_messages(self) -> None:
         """List what was said, in all tabs."""
         from ggscope.gui.dialogs.dialogs import messages_dialog
 
-        entries = self._window.log.entries
-        self._show("messages", lambda: messages_dialog(entries, self._window))
+        entries = self._context.log.entries
+        self.show("messages", lambda: messages_dialog(entries, self._window))
 
     def name_bookmark(self) -> None:
         """Ask for a name and keep a bookmark of the selection."""
-        session = self._window.session
+        session = self._context.session
         if session is None or session.trace is None:
             return
         from ggscope.gui.dialogs.dialogs import BookmarkDialog
@@ -669,7 +645,7 @@ class WindowDialogs(QObject):
         from ggscope.gui.dialogs.dialogs import NameDialog
         from ggscope.views.timeline.view import TimelineView
 
-        document = self._window.document
+        document = self._context.document
         index = None if document is None else document.session.index
         if document is None or index is None:
             return
@@ -697,11 +673,11 @@ class WindowDialogs(QObject):
 
     def save_filter(self) -> None:
         """Ask for a name and keep the present filter."""
-        if self._window.session is not None:
-            ask_and_save(self._window.settings, self._window.session, self._window)
+        if self._context.session is not None:
+            ask_and_save(self._context.settings, self._context.session, self._window)
 
     def _find_tensor(self, name: str) -> None:
-        document = self._window.document
+        document = self._context.document
         trace = None if document is None else document.session.trace
         if document is None or trace is None:
             return
