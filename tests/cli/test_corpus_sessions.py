@@ -49,11 +49,19 @@ PAIRS = [
     if of == model
 ]
 STRANGERS = [
-    ("3584a339", "bsc/a6ba6071", "67 of 67 tensors found by name, 2 of 67 offsets"),
-    ("3584a339", "bsc/962e44d2", "35 of 67 tensors found by name, 1 of 35 offsets"),
-    ("a6ba6071", "bsc/3584a339", "201 of 201 tensors found by name, 2 of 201 offsets"),
-    ("962e44d2", "bsc/a6ba6071", "113 of 435 tensors found by name, 1 of 113 offsets"),
-    ("71099aab", "bsc/962e44d2", "11 of 42 tensors found by name, no offsets"),
+    ("3584a339", "bsc/a6ba6071", "67 of 67 tensors matched by name, 2 of 67 offsets"),
+    ("3584a339", "bsc/962e44d2", "35 of 67 tensors matched by name, 1 of 35 offsets"),
+    (
+        "a6ba6071",
+        "bsc/3584a339",
+        "201 of 201 tensors matched by name, 2 of 201 offsets",
+    ),
+    (
+        "962e44d2",
+        "bsc/a6ba6071",
+        "113 of 435 tensors matched by name, 1 of 113 offsets",
+    ),
+    ("71099aab", "bsc/962e44d2", "11 of 42 tensors matched by name, no offsets"),
 ]
 
 

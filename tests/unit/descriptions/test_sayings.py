@@ -111,7 +111,7 @@ def refused(op: str, trace: Trace) -> str:
 Said = Callable[[], str]
 SIDES: dict[str, tuple[Said, Said]] = {
     "* to * written": (lambda: cache_of(1), lambda: cache_of(0)),
-    "; * of them, which end in ~, by their beginning alone": (
+    "; * of them (marked ~) from their beginning only": (
         lambda: notes(joins((LONG[:19], -1, 256))),
         lambda: notes(joins((LONG[:19], 512, 256))),
     ),
@@ -161,11 +161,11 @@ SIDES: dict[str, tuple[Said, Said]] = {
         lambda: buffers(Life(64, 0, usage=COMPUTE)),
         lambda: gap_head(reference_buffers()),
     ),
-    "this trace has **.": (
+    "This trace has **.": (
         lambda: refused("qqqqq", moe_reads()),
         lambda: refused("MUL_MAT", moe_reads()) + refused("MUL_MAX", moe_reads()),
     ),
-    "this trace has no ops.": (
+    "This trace has no ops.": (
         lambda: refused("qqqqq", spans_trace([0], [1])),
         lambda: refused("qqqqq", moe_reads()),
     ),

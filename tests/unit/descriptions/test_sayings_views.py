@@ -363,7 +363,7 @@ def test_cut_names_that_a_map_completes_are_told() -> None:
         "\n".join(w.message for w in joined(name).warnings)
         for name in (LONG[:19], LONG)
     )
-    claim = "Names that were cut in the trace were completed from *"
+    claim = "Truncated names completed from *"
     assert_sides(claim, cut, whole)
 
 
@@ -371,4 +371,4 @@ def test_offsets_are_compared_where_both_sides_tell_them() -> None:
     none = Fit(belongs=True, n_names=3, n_named=2, n_offsets=0, n_agree=0, delta=None)
     both = replace(none, n_offsets=2, n_agree=1, delta=0)
 
-    assert_sides("*, * of * offsets agree", both.evidence, none.evidence)
+    assert_sides("*, * of * offsets match", both.evidence, none.evidence)

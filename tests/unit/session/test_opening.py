@@ -307,7 +307,7 @@ def test_map_of_another_quantisation_is_refused_with_evidence():
     joined = open_bundle(survey([corpus / "tracer/trace_256_3584a339.bin", listed]))
 
     misfit = next(w for w in joined.warnings if w.code == "part_does_not_fit")
-    assert "67 of 67 tensors found by name, 2 of 67 offsets agree" in misfit.message
+    assert "67 of 67 tensors matched by name, 2 of 67 offsets match" in misfit.message
 
 
 @pytest.mark.parametrize("commit", ["3584a339", "962e44d2", "a6ba6071", "c26d86e7"])

@@ -242,7 +242,7 @@ def _with_story(found: list[Omission], story: RunStory) -> list[Omission]:
 
 
 def _of_settings(story: RunStory) -> list[Omission]:
-    """Return what the tracer was told to leave out."""
+    """Return the omissions by filters of the tracer."""
     settings, account, found = story.settings, story.account, list[Omission]()
 
     def texts(name: str) -> list[str]:
@@ -273,7 +273,7 @@ def _of_settings(story: RunStory) -> list[Omission]:
 
 
 def _of_skipped(story: RunStory) -> list[Omission]:
-    """Return why graphs were not traced, and records not kept."""
+    """Return the omissions by sampling, limits and switching off."""
     account, n = story.account, story.skipped_graphs
     every, limit = (story.settings.get(k) for k in ("sample_every", "max_records"))
     is_sampled = isinstance(every, int) and every > 1
@@ -296,7 +296,7 @@ def _of_skipped(story: RunStory) -> list[Omission]:
 
 
 def _of_end(story: RunStory) -> list[Omission]:
-    """Return what is open because the program did not come to its end."""
+    """Return the omissions of a program that did not end normally."""
     account = story.account
     n = 0 if account is None else len(account.interrupted)
     # All graphs that it had computed are recorded.
@@ -307,9 +307,9 @@ def _of_end(story: RunStory) -> list[Omission]:
         detail = f"by {story.signal}" if story.signal else ""
         return [Omission(Cause.KILLED, n or None, detail, hides_reads=hides)]
     if story.end == "gone":
-        return [Omission(Cause.KILLED, n or None, "without a word", hides_reads=hides)]
+        return [Omission(Cause.KILLED, n or None, "cause unknown", hides_reads=hides)]
     if n:
-        return [Omission(Cause.KILLED, n, "while it computed")]
+        return [Omission(Cause.KILLED, n, "while computing")]
     return []
 
 

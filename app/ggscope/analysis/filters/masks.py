@@ -236,8 +236,8 @@ def read_filter(text: str, trace: Trace) -> Filter:
             continue
         if name not in known:
             near = get_close_matches(name, sorted(known), 3, 0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else _some_ops(trace)
-            raise QueryError(f"filter: there is no op {name}; {hint}")
+            hint = f"Did you mean {' or '.join(near)}?" if near else _some_ops(trace)
+            raise QueryError(f"Unknown op {name}. {hint}")
     return wanted
 
 
@@ -255,9 +255,9 @@ def _some_ops(trace: Trace) -> str:
     names = sorted({trace.op_name(op) for op in distinct(trace.spans.op).tolist()})
     names = [name for name in names if name]
     if not names:
-        return "this trace has no ops."
+        return "This trace has no ops."
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return f"this trace has {', '.join(names[:12])}{more}."
+    return f"This trace has {', '.join(names[:12])}{more}."
 
 
 def _marked(

@@ -1,9 +1,10 @@
-"""Filters as text: what people type, what chips say, what a file keeps."""
+"""Parser and formatter of filter expressions."""
 
 import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
@@ -45,7 +46,7 @@ _FIELDS = {
     "cores": "core cores",
     "nodes": "numa node nodes",
 }
-"""What people may call each field of a filter; chips say the first word."""
+"""Names of each field in expressions; chips show the first one."""
 ALIASES = {word: name for name, words in _FIELDS.items() for word in words.split()}
 _WORDS: dict[str, dict[str, int]] = {
     "phases": {
@@ -127,7 +128,7 @@ class _Token:
 
 
 def parse_filter(text: str, unit: Unit | None = None) -> Filter:
-    """Return the filter that an expression says.
+    """Parse a filter expression.
 
     ``op=MUL_MAT,ADD layer=0-3 token>=5 phase=generate source=disk thread=0
     quality=measured family=matmul dur>10us dur<=1ms size>=1MiB time=1ms:2ms
@@ -148,13 +149,13 @@ def parse_filter(text: str, unit: Unit | None = None) -> Filter:
     Raises
     ------
     QueryError
-        Naming the part that is not understood and its place.
+        With the wrong part and its position.
     """
     return _Parser(_tokens(text), unit).whole()
 
 
 class _Parser:
-    """Goes through the words of an expression, once."""
+    """Recursive-descent parser of a filter expression."""
 
     def __init__(self, tokens: Iterable[_Token], unit: Unit | None) -> None:
         self._tokens = list(tokens)
@@ -163,25 +164,25 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Filter:
-        """Return the filter that all words together say."""
+        """Return the filter of the whole expression."""
         while self._takes("and"):
             pass  # of nothing, as in an expression that is still being typed
         if self._at == len(self._tokens):
             return Filter()
         result = self._alternatives()
         if self._at < len(self._tokens):
-            _refuse(self._tokens[self._at], "no parenthesis is open")
+            _refuse(self._tokens[self._at], "unmatched closing parenthesis")
         return result
 
     def _alternatives(self) -> Filter:
-        """Read what ``or`` joins."""
+        """Parse alternatives joined by ``or``."""
         found = [self._together()]
         while self._takes("or"):
             found.append(self._together())
         return _any_of(found)
 
     def _together(self) -> Filter:
-        """Read what must hold together."""
+        """Parse conditions joined by ``and`` or spaces."""
         result = self._single()
         while True:
             joins = self._takes("and")
@@ -193,19 +194,19 @@ class _Parser:
                 result = both(result, self._single())
 
     def _single(self) -> Filter:
-        """Read one part, turned around where ``not`` stands before it."""
+        """Parse one condition, negated after ``not``."""
         if self._is_at_end() or self._word() in ("and", "or") or self._peek("close"):
             self._lacks(self._tokens[max(self._at - 1, 0)])
         token = self._tokens[self._at]
         if self._takes("not"):
             return negated(self._deeper(token, self._single))
         if token.kind == "operator":
-            _refuse(token, "there is nothing before it to compare")
+            _refuse(token, "no field before the operator")
         self._at += 1
         if token.kind == "open":
             inner = self._deeper(token, self._alternatives)
             if not self._peek("close"):
-                _refuse(token, "the parenthesis is not closed")
+                _refuse(token, "unclosed parenthesis")
             self._at += 1
             return inner
         if not self._peek("operator"):
@@ -213,7 +214,7 @@ class _Parser:
         operator = self._tokens[self._at]
         self._at += 1
         if not self._peek("word"):
-            _refuse(operator, "there is nothing after it to compare with")
+            _refuse(operator, "no value after the operator")
         value = self._tokens[self._at]
         self._at += 1
         return _compared(token, operator, value, self._unit)
@@ -221,7 +222,7 @@ class _Parser:
     def _deeper(self, token: _Token, read: Callable[[], Filter]) -> Filter:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            _refuse(token, f"at most {_MAX_DEPTH} parentheses and nots lie in another")
+            _refuse(token, f"nested too deeply (at most {_MAX_DEPTH} levels)")
         found = read()
         self._depth -= 1
         return found
@@ -251,14 +252,14 @@ class _Parser:
         return self._at >= len(self._tokens)
 
     def _lacks(self, before: _Token) -> NoReturn:
-        """Refuse something that stands where a part of the filter should."""
+        """Raise QueryError for a missing condition."""
         if self._is_at_end():
-            _refuse(before, "there is nothing after it")
-        _refuse(self._tokens[self._at], "there is nothing before it")
+            _refuse(before, "incomplete expression")
+        _refuse(self._tokens[self._at], "a condition is missing before it")
 
 
 def _title(name: str) -> str:
-    """Return what chips call a field; the ends of a measure are called like it."""
+    """Return the name of a field in chips."""
     return _FIELDS[name.removeprefix("min_").removeprefix("max_")].split()[0]
 
 
@@ -268,7 +269,7 @@ def _one_part(name: str, value: object) -> Filter:
 
 
 def both(a: Filter, b: Filter) -> Filter:
-    """Return the filter that matches what `a` and `b` both match."""
+    """Return the conjunction of two filters."""
     changes: dict[str, Any] = {}
     clauses = [*a.clauses]
     for f in fields(Filter):
@@ -291,7 +292,7 @@ def both(a: Filter, b: Filter) -> Filter:
 
 
 def negated(wanted: Filter) -> Filter:
-    """Return the filter that matches what `wanted` does not."""
+    """Return the negation of a filter."""
     if len(wanted.clauses) == 1 and wanted == Filter(clauses=wanted.clauses):
         clause = wanted.clauses[0]
         if isinstance(clause, Not):
@@ -300,7 +301,7 @@ def negated(wanted: Filter) -> Filter:
 
 
 def _any_of(found: list[Filter]) -> Filter:
-    """Return the filter that matches what one of them does."""
+    """Return the disjunction of filters."""
     found = list(dict.fromkeys(found))
     if len(found) == 1:
         return found[0]
@@ -450,7 +451,7 @@ def parse_range(text: str, extent: TimeRange, unit: Unit | None = None) -> TimeR
     """
     between = re.search(r"\.\.|–", text) or re.search(":", text)
     if between is None:
-        raise QueryError(f"range {text!r} has no colon; write it as 1ms:2ms.")
+        raise QueryError(f"range {text!r} has no colon; example: 1ms:2ms.")
     first, last = text[: between.start()], text[between.end() :]
     start = _ticks(first, unit) if first.strip() else extent.start
     end = _ticks(last, unit) if last.strip() else extent.end
@@ -477,22 +478,22 @@ def text_matcher(text: str) -> Callable[[str], bool]:
     expression, flags = pattern.groups()
     if len(expression) > MAX_PATTERN_LENGTH:
         raise QueryError(
-            f"the regular expression is {len(expression)} characters long; at most "
-            f"{MAX_PATTERN_LENGTH} are taken."
+            f"regular expression too long: {len(expression)} characters, at most "
+            f"{MAX_PATTERN_LENGTH}."
         )
     try:
         found = re.compile(expression, 0 if "c" in flags else re.IGNORECASE).search
         if _repeats_within_repeats(expression):
             raise QueryError(
-                f"the regular expression /{expression}/ repeats a repeat, such as "
-                "(a+)+, which can take for ever; write it with one of the two."
+                f"regular expression /{expression}/ has nested quantifiers such as "
+                "(a+)+, which can take exponential time."
             )
     except (re.error, RecursionError, OverflowError) as error:
         place = getattr(error, "pos", None)
         where = "" if place is None else f" at character {place + 1}"
         reason = getattr(error, "msg", str(error))
         raise QueryError(
-            f"the regular expression /{expression}/ is not understood{where}: {reason}."
+            f"invalid regular expression /{expression}/{where}: {reason}."
         ) from error
     return lambda string: found(string) is not None
 
@@ -531,26 +532,28 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind = match.lastgroup or "bad"
         token = _Token(kind, match[kind], match.start(kind))
         if kind == "bad":
-            why = "it starts a quotation that does not end"
-            _refuse(token, why if token.text == '"' else "an item of the list is empty")
+            why = "unclosed quotation mark"
+            _refuse(token, why if token.text == '"' else "empty item in the list")
         yield token
 
 
 def _refuse(token: _Token, reason: str) -> NoReturn:
+    end = "" if reason.endswith("?") else "."
     raise QueryError(
-        f"filter: {token.text!r} at character {token.place + 1} is not understood: "
-        f"{reason}."
+        f"Filter error at {token.text!r} (character {token.place + 1}): {reason}{end}"
     )
 
 
 def _compared(
     field: _Token, operator: _Token, value: _Token, unit: Unit | None
 ) -> Filter:
-    """Return the filter that ``field operator value`` says."""
+    """Return the filter of ``field operator value``."""
     name = ALIASES.get(field.text.lower())
     if name is None:
-        known = sorted({*map(_title, _FIELDS), "name"})
-        _refuse(field, "known fields are " + ", ".join(known))
+        titles = sorted({*map(_title, _FIELDS), "name"})
+        near = get_close_matches(field.text.lower(), list(ALIASES), 1, 0.7)
+        reason = f"unknown field. Did you mean {near[0]}?" if near else ""
+        _refuse(field, reason or f"unknown field; fields are {', '.join(titles)}")
     sign = "=" if operator.text == "==" else operator.text
     if sign in ("!=", "!~"):
         turned = replace(operator, text="~" if sign == "!~" else "=")
@@ -564,7 +567,7 @@ def _compared(
     if sign not in (("=", "~") if name in ("text", *_NAMED) else ("=",)):
         signs = "=, !=" + (", <, <=, > or >=" if name in _NUMBERED else "")
         signs += ", ~ or !~" if name in _NAMED else ""
-        _refuse(operator, f"{field.text} is compared with {signs}")
+        _refuse(operator, f"operators of {field.text} are {signs}")
     if name == "text":
         return Filter(text=_regex_checked(value, _unquoted(value.text)))
     if name == "time":
@@ -573,7 +576,7 @@ def _compared(
         return Filter(offsets=_explained(value, lambda: _offsets(value.text)))
     items = [_unquoted(item.strip()) for item in _split_list(value.text)]
     if not all(items):
-        _refuse(value, "an item of the list is empty")
+        _refuse(value, "empty item in the list")
     if sign == "~":
         items = [item if is_regex(item) else f"/{_escaped(item)}/" for item in items]
     return _one_part(name, frozenset(_items(name, items, value)))
@@ -593,12 +596,12 @@ def _regex_checked(token: _Token, text: str) -> str:
 def _numbers_beyond(name: str, sign: str, value: _Token) -> Filter:
     """Return the filter of ``layer>3``: numbers, never "none"."""
     if not re.fullmatch(r"\d{1,9}", value.text):
-        _refuse(value, "a number is expected")
+        _refuse(value, "expected a number")
     number = int(value.text)
     # Below: these; above: what is neither one of those nor none.
     limit = number + 1 if sign in ("<=", ">") else number
     if limit > _MAX_RANGE:
-        _refuse(value, f"the number is larger than {_MAX_RANGE:,}")
+        _refuse(value, f"number too large (at most {_MAX_RANGE:,})")
     if sign in ("<", "<="):
         return _one_part(name, frozenset(range(limit)))
     return negated(_one_part(name, frozenset(range(-1, limit))))
@@ -616,12 +619,12 @@ def _items(name: str, items: list[str], token: _Token) -> Iterator[str | int]:
             yield _explained(token, partial(_address, item))
         elif name == "families":
             if item.lower() not in FAMILIES:
-                _refuse(token, "known families are " + ", ".join(FAMILIES))
+                _refuse(token, "unknown op family; families are " + ", ".join(FAMILIES))
             yield item.lower()
         elif name in _WORDS:
             number = _WORDS[name].get(item.lower())
             if number is None:
-                _refuse(token, "known words are " + ", ".join(_WORDS[name]))
+                _refuse(token, "unknown value; values are " + ", ".join(_WORDS[name]))
             yield int(number)
         else:
             yield from _numbers(name, item, token)
@@ -642,18 +645,18 @@ def _numbers(name: str, item: str, token: _Token) -> range | tuple[int, ...]:
         return (-1,)
     match = re.fullmatch(r"(\d+)(?:(?:-|–|\.\.)(\d+))?", item)
     if match is None:
-        _refuse(token, f"a number, a range like 0-3, or {word} is expected")
+        _refuse(token, f"expected a number, a range like 0-3, or {word}")
     first = int(match[1])
     last = int(match[2]) if match[2] else first
     if last < first or last - first > _MAX_RANGE:
-        _refuse(token, "the range is backwards or too wide")
+        _refuse(token, "range reversed or too wide")
     return range(first, last + 1)
 
 
 def _measure(name: str, sign: str, value: _Token, unit: Unit | None) -> Filter:
     """Return the filter that compares a duration or a number of bytes."""
     if sign == "~":
-        _refuse(value, f"a {name} is compared with < <= = != >= >")
+        _refuse(value, f"operators of {name} are < <= = != >= >")
     read = partial(_ticks, value.text, unit)
     amount: int = _explained(
         value, partial(_bytes, value.text) if name == "size" else read
@@ -668,7 +671,7 @@ def _measure(name: str, sign: str, value: _Token, unit: Unit | None) -> Filter:
 
 def _time(text: str, unit: Unit | None) -> TimeRange:
     if not re.fullmatch(r"[^:.–]+.*(?:\.\.|–|:).*[^:.–]+", text):
-        raise QueryError("write a range like 1ms:2ms")
+        raise QueryError("expected a range like 1ms:2ms")
     return parse_range(text, TimeRange(0, 0), unit)
 
 
@@ -676,11 +679,11 @@ def _offsets(text: str) -> tuple[int, int]:
     """Return the bytes that ``A:B`` or ``A+N`` names: [A, B) or [A, A + N)."""
     match = re.fullmatch(r"([^:+]+)([:+])([^:+]+)", text)
     if match is None:
-        raise QueryError("write a range of bytes like 0x100000:0x200000 or 4MiB+64KiB")
+        raise QueryError("expected a byte range like 0x100000:0x200000 or 4MiB+64KiB")
     first, last = _bytes(match[1]), _bytes(match[3])
     stop = first + last if match[2] == "+" else last
     if stop < first or stop >= 1 << 63:
-        raise QueryError("the range ends before it starts, or beyond any file")
+        raise QueryError("range reversed or too large")
     return first, stop
 
 
@@ -691,7 +694,7 @@ def _bytes(text: str) -> int:
         return int(plain, 16)
     match = re.fullmatch(r"(\d{1,19}(?:\.\d{1,9})?) ?([kmgt]?)(?:i?b)?", plain)
     if match is None or ("." in match[1] and not match[2]):
-        raise QueryError(f"{text!r} is no number of bytes; write 0x1000, 4096 or 4KiB")
+        raise QueryError(f"{text!r} is not a size; examples: 0x1000, 4096, 4KiB")
     factor: int = 1024 ** ("kmgt".index(match[2]) + 1) if match[2] else 1
     whole, _, part = match[1].partition(".")
     return int(whole) * factor + int(part or 0) * factor // int(10 ** len(part))
@@ -704,19 +707,19 @@ def _address(text: str) -> int:
         return int(plain, 16)
     if re.fullmatch(r"\d{1,20}", plain) and int(plain) < 1 << 64:
         return int(plain)
-    raise QueryError(f"{text!r} is no address; write it as 0x55d0")
+    raise QueryError(f"{text!r} is not an address; example: 0x55d0")
 
 
 def _ticks(text: str, unit: Unit | None) -> int:
     if unit == "ns" and "cyc" in text.lower():
-        raise QueryError(f"this trace counts nanoseconds, not cycles: {text!r}.")
+        raise QueryError(f"{text!r} is in cycles; this trace is in nanoseconds.")
     try:
         return parse_duration(text, unit or "ns")
     except (ValueError, OverflowError) as error:
         if unit == "cycle" and "counts cycles" in str(error):
             raise QueryError(f"{error}.") from error
         raise QueryError(
-            f"{text!r} is no time; write 100, 12.5us, 3ms or 2s."
+            f"{text!r} is not a time; examples: 100, 12.5us, 3ms, 2s."
         ) from error
 
 
@@ -728,7 +731,7 @@ def _explained(token: _Token, work: Callable[[], Any]) -> Any:
 
 
 def value_words(name: str, value: object) -> str:
-    """Return a value of a field of `Filter` as an expression says it."""
+    """Return a value of a field of `Filter` as expression text."""
     return _listed(name, (value,), ",", "-")
 
 
@@ -780,5 +783,5 @@ def _quoted(text: str) -> str:
 
 
 def is_regex(text: str) -> bool:
-    """Tell whether a text is written as ``/regex/``."""
+    """Return whether a text has the form ``/regex/``."""
     return re.fullmatch(r"/.+/[ci]*", text, re.DOTALL) is not None

@@ -135,7 +135,7 @@ def lost_nodes(trace: Trace) -> I64:
 
 
 def unrecorded_ops(trace: Trace) -> dict[str, int]:
-    """Return how many ops of the graphs no record tells of, by name, most first."""
+    """Return the number of graph ops without a record by op name, most first."""
     found: dict[str, int] = {}
     for join in trace.joins:
         for op, count in join.silent.items():
@@ -158,19 +158,19 @@ def silent_words(join: MatchReport) -> str:
 
 
 def silent_warning(trace: Trace, join: MatchReport) -> ReadWarning:
-    """Return the problem of a join with nodes that no record tells of."""
+    """Return the problem of a session with graph nodes without records."""
     time = ""
     if has_derived_times(trace):
-        time = ", and the time that is derived for the ops before them holds theirs"
+        time = ", and derived times of preceding ops include theirs"
     return ReadWarning(
         Severity.NOTICE,
         CODE,
-        f"{silent_words(join)}. The tracer does not see them, lost them or stopped "
-        f"before: what they read is not known to be untouched{time}.",
+        f"{silent_words(join)}. They were not traced, lost, or came after the end of "
+        f"the recording; what they read is unknown{time}.",
         len(join.silent_nodes),
         place=join.part,
-        remedy="A tracer that hooks these ops too would tell of them; ggml computes "
-        "repacked weights behind the usual hook.",
+        remedy="Record with a tracer that hooks these ops too; ggml computes repacked "
+        "weights outside of the usual hook.",
     )
 
 

@@ -85,8 +85,8 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
     notice = ReadWarning(
         Severity.NOTICE,
         "other_clock",
-        f"The times of {name} are of another clock; it is drawn from the beginning of "
-        "the session. What lies above each other need not have happened together.",
+        f"{name} uses another clock and is aligned to the begin of the session; "
+        "simultaneous spans need not have run at the same time.",
         place=name,
     )
     return begin - first, (notice,)
@@ -97,7 +97,7 @@ def parsed_shift(text: str, unit: Unit) -> int:
     try:
         return parse_duration(text, unit)
     except ValueError as error:
-        raise QueryError(f"the shift {text!r} is not understood: {error}.") from error
+        raise QueryError(f"invalid time shift {text!r}: {error}.") from error
 
 
 def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
@@ -114,11 +114,11 @@ def unlike_clocks(main: Trace, other: Trace) -> ReadWarning | None:
     return ReadWarning(
         Severity.NOTICE,
         "clock_unknown",
-        f"{name} counts {units[other.clock.unit]}, the session "
-        f"{units[main.clock.unit]}, and nothing says how long a cycle takes. What has "
-        f"a time in {name} is left out.",
+        f"Times of {name} are in {units[other.clock.unit]}, those of the session in "
+        f"{units[main.clock.unit]}, and the clock frequency is unknown. Spans and "
+        f"events of {name} are omitted.",
         place=name,
-        remedy="Name the frequency with --option hz=…, or open the file alone.",
+        remedy="Set the frequency with --option hz=…, or open the file alone.",
     )
 
 
@@ -198,8 +198,8 @@ def _appended(whole: Trace, other: Trace) -> Trace:
         reason = ReadWarning(
             Severity.NOTICE,
             "same_run_twice",
-            f"{name} holds the spans of another file of this session again; they are "
-            "shown once.",
+            f"{name} repeats the spans of another file of this session; they are shown "
+            "once.",
             len(other.spans),
             place=name,
         )
@@ -368,7 +368,7 @@ def _in_ns(trace: Trace) -> tuple[Trace, tuple[ReadWarning, ...]]:
     notice = ReadWarning(
         Severity.INFO,
         "cycles_as_time",
-        f"Cycles of {trace.info.name} are shown as time at {hz / 1e6:g} MHz.",
+        f"Cycles of {trace.info.name} converted to time at {hz / 1e6:g} MHz.",
         place=trace.info.name,
     )
     return replace(

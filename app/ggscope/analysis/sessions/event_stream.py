@@ -27,13 +27,15 @@ def refusal_of_stream(trace: Trace, side: Trace) -> str:
     """Return why a sidecar cannot be that of an event stream; "" where it is."""
     run = side.run
     if run is None or not len(run.graph):
-        return "it tells of no graphs"
+        return "it has no graphs"
     begins = run.begin + side.clock.origin - trace.clock.origin
     own = trace.spans.start[trace.spans.op < 0]
     n = int(np.count_nonzero(np.isin(begins, own)))
     if n < _FITS_FROM * len(begins):
-        there, told = format_count(n), format_count(len(begins))
-        return f"{there} of {told} graphs begin when one of the stream does"
+        return (
+            f"{format_count(n)} of {format_count(len(begins))} graphs begin together "
+            "with one of the stream"
+        )
     return ""
 
 

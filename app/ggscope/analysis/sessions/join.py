@@ -485,21 +485,21 @@ def _misfit(side: SideFile, mapping: Mapping) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
         MISFIT,
-        f"{side.name} does not belong to this trace: {mapping.fit.evidence}. "
-        "Its tensors are not shown and no access is mapped to it.",
+        f"{side.name} does not match this trace: {mapping.fit.evidence}. "
+        "Its tensors are ignored.",
         place=side.name,
-        remedy="Take it out of the session, or add the model that was run.",
+        remedy="Remove it from the session, or add the model that was run.",
     )
 
 
 def _notes(
     trace: Trace, side: SideFile, layout: ModelLayout, mapping: Mapping, has_model: bool
 ) -> tuple[ReadWarning, ...]:
-    """Return what people should know of a mapping that fits."""
+    """Return the problems of a mapping that matches."""
     notes: list[ReadWarning] = []
     uses, fit = mapping.uses, mapping.fit
     has_accesses = bool(len(trace.accesses.patterns) or len(trace.accesses.loose))
-    others = "the trace tells" if has_accesses else "the other files tell"
+    source = "the trace" if has_accesses else "the other files"
 
     def note(severity: Severity, code: str, text: str, n: int, remedy: str) -> None:
         notes.append(
@@ -510,9 +510,8 @@ def _notes(
         note(
             Severity.INFO,
             "trace_offsets_moved",
-            f"The offsets in the trace were moved by {-fit.delta:,} bytes: they count "
-            f"from elsewhere, {side.name} from its beginning. That fits "
-            f"{fit.n_agree:,} of {fit.n_offsets:,} places.",
+            f"Trace offsets shifted by {-fit.delta:,} bytes to count from the begin "
+            f"of {side.name}; {fit.n_agree:,} of {fit.n_offsets:,} offsets match.",
             1,
             "",
         )
@@ -520,8 +519,8 @@ def _notes(
         note(
             Severity.INFO,
             "offsets_moved",
-            f"The offsets of {side.name} were moved by {fit.delta:,} bytes, which fits "
-            f"{fit.n_agree:,} of {fit.n_offsets:,} places that {others} too.",
+            f"Offsets of {side.name} shifted by {fit.delta:,} bytes; {fit.n_agree:,} "
+            f"of {fit.n_offsets:,} match the offsets in {source}.",
             1,
             "",
         )
@@ -529,36 +528,36 @@ def _notes(
         note(
             Severity.NOTICE,
             "nothing_to_map",
-            f"Nothing tells which tensors of {side.name} this trace accesses: it names "
-            "no tensors and tells no offsets. They are shown, and no access is mapped.",
+            f"Accesses cannot be mapped to the tensors of {side.name}: the trace has "
+            "neither tensor names nor offsets.",
             1,
-            "A registry with addresses, or records with names, would tell.",
+            "Add a registry with addresses, or record with tensor names.",
         )
     data = {m.data_offset for m in (*trace.models, *side.trace.models)} - {-1}
     if fit.delta and has_model and data and fit.delta not in data:
         note(
             Severity.NOTICE,
             "delta_disagrees",
-            f"The offsets of {side.name} had to be moved by {fit.delta:,} bytes, but "
-            f"the data of the model file begin at {min(data):,}.",
+            f"Offsets of {side.name} shifted by {fit.delta:,} bytes, but the data "
+            f"section of the model file begins at {min(data):,}.",
             1,
-            "Check that the map was made of this model file.",
+            "Check that the map belongs to this model file.",
         )
     off = (mapping.of_use >= 0) & (uses.offset >= 0) & ~mapping.agrees
     if fit.delta is not None and off.any():
         note(
             Severity.NOTICE,
             "offsets_disagree",
-            f"Some accesses lie outside the tensor that {side.name} names for them.",
+            f"Some accesses lie outside their tensor according to {side.name}.",
             int(uses.count[off].sum()),
-            "They keep the offset that the trace says.",
+            "Their offsets from the trace are used.",
         )
     lost = int(uses.count[mapping.of_use < 0].sum())
     if lost and uses.is_file and len(layout):
         note(
             Severity.NOTICE,
             "tensors_missing_in_map",
-            f"Accesses to the model file have no tensor in {side.name}.",
+            f"Accesses to the model file without a tensor in {side.name}.",
             lost,
             "Add the model file itself: its header lists every tensor.",
         )
@@ -572,16 +571,15 @@ def _notes_of_names(side: SideFile, names: NameCounts) -> tuple[ReadWarning, ...
         notes.append(ReadWarning(Severity.INFO, code, text, n, place=side.name))
 
     if n := names.n_completed:
-        text = f"Names that were cut in the trace were completed from {side.name}"
+        text = f"Truncated names completed from {side.name}"
         if names.n_guessed:
             text += (
-                f"; {names.n_guessed:,} of them, which end in ~, by their beginning "
-                "alone"
+                f"; {names.n_guessed:,} of them (marked ~) from their beginning only"
             )
         note("names_completed", f"{text}.", n)
     if n := names.n_named:
-        text = f"Tensors without a name in the trace are named by {side.name}"
-        note("tensors_named", f"{text}, by their place in the model file.", n)
+        text = f"Unnamed tensors of the trace named from {side.name}"
+        note("tensors_named", f"{text}, by file offset.", n)
     return tuple(notes)
 
 
@@ -683,11 +681,10 @@ def _with_routing(trace: Trace, side: SideFile, by: int) -> Trace:
         notice = ReadWarning(
             Severity.NOTICE,
             "routing_not_added",
-            f"The session records choices of experts already; those of {side.name} "
-            "are left out, so that none counts twice.",
+            f"Expert routing of {side.name} ignored: the session has routing already.",
             len(side.trace.routing),
             place=side.name,
-            remedy="Open it alone to see them.",
+            remedy="Open the file alone to see its routing.",
         )
         return replace(trace, warnings=(*trace.warnings, notice))
     return replace(trace, routing=Move(ticks=by).of(side.trace.routing))

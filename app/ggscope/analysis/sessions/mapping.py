@@ -391,12 +391,12 @@ class Fit:
 
     @property
     def evidence(self) -> str:
-        """The figures in words."""
-        text = f"{self.n_named:,} of {self.n_names:,} tensors found by name"
+        """The match as text, such as "9 of 10 tensors matched by name"."""
+        text = f"{self.n_named:,} of {self.n_names:,} tensors matched by name"
         if self.n_begun:
-            text += f", {self.n_begun:,} more cut where several names go on"
+            text += f", {self.n_begun:,} truncated names are ambiguous"
         if self.n_offsets:
-            return f"{text}, {self.n_agree:,} of {self.n_offsets:,} offsets agree"
+            return f"{text}, {self.n_agree:,} of {self.n_offsets:,} offsets match"
         return f"{text}, no offsets to compare"
 
 

@@ -67,18 +67,18 @@ def refusal(trace: Trace, side: Trace, spare: Array | None) -> str:
     """
     run = side.run
     if spare is None:
-        return f"{trace.info.name} holds no records of 256 bytes"
+        return f"{trace.info.name} has no 256-byte records"
     if run is None:  # a plug-in's
-        return "no record is of a graph that it tells of"
+        return "no record belongs to one of its graphs"
     if len(spare) > run.n_records:
-        told, there = (format_count(n) for n in (run.n_records, len(spare)))
-        return f"it tells of {told} records, and there are {there}"
+        stated, actual = (format_count(n) for n in (run.n_records, len(spare)))
+        return f"it states {stated} records, but there are {actual}"
     rows = _rows_of(trace, run, spare)
     if not len(rows.at):
         return ""
     n_known = int(np.count_nonzero(rows.known))
     if not n_known:
-        return "no record is of a graph that it tells of"
+        return "no record belongs to one of its graphs"
     start = trace.spans.start[rows.at] + trace.clock.origin - side.clock.origin
     graph = rows.graph[rows.known]
     inside = (start[rows.known] >= run.begin[graph]) & (
@@ -86,8 +86,10 @@ def refusal(trace: Trace, side: Trace, spare: Array | None) -> str:
     )
     n = int(np.count_nonzero(inside))
     if n < _FITS_FROM * n_known:
-        told, there = format_count(n), format_count(n_known)
-        return f"{told} of {there} records lie in the times of its graphs"
+        return (
+            f"{format_count(n)} of {format_count(n_known)} records lie within its "
+            "graphs"
+        )
     return ""
 
 
@@ -96,10 +98,9 @@ def refused(side: Trace, why: str) -> ReadWarning:
     return ReadWarning(
         Severity.NOTICE,
         "sidecar_refused",
-        f"{side.info.name} is not the sidecar of these records: {why}. Nothing of it "
-        "is shown.",
+        f"{side.info.name} does not match these records: {why}. It is ignored.",
         place=side.info.name,
-        remedy="Take it out of the session, or put the right sidecar there.",
+        remedy="Remove it from the session, or add the right sidecar.",
     )
 
 
@@ -310,10 +311,9 @@ def _fewer(
         ReadWarning(
             Severity.DATA_LOSS,
             "recording_cut",
-            f"{side.info.name} tells of more records than {trace.info.name} holds: it "
-            "was cut.",
+            f"{trace.info.name} is truncated: {side.info.name} states more records.",
             n,
             place=trace.info.name,
-            remedy="Copy it again from where it was recorded.",
+            remedy="Copy the recording again.",
         ),
     )

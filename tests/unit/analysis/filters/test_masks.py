@@ -182,9 +182,9 @@ def test_threads_are_named_by_shown_or_raw_numbers(wanted, shown):
 
 
 def test_unknown_op_is_refused_with_what_it_may_mean():
-    with pytest.raises(QueryError, match="no op MULMAT; did you mean MUL_MAT"):
+    with pytest.raises(QueryError, match="Unknown op MULMAT. Did you mean MUL_MAT"):
         read_filter("layer=1 not (op=MULMAT or op=ADD)", LLAMA)
-    with pytest.raises(QueryError, match="no op ZZZ; this trace has ADD"):
+    with pytest.raises(QueryError, match="Unknown op ZZZ. This trace has ADD"):
         read_filter("op=zzz", LLAMA)
 
     # ggml knows it, though this trace has none.
@@ -231,12 +231,12 @@ def test_filter_by_core_is_written_as_it_is_read(text):
 
 
 def test_core_that_nobody_told_is_unknown_and_not_none():
-    with pytest.raises(QueryError, match="a range like 0-3, or unknown is expected"):
+    with pytest.raises(QueryError, match="a range like 0-3, or unknown"):
         parse_filter("core=none")
 
 
 def test_layer_of_no_core_is_called_none_as_before():
-    with pytest.raises(QueryError, match="a range like 0-3, or none is"):
+    with pytest.raises(QueryError, match="a range like 0-3, or none"):
         parse_filter("layer=unknown")
 
 
@@ -383,7 +383,7 @@ def test_adding_by_group_is_exact_beyond_double_precision():
     "bad", ["/(.*)*x!/", r"/([\w.]+)+!/", "/(a|b+)*/", "/((a*)b?)+/"]
 )
 def test_regular_expression_that_could_take_for_ever_is_refused(bad):
-    with pytest.raises(QueryError, match="for ever"):
+    with pytest.raises(QueryError, match="nested quantifiers"):
         text_matcher(bad)
 
 

@@ -57,7 +57,7 @@ def test_only_derived_times_hold_those_of_silent_ops() -> None:
         for trace in (derived, measured)
     )
 
-    claim = ", and the time that is derived for the ops before them holds theirs"
+    claim = ", and derived times of preceding ops include theirs"
     assert_sides(claim, said, unsaid)
     assert "no record in any pass" in unsaid
 

@@ -70,8 +70,8 @@ def test_places_are_those_of_the_trace_only_where_there_is_one():
     of_trace = mapped(shifted(4096), model_trace(MAP))
     of_model = join(stated_model(shifted(4096)), [SideFile(model_trace(MAP), "map")])
 
-    assert told(of_trace).endswith("places that the trace tells too.")
-    assert_sides("the other files tell", told(of_model), told(of_trace))
+    assert told(of_trace).endswith("offsets in the trace.")
+    assert_sides("the other files", told(of_model), told(of_trace))
 
 
 def test_map_of_absolute_offsets_needs_no_delta():
@@ -184,7 +184,7 @@ def test_model_of_another_run_is_named_and_not_mapped():
 
     (warning,) = trace.warnings
     assert warning.code == "part_does_not_fit"
-    assert "3 of 3 tensors found by name, 1 of 3 offsets agree" in warning.message
+    assert "3 of 3 tensors matched by name, 1 of 3 offsets match" in warning.message
     assert trace.joins[0].n_found == 0
     assert len(trace.tensors) == 3
     assert trace.tensors is plain.tensors
@@ -206,7 +206,7 @@ def test_model_without_a_common_name_is_named_too():
         )
     )
     for model in (nowhere, nameless, other):
-        assert_sides("* of * tensors found by name", model, own)
+        assert_sides("* of * tensors matched by name", model, own)
     assert_sides("*, no offsets to compare", nowhere, nameless + other + own)
 
 
@@ -217,7 +217,7 @@ def test_one_offset_in_two_is_no_evidence():
     trace = mapped(reads, model_trace(MAP))
 
     assert "part_does_not_fit" in codes(trace)
-    assert "1 of 2 offsets agree" in trace.warnings[0].message
+    assert "1 of 2 offsets match" in trace.warnings[0].message
     assert trace.joins[0].n_found == 0
 
 

@@ -252,7 +252,7 @@ def test_each_of_two_recordings_has_its_own_sidecar(tmp_path):
     assert [m.path.name for m in bundle.sides] == ["a.json", "b.json"]
     assert [join.part for join in trace.joins] == ["a.json"]
     (refused,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
-    assert refused.message.startswith("b.json is not the sidecar of these records")
+    assert refused.message.startswith("b.json does not match these records")
 
 
 def test_records_without_their_sidecar_are_as_they_were(tmp_path):
@@ -311,26 +311,25 @@ def test_sidecar_of_another_run_is_refused_with_the_evidence(tmp_path):
         trace = opened(path)
         (warning,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
         assert warning.message == (
-            f"run.json is not the sidecar of these records: {expected}. Nothing of it "
-            "is shown."
+            f"run.json does not match these records: {expected}. It is ignored."
         )
         assert not is_joined(trace)
         assert len(names(trace, LaneKind.THREAD)) == 24
         return warning.message
 
     assert_sides(
-        "it tells of * records, and there are *",
-        refused("it tells of 3 records, and there are 24", records=3),
+        "it states * records, but there are *",
+        refused("it states 3 records, but there are 24", records=3),
         fitting,
     )
     assert_sides(
-        "* of * records lie in the times of its graphs",
-        refused("0 of 24 records lie in the times of its graphs", later=10**10),
+        "* of * records lie within its graphs",
+        refused("0 of 24 records lie within its graphs", later=10**10),
         fitting,
     )
     assert_sides(
-        "no record is of a graph that it tells of",
-        refused("no record is of a graph that it tells of", graph_list=[]),
+        "no record belongs to one of its graphs",
+        refused("no record belongs to one of its graphs", graph_list=[]),
         fitting,
     )
 
@@ -343,8 +342,8 @@ def test_sidecar_named_with_records_of_other_sizes_is_refused(tmp_path):
     trace = open_bundle(survey((path, tmp_path / "run.json")))
 
     (refused,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
-    assert "other.bin holds no records of 256 bytes" in refused.message
-    assert_sides("* holds no records of 256 bytes", refused.message, fitting)
+    assert "other.bin has no 256-byte records" in refused.message
+    assert_sides("* has no 256-byte records", refused.message, fitting)
 
 
 def test_records_that_were_cut_are_told_as_lost(tmp_path):

@@ -209,8 +209,8 @@ def test_what_a_file_holds_less_than_was_written_is_missing(tmp_path: Path) -> N
     [
         ({"state": "killed", "signal": "SIGILL"}, [3], (1, "by SIGILL"), True),
         ({"state": "killed", "signal": "SIGTERM"}, [], (None, "by SIGTERM"), False),
-        ({"state": "gone"}, [3], (1, "without a word"), True),
-        ({"state": "exited"}, [3], (1, "while it computed"), True),
+        ({"state": "gone"}, [3], (1, "cause unknown"), True),
+        ({"state": "exited"}, [3], (1, "while computing"), True),
     ],
 )
 def test_program_that_died_says_so(
