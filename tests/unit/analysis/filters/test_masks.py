@@ -182,9 +182,9 @@ def test_threads_are_named_by_shown_or_raw_numbers(wanted, shown):
 
 
 def test_unknown_op_is_refused_with_what_it_may_mean():
-    with pytest.raises(QueryError, match="Unknown op MULMAT. Did you mean MUL_MAT"):
+    with pytest.raises(QueryError, match=r"Unknown op MULMAT\. Did you mean MUL_MAT"):
         read_filter("layer=1 not (op=MULMAT or op=ADD)", LLAMA)
-    with pytest.raises(QueryError, match="Unknown op ZZZ. This trace has ADD"):
+    with pytest.raises(QueryError, match=r"Unknown op ZZZ\. This trace has ADD"):
         read_filter("op=zzz", LLAMA)
 
     # ggml knows it, though this trace has none.
