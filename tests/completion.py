@@ -9,7 +9,7 @@ def complete(script: str, line: str, folder: Path) -> set[str]:
     """Return what real bash offers for the last word of `line`."""
     words = shlex.split(line) + ([""] if line.endswith(" ") else [])
     array = " ".join(map(shlex.quote, words))
-    function = "_" + words[0].replace("-", "_")
+    function = "_shtab_" + words[0].replace("-", "_")
     typed = f"COMP_WORDS=({array})\nCOMP_CWORD={len(words) - 1}\n{function}"
     answer = "printf '%s\\n' \"${COMPREPLY[@]}\""
     done = subprocess.run(

@@ -22,6 +22,7 @@ PACKAGES = (
     "platformdirs",
     "psutil",
     "pyelftools",
+    "shtab",
     "perfetto",
     "duckdb",
 )

@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ggscope_capture import __version__, shell
+from ggscope_capture import __version__, completion, manual
 from ggscope_capture.config import (
     LEVELS,
     SETTINGS,
@@ -38,7 +38,6 @@ from ggscope_capture.config import (
     resolve,
 )
 from ggscope_capture.files import reason_of
-from ggscope_capture.shell import SHELLS
 
 if TYPE_CHECKING:
     from ggscope_capture.recording import Recorder
@@ -116,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     rings = commands.add_parser(
         "rings", help="list ring buffers of running and ended programs"
     )
-    rings.add_argument("--json", action="store_true")
+    rings.add_argument("--json", action="store_true", help="print JSON")
     rings.set_defaults(do=_rings)
 
     recover = commands.add_parser(
@@ -130,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
         "save", help="save a trace of the records so far; recording continues"
     )
     save.add_argument("ring", metavar="RING|PID|FOLDER.partial")
-    save.add_argument("--json", action="store_true")
+    save.add_argument("--json", action="store_true", help="print JSON")
     _add_settings(save, SETTINGS)
     save.set_defaults(do=_save)
 
@@ -154,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="OUT.bin",
         help="also check that this file can be written",
     )
-    doctor.add_argument("--json", action="store_true")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(do=_doctor)
 
     targets = commands.add_parser("targets", help="find or install llama.cpp")
@@ -170,7 +169,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="PROGRAM",
         help="show this program only, with its command line if it is llama.cpp's",
     )
-    targets.add_argument("--json", action="store_true")
+    targets.add_argument("--json", action="store_true", help="print JSON")
     targets.set_defaults(do=_targets)
 
     demo = commands.add_parser(
@@ -215,7 +214,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="afterwards, record a trace of each into FOLDER (not timed)",
     )
-    ab.add_argument("--json", action="store_true")
+    ab.add_argument("--json", action="store_true", help="print JSON")
     ab.set_defaults(do=_ab)
 
     codemod = commands.add_parser(
@@ -249,15 +248,13 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also print meaning and names of each setting",
     )
-    config.add_argument("--json", action="store_true")
+    config.add_argument("--json", action="store_true", help="print JSON")
     _add_settings(config, SETTINGS)
     config.set_defaults(do=_config)
 
-    completion = commands.add_parser(
-        "completion", help="print a shell completion script"
-    )
-    completion.add_argument("shell", choices=SHELLS)
-    completion.set_defaults(do=_completion)
+    script = commands.add_parser("completion", help="print a shell completion script")
+    script.add_argument("shell", choices=completion.SHELLS)
+    script.set_defaults(do=_completion)
 
     man = commands.add_parser("man", help="print the manual page")
     man.set_defaults(do=_man)
@@ -462,13 +459,22 @@ def _writer(
 
 
 def _completion(options: argparse.Namespace) -> int:
-    for line in shell.completion(options.shell, parser()).splitlines():
+    made = parser()
+    for action in completion.actions(made):
+        if "--log-level" in action.option_strings:
+            action.choices = [level.lower() for level in LEVELS]
+    try:
+        script = completion.completion(options.shell, made)
+    except ImportError:
+        complain("completion needs the Python package shtab; install it")
+        return 1
+    for line in script.splitlines():
         say(line)
     return 0
 
 
 def _man(_: argparse.Namespace) -> int:
-    for line in shell.manual(parser()).splitlines():
+    for line in manual.manual(parser()).splitlines():
         say(line)
     return 0
 

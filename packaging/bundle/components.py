@@ -108,6 +108,7 @@ COMPONENTS = (
            "module:psutil"),
     _wheel("pyelftools", "Unlicense", "https://pypi.org/project/pyelftools/",
            "module:elftools"),
+    _wheel("shtab", "Apache-2.0", "https://pypi.org/project/shtab/", "module:shtab"),
     _wheel("perfetto", "Apache-2.0", "https://perfetto.dev", "perfetto/*",
            "module:perfetto"),
     _wheel("protobuf", "BSD-3-Clause", "https://protobuf.dev", "google/*",

@@ -16,9 +16,9 @@ from completion import complete
 from ggscope.analysis.filters.text import ALIASES, parse_filter
 from ggscope.cli.arguments import COMMANDS, SHELLS, make_parser, parse
 from ggscope.cli.manual import ENVIRONMENT, EXAMPLES, FIELDS, FILES
-from ggscope.cli.shell import command_lines
 from ggscope.model.selection import BY, Filter
 from ggscope.session.settings_store import default_path
+from ggscope_capture.manual import commands
 from support import need_terminal
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
@@ -111,7 +111,7 @@ def test_zsh_completes_at_the_first_tab(run, tmp_path: Path) -> None:
     (tmp_path / "_ggscope").write_text(run("completion", "zsh").out)
     (tmp_path / "longname.bin").touch()
     lines = ("ggscope sta", "ggscope export --view timeline,hea", "ggscope info lon")
-    ends = (b"ts ", b"tmap ", b"gname.bin")
+    ends = (b"ts ", b"tmap", b"gname.bin")
     for line, end in zip(lines, ends, strict=True):
         pid, terminal = pty.fork()
         if pid == 0:
@@ -143,8 +143,8 @@ def until(terminal: int, end: bytes) -> bytes:
 def test_every_option_is_completed_in_every_shell(run) -> None:
     scripts = {shell: run("completion", shell).out for shell in SHELLS}
 
-    for command in command_lines(make_parser()):
-        for option in command.options:
+    for _, _, options in commands(make_parser()):
+        for option in options:
             for flag in option.flags:
                 assert flag in scripts["bash"]
                 assert flag in scripts["zsh"]
@@ -173,9 +173,9 @@ def test_manual_has_every_command_and_option(run) -> None:
     text = run("man").out.replace("\\-", "-")
 
     assert text.startswith(".TH GGSCOPE 1")
-    for command in command_lines(make_parser()):
-        assert f".SS {command.name}\n" in text
-        for option in command.options:
+    for name, _, options in commands(make_parser()):
+        assert f".SS {name}\n" in text
+        for option in options:
             assert all(f"\\fB{flag}\\fR" in text for flag in option.flags)
     assert "data loss with --strict" in text
 
@@ -183,8 +183,8 @@ def test_manual_has_every_command_and_option(run) -> None:
 def test_manual_tells_shared_options_once(run) -> None:
     text = run("man").out.replace("\\-", "-")
 
-    commands = command_lines(make_parser())
-    shared = {f for c in commands for o in c.options if o.group for f in o.flags}
+    options = (option for row in commands(make_parser()) for option in row[2])
+    shared = {f for o in options if o.group != "options" for f in o.flags}
     assert {"--json", "--reader", "--shift"} <= shared
     for flag in ("--help", "--json", "--reader", "--shift", "--safe-mode"):
         assert text.count(f"\\fB{flag}\\fR") == 1, flag

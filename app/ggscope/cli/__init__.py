@@ -146,7 +146,7 @@ def _run(arguments: Namespace) -> int:
         case "config":
             from ggscope.cli.config import run
         case "completion":
-            from ggscope.cli.shell import run
+            from ggscope.cli.completion import run
         case "man":
             from ggscope.cli.manual import run
         case "samples":

@@ -1,13 +1,19 @@
 """``ggscope man``: the manual page, made from the parser."""
 
-import re
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 from ggscope import __version__
 from ggscope.cli import output
 from ggscope.cli.arguments import EPILOG, make_parser
 from ggscope.cli.output import GOOD
-from ggscope.cli.shell import CommandLine, Option, command_lines
+from ggscope_capture.manual import (
+    Option,
+    commands,
+    option_lines,
+    roff,
+    section,
+    sentence,
+)
 
 _EVERY = "for every command"
 _TITLES = {
@@ -90,12 +96,13 @@ ENVIRONMENT = (
 )
 
 
-def manual(commands: list[CommandLine], description: str, epilog: str) -> str:
+def manual(parser: ArgumentParser) -> str:
     """Return the manual page in the language of ``man(7)``."""
+    description = parser.description or ""
     lines = [
         f'.TH GGSCOPE 1 "" "ggscope {__version__}" "User commands"',
         ".SH NAME",
-        f"ggscope \\- {_roff(description[0].lower() + description[1:].rstrip('.'))}",
+        f"ggscope \\- {roff(description[0].lower() + description[1:].rstrip('.'))}",
         ".SH SYNOPSIS",
         ".B ggscope\n.RI [ COMMAND ]\n.RI [ options ]\n.RI [ FILE \\ ...]",
         ".SH DESCRIPTION",
@@ -104,58 +111,32 @@ def manual(commands: list[CommandLine], description: str, epilog: str) -> str:
         ".SH COMMANDS",
     ]
     shared: dict[str, dict[tuple[str, ...], Option]] = {}
-    for command in commands:
-        lines += [f".SS {_roff(command.name)}", _roff(_sentence(command.help))]
-        for option in command.options:
+    for name, text, options in commands(parser):
+        lines += [f".SS {roff(name)}", roff(sentence(text))]
+        for option in options:
             title = _EVERY if "--help" in option.flags else option.group
-            if not title:
-                lines += _option_lines(option)
+            if title == "options":
+                lines += option_lines(option)
             else:
                 # Of the commands that share a group some lack a flag of an option.
                 group = shared.setdefault(title, {})
                 known = group.get(option.flags[-1:])
                 if known is None or len(known.flags) < len(option.flags):
                     group[option.flags[-1:]] = option
-    for title, options in shared.items():
+    for title, group in shared.items():
         lines.append(f".SH {_TITLES.get(title, title.upper())}")
-        for option in options.values():
-            lines += _option_lines(option)
-    lines += [".SH FILTERS (\\-\\-where)", " ".join(_FILTERS.split())]
-    for _, example, text in FIELDS:
-        lines += [".TP", f"\\fB{_roff(example)}\\fR", _roff(_sentence(text))]
-    for title, rows in (
-        ("EXAMPLES", EXAMPLES),
-        ("FILES", FILES),
-        ("ENVIRONMENT", ENVIRONMENT),
-    ):
-        lines.append(f".SH {title}")
-        for name, text in rows:
-            lines += [".TP", f"\\fB{_roff(name)}\\fR", _roff(_sentence(text))]
-    lines += [".SH EXIT STATUS", _roff(" ".join(epilog.split()))]
+        for option in group.values():
+            lines += option_lines(option)
+    filters = section("FILTERS (\\-\\-where)", [row[1:] for row in FIELDS])
+    filters.insert(1, " ".join(_FILTERS.split()))
+    lines += filters + section("EXAMPLES", EXAMPLES) + section("FILES", FILES)
+    lines += section("ENVIRONMENT", ENVIRONMENT)
+    lines += [".SH EXIT STATUS", roff(" ".join(EPILOG.split()))]
     lines += [".SH SEE ALSO", ".BR ggscope\\-capture (1),\nthe guide (Help > Guide)."]
     return "\n".join(lines) + "\n"
 
 
-def _option_lines(option: Option) -> list[str]:
-    flags = ", ".join(f"\\fB{_roff(flag)}\\fR" for flag in option.flags)
-    value = f" \\fI{_roff(option.value)}\\fR" if option.value else ""
-    return [".TP", flags + value, _roff(_sentence(option.help))]
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def _roff(text: str) -> str:
-    """Return `text` so that troff prints it as it is."""
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    # Not every troff reads UTF-8.
-    escaped = re.sub(r"[^\x00-\x7f]", lambda m: f"\\[u{ord(m[0]):04X}]", escaped)
-    return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
-
-
 def run(arguments: Namespace) -> int:
     """Print the page; return the exit code."""
-    parser = make_parser()
-    output.emit(manual(command_lines(parser), parser.description or "", EPILOG))
+    output.emit(manual(make_parser()))
     return GOOD
