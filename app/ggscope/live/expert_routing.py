@@ -8,7 +8,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.growing import GrowingTable
 from ggscope.model.routing import Routing
 from ggscope.model.tables import Array
-from ggscope.readers.tensor.routing import CHOICE, merged_choices
+from ggscope.readers.tensor.routing.extensions import CHOICE, merged_choices
 from ggscope_capture.ring_format import Frame, FrameType, experts_body
 
 _MAX_NUMBER = 1 << 15

@@ -58,7 +58,7 @@ from ggscope.readers.common.run_events import (
     RunGraph,
 )
 from ggscope.readers.common.ubatches import MOST_SEQUENCES, ubatch_tokens
-from ggscope.readers.tensor.routing import CHOOSING_OPS
+from ggscope.readers.tensor.routing.extensions import CHOOSING_OPS
 from ggscope.sanitize import one_line
 from ggscope_capture.ring_format import (
     RING_MAGIC,

@@ -70,13 +70,9 @@ from ggscope.readers.tensor.passes import (
     room_for,
 )
 from ggscope.readers.tensor.repeats import repeated_rows
-from ggscope.readers.tensor.routing import (
-    HAS_SINGLE,
-    add_choices,
-    add_extensions,
-    add_single,
-    lists_in_file,
-)
+from ggscope.readers.tensor.routing.extensions import add_extensions
+from ggscope.readers.tensor.routing.lists import add_choices, lists_in_file
+from ggscope.readers.tensor.routing.single import HAS_SINGLE, add_single
 
 TOKENS, PHASES, FIRST_THREAD = 0, 1, 2
 """Lane ids; the threads follow in the order of their first ops."""
@@ -459,6 +455,7 @@ def _sample(source: Source, layout: RecordLayout, ranges: Ranges) -> Array:
     """
     size = layout.size
     parts = [np.zeros(0, np.uint8)]
+    far = [np.zeros(0, np.int64)]
     total = sum(stop - first for first, stop in ranges)
     left, before = _NEAR, 0
     spread = distinct(np.linspace(0, max(total - 1, 0), _FAR).astype(np.int64))
@@ -467,11 +464,10 @@ def _sample(source: Source, layout: RecordLayout, ranges: Ranges) -> Array:
         parts.append(source.array(first * size, near * size))
         left -= near
         here = spread[(spread >= before + near) & (spread < before + stop - first)]
-        parts += [
-            source.array((first + at - before) * size, size) for at in here.tolist()
-        ]
+        far.append(first + here - before)
         before += stop - first
     whole = [part for part in parts if len(part) % size == 0]
+    whole.append(source.records(np.concatenate(far), size).reshape(-1))
     return np.concatenate(whole).view(layout.dtype)
 
 

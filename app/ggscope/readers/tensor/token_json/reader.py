@@ -56,7 +56,8 @@ from ggscope.readers.tensor.repeats import (
     joined_rows,
     op_starts,
 )
-from ggscope.readers.tensor.routing import MAX_LISTED, Reading, add_choices
+from ggscope.readers.tensor.routing.lists import Reading, add_choices
+from ggscope.readers.tensor.routing.sizes import MAX_LISTED
 from ggscope.readers.tensor.scan import FIRST_NAME
 from ggscope.readers.tensor.token_json import INFO, OPS_OPTION
 from ggscope.readers.tensor.token_json.entries import Pattern

@@ -1,0 +1,1 @@
+"""Which experts the router chose, where records of a tensor trace list them."""
