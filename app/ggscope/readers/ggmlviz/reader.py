@@ -512,9 +512,9 @@ class Reading:
             self._walk, self._collector, HEADER_BYTES, stop_row=wanted.stop
         )
         self._shown_until = -1
-        self._pace = SnapshotScheduler(
-            FIRST_S, is_wanted=context.wants_stages, largest_share=1 / MOST
-        )
+        self._snapshots = None
+        if context.wants_stages:
+            self._snapshots = SnapshotScheduler(FIRST_S, largest_share=1 / MOST)
 
     def run(self, *, is_known: bool) -> Trace:
         """Return the whole trace.
@@ -535,10 +535,12 @@ class Reading:
         assert collector is not None
         for _ in self._scan.stretches(self._context):
             self._context.progress(self._scan.position // 2, size)
+            if self._snapshots is None:
+                continue
             n_events = self._options.n_events
             n = min(collector.columns.n, n_events // MOST)
-            if self._pace.is_due(n, n_events):
-                self._pace.timed(partial(self._publish, collector, n), n)
+            if self._snapshots.is_due(n, n_events):
+                self._snapshots.timed(partial(self._publish, collector, n), n)
         self._note_reading(builder, collector.columns.n)
         self._context.progress(size // 2, size)
 

@@ -219,9 +219,9 @@ class EarlyTraces:
         self._chunked = chunked
         self._publish = publish
         self._ranges = ranges
-        self._outlook: TimestampSample | None = None
+        self._sample: TimestampSample | None = None
         self._lateness = _Lateness()
-        self.pace = SnapshotScheduler(
+        self.scheduler = SnapshotScheduler(
             FIRST_S,
             short_s=SHORT_S,
             most=MOST,
@@ -234,18 +234,18 @@ class EarlyTraces:
         """Publish what the scan has, if it is time for that."""
         if scan.is_done or not scan.n_rows:
             return
-        if self.pace.is_due(scan.n_done, scan.n_all):
-            self.pace.timed(lambda: self._publish(self._part(scan)), scan.n_done)
+        if self.scheduler.is_due(scan.n_done, scan.n_all):
+            self.scheduler.timed(lambda: self._publish(self._part(scan)), scan.n_done)
 
     def _part(self, scan: RecordScan) -> Trace:
         columns, chunked = scan.columns(), self._chunked
-        if self._outlook is None:
+        if self._sample is None:
             size = self._file.options.layout.size
-            self._outlook = TimestampSample(self._file.source, size, self._ranges)
-        outlook = self._outlook
+            self._sample = TimestampSample(self._file.source, size, self._ranges)
+        sample = self._sample
         self._lateness.add(columns.time, chunked)
         earliest = int(np.argmin(columns.time))
-        origin = min(int(columns.time[earliest]), outlook.low)
+        origin = min(int(columns.time[earliest]), sample.low)
         threads = scan.threads
         marks = scan.pass_marks(earliest)
         rows = arrange(columns, threads, marks, chunked, origin=origin)
@@ -257,10 +257,10 @@ class EarlyTraces:
             self._file, scan.tally, threads, columns, rows, strings, chunked
         )
         until = self._lateness.latest - self._lateness.most
-        ahead = outlook.earliest_from(scan.next_record)
+        ahead = sample.earliest_from(scan.next_record)
         if ahead is not None:
             until = min(until, ahead)
-        extent = TimeRange(0, max(outlook.high - origin, 0))
+        extent = TimeRange(0, max(sample.high - origin, 0))
         return assemble_part(draft, strings, max(until - origin, 0), extent)
 
 
@@ -362,7 +362,9 @@ class _Reading:
     def run(self) -> Trace:
         """Return the whole trace."""
         file, context = self._file, self._context
-        stages = EarlyTraces(file, self._ranges, self._chunked, self._publish)
+        early = None
+        if context.wants_stages:
+            early = EarlyTraces(file, self._ranges, self._chunked, self._publish)
         with RecordScan(
             file.source,
             file.options,
@@ -370,10 +372,10 @@ class _Reading:
             context.limits,
             self._chunked,
         ) as scan:
-            self._scan(scan, stages)
+            self._scan(scan, early)
             draft, of_row, exemplars, joins = self._arranged(scan)
         context.progress(self._bytes, self._bytes)
-        if context.wants_stages and stages.pace.is_slow:
+        if early is not None and early.scheduler.is_slow:
             self._publish(assemble_nameless(draft, self._strings, self._chunked))
         patterns = self._decoded(draft, exemplars)
         if joins is not None:
@@ -388,13 +390,13 @@ class _Reading:
         self._generation += 1
         self._context.publish(replace(trace, generation=self._generation))
 
-    def _scan(self, scan: RecordScan, stages: EarlyTraces) -> None:
+    def _scan(self, scan: RecordScan, early: EarlyTraces | None) -> None:
         size = self._file.options.layout.size
         while not scan.is_done:
             scan.step()
             self._context.progress(scan.n_done * size, self._bytes)
-            if self._context.wants_stages:
-                stages.offer(scan)
+            if early is not None:
+                early.offer(scan)
         scan.tally.note_holes(self._ranges, self._file.options.first, scan.ended_at)
 
     def _arranged(self, scan: RecordScan) -> tuple[Draft, Array, Words, Joins | None]:
