@@ -19,6 +19,8 @@ import numpy.typing as npt
 from ggscope.errors import EmptyFileError, ReadError, TruncatedError
 
 BLOCK_BYTES = 4 << 20
+SMALL_BYTES = 1 << 20
+"""Files up to this size are read whole where many places of them are looked at."""
 
 
 class Change(Enum):
@@ -136,6 +138,22 @@ class Source:
         length = max(0, min(length, self.size - offset))
         buffer = np.empty(length, np.uint8)
         return buffer[: self.read_into(offset, buffer)]
+
+    def records(
+        self, numbers: npt.NDArray[np.int64], size: int
+    ) -> npt.NDArray[np.uint8]:
+        """Return records of `size` bytes by their numbers, uint8[m, size].
+
+        Those that the file does not hold whole are left out. A small file is read
+        once, for a call to the system costs more than its bytes.
+        """
+        if self.size <= SMALL_BYTES:
+            data = self.array(0, self.size)
+            rows = data[: len(data) // size * size].reshape(-1, size)
+            return rows[numbers[numbers < len(rows)]]
+        parts = [self.array(number * size, size) for number in numbers.tolist()]
+        whole = [part for part in parts if len(part) == size]
+        return np.concatenate([np.empty(0, np.uint8), *whole]).reshape(-1, size)
 
     def blocks(
         self, offset: int, end: int, block: int = BLOCK_BYTES

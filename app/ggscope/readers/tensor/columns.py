@@ -57,6 +57,9 @@ class TensorOptions:
     first, stop : numbers of the records wanted.
     n_file : number of records in the file, up to the last one with data.
     has_waits : whether its records hold waits, see ``waits``.
+    sample_every : one block of `SAMPLE_RECORDS` in so many has names; 0: none has.
+    name_words : the words of the name that may begin a pass, as (first, stop).
+    keeps_hashes : whether every record's name must be hashed, for want of its pattern.
     """
 
     layout: RecordLayout
@@ -65,6 +68,18 @@ class TensorOptions:
     stop: int = 0
     n_file: int = 0
     has_waits: bool = False
+    sample_every: int = field(init=False, repr=False)
+    name_words: tuple[int, int] = field(init=False, repr=False)
+    keeps_hashes: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        every = {"all": 1, "sampled": SAMPLED_SHARE, "none": 0}[self.names]
+        width = self.layout.dst_width
+        first = 8 if self.layout.source is None else 3
+        words = (first, first + width // 8) if width else (0, 0)
+        object.__setattr__(self, "sample_every", every)
+        object.__setattr__(self, "name_words", words)
+        object.__setattr__(self, "keeps_hashes", every != 1 and bool(width))
 
     @property
     def n_left_out(self) -> int:
@@ -78,30 +93,12 @@ class TensorOptions:
 
     def summary(self) -> dict[str, object]:
         """Return what was left out, for ``TraceInfo.summary``."""
-        found: dict[str, object] = {}
+        left_out: dict[str, object] = {}
         if self.n_left_out:
-            found["records_left_out"] = self.n_left_out
+            left_out["records_left_out"] = self.n_left_out
         if self.names != "all":
-            found["names"] = self.names
-        return found
-
-    @property
-    def sample_every(self) -> int:
-        """One block of `SAMPLE_RECORDS` in so many has names; 0: none has."""
-        return {"all": 1, "sampled": SAMPLED_SHARE, "none": 0}[self.names]
-
-    @property
-    def name_words(self) -> tuple[int, int]:
-        """The words of the name that may begin a pass, as (first, stop)."""
-        if not self.layout.dst_width:
-            return 0, 0
-        first = 8 if self.layout.source is None else 3
-        return first, first + self.layout.dst_width // 8
-
-    @property
-    def keeps_hashes(self) -> bool:
-        """Whether every record's name must be hashed, for want of its pattern."""
-        return self.names != "all" and bool(self.layout.dst_width)
+            left_out["names"] = self.names
+        return left_out
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

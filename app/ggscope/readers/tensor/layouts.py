@@ -23,7 +23,7 @@ from ggscope.model.tables import Array, distinct
 from ggscope.model.trace import OpTable, RecordView
 from ggscope.model.units import NOT_AVAILABLE, format_bytes
 from ggscope.readers.api import HEAD_BYTES
-from ggscope.readers.source import Source, read_at
+from ggscope.readers.source import SMALL_BYTES, Source, read_at
 
 NO_LAYER = 0xFFFF
 NO_INDEX = 0xFFFF_FFFF
@@ -80,12 +80,15 @@ class RecordLayout:
     ----------
     id : what option ``layout`` calls it.
     title : what people read.
-    dtype : fields of a record at their offsets, `size` bytes in all.
+    dtype : fields of a record at their offsets.
+    size : bytes of one record, a multiple of 8.
     source : dtype of one entry of ``sources``; None where the record itself
         describes the one source.
+    source_width : bytes of a source's name; 0 where the record is the source.
     dst_width : bytes of ``dst_name`` (or of ``tensor_name``); 0 without names.
     key : bool[size], the bytes by which two records are the same access pattern.
     has_ggml_ops : ops are ``enum ggml_op``, not the first tracer's own numbers.
+    has_experts : records may list the experts that a router chose.
     """
 
     id: str
@@ -95,36 +98,31 @@ class RecordLayout:
     dst_width: int = 0
     key: npt.NDArray[np.bool_] = field(repr=False)
     has_ggml_ops: bool = False
+    size: int = field(init=False, repr=False)
+    source_width: int = field(init=False, repr=False)
+    has_experts: bool = field(init=False, repr=False)
 
-    @property
-    def size(self) -> int:
-        """Bytes of one record, a multiple of 8."""
-        return self.dtype.itemsize
-
-    @property
-    def source_width(self) -> int:
-        """Bytes of a source's name; 0 where the record is the source."""
-        return 0 if self.source is None else self.source["name"].itemsize
-
-    @property
-    def has_experts(self) -> bool:
-        """Whether records may list the experts that a router chose."""
-        return "num_experts" in (self.dtype.names or ())
+    def __post_init__(self) -> None:
+        width = 0 if self.source is None else self.source["name"].itemsize
+        object.__setattr__(self, "size", self.dtype.itemsize)
+        object.__setattr__(self, "source_width", width)
+        has_experts = "num_experts" in (self.dtype.names or ())
+        object.__setattr__(self, "has_experts", has_experts)
 
     def fields(self) -> list[tuple[str, int, int]]:
         """Return (name, byte offset, byte length) of every field, nested ones too."""
-        found: list[tuple[str, int, int]] = []
+        fields: list[tuple[str, int, int]] = []
         for name, (dtype, offset) in _entries(self.dtype).items():
             if name == "sources" and self.source is not None:
                 for k in range(4):
                     base = offset + k * self.source.itemsize
-                    found += [
+                    fields += [
                         (f"sources[{k}].{inner}", base + at, inner_type.itemsize)
                         for inner, (inner_type, at) in _entries(self.source).items()
                     ]
             else:
-                found.append((name, offset, dtype.itemsize))
-        return found
+                fields.append((name, offset, dtype.itemsize))
+        return fields
 
 
 def _entries(dtype: np.dtype[np.void]) -> Mapping[str, tuple[np.dtype[np.void], int]]:
@@ -436,12 +434,15 @@ def detect_head(data: bytes, file_size: int) -> Match | None:
     used = np.flatnonzero(head)
     if not len(used) or int(np.count_nonzero(head)) == len(head):
         return None
-
-    def fetch(offset: int, length: int) -> Bytes:
-        return head[offset : offset + length]
-
     end = len(head) if len(head) < file_size else int(used[-1]) + 1
-    return _best(fetch, int(used[0]), end, len(head), file_size)
+    return _best(_slices_of(head), int(used[0]), end, len(head), file_size)
+
+
+def _slices_of(data: Bytes) -> Fetch:
+    def fetch(offset: int, length: int) -> Bytes:
+        return data[offset : offset + length]
+
+    return fetch
 
 
 def detect(source: Source, begin: int, end: int) -> Match | None:
@@ -455,7 +456,10 @@ def detect(source: Source, begin: int, end: int) -> Match | None:
         match = detect_head(source.head(HEAD_BYTES), source.size)
         if match is not None:
             return match
-    return _best(source.array, begin, end, source.size, source.size)
+    fetch: Fetch = source.array
+    if source.size <= SMALL_BYTES:
+        fetch = _slices_of(source.array(0, source.size))
+    return _best(fetch, begin, end, source.size, source.size)
 
 
 def _best(

@@ -6,6 +6,7 @@ Names become string ids and tensors, sources become access rows.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -97,7 +98,7 @@ class PatternDecoder:
         self._ops = ops
         self._claims_layers = claims_layers
         self._names: dict[int, _Names] = {}
-        self._rows: dict[str, int] = {}
+        self._row_of_base: dict[str, int] = {}
         self._tensor_name: list[int] = []
         self._tensor_layer: list[int] = []
         self._tensor_expert: list[int] = []
@@ -157,12 +158,8 @@ class PatternDecoder:
             if len(at_zero) > 1 or not has_places:
                 columns["offset"] = np.where(is_zero, np.int64(-1), offset)
         elif has_places:
-            is_weight = np.zeros(len(self._tensor_name), np.bool_)
+            is_weight = np.array(list(map(is_weight_name, self._row_of_base)), np.bool_)
             is_weight[tensor[offset > 0]] = True
-            names = (self._strings[i] for i in self._tensor_name)
-            is_weight |= np.fromiter(
-                map(is_weight_name, names), np.bool_, len(is_weight)
-            )
             runtime = is_zero & ~is_weight[tensor]
             columns["space"] = np.where(runtime, np.uint8(Space.BUFFER), space)
 
@@ -194,7 +191,7 @@ class PatternDecoder:
 
     def tensors(self, accesses: AccessColumns) -> Tensors:
         """Return the tensors, sized and placed by what `accesses` tell of them."""
-        n = len(self._tensor_name)
+        n = len(self._row_of_base)
         size = np.full(n, -1, np.int64)
         known = accesses.tensor >= 0
         np.maximum.at(size, accesses.tensor[known], accesses.size[known])
@@ -204,7 +201,7 @@ class PatternDecoder:
         np.minimum.at(offset, accesses.tensor[placed], accesses.offset[placed])
         offset[offset == unplaced] = -1
         return Tensors(
-            name=np.array(self._tensor_name, np.int32),
+            name=self._tensor_names(),
             offset=offset,
             size=size,
             layer=np.array(self._tensor_layer, np.int16),
@@ -271,10 +268,10 @@ class PatternDecoder:
         part["buffer_id"] = np.zeros(n, np.uint64)
         self._sources.append(**part)
         name, _, _, _, is_cut = self._resolved(names, width)
-        synthetic = np.array(self._tensor_name, np.int32)[part["tensor"]]
+        bases = self._tensor_names()
         self._patterns.append(
             count=np.ones(n, np.int64),
-            name=np.where(name < 0, synthetic, name),
+            name=np.where(name < 0, bases[part["tensor"]], name),
             tensor=part["tensor"],
             layer=part["layer"],
             is_cut=is_cut,
@@ -320,22 +317,27 @@ class PatternDecoder:
         }
 
     def _tensor_row(self, text: str, layer: int, expert: int) -> int:
-        row = self._rows.get(text)
+        row = self._row_of_base.get(text)
         if row is None:
-            row = self._rows[text] = len(self._tensor_name)
-            self._tensor_name.append(self._strings.intern(text))
+            row = self._row_of_base[text] = len(self._row_of_base)
             self._tensor_layer.append(layer)
             self._tensor_expert.append(expert)
         return row
+
+    def _tensor_names(self) -> npt.NDArray[np.int32]:
+        """Return the string id of the base name of each tensor so far."""
+        new = list(islice(self._row_of_base, len(self._tensor_name), None))
+        self._tensor_name += self._strings.intern_many(new).tolist()
+        return np.array(self._tensor_name, np.int32)
 
     def _resolved(
         self, raw: Sequence[bytes], width: int
     ) -> tuple[Array, Array, Array, Array, Array]:
         """Return string id, tensor, layer, expert and is-cut of each raw name."""
         names = self._names.setdefault(width, _Names())
-        for name in dict.fromkeys(raw):
-            if name not in names.index:
-                self._decode(names, name, width)
+        new = [name for name in dict.fromkeys(raw) if name not in names.index]
+        if new:
+            self._decode(names, new, width)
         at = np.fromiter(map(names.index.__getitem__, raw), np.int64, len(raw))
         return (
             np.array(names.string, np.int32)[at],
@@ -351,30 +353,36 @@ class PatternDecoder:
         at = np.fromiter(map(names.index.__getitem__, raw), np.int64, len(raw))
         return np.array(names.raw, np.int32)[at]
 
-    def _decode(self, names: _Names, raw: bytes, width: int) -> None:
-        """Learn a raw name; writers cut names one byte before the field's end."""
-        names.index[raw] = len(names.string)
-        text = raw.split(b"\0", 1)[0]
-        is_cut = len(text) >= max(width - 1, 1)
-        told = text.decode("utf-8", "replace")
-        readable = _CONTROL.sub("\ufffd", told).strip()
-        names.raw.append(self._strings.intern(told) if told else -1)
-        if not readable:
-            for column in (names.string, names.tensor, names.layer, names.expert):
-                column.append(-1)
-            names.is_cut.append(False)
-            return
-        parsed = parse(readable)
-        # A number that touches the cut may have lost digits.
-        is_doubtful = is_cut and readable[-1].isdigit()
-        layer = layer_of(readable + "…") if is_doubtful else parsed.layer
-        expert = parsed.expert if parsed.expert < 1 << 15 else -1
-        base = parsed.base or f"({parsed.suffixes[0]})"
-        names.string.append(self._strings.intern(readable))
-        names.tensor.append(self._tensor_row(base, layer, expert))
-        names.layer.append(layer)
-        names.expert.append(expert)
-        names.is_cut.append(is_cut)
+    def _decode(self, names: _Names, new: Sequence[bytes], width: int) -> None:
+        """Learn raw names; writers cut names one byte before the field's end."""
+        first = len(names.string)
+        names.index.update(zip(new, range(first, first + len(new)), strict=True))
+        filled = [raw.split(b"\0", 1)[0] for raw in new]
+        written = [text.decode("utf-8", "replace") for text in filled]
+        readable = [_CONTROL.sub("\ufffd", text).strip() for text in written]
+        names.raw += _interned(self._strings, written)
+        names.string += _interned(self._strings, readable)
+        for raw, text in zip(filled, readable, strict=True):
+            is_cut = len(raw) >= max(width - 1, 1)
+            tensor = layer = expert = -1
+            if text:
+                parsed = parse(text)
+                # A number that touches the cut may have lost digits.
+                is_doubtful = is_cut and text[-1].isdigit()
+                layer = layer_of(text + "…") if is_doubtful else parsed.layer
+                expert = parsed.expert if parsed.expert < 1 << 15 else -1
+                base = parsed.base or f"({parsed.suffixes[0]})"
+                tensor = self._tensor_row(base, layer, expert)
+            names.tensor.append(tensor)
+            names.layer.append(layer)
+            names.expert.append(expert)
+            names.is_cut.append(is_cut and bool(text))
+
+
+def _interned(strings: StringTable, texts: Sequence[str]) -> list[int]:
+    """Return the id of each text; -1 for ""."""
+    ids = iter(strings.intern_many([text for text in texts if text]).tolist())
+    return [next(ids) if text else -1 for text in texts]
 
 
 def _claimed(layer: Array) -> npt.NDArray[np.int16]:
