@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from ggscope.analysis.completeness.expected import Completeness, completeness
-from ggscope.analysis.cores import core_use
 from ggscope.analysis.workers import chunks, count_values
 from ggscope.cli.info.access_facts import (
     accesses_by_space,
@@ -292,8 +291,11 @@ def _lanes(trace: Trace) -> list[dict[str, object]]:
         }
         for lane, spans in zip(trace.lanes, per_lane, strict=True)
     ]
-    for number, use in core_use(trace).items():
-        lanes[number] |= {"cores": list(use.cores), "migrations": use.migrations}
+    if trace.spans.core is not None:
+        from ggscope.analysis.cores import core_use
+
+        for number, use in core_use(trace).items():
+            lanes[number] |= {"cores": list(use.cores), "migrations": use.migrations}
     return lanes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ggscope.cli.output import table
 from ggscope.model.tables import Quality, quality_of
-from ggscope.model.tokens import token_noun, tokens_of
+from ggscope.model.tokens import Tokens, token_noun, tokens_of
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
@@ -35,34 +35,38 @@ def latency_json(trace: Trace) -> list[dict[str, object]]:
     """Return how long the tokens of a trace take, by phase; times in ticks."""
     from ggscope.analysis.statistics.latency import phase_latencies
 
-    return [_phase_json(trace, latency) for latency in phase_latencies(trace)]
+    keys, noun = tokens_of(trace), token_noun(trace)
+    return [
+        _phase_json(trace, latency, keys, noun) for latency in phase_latencies(trace)
+    ]
 
 
-def _phase_json(trace: Trace, found: "PhaseLatency") -> dict[str, object]:
-    keys = tokens_of(trace)
+def _phase_json(
+    trace: Trace, phase: "PhaseLatency", keys: Tokens, noun: str
+) -> dict[str, object]:
     assert keys.key is not None  # there are tokens
 
     def names(ids: np.ndarray[Any, Any]) -> list[str]:
         return [keys.text(int(keys.key[i])) for i in ids]  # type: ignore[index]  # as above
 
-    slow, latency = found.slow(), found.latency
+    slow, latency = phase.slow(), phase.latency
     median, p90, p99 = np.percentile(latency, (50, 90, 99)).round(1).tolist()
     hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
-    per_tick = found.per_tick()
-    quality = quality_of(trace.spans.flags[found.ids]).max()
+    per_tick = phase.per_tick()
+    quality = quality_of(trace.spans.flags[phase.ids]).max()
     return {
-        "phase": None if found.phase is None else found.phase.name.lower(),
-        "noun": token_noun(trace),
+        "phase": None if phase.phase is None else phase.phase.name.lower(),
+        "noun": noun,
         "spans": len(latency),
-        "tokens": found.tokens,
-        "time": found.time,
+        "tokens": phase.tokens,
+        "time": phase.time,
         "tokens_per_s": None if per_tick is None or not hz else per_tick * hz,
         "mean": round(float(latency.mean()), 1),
         "median": median,
         "p90": p90,
         "p99": p99,
         "max": int(latency.max()),
-        "slowest": names(found.ids[[int(latency.argmax())]])[0],
+        "slowest": names(phase.ids[[int(latency.argmax())]])[0],
         "n_slow": len(slow),
         "slow": names(slow[:_MAX_SLOW]),
         "quality": Quality(int(quality)).word,
@@ -71,18 +75,18 @@ def _phase_json(trace: Trace, found: "PhaseLatency") -> dict[str, object]:
 
 def latency_text(trace: Trace, facts: dict[str, Any]) -> str:
     """Return the section for people."""
-    found, unit = facts["latency"], trace.clock.unit
+    phases, unit = facts["latency"], trace.clock.unit
     from ggscope.analysis.statistics.latency import SLOW
 
-    has_rate = any(phase["tokens_per_s"] is not None for phase in found)
-    noun = found[0]["noun"]
+    has_rate = any(phase["tokens_per_s"] is not None for phase in phases)
+    noun = phases[0]["noun"]
     plural = "ubatches" if noun == "ubatch" else "tokens"
     head = ["latency", plural] + ["tokens"] * (noun == "ubatch")
     head += ["tokens/s"] * has_rate
     head += ["mean", "median", "p90", "p99", "max", "slowest", f"over {SLOW} x median"]
     head += ["quality"]
     rows = []
-    for phase in found:
+    for phase in phases:
         row = [phase["phase"] or "no phase", format_count(phase["spans"])]
         if noun == "ubatch":
             row.append(_count(phase["tokens"]))
@@ -140,7 +144,7 @@ def engines_json(trace: Trace) -> list[dict[str, object]] | None:
 
 def engines_text(trace: Trace, facts: dict[str, Any]) -> str:
     """Return the section for people."""
-    found, unit = facts["engines"], trace.clock.unit
+    engines, unit = facts["engines"], trace.clock.unit
     rows = [
         (
             engine["lane"],
@@ -150,10 +154,10 @@ def engines_text(trace: Trace, facts: dict[str, Any]) -> str:
             format_duration(engine["idle"], unit),
             _share(engine["idle_share"]),
         )
-        for engine in found[:_MAX_ENGINES]
+        for engine in engines[:_MAX_ENGINES]
     ]
-    if len(found) > _MAX_ENGINES:
-        more = format_count(len(found) - _MAX_ENGINES)
+    if len(engines) > _MAX_ENGINES:
+        more = format_count(len(engines) - _MAX_ENGINES)
         rows.append((f"… and {more} more", "", "", "", "", ""))
     return table(("engine", "spans", "busy", "share", "idle", "share"), rows)
 
@@ -211,8 +215,8 @@ def _per_decode_json(
 
 def calls_text(trace: Trace, facts: dict[str, Any]) -> str:
     """Return the section for people."""
-    found, unit = facts["calls"], trace.clock.unit
-    has_decodes = found["between_median_per_decode"] is not None
+    calls, unit = facts["calls"], trace.clock.unit
+    has_decodes = calls["between_median_per_decode"] is not None
     rows = [
         (
             call["name"],
@@ -220,12 +224,12 @@ def calls_text(trace: Trace, facts: dict[str, Any]) -> str:
             call["own"],
             call["median_per_decode"],
         )
-        for call in found["calls"]
+        for call in calls["calls"]
     ]
     rows.append(
-        ("between calls", "", found["between"], found["between_median_per_decode"])
+        ("between calls", "", calls["between"], calls["between_median_per_decode"])
     )
-    whole = max(found["time"], 1)
+    whole = max(calls["time"], 1)
     shown = [
         (
             name,
