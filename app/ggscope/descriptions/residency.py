@@ -4,76 +4,77 @@ from ggscope.analysis.reads.from_disk import Evidence, Origin, evidence
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_count, listed_form
 
-_NOT_KNOWN = {
-    Origin.COPIED: "it was read at an address where no model file is mapped, so it is "
-    "a copy; whether making it read the disk is not recorded",
-    Origin.NOT_TOLD: "the system did not tell what of the file was in memory",
-    Origin.NO_SAMPLE_BEFORE: "the page cache was first looked at after the op began",
-    Origin.NO_SAMPLE_AFTER: "the page cache was not looked at after the op",
-    Origin.LEFT: "some of the tensor left the page cache meanwhile",
-    Origin.UNCHANGED: "no more of the tensor was in the page cache afterwards",
-    Origin.PART: "the op reads a part of the tensor, some of which was in memory",
+_UNKNOWN_REASONS = {
+    Origin.COPIED: "read from a copy, at an address outside the mapped model files; "
+    "whether making the copy read the disk is not recorded",
+    Origin.NOT_TOLD: "the system did not report how much of the file was in memory",
+    Origin.NO_SAMPLE_BEFORE: "no page-cache sample before the op",
+    Origin.NO_SAMPLE_AFTER: "no page-cache sample after the op",
+    Origin.LEFT: "part of the tensor left the page cache between the two samples",
+    Origin.UNCHANGED: "no more of the tensor was in the page cache after the op",
+    Origin.PART: "the op reads part of the tensor, and some of it was in memory",
     Origin.EARLIER: "an earlier op read the tensor between the two samples",
-    Origin.NOBODY: "the process read nothing from storage between the two samples, so "
-    "who brought the pages in is not known",
-    Origin.NO_FIGURES: "what the process read from storage is not known here",
+    Origin.NOBODY: "the process read nothing from storage between the two samples; "
+    "what loaded the pages is unknown",
+    Origin.NO_FIGURES: "the storage reads of the process are unknown",
 }
 
 
 def origin_words(trace: Trace, span: int, row: int) -> tuple[str, str]:
-    """Return whether an access came from disk: shortly, and on what that rests.
+    """Return whether an access came from disk: in short, and with its evidence.
 
-    Both are "" where nobody looked at the page cache.
+    Both are "" where the page cache was not sampled.
     """
-    found = evidence(trace, span, row)
-    if found is None:
+    facts = evidence(trace, span, row)
+    if facts is None:
         return "", ""
-    seen = _seen(trace, found)
-    if found.origin is Origin.MEMORY:
-        return "was in memory", f"was in memory (measured by mincore): {seen}."
-    if found.origin is not Origin.DISK:
-        words = f"disk or memory is not known: {_NOT_KNOWN[found.origin]}"
-        return "", f"{words} ({seen})." if seen else f"{words}."
-    figures = []
-    if found.read_bytes >= 0:
-        figures.append(f"read {format_bytes(found.read_bytes)} from storage")
-    if found.major_faults >= 0:
-        n = found.major_faults
-        figures.append(f"had {format_count(n)} major fault{'s' * (n != 1)}")
+    samples = _samples_words(trace, facts)
+    if facts.origin is Origin.MEMORY:
+        return "was in memory", f"was in memory (measured by mincore): {samples}."
+    if facts.origin is not Origin.DISK:
+        text = f"disk or memory unknown: {_UNKNOWN_REASONS[facts.origin]}"
+        return "", f"{text} ({samples})." if samples else f"{text}."
+    activity = []
+    if facts.read_bytes >= 0:
+        activity.append(f"read {format_bytes(facts.read_bytes)} from storage")
+    if facts.major_faults >= 0:
+        n = facts.major_faults
+        activity.append(f"had {format_count(n)} major fault{'s' * (n != 1)}")
     return "came from disk (derived)", (
-        f"came from disk (derived): {seen}; in between the process "
-        f"{' and '.join(figures)}, and no earlier op of this thread read the tensor. "
-        "Read-ahead may have brought it in before the op began."
+        f"came from disk (derived): {samples}; in between the process "
+        f"{' and '.join(activity)}, and no earlier op of this thread read the tensor. "
+        "Read-ahead may have loaded it before the op began."
     )
 
 
-def _seen(trace: Trace, found: Evidence) -> str:
+def _samples_words(trace: Trace, facts: Evidence) -> str:
+    """Return what the samples around an access measured; "" without both."""
     samples = trace.residency
-    if samples is None or min(found.before, found.after) < 0:
+    if samples is None or min(facts.before, facts.after) < 0:
         return ""
-    if min(found.held_before, found.held_after) < 0:
+    if min(facts.held_before, facts.held_after) < 0:
         return ""
     form = listed_form(trace.extent, trace.clock)
-    first = form.text(int(samples.end[found.before]))
-    second = form.text(int(samples.begin[found.after]))
-    before, after = format_bytes(found.held_before), format_bytes(found.held_after)
+    first = form.text(int(samples.end[facts.before]))
+    second = form.text(int(samples.begin[facts.after]))
+    before, after = format_bytes(facts.held_before), format_bytes(facts.held_after)
     return (
-        f"of {format_bytes(found.size)} there were {before} in the page cache at "
-        f"{first} and {after} at {second}"
+        f"{before} of {format_bytes(facts.size)} in the page cache at {first}, "
+        f"{after} at {second}"
     )
 
 
 def held_words(trace: Trace, tensor: int) -> str:
     """Return how much of a tensor is in memory by the last sample; "" without one."""
-    found = trace.residency
-    column = -1 if found is None else found.column_of(tensor)
-    if found is None or column < 0:
+    samples = trace.residency
+    column = -1 if samples is None else samples.column_of(tensor)
+    if samples is None or column < 0:
         return ""
-    held = found.bytes_at(-1, column)
-    if held < 0:
-        return f"not known: {found.why}" if found.why else "not known"
+    n_bytes = samples.bytes_at(-1, column)
+    if n_bytes < 0:
+        return f"unknown: {samples.why}" if samples.why else "unknown"
     size = format_bytes(int(trace.tensors.size[tensor]))
-    when = listed_form(trace.extent, trace.clock).text(int(found.end[-1]))
-    rate = found.per_second()
-    often = f", {rate:.2g} samples/s" if rate else ""
-    return f"{format_bytes(held)} of {size} at {when} (measured by mincore{often})"
+    when = listed_form(trace.extent, trace.clock).text(int(samples.end[-1]))
+    rate = samples.per_second()
+    how = "mincore" + (f", {rate:.2g} samples/s" if rate else "")
+    return f"{format_bytes(n_bytes)} of {size} at {when} (measured by {how})"

@@ -81,9 +81,9 @@ def test_access_that_brought_its_pages_in_came_from_disk(running, model):
         assert found.read_bytes >= 4 * PAGE
         (fact,) = access_facts(trace, span)
         assert fact.origin == "came from disk (derived)"
-        assert "of 8.8 KiB there were 0 B in the page cache at" in fact.origin_words
+        assert "0 B of 8.8 KiB in the page cache at" in fact.origin_words
         assert "from storage" in fact.origin_words
-        assert "Read-ahead may have brought it in" in fact.origin_words
+        assert "Read-ahead may have loaded it" in fact.origin_words
         # The next op reads the same tensor.
         later = evidence(trace, span + 1, 0)
         assert later is not None
@@ -103,7 +103,7 @@ def test_access_to_a_model_in_memory_was_in_memory(running, model):
     (span, *_) = first_of_lane(trace, 0)
     (fact,) = access_facts(trace, span)
     assert fact.origin == "was in memory"
-    assert fact.origin_words.startswith("was in memory (measured by mincore): of ")
+    assert fact.origin_words.startswith("was in memory (measured by mincore): ")
     heard = source.status()
     assert (heard.resident_bytes, heard.model_bytes) == (WEIGHT, WEIGHT)
     held, *_ = trace.counters
@@ -178,7 +178,7 @@ def test_model_that_cannot_be_watched_is_a_notice(tmp_path, model):
     assert "what of the model is in memory is not known" in problem.message
     assert "not as large as the one" in problem.message
     assert "In page cache" not in {c.name for c in trace.counters}
-    assert held_words(trace, 0).startswith("not known: the file is not as large")
+    assert held_words(trace, 0).startswith("unknown: the file is not as large")
     source.close()
     writer.close()
 
