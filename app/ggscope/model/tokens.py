@@ -47,13 +47,6 @@ def token_noun(trace: Trace) -> str:
     return "ubatch" if has_ubatches(trace) else "token"
 
 
-def token_nouns(trace: Trace, n: int) -> str:
-    """Return the same of several: "1 ubatch", "3 tokens"."""
-    noun = token_noun(trace)
-    more = "es" if noun == "ubatch" else "s"
-    return f"{n:,} {noun}{'' if n == 1 else more}"
-
-
 def numbers_per_phase(trace: Trace) -> bool:
     """Tell whether a token is known by its phase and number together.
 

@@ -76,7 +76,6 @@ ZOOM_STEP = 1.25
 """Zoom factor of one wheel notch, as on the timeline."""
 DRAG_PX = 4.0
 """A press that moves less is a click."""
-_BUTTONS = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
 _KEY = "buffers"
 _MAX_TABLE = 0.65
 """The table takes what it needs of the width, but no more than this share."""
