@@ -22,7 +22,7 @@ from ggscope.model.units import TimeRange
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.render.heatmap import compose
-from ggscope.session.bookmarks.files import KeepRequest
+from ggscope.session.bookmarks.files import BookmarkStorage
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from ggscope.session.tasks import TaskFailure, Tasks
@@ -448,7 +448,7 @@ def test_bookmarks_that_cannot_be_written_are_told(
     keeper = document.bookmarks.keeper
     qtbot.waitUntil(lambda: not keeper._later.isActive() and not keeper._is_keeping)
     before = said(document)
-    monkeypatch.setattr(KeepRequest, "__call__", fail)
+    monkeypatch.setattr(BookmarkStorage, "store", fail)
     document.session.add_bookmark("b", TimeRange(50, 60))
     claim = "Could not save the bookmarks. {0}"
     qtbot.waitUntil(lambda: is_said(claim, said(document)))

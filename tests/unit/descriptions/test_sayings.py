@@ -34,8 +34,6 @@ from ggscope.session.bookmarks.files import (
     BookmarkSet,
     BookmarkStorage,
     Entry,
-    FindRequest,
-    KeepRequest,
 )
 from ggscope.views.buffers.texts import buffer_words, gap_head, gap_words
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
@@ -220,14 +218,14 @@ def test_entries_of_bookmarks_that_are_left_out_are_counted(tmp_path: Path) -> N
     trace.write_bytes(bytes(range(256)) * 40)
     shelf = BookmarkStorage(trace, "ns", None, True)
     entry = Entry(Bookmark("a", TimeRange(1, 9), id="0" * 16), 5)
-    kept = KeepRequest(shelf, BookmarkSet((entry,)))()
+    kept = shelf.store(BookmarkSet((entry,)))
     assert kept.place is not None
-    whole = FindRequest(shelf)()
+    whole = shelf.find()
     text = json.loads(kept.place.read_text())
     text["bookmarks"] += [5, {}]
     kept.place.write_text(json.dumps(text))
 
-    found = FindRequest(shelf)()
+    found = shelf.find()
 
     claim = (
         "* * of its bookmark file left out: they make no sense, or are more than fit."

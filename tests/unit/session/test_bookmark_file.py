@@ -40,7 +40,12 @@ def test_what_is_written_is_read_again() -> None:
 
     found = parsed(to_bytes(kept, OF, "cycle", "trace.json"))
 
-    assert (found.kept, found.of, found.unit, found.n_bad) == (kept, OF, "cycle", 0)
+    assert (found.bookmarks, found.of, found.unit, found.n_bad) == (
+        kept,
+        OF,
+        "cycle",
+        0,
+    )
 
 
 def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:
@@ -50,7 +55,7 @@ def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:
     for sets in permutations((early, late)):
         both = merged(*sets)
         assert both.lane_names == {"a": (7, ""), "b": (9, "x"), "c": (1, "y")}
-    assert parsed(to_bytes(late, OF, "ns", "x")).kept == late
+    assert parsed(to_bytes(late, OF, "ns", "x")).bookmarks == late
     assert bool(late)
     assert b"lanes" not in to_bytes(BookmarkSet((entry(1),)), OF, "ns", "x")
 
@@ -59,9 +64,9 @@ def test_names_of_lanes_are_written_and_the_last_one_counts() -> None:
     "bad", [5, [], "x", {"k": 5}, {"k": {"name": 5}}, {"k": []}, {"k" * 999: {}}]
 )
 def test_names_of_lanes_that_make_no_sense_are_left_out(bad: object) -> None:
-    assert parsed(content(lanes=bad)).kept.lane_names == {}
+    assert parsed(content(lanes=bad)).bookmarks.lane_names == {}
     hostile = {"k": {"name": "a\nb\x1b[2J", "changed": -3}}
-    (name,) = parsed(content(lanes=hostile)).kept.lane_names.values()
+    (name,) = parsed(content(lanes=hostile)).bookmarks.lane_names.values()
     assert name == (0, "a b [2J")
 
 
@@ -96,14 +101,14 @@ GOOD = {"id": "0" * 15 + "5", "name": "x", "start": 1, "end": 2, "changed": 3}
 def test_entry_that_makes_no_sense_is_left_out_and_counted(bad: object) -> None:
     found = parsed(content(bookmarks=[bad, GOOD]))
 
-    assert [e.bookmark.name for e in found.kept.entries] == ["x"]
+    assert [e.bookmark.name for e in found.bookmarks.entries] == ["x"]
     assert found.n_bad == 1
 
 
 def test_texts_are_cut_and_stay_in_one_line() -> None:
     hostile = {**GOOD, "name": "<img src=x>\n\x1b[2J" + "a" * 10**6, "note": "\x00b"}
 
-    (kept,) = parsed(content(bookmarks=[hostile])).kept.entries
+    (kept,) = parsed(content(bookmarks=[hostile])).bookmarks.entries
 
     assert kept.bookmark.name.startswith("<img src=x> [2J")
     assert len(kept.bookmark.name) == 200
@@ -115,8 +120,8 @@ def test_times_of_change_in_the_future_cannot_win_for_ever() -> None:
         content(bookmarks=[{**GOOD, "changed": 10**18}], deleted={"f" * 16: 10**18})
     )
 
-    assert found.kept.entries[0].changed <= now_ms()
-    assert found.kept.deleted["f" * 16] <= now_ms()
+    assert found.bookmarks.entries[0].changed <= now_ms()
+    assert found.bookmarks.deleted["f" * 16] <= now_ms()
 
 
 def test_huge_lists_are_cut() -> None:
@@ -125,14 +130,14 @@ def test_huge_lists_are_cut() -> None:
 
     found = parsed(content(bookmarks=many, deleted=gone))
 
-    assert len(found.kept.entries) == len(found.kept.deleted) == 5000
+    assert len(found.bookmarks.entries) == len(found.bookmarks.deleted) == 5000
     assert found.n_bad == 15_000
 
 
 def test_entry_without_id_always_gets_the_same() -> None:
     written = [{k: v for k, v in GOOD.items() if k != "id"}]
 
-    first, second = (parsed(content(bookmarks=written)).kept for _ in range(2))
+    first, second = (parsed(content(bookmarks=written)).bookmarks for _ in range(2))
 
     assert first == second
 

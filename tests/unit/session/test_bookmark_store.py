@@ -13,9 +13,7 @@ from ggscope.session.bookmarks.files import (
     BookmarkSet,
     BookmarkStorage,
     Entry,
-    FindRequest,
     Found,
-    KeepRequest,
     SaveResult,
     read_bookmarks,
     side_car,
@@ -46,59 +44,59 @@ def kept_of(*names: str, changed: int = 5) -> BookmarkSet:
 
 
 def names(result: Found | SaveResult) -> list[str]:
-    return [e.bookmark.name for e in result.kept.entries]
+    return [e.bookmark.name for e in result.bookmarks.entries]
 
 
 def test_nothing_is_written_where_there_is_nothing_to_keep(trace: Path) -> None:
-    KeepRequest(shelf(trace), BookmarkSet())()
+    shelf(trace).store(BookmarkSet())
 
     assert not (trace.parents[1] / "data").exists()
-    assert names(FindRequest(shelf(trace))()) == []
+    assert names(shelf(trace).find()) == []
 
 
 def test_moved_and_renamed_trace_finds_its_bookmarks(trace: Path) -> None:
-    KeepRequest(shelf(trace), kept_of("a"))()
+    shelf(trace).store(kept_of("a"))
     other = trace.parents[1] / "other name.bin"
     trace.rename(other)
 
-    found = FindRequest(BookmarkStorage(other, "ns", trace.parents[1] / "data"))()
+    found = BookmarkStorage(other, "ns", trace.parents[1] / "data").find()
 
     assert names(found) == ["a"]
 
 
 def test_other_content_of_the_same_name_has_none(trace: Path) -> None:
-    KeepRequest(shelf(trace), kept_of("a"))()
+    shelf(trace).store(kept_of("a"))
     trace.write_bytes(bytes(range(255, -1, -1)) * 40)
 
-    assert names(FindRequest(shelf(trace))()) == []
+    assert names(shelf(trace).find()) == []
 
 
 def test_grown_trace_finds_them_and_keeps_one_file(trace: Path) -> None:
-    KeepRequest(shelf(trace), kept_of("a"))()
+    shelf(trace).store(kept_of("a"))
     with trace.open("ab") as file:
         file.write(b"x" * 1000)
 
-    found = FindRequest(shelf(trace))()
-    KeepRequest(shelf(trace), found.kept)()
+    found = shelf(trace).find()
+    shelf(trace).store(found.bookmarks)
 
     assert names(found) == ["a"]
     assert len(list((trace.parents[1] / "data").iterdir())) == 1
-    assert names(FindRequest(shelf(trace))()) == ["a"]
+    assert names(shelf(trace).find()) == ["a"]
 
 
 def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
-    KeepRequest(shelf(trace), kept_of("a"))()
-    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("b"))()
+    shelf(trace).store(kept_of("a"))
+    kept = shelf(trace, is_beside=True).store(kept_of("b"))
 
     assert kept.place == side_car(trace)
     assert sorted(names(kept)) == ["a", "b"]
     assert list((trace.parents[1] / "data").iterdir()) == []
-    alone = FindRequest(BookmarkStorage(trace, "ns", None))()
+    alone = BookmarkStorage(trace, "ns", None).find()
     assert sorted(names(alone)) == ["a", "b"]
 
 
 def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
-    KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+    shelf(trace, is_beside=True).store(kept_of("a"))
 
     whole, near = readers_survey.survey([trace.parent]), readers_survey.beside(trace)
 
@@ -109,31 +107,33 @@ def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
 
 
 def test_two_windows_lose_nothing_and_deletions_hold(trace: Path) -> None:
-    first = KeepRequest(shelf(trace), kept_of("a", "b"))()
-    second = KeepRequest(shelf(trace), kept_of("c"))()
+    first = shelf(trace).store(kept_of("a", "b"))
+    second = shelf(trace).store(kept_of("c"))
     assert sorted(names(second)) == ["a", "b", "c"]
 
-    gone = BookmarkSet(kept_of("b").entries, {first.kept.entries[0].bookmark.id: 6})
-    third = KeepRequest(shelf(trace), gone)()
-    again = KeepRequest(shelf(trace), kept_of("a", "c"))()  # has not heard of it
+    gone = BookmarkSet(
+        kept_of("b").entries, {first.bookmarks.entries[0].bookmark.id: 6}
+    )
+    third = shelf(trace).store(gone)
+    again = shelf(trace).store(kept_of("a", "c"))  # has not heard of it
 
     assert sorted(names(third)) == sorted(names(again)) == ["b", "c"]
 
 
 def test_side_car_of_other_content_is_shown_only_when_asked(trace: Path) -> None:
-    KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+    shelf(trace, is_beside=True).store(kept_of("a"))
     trace.write_bytes(b"another run" * 900)
 
-    found = FindRequest(shelf(trace))()
+    found = shelf(trace).find()
 
     assert names(found) == []
     assert found.foreign is not None
     before = side_car(trace).read_bytes()
-    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("b"))()
+    kept = shelf(trace, is_beside=True).store(kept_of("b"))
     assert kept.is_elsewhere
     assert side_car(trace).read_bytes() == before
     accepted = shelf(trace, accepted=frozenset({found.foreign.of.digest}))
-    assert sorted(names(FindRequest(accepted)())) == ["a", "b"]
+    assert sorted(names(accepted.find())) == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", ["text", "link", "newer", "folder", "pipe"])
@@ -152,27 +152,27 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
         os.mkfifo(place)
     before = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
 
-    found = FindRequest(shelf(trace))()
-    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+    found = shelf(trace).find()
+    kept = shelf(trace, is_beside=True).store(kept_of("a"))
 
     after = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
     assert place.name in found.problem
     assert before == after
     assert kept.place is not None
     assert kept.place.parent == trace.parents[1] / "data"
-    assert names(FindRequest(shelf(trace))()) == ["a"]
+    assert names(shelf(trace).find()) == ["a"]
     other = trace.with_name(f"other-{trace.name}")
     other.write_bytes(b"another run" * 900)
-    assert KeepRequest(shelf(other, is_beside=True), kept_of("a"))().place
+    assert shelf(other, is_beside=True).store(kept_of("a")).place
     assert side_car(other).exists()
     claim = "* is not read as bookmarks: *. It stays as it is."
-    assert_sides(claim, found.problem, FindRequest(shelf(other))().problem)
+    assert_sides(claim, found.problem, shelf(other).find().problem)
 
 
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
-    KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+    shelf(trace, is_beside=True).store(kept_of("a"))
 
-    found = FindRequest(BookmarkStorage(trace, "cycle", None))()
+    found = BookmarkStorage(trace, "cycle", None).find()
 
     assert names(found) == []
     assert found.foreign is not None
@@ -183,18 +183,18 @@ def test_folder_that_cannot_be_written_leaves_the_data_folder(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
 
-    kept = KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+    kept = shelf(trace, is_beside=True).store(kept_of("a"))
 
     assert kept.is_elsewhere
     assert not side_car(trace).exists()
     place = trace.parents[1] / "data"
-    assert [read_bookmarks(p).kept for p in place.iterdir()] == [kept.kept]  # type: ignore[union-attr]  # it is there
+    assert [read_bookmarks(p).bookmarks for p in place.iterdir()] == [kept.bookmarks]  # type: ignore[union-attr]  # it is there
 
 
 def test_trace_that_is_gone_is_named_and_nothing_is_written(trace: Path) -> None:
     trace.unlink()
 
     with pytest.raises(WriteError, match=f"{trace.name}, which they belong to"):
-        KeepRequest(shelf(trace, is_beside=True), kept_of("a"))()
+        shelf(trace, is_beside=True).store(kept_of("a"))
 
     assert not side_car(trace).exists()

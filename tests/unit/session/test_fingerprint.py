@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ggscope.session.bookmarks.files import fingerprint, is_of
+from ggscope.session.bookmarks.fingerprint import fingerprint, is_of
 
 
 def write(path: Path, size: int, seed: int = 1) -> Path:

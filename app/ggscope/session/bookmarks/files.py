@@ -1,4 +1,4 @@
-"""Bookmark files: what is kept of the bookmarks of one trace, and where.
+"""Bookmark files: the stored bookmarks of one trace, and where they are.
 
 A file is one JSON object::
 
@@ -24,7 +24,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -34,6 +34,7 @@ from ggscope.errors import TraceError, WriteError
 from ggscope.model.units import TimeRange, Unit
 from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import MAX_NAME, MAX_NOTE, Bookmark, clean_line
+from ggscope.session.bookmarks.fingerprint import Fingerprint, fingerprint, is_of
 from ggscope.session.tasks import TaskContext
 
 VERSION = 1
@@ -45,87 +46,8 @@ _MAX_KEY = 400
 """Letters of the key of a lane."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH = re.compile(r"[0-9a-f]{16}(?:[0-9a-f]{16})?")
-_WHOLE_BYTES = 1 << 20
-"""Files up to this size are read as a whole."""
-_EDGE_BYTES = 64 << 10
-_SAMPLE_BYTES = 4 << 10
-_N_SAMPLES = 62
-HEAD_BYTES = 4 << 10
 _MAX_CANDIDATES = 16
-"""Files of one beginning that are looked at for a trace that has grown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What a file holds, in a few bytes.
-
-    Attributes
-    ----------
-    size : bytes of the file, or of the part of it that was looked at.
-    head : hash of the first 4 KiB, 16 hexadecimal digits: the same while a file
-        grows at its end.
-    digest : hash of the size, both ends and 62 samples between them, 32 digits; of
-        all of a file of up to 1 MiB.
-    """
-
-    size: int
-    head: str
-    digest: str
-
-
-def fingerprint(path: Path, size: int | None = None) -> Fingerprint:
-    """Return the fingerprint of a file, or of its first `size` bytes.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, is no ordinary file, or is shorter than `size`.
-
-    Notes
-    -----
-    Reads at most 1 MiB, of a file of 100 GB about 380 KiB.
-    """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(handle, "rb", buffering=0) as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is no ordinary file")
-        whole = status.st_size if size is None else size
-        if whole > status.st_size:
-            raise OSError(f"{path} has less than {whole} bytes")
-        digest = hashlib.sha256(whole.to_bytes(8, "little"))
-        head = b""
-        for start, end in _pieces(whole):
-            file.seek(start)
-            piece = file.read(end - start)
-            head = head or piece[:HEAD_BYTES]
-            digest.update(piece)
-    short = hashlib.sha256(head).hexdigest()[:16]
-    return Fingerprint(whole, short, digest.hexdigest()[:32])
-
-
-def is_of(path: Path, known: Fingerprint) -> bool:
-    """Tell whether a file is the one of a fingerprint, or has grown from it.
-
-    Raises OSError where it cannot be read.
-    """
-    size = path.stat().st_size
-    if known.size > size or (known.size < HEAD_BYTES and known.size != size):
-        return False
-    return fingerprint(path, known.size) == known
-
-
-def _pieces(size: int) -> list[tuple[int, int]]:
-    """Return (start, end) of the bytes that count, in order, without overlaps."""
-    if size <= _WHOLE_BYTES:
-        return [(0, size)]
-    first, last = _EDGE_BYTES, size - _EDGE_BYTES
-    step = (last - first) // (_N_SAMPLES + 1)
-    samples = [
-        (first + step * n, first + step * n + _SAMPLE_BYTES)
-        for n in range(1, _N_SAMPLES + 1)
-    ]
-    return [(0, first), *samples, (last, size)]
+"""Files with the same head that are read for a trace that has grown."""
 
 
 class BookmarkFileError(TraceError):
@@ -164,18 +86,18 @@ class BookmarkSet:
 
 @dataclass(frozen=True, slots=True)
 class BookmarkFile:
-    """What a file says.
+    """The content of a file.
 
     Attributes
     ----------
     of : the trace that it belongs to.
     unit : of the times.
-    n_bad : entries that make no sense and were left out.
+    n_bad : invalid entries, which were left out.
     """
 
     of: Fingerprint
     unit: Unit
-    kept: BookmarkSet
+    bookmarks: BookmarkSet
     n_bad: int = 0
 
 
@@ -215,7 +137,9 @@ def _rank(entry: Entry) -> tuple[int, str, str, TimeRange]:
     return entry.changed, mark.name, mark.note, mark.time
 
 
-def to_bytes(kept: BookmarkSet, of: Fingerprint, unit: Unit, trace_name: str) -> bytes:
+def to_bytes(
+    bookmarks: BookmarkSet, of: Fingerprint, unit: Unit, trace_name: str
+) -> bytes:
     """Return the content of a file."""
     content: dict[str, object] = {
         "ggscope": "bookmarks",
@@ -238,14 +162,14 @@ def to_bytes(kept: BookmarkSet, of: Fingerprint, unit: Unit, trace_name: str) ->
                 "lane": e.bookmark.lane,
                 "changed": e.changed,
             }
-            for e in kept.entries[:MAX_ENTRIES]
+            for e in bookmarks.entries[:MAX_ENTRIES]
         ],
-        "deleted": dict(kept.deleted),
+        "deleted": dict(bookmarks.deleted),
     }
-    if kept.lane_names:
+    if bookmarks.lane_names:
         content["lanes"] = {
             key: {"name": name, "changed": when}
-            for key, (when, name) in list(kept.lane_names.items())[:MAX_ENTRIES]
+            for key, (when, name) in list(bookmarks.lane_names.items())[:MAX_ENTRIES]
         }
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
@@ -259,18 +183,14 @@ def read_bookmarks(path: Path) -> BookmarkFile | None:
         If it is a link, no ordinary file, too large, written by a newer version, or
         something else than bookmarks.
     """
+    if os.path.islink(path):
+        raise BookmarkFileError("it is a link")
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        if os.path.islink(path):
-            raise BookmarkFileError("it is a link")
-        handle = os.open(path, os.O_RDONLY | flags)
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise BookmarkFileError("it is no ordinary file")
-            with os.fdopen(handle, "rb", closefd=False) as file:
-                content = file.read(MAX_BYTES + 1)
-        finally:
-            os.close(handle)
+        with open(path, "rb", opener=lambda p, _: os.open(p, os.O_RDONLY | flags)) as f:
+            if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
+                raise BookmarkFileError("it is not a regular file")
+            content = f.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -378,178 +298,18 @@ def _lane_names(value: object, limit: int) -> dict[str, tuple[int, str]]:
     """Return the names of lanes that make sense."""
     if not isinstance(value, dict):
         return {}
-    found: dict[str, tuple[int, str]] = {}
+    names: dict[str, tuple[int, str]] = {}
     for key, given in islice(value.items(), MAX_ENTRIES):
         name = given.get("name") if isinstance(given, dict) else None
         if isinstance(name, str) and len(key) <= _MAX_KEY:
             when = _moment(given.get("changed"), limit)
-            found[key] = when, clean_line(name, MAX_NAME)
-    return found
+            names[key] = when, clean_line(name, MAX_NAME)
+    return names
 
 
 def side_car(path: Path) -> Path:
     """Return the name of the bookmark file beside a trace."""
     return path.with_name(path.name + SUFFIX)
-
-
-@dataclass(frozen=True, slots=True)
-class BookmarkStorage:
-    """Where the bookmarks of one trace are looked for and kept.
-
-    Attributes
-    ----------
-    path : the trace.
-    unit : of its clock.
-    folder : the person's own folder of bookmarks, None = nothing is kept there.
-    is_beside : whether the person wants them beside the trace.
-    accepted : digests of other content whose bookmarks are this trace's too: what it
-        held before it was overwritten while it was open, or what the person says.
-    """
-
-    path: Path
-    unit: Unit
-    folder: Path | None
-    is_beside: bool = False
-    accepted: frozenset[str] = frozenset()
-
-    def takes(self, found: BookmarkFile) -> bool:
-        """Tell whether a bookmark file is about this trace. Raises OSError."""
-        if found.unit != self.unit:
-            return False
-        return found.of.digest in self.accepted or is_of(self.path, found.of)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was there.
-
-    Attributes
-    ----------
-    kept : all bookmarks of the trace.
-    of : what it holds now; None where that cannot be told, and nothing is kept.
-    place : the file that the bookmarks come from, None = there is none.
-    foreign : bookmarks beside it that belong to other content.
-    problem : a sentence about a file that cannot be used, "" = none.
-    """
-
-    kept: BookmarkSet = field(default_factory=BookmarkSet)
-    of: Fingerprint | None = None
-    place: Path | None = None
-    foreign: BookmarkFile | None = None
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FindRequest:
-    """Looks for the bookmarks of a trace; runs on a worker, raises nothing."""
-
-    shelf: BookmarkStorage
-
-    def __call__(self, context: TaskContext | None = None) -> Found:
-        """Return what was found."""
-        shelf = self.shelf
-        try:
-            of = fingerprint(shelf.path)
-        except OSError:
-            return Found()
-        beside, foreign, problem = _beside(shelf)
-        own = list(_own(shelf, of))
-        sets = [found.kept for _, found in (*beside, *own)]
-        place = next((path for path, _ in (*beside, *own)), None)
-        n_bad = sum(found.n_bad for _, found in (*beside, *own))
-        if n_bad and not problem:
-            word = "entry" if n_bad == 1 else "entries"
-            problem = (
-                f"{n_bad} {word} of its bookmark file left out: they make no sense, or "
-                "are more than fit."
-            )
-        return Found(merged(BookmarkSet(), *sets), of, place, foreign, problem)
-
-
-@dataclass(frozen=True, slots=True)
-class SaveResult:
-    """How keeping went.
-
-    Attributes
-    ----------
-    kept : the bookmarks now, with what other windows added.
-    place : the file that has them, None = none was written.
-    stamp : of that file; see `stamp_of`.
-    is_elsewhere : whether they should lie beside the trace and cannot.
-    is_taken : whether that is for a file that lies there and is not theirs.
-    """
-
-    kept: BookmarkSet
-    of: Fingerprint
-    place: Path | None
-    stamp: tuple[int, int, int] | None = None
-    is_elsewhere: bool = False
-    is_taken: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class KeepRequest:
-    """Keeps the bookmarks of a trace, merged with what is there; runs on a worker.
-
-    Raises WriteError where the trace cannot be read any more, or nothing can be
-    written.
-    """
-
-    shelf: BookmarkStorage
-    ours: BookmarkSet
-
-    def __call__(self, context: TaskContext | None = None) -> SaveResult:
-        """Return what is kept where."""
-        shelf = self.shelf
-        try:
-            of = fingerprint(shelf.path)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise WriteError(
-                f"{one_line(shelf.path.name)}, which they belong to, cannot be read "
-                f"any more: {reason}.",
-                path=shelf.path,
-            ) from error
-        can_write = shelf.is_beside and can_lie_beside(shelf.path)
-        is_taken = can_write and not _is_ours_beside(shelf)
-        if can_write and not is_taken:
-            try:
-                return self._write(side_car(shelf.path), of)
-            except WriteError:
-                if shelf.folder is None:
-                    raise
-        has_folder = shelf.folder is not None and os.path.exists(shelf.folder)
-        if shelf.folder is None or not (has_folder or self.ours):
-            return SaveResult(self.ours, of, None, None, shelf.is_beside, is_taken)
-        make_folder(shelf.folder)
-        kept = self._write(shelf.folder / _own_name(of), of)
-        return replace(kept, is_elsewhere=shelf.is_beside, is_taken=is_taken)
-
-    def _write(self, target: Path, of: Fingerprint) -> SaveResult:
-        shelf = self.shelf
-        with locked(target.parent):
-            beside, _, _ = _beside(shelf)
-            own = list(_own(shelf, of))
-            here = [found for path, found in (*beside, *own) if path == target]
-            others = [found.kept for _, found in (*beside, *own)]
-            kept = merged(self.ours, *others)
-            is_same = bool(here) and here[0].kept == kept and here[0].of == of
-            if not is_same and (kept or here):
-                content = to_bytes(kept, of, shelf.unit, shelf.path.name)
-                write_file(target, content)
-        for path, _ in own:  # what it held before it grew, or before it lay beside
-            if path != target:
-                path.unlink(missing_ok=True)
-        return SaveResult(kept, of, target, stamp_of(target))
-
-
-def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells one state of a file from the next, None = no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def can_lie_beside(path: Path) -> bool:
@@ -561,57 +321,180 @@ def can_lie_beside(path: Path) -> bool:
     )
 
 
-def _own_name(of: Fingerprint) -> str:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The stored bookmarks of a trace.
+
+    Attributes
+    ----------
+    of : what the trace holds now; None where it cannot be read, and nothing is saved.
+    place : the first file with bookmarks of the trace, None = there is none.
+    foreign : the file beside the trace, if it belongs to other content.
+    problem : a sentence about a file that cannot be used, "" = none.
+    """
+
+    bookmarks: BookmarkSet = field(default_factory=BookmarkSet)
+    of: Fingerprint | None = None
+    place: Path | None = None
+    foreign: BookmarkFile | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveResult:
+    """The bookmarks that were saved, with those that other windows added.
+
+    Attributes
+    ----------
+    place : the file that has them, None = none was written.
+    stamp : of that file; see `stamp_of`.
+    is_elsewhere : whether they should lie beside the trace and cannot.
+    is_taken : whether that is for a file that lies there and is not theirs.
+    """
+
+    bookmarks: BookmarkSet
+    of: Fingerprint
+    place: Path | None
+    stamp: tuple[int, int, int] | None = None
+    is_elsewhere: bool = False
+    is_taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BookmarkStorage:
+    """The places where the bookmarks of one trace are stored.
+
+    Attributes
+    ----------
+    path : the trace.
+    unit : of its clock.
+    folder : the person's own folder of bookmarks, None = nothing is saved there.
+    is_beside : whether the person wants them beside the trace.
+    accepted : digests of other content whose bookmarks are this trace's too: what it
+        held before it was overwritten while it was open, or what the person says.
+    """
+
+    path: Path
+    unit: Unit
+    folder: Path | None
+    is_beside: bool = False
+    accepted: frozenset[str] = frozenset()
+
+    def find(self, _: TaskContext | None = None) -> Found:
+        """Return the stored bookmarks; raises nothing."""
+        try:
+            of = fingerprint(self.path)
+        except OSError:
+            return Found()
+        beside, foreign, problem = self._beside()
+        files = beside | self._in_folder(of)
+        n_bad = sum(file.n_bad for file in files.values())
+        if n_bad and not problem:
+            word = "entry" if n_bad == 1 else "entries"
+            problem = (
+                f"{n_bad} {word} of its bookmark file left out: they make no sense, or "
+                "are more than fit."
+            )
+        bookmarks = merged(BookmarkSet(), *(file.bookmarks for file in files.values()))
+        return Found(bookmarks, of, next(iter(files), None), foreign, problem)
+
+    def store(self, ours: BookmarkSet, _: TaskContext | None = None) -> SaveResult:
+        """Merge bookmarks with the stored ones and write them.
+
+        Raises
+        ------
+        WriteError
+            If the trace cannot be read any more, or nothing can be written.
+        """
+        try:
+            of = fingerprint(self.path)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise WriteError(
+                f"{one_line(self.path.name)}, which they belong to, cannot be read "
+                f"any more: {reason}.",
+                path=self.path,
+            ) from error
+        beside = side_car(self.path)
+        can_write = self.is_beside and can_lie_beside(self.path)
+        is_taken = can_write and os.path.lexists(beside) and not self._beside()[0]
+        if can_write and not is_taken:
+            try:
+                return self._write(beside, of, ours)
+            except WriteError:
+                if self.folder is None:
+                    raise
+        if self.folder is None or not (os.path.exists(self.folder) or ours):
+            return SaveResult(ours, of, None, None, self.is_beside, is_taken)
+        make_folder(self.folder)
+        result = self._write(self.folder / _name_in_folder(of), of, ours)
+        return replace(result, is_elsewhere=self.is_beside, is_taken=is_taken)
+
+    def _write(self, target: Path, of: Fingerprint, ours: BookmarkSet) -> SaveResult:
+        with locked(target.parent):
+            in_folder = self._in_folder(of)
+            files = self._beside()[0] | in_folder
+            bookmarks = merged(ours, *(file.bookmarks for file in files.values()))
+            current = files.get(target)
+            is_same = current and (current.bookmarks, current.of) == (bookmarks, of)
+            if not is_same and (bookmarks or current):
+                write_file(target, to_bytes(bookmarks, of, self.unit, self.path.name))
+        for path in in_folder:  # from before the trace grew, or they lay beside it
+            if path != target:
+                path.unlink(missing_ok=True)
+        return SaveResult(bookmarks, of, target, stamp_of(target))
+
+    def _matches(self, file: BookmarkFile) -> bool:
+        """Tell whether a bookmark file is about this trace. Raises OSError."""
+        if file.unit != self.unit:
+            return False
+        return file.of.digest in self.accepted or is_of(self.path, file.of)
+
+    def _beside(self) -> tuple[dict[Path, BookmarkFile], BookmarkFile | None, str]:
+        """Return the file beside the trace if it is about it, else it, or a problem."""
+        path = side_car(self.path)
+        try:
+            file = read_bookmarks(path)
+            if file is None or self._matches(file):
+                return ({} if file is None else {path: file}), None, ""
+        except BookmarkFileError as error:
+            reason = f"is not read as bookmarks: {error}. It stays as it is."
+            return {}, None, f"{path.name} {reason}"
+        except OSError:
+            return {}, None, ""
+        return {}, file, ""
+
+    def _in_folder(self, of: Fingerprint) -> dict[Path, BookmarkFile]:
+        """Return the files of the person's folder about this trace.
+
+        The same content comes first; a trace that has grown is found by its head.
+        """
+        if self.folder is None:
+            return {}
+        try:
+            names = [n for n in os.listdir(self.folder) if n.startswith(of.head + "-")]
+        except OSError:
+            return {}
+        files: dict[Path, BookmarkFile] = {}
+        names = [_name_in_folder(of), *sorted(names)]
+        for name in islice(dict.fromkeys(names), _MAX_CANDIDATES):
+            try:
+                file = read_bookmarks(self.folder / name)
+                if file is not None and self._matches(file):
+                    files[self.folder / name] = file
+            except (BookmarkFileError, OSError):
+                continue
+        return files
+
+
+def _name_in_folder(of: Fingerprint) -> str:
     return f"{of.head}-{of.digest}.json"
 
 
-def _beside(
-    shelf: BookmarkStorage,
-) -> tuple[list[tuple[Path, BookmarkFile]], BookmarkFile | None, str]:
-    """Return the file beside a trace if it is about it, one that is not, a problem."""
-    path = side_car(shelf.path)
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """Return what tells one state of a file from the next, None = no file."""
     try:
-        found = read_bookmarks(path)
-        if found is None:
-            return [], None, ""
-        if shelf.takes(found):
-            return [(path, found)], None, ""
-    except BookmarkFileError as error:
-        problem = f"{path.name} is not read as bookmarks: {error}. It stays as it is."
-        return [], None, problem
+        status = path.stat()
     except OSError:
-        return [], None, ""
-    return [], found, ""
-
-
-def _own(
-    shelf: BookmarkStorage, of: Fingerprint
-) -> Iterator[tuple[Path, BookmarkFile]]:
-    """Yield the files of the person's folder about this trace: the same content first.
-
-    A trace that has grown is found by its beginning.
-    """
-    if shelf.folder is None:
-        return
-    exact = shelf.folder / _own_name(of)
-    try:
-        with os.scandir(shelf.folder) as entries:
-            near = sorted(
-                entry.name for entry in entries if entry.name.startswith(of.head + "-")
-            )
-    except OSError:
-        return
-    for name in islice(dict.fromkeys((exact.name, *near)), _MAX_CANDIDATES):
-        path = shelf.folder / name
-        try:
-            found = read_bookmarks(path)
-            if found is not None and shelf.takes(found):
-                yield path, found
-        except (BookmarkFileError, OSError):
-            continue
-
-
-def _is_ours_beside(shelf: BookmarkStorage) -> bool:
-    """Tell whether the file beside the trace is ours to write: none, or about it."""
-    beside, _, _ = _beside(shelf)
-    return bool(beside) or not os.path.lexists(side_car(shelf.path))
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

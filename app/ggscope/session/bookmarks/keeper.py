@@ -18,9 +18,7 @@ from ggscope.session.bookmarks.files import (
     BookmarkSet,
     BookmarkStorage,
     Entry,
-    FindRequest,
     Found,
-    KeepRequest,
     SaveResult,
     can_lie_beside,
     merged,
@@ -108,7 +106,7 @@ class BookmarkKeeper(QObject):
             self._path = paths[0] if paths else None
         return self._path
 
-    def _shelf(self) -> BookmarkStorage | None:
+    def _storage(self) -> BookmarkStorage | None:
         trace, path = self._session.trace, self.trace_path
         if trace is None or path is None:
             return None
@@ -127,7 +125,7 @@ class BookmarkKeeper(QObject):
         if self._place is None:
             waits = self._later.isActive() or self._is_keeping
             is_open = waits or not (self._is_found or self._is_lost)
-            if self._shelf() is None or not is_open:
+            if self._storage() is None or not is_open:
                 words = "Bookmarks of this trace are not saved."
         elif path is not None and self._place == side_car(path):
             words = f"Saved next to the trace in {self._place.name}"
@@ -164,12 +162,12 @@ class BookmarkKeeper(QObject):
             self._is_taking = False
 
     def _find(self) -> None:
-        shelf = self._shelf()
-        if shelf is not None:
+        storage = self._storage()
+        if storage is not None:
             self._session.tasks.run(
                 _FIND,
-                FindRequest(shelf),
-                partial(self._on_found, shelf.path),
+                storage.find,
+                partial(self._on_found, storage.path),
                 on_error=self._on_lost,
                 even_if_held=True,
             )
@@ -184,11 +182,11 @@ class BookmarkKeeper(QObject):
             self._watch.start()
         self._is_found, self._is_lost = True, False
         ours = self._ours()
-        self._take(merged(ours, found.kept))
-        if merged(found.kept, ours) != found.kept:
+        self._take(merged(ours, found.bookmarks))
+        if merged(found.bookmarks, ours) != found.bookmarks:
             self._later.start()
         self._say_place()
-        if found.foreign is not None and found.foreign.kept.entries:
+        if found.foreign is not None and found.foreign.bookmarks.entries:
             self._say_foreign(path, found.foreign)
         elif found.problem:
             self.message_requested.emit(found.problem, "", None)
@@ -196,7 +194,7 @@ class BookmarkKeeper(QObject):
     def _say_foreign(self, path: Path, foreign: BookmarkFile) -> None:
         text = (
             f"{side_car(path).name} belongs to other content of {path.name}; its "
-            f"bookmarks ({len(foreign.kept.entries)}) are not shown."
+            f"bookmarks ({len(foreign.bookmarks.entries)}) are not shown."
         )
         accept = partial(self._accept, foreign.of.digest)
         trace = self._session.trace
@@ -302,8 +300,8 @@ class BookmarkKeeper(QObject):
     # -- keeping -------------------------------------------------------------
 
     def _keep(self) -> None:
-        shelf = self._shelf()
-        if shelf is None or not self._is_found:
+        storage = self._storage()
+        if storage is None or not self._is_found:
             return
         if self._is_keeping:
             self._is_due = True
@@ -311,20 +309,20 @@ class BookmarkKeeper(QObject):
         self._is_keeping = True
         self._session.tasks.run(
             _KEEP,
-            KeepRequest(shelf, self._ours()),
-            self._on_kept,
+            partial(storage.store, self._ours()),
+            self._on_saved,
             on_error=self._on_not_kept,
             even_if_held=True,
         )
 
-    def _on_kept(self, kept: SaveResult) -> None:
+    def _on_saved(self, result: SaveResult) -> None:
         self._is_keeping = False
-        self._accepted |= {kept.of.digest}
-        self._place, self._stamp = kept.place, kept.stamp
-        if kept.place is not None:
+        self._accepted |= {result.of.digest}
+        self._place, self._stamp = result.place, result.stamp
+        if result.place is not None:
             self._watch.start()
-        self._take(merged(self._ours(), kept.kept))
-        self._say_place(kept.is_elsewhere, kept.is_taken)
+        self._take(merged(self._ours(), result.bookmarks))
+        self._say_place(result.is_elsewhere, result.is_taken)
         self._keep_again()
 
     def _on_not_kept(self, failure: TaskFailure) -> None:
@@ -345,15 +343,15 @@ class BookmarkKeeper(QObject):
     def release(self) -> None:
         """Write what is not written yet, now: the session is about to close."""
         self._watch.stop()
-        shelf = self._shelf()
+        storage = self._storage()
         is_due = self._later.isActive() or self._is_keeping
         self._later.stop()
-        if shelf is None or not self._is_found or not is_due:
+        if storage is None or not self._is_found or not is_due:
             return
         try:
-            KeepRequest(shelf, self._ours())()
+            storage.store(self._ours())
         except (TraceError, OSError) as error:
-            logger.warning("bookmarks of %s are not kept: %s", shelf.path, error)
+            logger.warning("bookmarks of %s are not kept: %s", storage.path, error)
 
     # -- asking --------------------------------------------------------------
 
