@@ -182,7 +182,7 @@ _ORDER = {cause: place for place, cause in enumerate(Cause)}
 
 def trace_coverage(trace: Trace) -> TraceCoverage:
     """Return what a trace leaves out, as far as it tells."""
-    found = [
+    omissions = [
         Omission(
             _OF_PROBLEMS[warning.code],
             warning.count,
@@ -194,56 +194,56 @@ def trace_coverage(trace: Trace) -> TraceCoverage:
         if warning.code in _OF_PROBLEMS
     ]
     for story in trace.stories:
-        found = _with_story(found, story)
+        omissions = _with_story(omissions, story)
     if trace.is_running:
-        found.append(Omission(Cause.STILL_RUNNING))
+        omissions.append(Omission(Cause.STILL_RUNNING))
     if (skipped := skipped_tokens(trace)).gaps:
         numbers = f"token{'' if skipped.n_tokens == 1 else 's'} {skipped.numbers()}"
-        found.append(Omission(Cause.RECORDS_LOST, detail=numbers))
-    found += _of_records(trace)
-    found.sort(key=lambda omission: _ORDER[omission.cause])
+        omissions.append(Omission(Cause.RECORDS_LOST, detail=numbers))
+    omissions += _of_records(trace)
+    omissions.sort(key=lambda omission: _ORDER[omission.cause])
     is_stated = bool(trace.stories) and all(s.settings for s in trace.stories)
-    return TraceCoverage(tuple(found), is_stated)
+    return TraceCoverage(tuple(omissions), is_stated)
 
 
 def shown_coverage(trace: Trace, time: TimeRange | None) -> TraceCoverage:
     """Return what a trace leaves out, and what a range of it leaves out besides."""
-    found = trace_coverage(trace)
+    coverage = trace_coverage(trace)
     if time is None:
-        return found
+        return coverage
     unit = trace.clock.unit
     begin, end = (format_duration(tick, unit) for tick in (time.start, time.end))
-    return found.plus(
+    return coverage.plus(
         # What is said is said of that part, so nothing of it is hidden.
         Omission(Cause.PART_SHOWN, detail=f"{begin} – {end}", hides_reads=False)
     )
 
 
-def _with_story(found: list[Omission], story: RunStory) -> list[Omission]:
+def _with_story(omissions: list[Omission], story: RunStory) -> list[Omission]:
     """Return the reasons with those that a recording states itself."""
-    found = [*found, *_of_settings(story), *_of_end(story)]
+    omissions = [*omissions, *_of_settings(story), *_of_end(story)]
     account = story.account
     if story.whole:
         names = ", ".join(name for name, _ in story.whole)
         n = sum(n for _, n in story.whole)
-        found.append(Omission(Cause.GRAPHS_WHOLE, n, names))
+        omissions.append(Omission(Cause.GRAPHS_WHOLE, n, names))
     if account is None:
-        return found
-    told = {omission.cause for omission in found}
-    lost = account.lost - account.not_seen
-    if lost > 0 and Cause.RECORDS_LOST not in told:
-        found.append(Omission(Cause.RECORDS_LOST, lost))
-    if account.not_seen and Cause.OPS_NOT_SEEN not in told:
-        found.append(Omission(Cause.OPS_NOT_SEEN, account.not_seen))
-    if account.unknown_graphs and Cause.DEFINITIONS_LOST not in told:
+        return omissions
+    causes = {omission.cause for omission in omissions}
+    n_lost = account.lost - account.not_seen
+    if n_lost > 0 and Cause.RECORDS_LOST not in causes:
+        omissions.append(Omission(Cause.RECORDS_LOST, n_lost))
+    if account.not_seen and Cause.OPS_NOT_SEEN not in causes:
+        omissions.append(Omission(Cause.OPS_NOT_SEEN, account.not_seen))
+    if account.unknown_graphs and Cause.DEFINITIONS_LOST not in causes:
         n = account.unknown_graphs
-        found.append(Omission(Cause.DEFINITIONS_LOST, n, "nodes of graphs"))
-    return found
+        omissions.append(Omission(Cause.DEFINITIONS_LOST, n, "nodes of graphs"))
+    return omissions
 
 
 def _of_settings(story: RunStory) -> list[Omission]:
     """Return the omissions by filters of the tracer."""
-    settings, account, found = story.settings, story.account, list[Omission]()
+    settings, account, omissions = story.settings, story.account, list[Omission]()
 
     def texts(name: str) -> list[str]:
         value = settings.get(name)
@@ -261,15 +261,15 @@ def _of_settings(story: RunStory) -> list[Omission]:
     used = [(cause, detail) for cause, detail in filters if detail]
     # Of several filters it is not known how much each leaves out.
     count = account.left_out if account is not None and len(used) == 1 else None
-    found += [Omission(cause, count, detail) for cause, detail in used]
+    omissions += [Omission(cause, count, detail) for cause, detail in used]
     for name, cause in (
         ("tensor_names", Cause.NAMES_OFF), ("memory_tracking", Cause.BUFFERS_OFF),
     ):  # fmt: skip
         if settings.get(name) is False:
-            found.append(Omission(cause, hides_reads=False))
+            omissions.append(Omission(cause, hides_reads=False))
     if story.n_changes is None or story.n_changes:
-        found.append(Omission(Cause.FILTERS_CHANGED, story.n_changes))
-    return [*found, *_of_skipped(story)]
+        omissions.append(Omission(Cause.FILTERS_CHANGED, story.n_changes))
+    return [*omissions, *_of_skipped(story)]
 
 
 def _of_skipped(story: RunStory) -> list[Omission]:
@@ -281,13 +281,13 @@ def _of_skipped(story: RunStory) -> list[Omission]:
         beyond = account.beyond_limit
         if beyond or account.recorded >= limit:
             detail = f"{format_count(limit)} records"
-            found = [Omission(Cause.LIMITED, beyond or None, detail)]
+            omissions = [Omission(Cause.LIMITED, beyond or None, detail)]
             if is_sampled:
                 # How many of them the limit skipped is not known.
-                found.append(Omission(Cause.SAMPLED, n or None, f"1 of {every}"))
+                omissions.append(Omission(Cause.SAMPLED, n or None, f"1 of {every}"))
             elif n:
-                found.append(Omission(Cause.GRAPHS_SKIPPED, n))
-            return found
+                omissions.append(Omission(Cause.GRAPHS_SKIPPED, n))
+            return omissions
     if is_sampled:
         return [Omission(Cause.SAMPLED, n, f"1 of {every}")]
     if n or story.settings.get("enabled") is False:
@@ -328,19 +328,19 @@ def number_ranges(texts: Iterable[str]) -> str:
 
 def _of_records(trace: Trace) -> list[Omission]:
     """Return what the records of a trace show by themselves, and its graphs of them."""
-    found: list[Omission] = []
+    omissions: list[Omission] = []
     if has_graph(trace):
         # Which of their ops have no record is listed, and what those read.
         if n := len({node for join in trace.joins for node in join.silent_nodes}):
-            found.append(Omission(Cause.OPS_NOT_SEEN, n, is_located=True))
+            omissions.append(Omission(Cause.OPS_NOT_SEEN, n, is_located=True))
         if n := len({node for join in trace.joins for node in join.cut_nodes}):
-            found.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
+            omissions.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
     elif op := only_op(trace):
-        found.append(Omission(Cause.OPS_NOT_RECORDED, detail=op))
+        omissions.append(Omission(Cause.OPS_NOT_RECORDED, detail=op))
     elif results := uncomputed_results(trace):
-        found.append(Omission(Cause.OPS_NOT_SEEN, detail=", ".join(results)))
+        omissions.append(Omission(Cause.OPS_NOT_SEEN, detail=", ".join(results)))
     if n := int(np.count_nonzero(cut_sources(trace))):
-        found.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
+        omissions.append(Omission(Cause.SOURCES_CUT, n, is_located=True))
     if n := n_unplaced(trace):
-        found.append(Omission(Cause.ACCESSES_UNPLACED, n))
-    return found
+        omissions.append(Omission(Cause.ACCESSES_UNPLACED, n))
+    return omissions

@@ -94,7 +94,7 @@ class Losses:
 
     Attributes
     ----------
-    piece, key : of each missing record (key : column of the kind); count, how many.
+    pass_id, key : of each missing record (key : column of the kind); count, how many.
     n_read, n_alike, n_layers : how many of them rest on what later records read, on
         passes alone, on layers.
     n_varying : ops that are left out.
@@ -102,10 +102,10 @@ class Losses:
     n_altered : records that are there with an unknown op, besides altered keys.
     n_ops : ops of a pass; 0 where their numbers follow no rule.
     extra : names of ops that no pass of the kind has, one per missing record, and the
-        piece that it is missing from.
+        pass that it is missing from.
     """
 
-    piece: I64
+    pass_id: I64
     key: I64
     count: I64
     n_read: int = 0
@@ -176,34 +176,34 @@ def _by_place(kind: Kind, whole: Bools, best: I64, doubtful: I64, rate: float) -
         return best
     column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
     column[kind.keys] = np.arange(len(kind.keys))
-    own = column[kind.rows.key]
-    piece = np.repeat(np.arange(len(kind.rows)), kind.rows.length)
+    column_of = column[kind.rows.key]
+    pass_id = np.repeat(np.arange(len(kind.rows)), kind.rows.length)
     # Each of these comes behind those that most passes have before it.
-    seen = np.full((len(kind.rows), len(kind.keys)), -1, np.int64)
-    seen[piece, own] = np.arange(len(own))
+    position = np.full((len(kind.rows), len(kind.keys)), -1, np.int64)
+    position[pass_id, column_of] = np.arange(len(column_of))
     ahead = np.zeros((len(once), len(once)), np.int64)
-    for places, weight in zip(seen[:, once], kind.weight.tolist(), strict=True):
+    for places, weight in zip(position[:, once], kind.weight.tolist(), strict=True):
         there = places >= 0
         both = there[:, None] & there[None, :]
         ahead += weight * np.where(both, np.sign(places[:, None] - places), 0)
     once = once[np.argsort((ahead > 0).sum(axis=1), kind="stable")]
     rank = np.full(len(kind.keys), -1, np.int64)
     rank[once] = np.arange(len(once))
-    is_once = np.flatnonzero(rank[own] >= 0)
+    is_once = np.flatnonzero(rank[column_of] >= 0)
     # Each record stands between the two of these that come before and after it.
-    after = np.searchsorted(is_once, np.arange(len(own)), "right")
-    ends = np.append(is_once, len(own) - 1)
+    after = np.searchsorted(is_once, np.arange(len(column_of)), "right")
+    ends = np.append(is_once, len(column_of) - 1)
     inside = (after > 0) & (after < len(is_once))
-    inside &= (piece[ends[after - 1]] == piece) & (piece[ends[after]] == piece)
-    before = rank[own[ends[after - 1]]]
-    inside &= rank[own[ends[after]]] == before + 1
+    inside &= (pass_id[ends[after - 1]] == pass_id) & (pass_id[ends[after]] == pass_id)
+    before = rank[column_of[ends[after - 1]]]
+    inside &= rank[column_of[ends[after]]] == before + 1
     has = kind.table[:, once] > 0
     has = has[:, 1:] & has[:, :-1] & whole[:, None]
     result = best.copy()
     for key in doubtful.tolist():
-        at = np.flatnonzero(inside & (own == key))
+        at = np.flatnonzero(inside & (column_of == key))
         cells = np.bincount(
-            piece[at] * has.shape[1] + before[at], minlength=has.size
+            pass_id[at] * has.shape[1] + before[at], minlength=has.size
         ).reshape(has.shape)
         top = min(int(cells.max(initial=0)), _MOST_OF_ONE)
         votes = np.stack([kind.weight @ (has & (cells == n)) for n in range(top + 1)])
@@ -233,9 +233,9 @@ def _likely(votes: I64, rate: float) -> npt.NDArray[np.float64]:
 
 
 def _lacks(kind: Kind, expected: I64) -> tuple[I64, list[I64]]:
-    """Return what each piece lacks, int64[pieces, keys], but for cut ends.
+    """Return what each pass lacks, int64[passes, keys], but for cut ends.
 
-    And what is cut at the begin and the end of the recording: (piece, key, count) of
+    And what is cut at the begin and the end of the recording: (pass_id, key, count) of
     each op, int64[m, 3], one for each cut.
     """
     rows = kind.rows
@@ -246,10 +246,13 @@ def _lacks(kind: Kind, expected: I64) -> tuple[I64, list[I64]]:
     late, early = kind.low < begin[:, None], kind.high > end[:, None]
     cuts = []
     for cut, is_edge in ((late, rows.is_head), (early, rows.is_tail)):
-        for piece in np.flatnonzero(is_edge).tolist():
-            gone = np.flatnonzero(cut[piece] & (lacks[piece] > 0))
+        for pass_id in np.flatnonzero(is_edge).tolist():
+            missing = np.flatnonzero(cut[pass_id] & (lacks[pass_id] > 0))
             cuts.append(
-                np.stack((np.full_like(gone, piece), gone, lacks[piece, gone]), 1)
+                np.stack(
+                    (np.full_like(missing, pass_id), missing, lacks[pass_id, missing]),
+                    1,
+                )
             )
         # Passes that begin late or end early by more than a few ops: one or two of
         # them have lost a batch; where many do, they are no whole passes by design.
@@ -305,19 +308,21 @@ def _lost_records(
     lacks, cuts : see `_lacks`.
     """
     weight = kind.weight
-    piece, key = np.nonzero(lacks)
-    count = lacks[piece, key]
+    pass_id, key = np.nonzero(lacks)
+    count = lacks[pass_id, key]
     # What is computed twice under one name may be read although one is missing.
-    is_read = _is_read(kind, piece, key, readers) & (expected[key] == 1)
-    is_kin = classes.have(piece, key, expected)
+    is_read = _is_read(kind, pass_id, key, readers) & (expected[key] == 1)
+    is_kin = classes.have(pass_id, key, expected)
     varies = _varying(lacks, weight, expected)
     # An op that a pass has in no layer is no op of that graph, unless it is read.
-    is_none = ~is_read & classes.are_gone(piece, key)
+    is_none = ~is_read & classes.are_gone(pass_id, key)
     has_evidence = (is_read | is_kin) & ~varies[key]
-    odd = _odd(len(weight), weight, has_evidence, piece)
-    by_chance = ~varies[key] & ~odd[piece] & _are_many(trace, kind)[piece] & ~is_none
+    odd = _odd(len(weight), weight, has_evidence, pass_id)
+    by_chance = (
+        ~varies[key] & ~odd[pass_id] & _are_many(trace, kind)[pass_id] & ~is_none
+    )
     lost = has_evidence | by_chance
-    times = weight[piece] * count
+    times = weight[pass_id] * count
     # The share that is lost for sure says how many of the others chance would take.
     n_cells = int((weight[:, None] * expected[None, :]).sum())
     rate = int(times[lost].sum()) / max(n_cells, 1)
@@ -337,7 +342,7 @@ def _lost_records(
             n_cut += int(cut[:, 2].sum())
     ends = np.concatenate([*lost_ends, np.zeros((0, 3), np.int64)])
     result = Losses(
-        np.append(piece[lost], ends[:, 0]),
+        np.append(pass_id[lost], ends[:, 0]),
         np.append(key[lost], ends[:, 1]),
         np.append(count[lost], ends[:, 2]),
     )
@@ -388,7 +393,7 @@ def _is_chance(n: int, mean: float) -> bool:
 
 
 def _are_layers(trace: Trace, runs: Runs, kind: Kind, *, by_access: bool) -> bool:
-    """Tell whether the pieces of a kind are layers of one pass, by what they claim.
+    """Tell whether the passes of a kind are layers of one pass, by what they claim.
 
     Records without names whose addresses come again in every layer are alike layer
     by layer. A pass claims nearly all layers that passes like it claim.
@@ -400,17 +405,17 @@ def _are_layers(trace: Trace, runs: Runs, kind: Kind, *, by_access: bool) -> boo
     whole = np.flatnonzero(rows.length >= ALIKE * np.median(rows.length))
     picks = np.linspace(0, len(whole) - 1, min(len(whole), _MOST_SAMPLED))
     claims: list[Array] = []
-    for piece in whole[distinct(picks.astype(np.int64))].tolist():
-        ids = spans_of(trace, runs, int(rows.run[piece]), by_access=by_access)
-        begin = int(rows.begin[piece])
-        own = layer[ids[begin : begin + int(rows.length[piece])]]
-        claims.append(distinct(own[own >= 0]))
+    for pass_id in whole[distinct(picks.astype(np.int64))].tolist():
+        ids = spans_of(trace, runs, int(rows.run[pass_id]), by_access=by_access)
+        begin = int(rows.begin[pass_id])
+        pass_layers = layer[ids[begin : begin + int(rows.length[pass_id])]]
+        claims.append(distinct(pass_layers[pass_layers >= 0]))
     n_layers = len(distinct(np.concatenate(claims)))
     return n_layers > 1 and 2 * sum(map(len, claims)) <= n_layers * len(claims)
 
 
 def _are_many(trace: Trace, kind: Kind) -> Bools:
-    """Return of which pieces so many are alike, in one phase, that chance can speak."""
+    """Return of which passes so many are alike, in one phase, that chance can speak."""
     phase = trace.spans.phase
     n = len(kind.rows)
     if phase is None:
@@ -485,18 +490,18 @@ class _Classes:
         """Return a set of layers as bits; a name may give any number of digits."""
         return sum(1 << self._places[layer] for layer in layers)
 
-    def have(self, piece: I64, key: I64, expected: I64) -> Bools:
+    def have(self, pass_id: I64, key: I64, expected: I64) -> Bools:
         """Tell whether most other layers have, in the same pass, what one lacks."""
-        return self._share(piece, key, expected) >= ALIKE
+        return self._share(pass_id, key, expected) >= ALIKE
 
-    def are_gone(self, piece: I64, key: I64) -> Bools:
+    def are_gone(self, pass_id: I64, key: I64) -> Bools:
         """Tell whether hardly any layer has, in the same pass, what one lacks."""
-        share = self._share(piece, key, np.ones(len(self._kind.keys), np.int64))
+        share = self._share(pass_id, key, np.ones(len(self._kind.keys), np.int64))
         return (share >= 0) & (share < 1 - _OF_LAYERS)
 
-    def _share(self, piece: I64, key: I64, expected: I64) -> npt.NDArray[np.float64]:
+    def _share(self, pass_id: I64, key: I64, expected: I64) -> npt.NDArray[np.float64]:
         """Return the share of other layers that have it; -1 where there are few."""
-        result = np.full(len(piece), -1.0)
+        result = np.full(len(pass_id), -1.0)
         members = self.members
         for column in distinct(key).tolist():
             shared = self._class_of.get(column)
@@ -504,14 +509,14 @@ class _Classes:
                 continue
             kin = np.array(list(members[shared].values()), np.int64)
             part = np.flatnonzero(key == column)
-            there = self._kind.table[np.ix_(piece[part], kin)] >= expected[kin]
+            there = self._kind.table[np.ix_(pass_id[part], kin)] >= expected[kin]
             result[part] = there.sum(axis=1) / (len(kin) - 1)
         return result
 
 
-def _is_read(kind: Kind, piece: I64, key: I64, readers: "Readers") -> Bools:
+def _is_read(kind: Kind, pass_id: I64, key: I64, readers: "Readers") -> Bools:
     """Tell whether a record of the same pass reads what a missing one computes."""
-    result = np.zeros(len(piece), np.bool_)
+    result = np.zeros(len(pass_id), np.bool_)
     column = np.full(int(kind.keys.max()) + 1, -1, np.int64)
     column[kind.keys] = np.arange(len(kind.keys))
     for part in alike(key):
@@ -520,7 +525,7 @@ def _is_read(kind: Kind, piece: I64, key: I64, readers: "Readers") -> Bools:
         of = column[of]
         of = of[of >= 0]
         if len(of):
-            result[part] = (kind.table[np.ix_(piece[part], of)] > 0).any(axis=1)
+            result[part] = (kind.table[np.ix_(pass_id[part], of)] > 0).any(axis=1)
     return result
 
 
@@ -552,15 +557,15 @@ def _varying(lacks: I64, weight: I64, expected: I64) -> Bools:
     return varies
 
 
-def _odd(n: int, weight: I64, told: Bools, piece: I64) -> Bools:
-    """Return which pieces lack ops together that nothing tells of: other graphs."""
-    per_piece = np.bincount(piece[~told], minlength=n).astype(np.int64)
-    others = np.bincount(piece[told], minlength=n)
+def _odd(n: int, weight: I64, has_evidence: Bools, pass_id: I64) -> Bools:
+    """Return which passes lack ops together that nothing tells of: other graphs."""
+    per_pass = np.bincount(pass_id[~has_evidence], minlength=n).astype(np.int64)
+    others = np.bincount(pass_id[has_evidence], minlength=n)
     n_all = max(int(weight.sum()), 1)
-    mean = np.full(n, float((per_piece * weight).sum()) / n_all)
-    chance = _tail(mean, per_piece) * n_all
+    mean = np.full(n, float((per_pass * weight).sum()) / n_all)
+    chance = _tail(mean, per_pass) * n_all
     # A gap in the recording takes what is told of and what is not.
-    return np.asarray((per_piece >= 2) & (chance < _ODD) & (others == 0))
+    return np.asarray((per_pass >= 2) & (chance < _ODD) & (others == 0))
 
 
 class Readers:
@@ -769,25 +774,29 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     spans = cache(partial(_spans_of_keys, trace, rows, runs, by_access=by_access))
     readers = Readers(trace, keys, spans)
     rows = rows.cut(_begins_of_graphs(rows, keys))
-    n_told = _n_passes_told(rows)
+    n_passes_before = _n_passes_told(rows)
     rows = without_repeats(rows, len(keys.op))
-    look = AlteredKeys(trace, keys, spans)
+    altered_keys = AlteredKeys(trace, keys, spans)
     altered: dict[int, int] = {}
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
     for kind in kinds(rows, len(keys.op), watcher):
-        altered.update(look.of(kind))
-        result.add(kind, losses(trace, kind, keys, readers, look))
+        altered.update(altered_keys.of(kind))
+        result.add(kind, losses(trace, kind, keys, readers, altered_keys))
     if altered:
         at = np.flatnonzero(np.isin(rows.key, list(altered)))
         result = _Sum(trace, runs, keys, by_access=by_access, every=every)
         result.altered = _spans_at(trace, rows, runs, at, by_access=by_access)
-        piece = np.searchsorted(rows.first, at, "right") - 1
-        result.n_altered = int(rows.weight[piece].sum())
+        pass_id = np.searchsorted(rows.first, at, "right") - 1
+        result.n_altered = int(rows.weight[pass_id].sum())
         rows = replaced(rows, altered)
         for kind in kinds(rows, len(keys.op), watcher):
-            result.add(kind, losses(trace, kind, keys, readers, look))
+            result.add(kind, losses(trace, kind, keys, readers, altered_keys))
     n_rows = int((rows.length * rows.weight).sum())
-    if by_access and not _has_names(trace) and result.n_passes > REPEATS * n_told:
+    if (
+        by_access
+        and not _has_names(trace)
+        and result.n_passes > REPEATS * n_passes_before
+    ):
         return Completeness(False, _NOT_APART)
     return _with_graphs(trace, result.finished(n_rows, _n_passes_told(rows)))
 
@@ -832,30 +841,30 @@ def _spans_at(
     trace: Trace, rows: PassRows, runs: Runs, at: I64, *, by_access: bool
 ) -> I64:
     """Return the spans of some rows, int64[len(at)]."""
-    piece = np.searchsorted(rows.first, at, "right") - 1
+    pass_id = np.searchsorted(rows.first, at, "right") - 1
     spans = np.full(len(at), -1, np.int64)
-    for some in alike(piece):
-        number = int(piece[some[0]])
+    for some in alike(pass_id):
+        number = int(pass_id[some[0]])
         ids = spans_of(trace, runs, int(rows.run[number]), by_access=by_access)
         spans[some] = ids[at[some] - rows.first[number] + rows.begin[number]]
     return spans
 
 
 def _with_tokens(
-    trace: Trace, found: Completeness, tokens: SkippedTokens
+    trace: Trace, completeness: Completeness, tokens: SkippedTokens
 ) -> Completeness:
     """Return the result with the records of tokens whose numbers are skipped."""
-    if not tokens.gaps or not found.is_known:
-        return replace(found, tokens=tokens)
+    if not tokens.gaps or not completeness.is_known:
+        return replace(completeness, tokens=tokens)
     # Those before the gaps tell how many records a token has.
     usual = int(np.median([_n_records(trace, gap) for gap in tokens.gaps[:_SOME]]))
     n_records = tokens.n_tokens * usual
     return replace(
-        found,
-        n_missing=found.n_missing + n_records,
+        completeness,
+        n_missing=completeness.n_missing + n_records,
         n_token_records=n_records,
         tokens=tokens,
-        rests_on=(*found.rests_on, "token numbers"),
+        rests_on=(*completeness.rests_on, "token numbers"),
     )
 
 
@@ -875,43 +884,43 @@ def _n_records(trace: Trace, gap: TokenGap) -> int:
     return n
 
 
-def _with_graphs(trace: Trace, found: Completeness) -> Completeness:
+def _with_graphs(trace: Trace, completeness: Completeness) -> Completeness:
     """Return the result with what the graphs of the trace say that passes hold."""
     fits = [join for join in trace.joins if join.n_nodes and join.n_all]
     if not any(join.n_found >= _FITS * join.n_all for join in fits):
-        return found
+        return completeness
     # What compares a graph with a trace is imported for those that have both.
     from ggscope.analysis.reads.unrecorded import lost_nodes
 
-    lost = lost_nodes(trace)
-    n_lost = len(lost)
-    if found.is_known:
-        lost = lost[_are_unnamed(trace, lost)]
-    n_graphs = max(len({locate_node(trace.graphs, int(n))[0] for n in lost}), 1)
-    n_passes = max(found.n_passes or trace.info.n_passes, 1)
+    lost_rows = lost_nodes(trace)
+    n_lost = len(lost_rows)
+    if completeness.is_known:
+        lost_rows = lost_rows[_are_unnamed(trace, lost_rows)]
+    n_graphs = max(len({locate_node(trace.graphs, int(n))[0] for n in lost_rows}), 1)
+    n_passes = max(completeness.n_passes or trace.info.n_passes, 1)
     events = 2 if trace.info.reader_id == _TWO_EVENTS else 1
-    n_missing = len(lost) * max(n_passes // n_graphs, 1) * events
+    n_missing = len(lost_rows) * max(n_passes // n_graphs, 1) * events
     gaps = []
-    for node in lost[: MOST_PLACES - len(found.gaps)].tolist():
+    for node in lost_rows[: MOST_PLACES - len(completeness.gaps)].tolist():
         number, row = locate_node(trace.graphs, node)
         graph = trace.graphs[number]
         name, op = trace.strings[int(graph.name[row])], trace.op_name(graph.op[row])
         gaps.append(Gap(name or op, op, -1, -1, trace.extent.start))
-    n_there = found.n_there
-    if not found.is_known:
+    n_there = completeness.n_there
+    if not completeness.is_known:
         n_there = int(np.count_nonzero(trace.spans.op >= 0)) * events
     return replace(
-        found,
+        completeness,
         is_known=True,
         why="",
         n_there=n_there,
-        n_missing=found.n_missing + n_missing,
+        n_missing=completeness.n_missing + n_missing,
         n_passes=n_passes,
         rests_on=(
-            *found.rests_on,
+            *completeness.rests_on,
             "the graph" if len(trace.graphs) == 1 else "the graphs",
         ),
-        gaps=(*found.gaps, *gaps),
+        gaps=(*completeness.gaps, *gaps),
         n_unseen=sum(len(join.silent_nodes) for join in trace.joins) - n_lost,
     )
 
@@ -942,11 +951,11 @@ def _why_not(trace: Trace) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Noted:
-    """A missing record: the number of its pass, the piece, the column, the name."""
+    """A missing record: pass number, pass id, column, name."""
 
     number: int
     kind: Kind
-    piece: int
+    pass_id: int
     column: int
     name: str
 
@@ -966,15 +975,15 @@ class _Sum:
         self._n_read = self._n_layers = self._n_fewer = self._n_more = 0
         self._has_layers_alike = False
 
-    def add(self, kind: Kind, found: Losses) -> None:
+    def add(self, kind: Kind, losses: Losses) -> None:
         """Add one kind of passes; a single one tells nothing."""
         weight = kind.weight
         n_passes = int(weight.sum())
         n_there = int((kind.rows.length * weight).sum())
-        n_missing = found.n_read + found.n_alike + found.n_layers
+        n_missing = losses.n_read + losses.n_alike + losses.n_layers
         if n_passes < 2 or n_missing > MOST_MISSING * (n_there + n_missing):
             return
-        if found.n_ops < _FEWEST_OPS:
+        if losses.n_ops < _FEWEST_OPS:
             return  # spans that only bear one name say nothing of each other
         if _are_layers(self._trace, self._runs, kind, by_access=self._by_access):
             self._has_layers_alike = True
@@ -982,21 +991,21 @@ class _Sum:
         self._n_covered += n_there
         self._n_missing += n_missing
         self.n_passes += n_passes
-        self._n_varying += found.n_varying
-        self._n_read += found.n_read
-        self._n_layers += found.n_layers
-        self._n_fewer += found.n_fewer
-        self._n_more += found.n_more
-        self.n_altered += found.n_altered
-        number = self._runs.number[kind.rows.run[found.piece]]
+        self._n_varying += losses.n_varying
+        self._n_read += losses.n_read
+        self._n_layers += losses.n_layers
+        self._n_fewer += losses.n_fewer
+        self._n_more += losses.n_more
+        self.n_altered += losses.n_altered
+        number = self._runs.number[kind.rows.run[losses.pass_id]]
         for i in np.argsort(number, kind="stable")[:MOST_PLACES].tolist():
-            piece, column = int(found.piece[i]), int(found.key[i])
+            pass_id, column = int(losses.pass_id[i]), int(losses.key[i])
             (name,) = self._keys.texts(self._trace, kind.keys[[column]])
-            noted = _Noted(int(number[i]), kind, piece, column, name)
-            self._gaps += [noted] * int(found.count[i])
-        for piece, name, column in found.extra[:MOST_PLACES]:
-            when = int(self._runs.number[kind.rows.run[piece]])
-            self._gaps.append(_Noted(when, kind, piece, column, name))
+            noted = _Noted(int(number[i]), kind, pass_id, column, name)
+            self._gaps += [noted] * int(losses.count[i])
+        for pass_id, name, column in losses.extra[:MOST_PLACES]:
+            when = int(self._runs.number[kind.rows.run[pass_id]])
+            self._gaps.append(_Noted(when, kind, pass_id, column, name))
 
     def finished(self, n_rows: int, n_told: int) -> Completeness:
         """Return the result; of `n_rows` records in `n_told` passes as the trace tells.
@@ -1041,13 +1050,18 @@ class _Sum:
 
     def _gap(self, noted: "_Noted") -> Gap:
         """Return where a record is missing."""
-        kind, piece, column, name = noted.kind, noted.piece, noted.column, noted.name
-        rows, trace = kind.rows, self._trace
-        low, high = int(rows.first[piece]), int(rows.first[piece + 1])
-        ids = spans_of(
-            trace, self._runs, int(rows.run[piece]), by_access=self._by_access
+        kind, pass_id, column, name = (
+            noted.kind,
+            noted.pass_id,
+            noted.column,
+            noted.name,
         )
-        begin = int(rows.begin[piece])
+        rows, trace = kind.rows, self._trace
+        low, high = int(rows.first[pass_id]), int(rows.first[pass_id + 1])
+        ids = spans_of(
+            trace, self._runs, int(rows.run[pass_id]), by_access=self._by_access
+        )
+        begin = int(rows.begin[pass_id])
         ids = ids[begin : begin + high - low]
         place = np.zeros(int(kind.keys.max()) + 1)
         place[kind.keys] = kind.order
@@ -1087,6 +1101,6 @@ def _events(trace: Trace, n_missing: int) -> tuple[int, int, int]:
     n_open = int(is_open.sum())
     begin = int(spans.start.min())
     n_stray = int((trace.markers.time[stray] > begin).sum()) if stray.any() else 0
-    lost = max(2 * n_missing - n_stray, n_stray) + n_open
+    n_lost = max(2 * n_missing - n_stray, n_stray) + n_open
     at_ends = int(unfinished.sum()) - n_open + int(stray.sum()) - n_stray
-    return n_there, lost, at_ends if lost and at_ends < _AT_ENDS else 0
+    return n_there, n_lost, at_ends if n_lost and at_ends < _AT_ENDS else 0

@@ -112,8 +112,8 @@ def loose_touches(trace: Trace, files: FileMap) -> ByteRanges:
     first = np.arange(len(what) + 1, dtype=np.int64)
     known, passed = loose_bytes(trace)
     none = np.zeros(len(what), np.int64)
-    found = _placed(trace, files, what, known, none, passed, first)
-    return _told_experts(files, what, found)
+    placed = _placed(trace, files, what, known, none, passed, first)
+    return _narrowed_to_experts(files, what, placed)
 
 
 def _placed(
@@ -140,12 +140,14 @@ def _placed(
     begin = np.where(has_tensor, places[at], -1)
     stop = np.where(has_tensor, (files.stop if n_tensors else places)[at], -1)
     offset, size = what.offset.astype(np.int64), what.size.astype(np.int64)
-    own = (what.space == Space.FILE) & (offset >= 0) & (offset < FAR) & (size < FAR)
+    has_offset = (
+        (what.space == Space.FILE) & (offset >= 0) & (offset < FAR) & (size < FAR)
+    )
     start = access_base(trace, tensor, files.parts) + offset
-    begin = np.where(own, start, begin)
+    begin = np.where(has_offset, start, begin)
     # Nobody knows how far an access without a size reaches: at most its tensor.
     reach = np.where(size > 0, start + size, np.maximum(stop, start + 1))
-    stop = np.where(own, reach, stop)
+    stop = np.where(has_offset, reach, stop)
     space = what.space
     maybe = (space == Space.FILE) | ((space == Space.UNKNOWN) & (begin >= 0))
     placed = maybe & (begin >= 0) & (stop > begin)
@@ -170,26 +172,29 @@ def _placed(
     )
 
 
-def _told_experts(files: FileMap, what: AccessColumns, found: ByteRanges) -> ByteRanges:
+def _narrowed_to_experts(
+    files: FileMap, what: AccessColumns, placed: ByteRanges
+) -> ByteRanges:
     """Narrow accesses that name their expert from the stack to its slice."""
     expert = np.asarray(what.expert, np.int64)
-    rows = np.flatnonzero((expert >= 0) & (found.track == Track.FILE))
+    rows = np.flatnonzero((expert >= 0) & (placed.track == Track.FILE))
     if not len(rows) or not len(files):
-        return found
-    unit = np.searchsorted(files.offset, found.begin[rows]) + expert[rows]
+        return placed
+    unit = np.searchsorted(files.offset, placed.begin[rows]) + expert[rows]
     unit = np.minimum(unit, len(files) - 1)
     ends = files.offset[unit] + files.size[unit]
-    fits = (files.expert[unit] == expert[rows]) & (ends <= found.stop[rows])
-    fits &= files.offset[unit] >= found.begin[rows]
+    fits = (files.expert[unit] == expert[rows]) & (ends <= placed.stop[rows])
+    fits &= files.offset[unit] >= placed.begin[rows]
     rows, unit, ends = rows[fits], unit[fits], ends[fits]
     begin, stop, size, passed = (
-        column.copy() for column in (found.begin, found.stop, found.size, found.passed)
+        column.copy()
+        for column in (placed.begin, placed.stop, placed.size, placed.passed)
     )
     begin[rows], stop[rows] = files.offset[unit], ends
     cut = np.minimum(size[rows], files.size[unit])
     passed[rows] += size[rows] - cut
     size[rows] = cut
-    return replace(found, begin=begin, stop=stop, size=size, passed=passed)
+    return replace(placed, begin=begin, stop=stop, size=size, passed=passed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,18 +215,18 @@ class Variants:
 
 def span_variants(trace: Trace, files: FileMap) -> Variants:
     """Return what every span touches, with the chosen experts where known."""
-    found = account(trace)
+    table = account(trace)
     placed = _placed(
-        trace, files, found.what, found.known, found.unknown, found.passed, found.first
+        trace, files, table.what, table.known, table.unknown, table.passed, table.first
     )
-    touches = _told_experts(files, found.what, placed)
+    touches = _narrowed_to_experts(files, table.what, placed)
     track = touches.track.copy()
     on_file = track == Track.FILE
     # What is written is not read; which experts are open is not read for sure.
-    track[on_file & (found.direction == Direction.WRITE)] = Track.OTHER
-    track[on_file & found.is_stack & (found.known == 0)] = Track.MAYBE
-    track[~found.is_access] = Track.NOTHING
-    return Variants(found.counted_entries(), replace(touches, track=track), found)
+    track[on_file & (table.direction == Direction.WRITE)] = Track.OTHER
+    track[on_file & table.is_stack & (table.known == 0)] = Track.MAYBE
+    track[~table.is_access] = Track.NOTHING
+    return Variants(table.counted_entries(), replace(touches, track=track), table)
 
 
 def maybe_units(files: FileMap, touches: ByteRanges, n: I64) -> I64:
@@ -296,7 +301,7 @@ class Counts:
             return np.zeros((self.n_rows, width), np.int64)
         n_all = int(self.dense.sum(axis=0, dtype=np.int64)[self.column[touches]].sum())
         dtype = np.int32 if n_all < 1 << 31 else np.int64
-        found = np.empty((self.n_rows, width), dtype)
+        totals = np.empty((self.n_rows, width), dtype)
         places, first = np.unique(where[touches], return_index=True)
         is_single = len(places) == len(touches)
         n = self.dense.shape[1] if is_single else len(places)
@@ -310,10 +315,10 @@ class Counts:
             if not is_single:
                 part = np.take(part, self.column[touches], axis=1)
                 part = np.add.reduceat(part, first, axis=1, dtype=dtype)
-            to = found[begin : begin + len(part)]
+            to = totals[begin : begin + len(part)]
             padded[: len(part), :n] = part
             np.take(padded[: len(part)], source, axis=1, out=to, mode="clip")
-        return found
+        return totals
 
     def of_touches(self, keep: Mask) -> Entries:
         """Return the counts of some touches; `keep` is bool[n_touches]."""
@@ -386,13 +391,13 @@ class SpanCounter:
 
     def run(self, finder: RowFinder, n: int, watcher: Watcher | None = None) -> None:
         """Count all `n` spans. Raises Cancelled from the watcher."""
-        for piece in chunks(n, CHUNK_ROWS):
+        for chunk in chunks(n, CHUNK_ROWS):
             if watcher is not None:
-                watcher.progress(piece.start, n)
-            variant, row = self._column[piece], finder.of_spans(piece)
+                watcher.progress(chunk.start, n)
+            variant, row = self._column[chunk], finder.of_spans(chunk)
             use = row >= 0
             if self._mask is not None:
-                use &= self._mask[piece]
+                use &= self._mask[chunk]
             if not use.all():
                 variant, row = variant[use], row[use]
             self.n_spans += count_values(variant, len(self.n_spans))
@@ -407,8 +412,8 @@ class SpanCounter:
         if self._dense is not None:
             # Of the same type: a plain 1 is added twenty times slower. A few at a
             # time, as the interpreter lock is held meanwhile.
-            for piece in chunks(len(key), _AT_ONCE):
-                np.add.at(self._dense, key[piece], np.int32(1))
+            for chunk in chunks(len(key), _AT_ONCE):
+                np.add.at(self._dense, key[chunk], np.int32(1))
         elif len(key):
             self._found.append(np.unique(key, return_counts=True))
 
@@ -432,7 +437,7 @@ class SpanCounter:
         return Counts(self._n_rows, None, column, entries)
 
     def _sorted(self) -> tuple[I64, I64]:
-        """Return the pairs that occur and how often, from all pieces."""
+        """Return the pairs that occur and how often, from all chunks."""
         if not self._found:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         keys, counts = zip(*self._found, strict=True)

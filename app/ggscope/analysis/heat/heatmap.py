@@ -1,9 +1,9 @@
 """Bytes and counts of accesses over the model file, exactly, at any zoom.
 
-The base is a table of rows (tokens, passes, …) by *pieces*: the file cut at every
-unit and at every end of an access. An access covers whole pieces, so how many of
-them cover a piece says everything: the bytes before offset b in a row are the whole
-pieces before it, plus ``covers * (b - begin)`` of its own piece. That function is
+The base is a table of rows (tokens, passes, …) by *segments*: the file cut at every
+unit and at every end of an access. An access covers whole segments, so how many of
+them cover a segment says everything: the bytes before offset b in a row are the whole
+segments before it, plus ``covers * (b - begin)`` of its own segment. That function is
 monotone and made of integers, and a cell is its difference between two edges. So
 cells of any width add up to the bytes of the accesses, to the byte.
 """
@@ -42,7 +42,7 @@ from ggscope.native.library import library
 
 Metric = Literal["bytes", "count"]
 MOST_CELLS = 1 << 24
-"""Rows are put together where rows times pieces would be more: 64 MiB a table."""
+"""Rows are put together where rows times segments would be more: 64 MiB a table."""
 MOST_ENDS = 1 << 14
 """Ends of accesses inside units that are kept exactly; more are moved outwards."""
 _FINE_BITS = 16
@@ -108,7 +108,7 @@ class HeatBase:
     Attributes
     ----------
     files : the map of the file. rows : from top to bottom.
-    edges : int64[p + 1], global offsets where the pieces begin, from 0 to the extent.
+    edges : int64[p + 1], global offsets where the segments begin, from 0 to the extent.
     touches, counts : what is touched of the file, and how often by which row.
     totals, buffers : over everything that is counted.
     maybe : int64[n_units], accesses that may be to each unit: by experts that no list
@@ -146,8 +146,8 @@ class HeatBase:
         return UnknownUse.UNRECORDED if self.silent.any() else None
 
     @property
-    def n_pieces(self) -> int:
-        """Number of pieces, 0 where there is no file."""
+    def n_segments(self) -> int:
+        """Number of segments, 0 where there is no file."""
         return len(self.edges) - 1
 
     def grid(self, row_edges: I64, metric: Metric = "bytes") -> "HeatGrid":
@@ -192,25 +192,25 @@ class HeatBase:
         )
 
     @cached_property
-    def _pieces(self) -> tuple[I64, I64]:
-        """First piece of each FILE touch and the one behind its last."""
+    def _segments(self) -> tuple[I64, I64]:
+        """First segment of each FILE touch and the one behind its last."""
         low = np.searchsorted(self.edges, self.touches.begin, "right") - 1
         high = np.searchsorted(self.edges, self.touches.stop, "left")
         return low.astype(np.int64), high.astype(np.int64)
 
     @cached_property
     def _is_even(self) -> Mask:
-        """Whether a touch covers each byte of its pieces once."""
-        low, high = self._pieces
+        """Whether a touch covers each byte of its segments once."""
+        low, high = self._segments
         return np.asarray(
             self.touches.size == self.edges[high] - self.edges[low], np.bool_
         )
 
     @cached_property
     def _covers(self) -> Array:
-        """How many touches cover each piece, summed up over the rows before."""
-        low, high = (np.where(self._is_even, ends, -1) for ends in self._pieces)
-        width = self.n_pieces + 1
+        """How many touches cover each segment, summed up over the rows before."""
+        low, high = (np.where(self._is_even, ends, -1) for ends in self._segments)
+        width = self.n_segments + 1
         table = self.counts.table(low, width)
         if not bool((high[self._is_even] == low[self._is_even] + 1).all()):
             table -= self.counts.table(high, width)
@@ -219,18 +219,18 @@ class HeatBase:
 
     @cached_property
     def _starts(self) -> Array:
-        return _over_rows(self.counts.table(self._pieces[0], self.n_pieces))
+        return _over_rows(self.counts.table(self._segments[0], self.n_segments))
 
     @cached_property
     def _ends(self) -> Array:
-        return _over_rows(self.counts.table(self._pieces[1] - 1, self.n_pieces))
+        return _over_rows(self.counts.table(self._segments[1] - 1, self.n_segments))
 
     @cached_property
     def _spread(self) -> tuple[I64, Array] | None:
         """Pieces with bytes whose place in them is unknown, and how many; or None.
 
-        Bytes of each of these pieces, summed up over the rows before. Few pieces have
-        any, and a table of all of them would be the largest thing of a heatmap.
+        Bytes of each of these segments, summed up over the rows before. Few segments
+        have any, and a table of all of them would be the largest thing of a heatmap.
         """
         is_odd = ~self._is_even & (self.touches.size > 0)
         if not is_odd.any():
@@ -238,22 +238,22 @@ class HeatBase:
         entries = self.counts.of_touches(is_odd)
         row, touch, n = entries.row, entries.touch, entries.n
         used, place = np.unique(touch, return_inverse=True)
-        low, high = (ends[used] for ends in self._pieces)
+        low, high = (ends[used] for ends in self._segments)
         length = high - low
-        piece, of = ranges(low, length), np.repeat(np.arange(len(used)), length)
+        segment, of = ranges(low, length), np.repeat(np.arange(len(used)), length)
         begin, whole = self.edges[low][of], (self.edges[high] - self.edges[low])[of]
         size = self.touches.size[used][of]
-        share = scaled(size, self.edges[piece + 1] - begin, whole) - scaled(
-            size, self.edges[piece] - begin, whole
+        share = scaled(size, self.edges[segment + 1] - begin, whole) - scaled(
+            size, self.edges[segment] - begin, whole
         )
         first = np.concatenate([[0], np.cumsum(length)])
         at = ranges(first[place], length[place])
         n_each = np.repeat(n, length[place])
         rows = np.repeat(row, length[place])
-        pieces, column = np.unique(piece, return_inverse=True)
-        total = np.zeros(len(self.rows) * len(pieces), np.int64)
-        np.add.at(total, rows * len(pieces) + column[at], share[at] * n_each)
-        return pieces, _over_rows(total.reshape(len(self.rows), len(pieces)))
+        segments, column = np.unique(segment, return_inverse=True)
+        total = np.zeros(len(self.rows) * len(segments), np.int64)
+        np.add.at(total, rows * len(segments) + column[at], share[at] * n_each)
+        return segments, _over_rows(total.reshape(len(self.rows), len(segments)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,13 +265,13 @@ class HeatGrid:
 
     Attributes
     ----------
-    edges : int64[p + 1], global offsets of the pieces.
+    edges : int64[p + 1], global offsets of the segments.
     rows : int64[g + 1], rows between the groups.
-    covers : int[n_rows + 1, p], accesses that cover each byte of a piece, or for counts
-        those that begin in it; summed up over the rows before.
-    spread : pieces with bytes that are spread over them, int64[k], and how many, summed
-        up likewise; None without any.
-    ends : as `covers`, accesses that end in each piece, for counts.
+    covers : int[n_rows + 1, p], accesses that cover each byte of a segment, or for
+        counts those that begin in it; summed up over the rows before.
+    spread : segments with bytes that are spread over them, int64[k], and how many,
+        summed up likewise; None without any.
+    ends : as `covers`, accesses that end in each segment, for counts.
     """
 
     edges: I64
@@ -292,14 +292,14 @@ class HeatGrid:
         Of bytes, neighbouring cells add up exactly. Of accesses each cell counts
         those that touch it, so one that spans two cells counts in both.
         """
-        if not self.n_pieces or not len(offsets):
+        if not self.n_segments or not len(offsets):
             return np.zeros((self._n_groups, max(len(offsets) - 1, 0)), np.int64)
         if self.ends is not None:
-            begun, ended = self._numbers(offsets[:-1], offsets[1:])
-            found = self._sums(self.covers, begun)
-            found -= self._sums(self.ends, ended)
-            found[:, offsets[1:] <= offsets[:-1]] = 0
-            return found
+            n_begun, ended = self._numbers(offsets[:-1], offsets[1:])
+            cells = self._sums(self.covers, n_begun)
+            cells -= self._sums(self.ends, ended)
+            cells[:, offsets[1:] <= offsets[:-1]] = 0
+            return cells
         return self._bytes(*self._places(offsets), cells=True)
 
     def densities(self, offsets: I64) -> npt.NDArray[np.float32]:
@@ -310,10 +310,10 @@ class HeatGrid:
         """
         if self.ends is not None:
             raise ValueError("this grid counts accesses")
-        if not self.n_pieces or len(offsets) < 2:
+        if not self.n_segments or len(offsets) < 2:
             return np.zeros((self._n_groups, max(len(offsets) - 1, 0)), np.float32)
-        piece, inside = self._places(offsets)
-        total = self._sums(self.covers, piece, inside, cells=True)
+        segment, inside = self._places(offsets)
+        total = self._sums(self.covers, segment, inside, cells=True)
         bits = 0
         if self.spread is not None:
             # Fractions of spread bytes count in the same numbers, as far as they fit.
@@ -321,7 +321,7 @@ class HeatGrid:
             most = int(covered.sum()) + int(self.spread[1][-1].sum(dtype=np.int64))
             bits = max(min(_FINE_BITS, 62 - most.bit_length()), 0)
             total <<= bits
-            self._add_spread(total, piece, inside, cells=True, bits=bits)
+            self._add_spread(total, segment, inside, cells=True, bits=bits)
         per_byte = 2.0**-bits / np.maximum(np.diff(offsets), 1)
         densities = total.astype(np.float32)
         densities *= per_byte.astype(np.float32)
@@ -331,21 +331,21 @@ class HeatGrid:
         """Return int64[g, m]: what lies in each range ``[begin, stop)``."""
         if self.ends is None:
             return self.bytes_before(stop) - self.bytes_before(begin)
-        if not self.n_pieces:
+        if not self.n_segments:
             return np.zeros((self._n_groups, len(begin)), np.int64)
-        begun, ended = self._numbers(begin, stop)
-        piece, back = np.unique(begun, return_inverse=True)
-        found = self._sums(self.covers, piece)[:, back]
-        piece, back = np.unique(ended, return_inverse=True)
-        found -= self._sums(self.ends, piece)[:, back]
-        found[:, stop <= begin] = 0
-        return found
+        n_begun, ended = self._numbers(begin, stop)
+        segment, back = np.unique(n_begun, return_inverse=True)
+        totals = self._sums(self.covers, segment)[:, back]
+        segment, back = np.unique(ended, return_inverse=True)
+        totals -= self._sums(self.ends, segment)[:, back]
+        totals[:, stop <= begin] = 0
+        return totals
 
     def bytes_before(self, offsets: I64) -> I64:
         """Return int64[g, m]: bytes before each offset; monotone in the offset."""
         if self.ends is not None:
             raise ValueError("this grid counts accesses")
-        if not self.n_pieces:
+        if not self.n_segments:
             return np.zeros((self._n_groups, len(offsets)), np.int64)
         at, back = np.unique(offsets, return_inverse=True)
         return self._bytes(*self._places(at))[:, back]
@@ -355,66 +355,68 @@ class HeatGrid:
         return max(len(self.rows) - 1, 0)
 
     def _numbers(self, begin: I64, stop: I64) -> tuple[I64, I64]:
-        """Return how many pieces begin before `stop`, and end up to `begin`."""
-        begun = np.searchsorted(self.edges[:-1], stop, "left")
-        return begun, np.searchsorted(self.edges[1:], begin, "right")
+        """Return how many segments begin before `stop`, and end up to `begin`."""
+        n_begun = np.searchsorted(self.edges[:-1], stop, "left")
+        return n_begun, np.searchsorted(self.edges[1:], begin, "right")
 
     def _sums(
         self,
         table: Array,
-        piece: I64,
+        segment: I64,
         inside: I64 | None = None,
         *,
         cells: bool = False,
     ) -> I64:
         """Return sums of a table before ascending places, or of the cells between.
 
-        `inside` says how many bytes behind the beginning of a piece; None: numbers of
-        the pieces are summed up, not of their bytes.
+        `inside` says how many bytes behind the beginning of a segment; None: numbers of
+        the segments are summed up, not of their bytes.
         """
-        found = np.empty((self._n_groups, len(piece) - cells), np.int64)
+        totals = np.empty((self._n_groups, len(segment) - cells), np.int64)
         library().ggscope_heat_sums(
             table, table.itemsize, table.shape[1], self.rows, self._n_groups,
-            None if inside is None else self.edges, piece, inside, len(piece), cells,
-            np.empty(table.shape[1] + 1, np.uint64), found,
+            None if inside is None else self.edges,
+            segment, inside, len(segment), cells,
+            np.empty(table.shape[1] + 1, np.uint64), totals,
         )  # fmt: skip
-        return found
+        return totals
 
-    def _bytes(self, piece: I64, inside: I64, *, cells: bool = False) -> I64:
+    def _bytes(self, segment: I64, inside: I64, *, cells: bool = False) -> I64:
         """Return the bytes before ascending places, or those of the cells between."""
-        found = self._sums(self.covers, piece, inside, cells=cells)
+        totals = self._sums(self.covers, segment, inside, cells=cells)
         if self.spread is not None:
-            self._add_spread(found, piece, inside, cells=cells)
-        return found
+            self._add_spread(totals, segment, inside, cells=cells)
+        return totals
 
     def _add_spread(
-        self, found: I64, piece: I64, inside: I64, *, cells: bool, bits: int = 0
+        self, totals: I64, segment: I64, inside: I64, *, cells: bool, bits: int = 0
     ) -> None:
-        """Add what is spread over pieces to `found`, with `bits` of fractions."""
+        """Add what is spread over segments to `totals`, with `bits` of fractions."""
         assert self.spread is not None
-        pieces, table = self.spread
+        segments, table = self.spread
         amount = (table[self.rows[1:]] - table[self.rows[:-1]]).astype(np.int64)
         amount <<= bits
-        before = np.zeros((len(amount), len(pieces) + 1), np.int64)
+        before = np.zeros((len(amount), len(segments) + 1), np.int64)
         np.cumsum(amount, axis=1, out=before[:, 1:])
-        share, small = _parts(inside, np.diff(self.edges)[piece])
-        share[~np.isin(piece, pieces)] = 0
+        share, small = _parts(inside, np.diff(self.edges)[segment])
+        share[~np.isin(segment, segments)] = 0
         library().ggscope_heat_spread(
-            amount, before, len(pieces), self._n_groups, np.searchsorted(pieces, piece),
-            share, small, len(piece), cells, found,
+            amount, before, len(segments), self._n_groups,
+            np.searchsorted(segments, segment),
+            share, small, len(segment), cells, totals,
         )  # fmt: skip
 
     @property
-    def n_pieces(self) -> int:
-        """Number of pieces, 0 where there is no file."""
+    def n_segments(self) -> int:
+        """Number of segments, 0 where there is no file."""
         return max(len(self.edges) - 1, 0)
 
     def _places(self, offsets: I64) -> tuple[I64, I64]:
-        """Return the piece of each offset, and how far in it the offset lies."""
+        """Return the segment of each offset, and how far in it the offset lies."""
         at = np.clip(offsets, self.edges[0], self.edges[-1])
-        piece = np.searchsorted(self.edges, at, "right") - 1
-        piece = np.minimum(piece, self.n_pieces - 1).astype(np.int64)
-        return piece, at - self.edges[piece]
+        segment = np.searchsorted(self.edges, at, "right") - 1
+        segment = np.minimum(segment, self.n_segments - 1).astype(np.int64)
+        return segment, at - self.edges[segment]
 
 
 def scaled(amount: I64, part: I64, whole: I64) -> I64:
@@ -467,37 +469,37 @@ def heat_base(
     files = file_map(trace) if files is None else files
     variants = span_variants(trace, files)
     finder = RowFinder(trace, rows, time)
-    own = variants.touches
-    on_file, first = _file_touches(own)
-    edges, placed, n_moved = _pieces(files, own.take(on_file, first))
-    shown, place = finder.rows.joined(max(MOST_CELLS // max(len(edges), 1), 1))
+    span_ranges = variants.touches
+    on_file, first = _file_touches(span_ranges)
+    edges, placed, n_moved = _segments(files, span_ranges.take(on_file, first))
+    shown_rows, place = finder.rows.joined(max(MOST_CELLS // max(len(edges), 1), 1))
     counter = SpanCounter(variants, first, place, mask)
     counter.run(finder, len(trace.spans), watcher)
     counts = counter.counts(placed)
-    n_touches = np.repeat(counter.n_spans, np.diff(own.first))
-    sums = [_sums(own, n_touches, variants.account.counts)]
-    buffers = [_on_buffer(own, n_touches)]
+    n_touches = np.repeat(counter.n_spans, np.diff(span_ranges.first))
+    sums = [_sums(span_ranges, n_touches, variants.account.counts)]
+    buffers = [_on_buffer(span_ranges, n_touches)]
     if mask is None and len(trace.accesses.loose):
         loose, its_rows = _loose(trace, files, finder)
         ones = np.ones(len(loose), np.int64)
         sums.append(_sums(loose, ones, ones))
         buffers.append(_on_buffer(loose, ones))
         placed, counts = _with_loose(placed, counts, loose, place[its_rows])
-        edges, placed, n_moved = _pieces(files, placed)
+        edges, placed, n_moved = _segments(files, placed)
     if rows == "layer":
         by_layer = place[finder.layer_rows(placed.layer)]
         counts = _by_touch(counts, by_layer)
-    shown, counts = _without_rest(shown, counts)
+    shown_rows, counts = _without_rest(shown_rows, counts)
     totals = _totals(np.sum(sums, axis=0), n_moved, is_once=counts_once(trace))
     track = _buffer_track(np.concatenate(buffers, axis=1))
-    maybe = maybe_units(files, own, n_touches)
+    maybe = maybe_units(files, span_ranges, n_touches)
     silent = unrecorded_tensors(trace)[files.tensor]
     unsure = cut_sources(trace)[files.tensor] | trace_coverage(trace).may_hide_reads
     is_part = mask is not None
     if rows == "time" and time is not None:
         is_part |= time.start > trace.extent.start or time.end < trace.extent.end
     return HeatBase(
-        files, shown, edges, placed, counts, totals, track, maybe, silent, unsure,
+        files, shown_rows, edges, placed, counts, totals, track, maybe, silent, unsure,
         is_part,
     )  # fmt: skip
 
@@ -513,8 +515,8 @@ def _loose(trace: Trace, files: FileMap, finder: RowFinder) -> tuple[ByteRanges,
     """Return the accesses that belong to no span, and the row of each."""
     row = finder.of_loose()
     inside = np.flatnonzero(row >= 0)
-    found = loose_touches(trace, files)
-    return found.take(inside, np.arange(len(inside) + 1, dtype=np.int64)), row[inside]
+    touches = loose_touches(trace, files)
+    return touches.take(inside, np.arange(len(inside) + 1, dtype=np.int64)), row[inside]
 
 
 def _with_loose(
@@ -525,14 +527,14 @@ def _with_loose(
     if not len(chosen):
         return touches, counts
     more = more.take(chosen, np.arange(len(chosen) + 1, dtype=np.int64))
-    own = np.arange(len(more), dtype=np.int64) + len(touches)
+    column_of_more = np.arange(len(more), dtype=np.int64) + len(touches)
     old = counts.sparse().entries
     entries = Entries(
         np.concatenate([old.row, row[chosen]]),
-        np.concatenate([old.touch, own]),
-        np.concatenate([old.n, np.ones(len(own), np.int64)]),
+        np.concatenate([old.touch, column_of_more]),
+        np.concatenate([old.n, np.ones(len(column_of_more), np.int64)]),
     )
-    column = np.concatenate([counts.column, own])
+    column = np.concatenate([counts.column, column_of_more])
     return joined_touches(touches, more), Counts(counts.n_rows, None, column, entries)
 
 
@@ -559,8 +561,8 @@ def _without_rest(rows: HeatRows, counts: Counts) -> tuple[HeatRows, Counts]:
     return replace(rows, has_rest=False), fewer
 
 
-def _pieces(files: FileMap, touches: ByteRanges) -> tuple[I64, ByteRanges, int]:
-    """Return where the pieces begin, touches that fit them, and how many moved."""
+def _segments(files: FileMap, touches: ByteRanges) -> tuple[I64, ByteRanges, int]:
+    """Return where the segments begin, touches that fit them, and how many moved."""
     units = np.concatenate([files.offset, files.offset + files.size])
     on_file = touches.track == Track.FILE
     ends = np.concatenate([touches.begin[on_file], touches.stop[on_file]])
@@ -622,15 +624,15 @@ def _on_buffer(touches: ByteRanges, n: I64) -> I64:
     return np.stack([tensor, layer, n[rows], *sizes]).astype(np.int64)
 
 
-def _buffer_track(found: I64) -> BufferTrack:
+def _buffer_track(columns: I64) -> BufferTrack:
     """Return the runtime tensors that are touched, by layer."""
-    tensor, place = np.unique(found[0], return_inverse=True)
+    tensor, place = np.unique(columns[0], return_inverse=True)
     count, size, unknown = np.zeros((3, len(tensor)), np.int64)
-    add_by_group(count, place, found[2])
-    add_by_group(size, place, found[2] * found[3])
-    add_by_group(unknown, place, found[2] * found[4])
+    add_by_group(count, place, columns[2])
+    add_by_group(size, place, columns[2] * columns[3])
+    add_by_group(unknown, place, columns[2] * columns[4])
     layer = np.full(len(tensor), -1, np.int32)
-    np.maximum.at(layer, place, found[1].astype(np.int32))
+    np.maximum.at(layer, place, columns[1].astype(np.int32))
     order = np.lexsort((tensor, layer))
     return BufferTrack(
         tensor[order].astype(np.int32),

@@ -46,13 +46,13 @@ class HeatRows:
     def __len__(self) -> int:
         return len(self.first) + self.has_rest
 
-    def joined(self, most: int) -> tuple["HeatRows", I64]:
-        """Return at most `most` rows, neighbours put together, and each one's new row.
+    def joined(self, limit: int) -> tuple["HeatRows", I64]:
+        """Return at most `limit` rows, neighbours put together, and each one's new row.
 
         The rest stays a row of its own.
         """
-        n, room = len(self.first), max(most - self.has_rest, 1)
-        each = max(-(-n // room), 1)
+        n, n_available = len(self.first), max(limit - self.has_rest, 1)
+        each = max(-(-n // n_available), 1)
         new = np.arange(n, dtype=np.int64) // each
         head = np.arange(0, n, each)
         tail = np.minimum(head + each, n) - 1
@@ -101,13 +101,13 @@ class RowFinder:
             self._values = _layers(trace)
             self.rows = HeatRows("layer", self._values, self._values, has_rest=True)
 
-    def of_spans(self, piece: slice) -> I64:
+    def of_spans(self, chunk: slice) -> I64:
         """Return the row of each span; -1 where it lies outside the time asked for."""
         if self._kind == "token":
-            return self._of_tokens(piece)
+            return self._of_tokens(chunk)
         if self._kind == "layer":
-            return np.zeros(piece.stop - piece.start, np.int64)
-        row = interval_of(self._values, self._trace.spans.start[piece])
+            return np.zeros(chunk.stop - chunk.start, np.int64)
+        row = interval_of(self._values, self._trace.spans.start[chunk])
         if self._kind == "time":
             return np.where(row < len(self.rows), row, -1)
         return np.where(row < 0, len(self._values), row)
@@ -139,11 +139,11 @@ class RowFinder:
         table[self._values - low] = np.arange(len(self._values))
         self._table, self._low = table, low
 
-    def _of_tokens(self, piece: slice) -> I64:
+    def _of_tokens(self, chunk: slice) -> I64:
         token = self._token
         if token is None or not len(self._values):
-            return np.zeros(piece.stop - piece.start, np.int64)
-        part = token[piece]
+            return np.zeros(chunk.stop - chunk.start, np.int64)
+        part = token[chunk]
         if self._table is None:
             return _position(self._values, part.astype(np.int64))
         # A token of -1 finds the last place of the table: "no token".
@@ -156,12 +156,12 @@ def pass_starts(trace: Trace) -> I64:
     lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN))
     if not len(lanes):
         return np.zeros(0, np.int64)
-    spans, found = trace.spans, []
-    for piece in chunks(len(spans)):
-        lane = spans.lane[piece]
+    spans, starts = trace.spans, []
+    for chunk in chunks(len(spans)):
+        lane = spans.lane[chunk]
         hit = lane == lanes[0] if len(lanes) == 1 else np.isin(lane, lanes)
-        found.append(spans.start[piece][hit])
-    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        starts.append(spans.start[chunk][hit])
+    return np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
 
 
 def natural_rows(trace: Trace) -> RowKind:
@@ -183,8 +183,8 @@ def _has_several(column: Array | None) -> bool:
     if column is None:
         return False
     known = -1
-    for piece in chunks(len(column)):
-        part = column[piece]
+    for chunk in chunks(len(column)):
+        part = column[chunk]
         if int(part.min()) < 0:
             part = part[part >= 0]
         if not len(part):
@@ -208,13 +208,13 @@ def interval_of(starts: I64, values: I64) -> I64:
     return np.asarray(np.searchsorted(starts, values, "right") - 1, np.int64)
 
 
-def _position(values: I64, wanted: I64) -> I64:
+def _position(values: I64, keys: I64) -> I64:
     """Return the place of each wanted number in `values`; their count where absent."""
     if not len(values):
-        return np.zeros(len(wanted), np.int64)
-    at = np.searchsorted(values, wanted)
+        return np.zeros(len(keys), np.int64)
+    at = np.searchsorted(values, keys)
     inside = np.minimum(at, len(values) - 1)
-    return np.where(values[inside] == wanted, inside, len(values)).astype(np.int64)
+    return np.where(values[inside] == keys, inside, len(values)).astype(np.int64)
 
 
 def _whole(trace: Trace) -> TimeRange:
@@ -234,8 +234,8 @@ def _numbers(column: Array | None) -> I64:
     if column is None:
         return np.zeros(0, np.int64)
     found = []
-    for piece in chunks(len(column)):
-        part = column[piece]
+    for chunk in chunks(len(column)):
+        part = column[chunk]
         low, high = int(part.min(initial=0)), int(part.max(initial=-1))
         if high - low < _WIDEST_TABLE:
             seen = np.flatnonzero(np.bincount(part[part >= 0], minlength=1))

@@ -105,7 +105,7 @@ def heat(
     places = file_map(trace) if places is None else places
     spans = trace.spans
     variants = span_variants(trace, places)
-    found, column = variants.account, variants.column
+    table, column = variants.account, variants.column
     chosen = column >= 0
     if mask is not None:
         chosen &= mask
@@ -113,28 +113,28 @@ def heat(
         chosen &= (spans.start >= time.start) & (spans.start < time.end)
     is_all = bool(chosen.all())
     entry = column if is_all else column[chosen]
-    n_entries = len(found)
+    n_entries = len(table)
     per_entry = np.bincount(entry, minlength=n_entries).astype(np.int64)
-    rows = found.owner
+    rows = table.owner
     times = per_entry[rows]
-    table = _Tensors(len(trace.tensors), found, times)
+    by_tensor = _Tensors(len(trace.tensors), table, times)
     touched = _units(places, variants.touches, times)
     start = spans.start if is_all else spans.start[chosen]
     first, last = _first_and_last(start, entry, n_entries)
     token = tokens_of(trace).key
     token = None if token is None else token[chosen]
-    tokens, n_tokens = _tokens_touched(trace, found, entry, token)
-    is_loose = found.what.tensor < 0
-    is_file = np.asarray(found.what.space) == Space.FILE
+    tokens, n_tokens = _tokens_touched(trace, table, entry, token)
+    is_loose = table.what.tensor < 0
+    is_file = np.asarray(table.what.space) == Space.FILE
     return Heat(
-        accesses=table.add(found.counts),
-        bytes_read=table.add(found.known_of(Direction.READ)),
-        bytes_written=table.add(found.known_of(Direction.WRITE)),
-        unknown_read=table.add(found.unknown_of(Direction.READ)),
-        unknown_written=table.add(found.unknown_of(Direction.WRITE)),
+        accesses=by_tensor.add(table.counts),
+        bytes_read=by_tensor.add(table.known_of(Direction.READ)),
+        bytes_written=by_tensor.add(table.known_of(Direction.WRITE)),
+        unknown_read=by_tensor.add(table.unknown_of(Direction.READ)),
+        unknown_written=by_tensor.add(table.unknown_of(Direction.WRITE)),
         tokens=tokens,
-        first=table.extreme(first[rows], np.minimum),
-        last=table.extreme(last[rows], np.maximum),
+        first=by_tensor.extreme(first[rows], np.minimum),
+        last=by_tensor.extreme(last[rows], np.maximum),
         unit_accesses=touched[0],
         unit_bytes=touched[1],
         unit_maybe=maybe_units(places, variants.touches, times),
@@ -143,9 +143,9 @@ def heat(
         places=places,
         n_tokens=n_tokens,
         n_lost=touched[2],
-        n_unknown=int((times * found.counts)[is_loose].sum()),
-        passed_bytes=int((times * found.passed).sum()),
-        unknown_file_bytes=int((times * found.unknown)[is_file].sum()),
+        n_unknown=int((times * table.counts)[is_loose].sum()),
+        passed_bytes=int((times * table.passed).sum()),
+        unknown_file_bytes=int((times * table.unknown)[is_file].sum()),
         is_once=counts_once(trace),
     )
 
@@ -153,25 +153,25 @@ def heat(
 class _Tensors:
     """Spreads values per pattern row over the tensors that the rows name."""
 
-    def __init__(self, n: int, found: AccessTable, times: I64) -> None:
-        tensor = found.what.tensor
+    def __init__(self, n: int, accesses: AccessTable, times: I64) -> None:
+        tensor = accesses.what.tensor
         self.n = n
-        self.rows = np.flatnonzero((tensor >= 0) & (times > 0) & found.is_access)
+        self.rows = np.flatnonzero((tensor >= 0) & (times > 0) & accesses.is_access)
         self.tensor = tensor[self.rows].astype(np.int64)
         self.times = times[self.rows]
 
     def add(self, values: I64) -> I64:
         """Return the sum over accesses per tensor, int64[n]."""
-        found = np.zeros(self.n, np.int64)
-        np.add.at(found, self.tensor, values[self.rows] * self.times)
-        return found
+        totals = np.zeros(self.n, np.int64)
+        np.add.at(totals, self.tensor, values[self.rows] * self.times)
+        return totals
 
     def extreme(self, values: I64, better: np.ufunc) -> I64:
         """Return the least or greatest value per tensor, -1 without any."""
         worst = np.iinfo(np.int64).max if better is np.minimum else -1
-        found = np.full(self.n, worst, np.int64)
-        better.at(found, self.tensor, values[self.rows])
-        return np.where(found == np.iinfo(np.int64).max, -1, found)
+        extremes = np.full(self.n, worst, np.int64)
+        better.at(extremes, self.tensor, values[self.rows])
+        return np.where(extremes == np.iinfo(np.int64).max, -1, extremes)
 
 
 def _units(places: FileMap, touches: ByteRanges, times: I64) -> tuple[I64, I64, int]:
@@ -192,19 +192,19 @@ def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
 
 
 def _tokens_touched(
-    trace: Trace, found: AccessTable, entry: Array, token: Array | None
+    trace: Trace, accesses: AccessTable, entry: Array, token: Array | None
 ) -> tuple[I64, int]:
     """Return in how many tokens each tensor is accessed, and how many there are.
 
     Which experts are chosen makes no difference to the tensor that stacks them, so
     entries count without: there are far fewer of them.
     """
-    n = int(np.count_nonzero(found.base == np.arange(len(found))))
-    plain = entry if n == len(found) else found.base[entry]
-    rows = found.owner[: int(found.first[n])]
-    times = np.zeros(int(found.first[-1]), np.int64)
+    n = int(np.count_nonzero(accesses.base == np.arange(len(accesses))))
+    plain = entry if n == len(accesses) else accesses.base[entry]
+    rows = accesses.owner[: int(accesses.first[n])]
+    times = np.zeros(int(accesses.first[-1]), np.int64)
     times[: len(rows)] = np.bincount(plain, minlength=n)[rows]
-    table = _Tensors(len(trace.tensors), found, times)
+    table = _Tensors(len(trace.tensors), accesses, times)
     return _tokens(token, plain, rows, table, n)
 
 
@@ -231,19 +231,23 @@ def _tokens(
     return _tokens_of_table(seen.reshape(width, -1), rows, table), n_tokens
 
 
-def _tokens_of_table(seen: npt.NDArray[np.bool_], rows: I64, table: "_Tensors") -> I64:
+def _tokens_of_table(
+    occurs: npt.NDArray[np.bool_], rows: I64, table: "_Tensors"
+) -> I64:
     """Count tokens per tensor from bool[tokens, patterns]."""
-    found = np.zeros(table.n, np.int64)
+    n_tokens = np.zeros(table.n, np.int64)
     if not len(table.rows):
-        return found
+        return n_tokens
     order = np.argsort(table.tensor, kind="stable")
     tensor, pattern = table.tensor[order], rows[table.rows[order]]
     first = np.flatnonzero(np.append(True, tensor[1:] != tensor[:-1]))
     step = max(_MOST_DENSE // 4 // len(pattern), 1)
-    for low in range(0, len(seen), step):
-        touched = np.logical_or.reduceat(seen[low : low + step, pattern], first, axis=1)
-        found[tensor[first]] += np.count_nonzero(touched, axis=0)
-    return found
+    for low in range(0, len(occurs), step):
+        touched = np.logical_or.reduceat(
+            occurs[low : low + step, pattern], first, axis=1
+        )
+        n_tokens[tensor[first]] += np.count_nonzero(touched, axis=0)
+    return n_tokens
 
 
 def _tokens_of_pairs(pairs: I64, rows: I64, table: "_Tensors", n_patterns: int) -> I64:

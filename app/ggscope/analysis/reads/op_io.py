@@ -119,10 +119,10 @@ class AccessTable:
     @property
     def knowledge(self) -> npt.NDArray[np.uint8]:
         """`Knowledge` of each row, uint8[n]."""
-        found = np.full(len(self.known), Knowledge.KNOWN, np.uint8)
-        found[self.unknown > 0] = Knowledge.UNKNOWN
-        found[self.what.size < 0] = Knowledge.NOT_RECORDED
-        return found
+        knowledge = np.full(len(self.known), Knowledge.KNOWN, np.uint8)
+        knowledge[self.unknown > 0] = Knowledge.UNKNOWN
+        knowledge[self.what.size < 0] = Knowledge.NOT_RECORDED
+        return knowledge
 
     @property
     def owner(self) -> I64:
@@ -158,11 +158,11 @@ class AccessTable:
         if mask is None and not self.n_repeated:
             return count_values(self.column, len(self))
         total = np.zeros(len(self), np.int64)
-        for piece in chunks(len(self.column)):
-            entry = self.counted_entries(piece)
+        for chunk in chunks(len(self.column)):
+            entry = self.counted_entries(chunk)
             use = entry >= 0
             if mask is not None:
-                use &= mask[piece]
+                use &= mask[chunk]
             total += np.bincount(entry[use], minlength=len(self))
         return total
 
@@ -172,8 +172,10 @@ class AccessTable:
 
     def per_entry(self, values: I64) -> I64:
         """Return the sum of a value per row over each entry, int64[n_entries]."""
-        upto = np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
-        return np.asarray(upto[self.first[1:]] - upto[self.first[:-1]], np.int64)
+        cumulated = np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
+        return np.asarray(
+            cumulated[self.first[1:]] - cumulated[self.first[:-1]], np.int64
+        )
 
     def known_of(self, direction: Direction) -> I64:
         """Return the known bytes of the rows of one direction, int64[n]; else 0."""
@@ -289,8 +291,8 @@ def _defined(
         n_repeated=0
         if len(column) != len(flags)
         else sum(
-            int(np.count_nonzero(is_repeated(flags[piece])))
-            for piece in chunks(len(flags))
+            int(np.count_nonzero(is_repeated(flags[chunk])))
+            for chunk in chunks(len(flags))
         ),
     )
 
@@ -302,31 +304,31 @@ def _most_written(size: I64, source: I64, rows: I64) -> I64:
     ----------
     source : the row of the account that holds what is written, of each of `rows`.
     """
-    given = np.where(size[source] > 0, size[source] * _WIDEST, size[rows])
-    return np.minimum(size[rows], given).astype(np.int64)
+    limit = np.where(size[source] > 0, size[source] * _WIDEST, size[rows])
+    return np.minimum(size[rows], limit).astype(np.int64)
 
 
 def _directions(what: AccessColumns, does: Array) -> npt.NDArray[np.uint8]:
     """Return the `Direction` of each row from what its op does with it."""
-    found = what.kind.astype(np.uint8)
+    direction = what.kind.astype(np.uint8)
     is_written = np.isin(does, _WRITING)
-    found[is_written] = Direction.WRITE
-    found[does == Operand.UNTOUCHED] = Direction.NEITHER
-    return found
+    direction[is_written] = Direction.WRITE
+    direction[does == Operand.UNTOUCHED] = Direction.NEITHER
+    return direction
 
 
 def directions_of(trace: Trace, span: int, what: AccessColumns) -> list[Direction]:
     """Return what a span does with each of its accesses `what`; quick."""
     op = trace.op_name(int(trace.spans.op[span]))
-    found = []
+    directions = []
     for slot, kind in enumerate(what.kind.tolist()):
         does = operand(op, slot)
         if does in _WRITING:
             kind = Direction.WRITE
         elif does is Operand.UNTOUCHED:
             kind = Direction.NEITHER
-        found.append(Direction(kind))
-    return found
+        directions.append(Direction(kind))
+    return directions
 
 
 def account_of(trace: Trace, span: int) -> AccessTable:
@@ -334,26 +336,26 @@ def account_of(trace: Trace, span: int) -> AccessTable:
 
     Behind the rows of its pattern come those of accesses that name it themselves.
     """
-    found = _account_of_pattern(trace, span)
+    table = _account_of_pattern(trace, span)
     loose = trace.accesses.loose
     rows = np.flatnonzero(loose.span == span)
     if not len(rows):
-        return found
+        return table
     n, what = len(rows), loose.what.take(rows)
     size = np.maximum(what.size.astype(np.int64), 0)
     passed = _beyond_slice(trace, what, size)
     none = np.zeros(n, np.int64)
     return replace(
-        found,
-        first=np.array([0, len(found.known) + n], np.int64),
-        what=stacked(found.what, what),
-        direction=np.append(found.direction, what.kind.astype(np.uint8)),
-        known=np.append(found.known, size - passed),
-        unknown=np.append(found.unknown, none),
-        passed=np.append(found.passed, passed),
-        counts=np.append(found.counts, none + 1),
-        is_rows=np.append(found.is_rows, none != 0),
-        is_stack=np.append(found.is_stack, none != 0),
+        table,
+        first=np.array([0, len(table.known) + n], np.int64),
+        what=stacked(table.what, what),
+        direction=np.append(table.direction, what.kind.astype(np.uint8)),
+        known=np.append(table.known, size - passed),
+        unknown=np.append(table.unknown, none),
+        passed=np.append(table.passed, passed),
+        counts=np.append(table.counts, none + 1),
+        is_rows=np.append(table.is_rows, none != 0),
+        is_stack=np.append(table.is_stack, none != 0),
     )
 
 
@@ -383,8 +385,8 @@ def _entries(trace: Trace) -> tuple[Array, I64, I64]:
         # The model forbids it; a fault elsewhere must not become one here.
         pattern = np.where((pattern >= 0) & (pattern < n), pattern, -1)
     op_of = np.full(n + 1, -1, np.int64)
-    for piece in chunks(len(pattern)):
-        op_of[pattern[piece]] = op[piece]
+    for chunk in chunks(len(pattern)):
+        op_of[pattern[chunk]] = op[chunk]
     op_of[n] = -1
     is_mixed = any(
         bool(((op_of[pattern[p]] != op[p]) & (pattern[p] >= 0)).any())
@@ -393,11 +395,11 @@ def _entries(trace: Trace) -> tuple[Array, I64, I64]:
     if not is_mixed:
         return pattern, np.arange(n, dtype=np.int64), op_of[:n]
     width = int(op.max(initial=-1)) + 2
-    seen = np.zeros(n * width, np.bool_)
+    occurs = np.zeros(n * width, np.bool_)
     for p in chunks(len(pattern)):
         has = pattern[p] >= 0
-        seen[pattern[p][has].astype(np.int64) * width + op[p][has] + 1] = True
-    pairs = np.flatnonzero(seen)
+        occurs[pattern[p][has].astype(np.int64) * width + op[p][has] + 1] = True
+    pairs = np.flatnonzero(occurs)
     number = np.full(n * width, -1, np.int32)
     number[pairs] = np.arange(len(pairs))
     column = np.full(len(pattern), -1, np.int32)
@@ -415,10 +417,10 @@ def _operands(trace: Trace, op: Array, slot: Array) -> npt.NDArray[np.uint8]:
         return np.zeros(0, np.uint8)
     width = int(slot.max()) + 1
     key, _, place = ranked((op.astype(np.int64) + 1) * width + slot)
-    found = [
+    operands = [
         int(operand(trace.op_name(k // width - 1), k % width)) for k in key.tolist()
     ]
-    return np.array(found, np.uint8)[place]
+    return np.array(operands, np.uint8)[place]
 
 
 @once
@@ -437,7 +439,7 @@ def _stacks(trace: Trace) -> Bools:
 def _chosen_from(trace: Trace) -> I64:
     """Return the weights of which ops such as ``MUL_MAT_ID`` read chosen experts."""
     accesses, spans = trace.accesses, trace.spans
-    what, found = accesses.patterns, [np.zeros(0, np.int64)]
+    what, tensor_ids = accesses.patterns, [np.zeros(0, np.int64)]
     for op in distinct(spans.op).tolist():
         slot = _STACK_SLOTS.get(trace.op_name(op))
         if slot is None:
@@ -450,8 +452,8 @@ def _chosen_from(trace: Trace) -> I64:
         row = accesses.first[pattern] + slot
         row = row[row < accesses.first[pattern + 1]]
         row = row[what.space[row] == Space.FILE]
-        found.append(what.tensor[row].astype(np.int64))
-    tensors = distinct(np.concatenate(found))
+        tensor_ids.append(what.tensor[row].astype(np.int64))
+    tensors = distinct(np.concatenate(tensor_ids))
     return tensors[tensors >= 0]
 
 
@@ -467,16 +469,16 @@ def _beyond_slice(trace: Trace, what: AccessColumns, known: I64) -> I64:
 
     Some writers record the size of the whole stack with each of its experts.
     """
-    found = np.zeros(len(known), np.int64)
+    excess = np.zeros(len(known), np.int64)
     rows = np.flatnonzero((what.expert >= 0) & _stacks(trace)[what.tensor])
     if not len(rows):
-        return found
+        return excess
     tensor, expert = what.tensor[rows], what.expert[rows].astype(np.int64)
     many, size = n_stacked(trace)[tensor], trace.tensors.size[tensor].astype(np.int64)
     good = (expert < many) & (size > 0)
     slice_ = _slice_bytes(np.maximum(size, 0), expert, many)
-    found[rows] = np.where(good, np.maximum(known[rows] - slice_, 0), 0)
-    return found
+    excess[rows] = np.where(good, np.maximum(known[rows] - slice_, 0), 0)
+    return excess
 
 
 def _of_rows(
@@ -566,13 +568,13 @@ def _choices_of_spans(
 
 def _layers_of_stacks(trace: Trace, plain: AccessTable) -> I64:
     """Return the layer of the stack that each entry is on, int64; -1 none."""
-    found = np.full(len(plain), -1, np.int64)
+    layers = np.full(len(plain), -1, np.int64)
     rows = np.flatnonzero(plain.is_stack & (plain.direction == Direction.READ))
     of_tensor = taken(trace.tensors.layer, plain.what.tensor[rows])
     layer = plain.what.layer[rows].astype(np.int64)
     layer = np.where(layer < 0, of_tensor, layer)
-    found[plain.owner[rows]] = layer
-    return found
+    layers[plain.owner[rows]] = layer
+    return layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -629,21 +631,21 @@ class _Choices:
         else:
             return np.full(len(spans), -1, np.int64)
         place = np.minimum(np.searchsorted(self.when, when), len(self.when) - 1)
-        wanted = place * EXPERT_KEY + layer
-        at = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
-        is_found = (self.when[place] == when) & (self.key[at] == wanted)
+        key = place * EXPERT_KEY + layer
+        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        is_found = (self.when[place] == when) & (self.key[at] == key)
         return np.where(is_found, at, -1)
 
 
 def _more(n_more: Array | None, rows: I64, group: I64, n: int) -> I64:
     """Return how many choices of each group are not listed."""
-    found = np.zeros(n, np.int64)
+    n_unlisted = np.zeros(n, np.int64)
     if n_more is None:
-        return found
+        return n_unlisted
     value = n_more[rows].astype(np.int64)
-    np.maximum.at(found, group, value)
-    found[group[value < 0]] = UNKNOWN_MORE
-    return found
+    np.maximum.at(n_unlisted, group, value)
+    n_unlisted[group[value < 0]] = UNKNOWN_MORE
+    return n_unlisted
 
 
 @once
@@ -657,10 +659,12 @@ def n_stacked(trace: Trace) -> I64:
     n = expert_slices(trace).n_experts or stated_experts(trace)
     n = n or trace.routing.n_experts
     n = n if n <= _MOST_EXPERTS else 0
-    found = np.where(_stacks(trace)[:-1], n, 0).astype(np.int64)
+    n_of_tensor = np.where(_stacks(trace)[:-1], n, 0).astype(np.int64)
     if t.n_experts is not None:
-        found = np.where(t.n_experts > 0, t.n_experts, found).astype(np.int64)
-    return np.append(found, 0)
+        n_of_tensor = np.where(t.n_experts > 0, t.n_experts, n_of_tensor).astype(
+            np.int64
+        )
+    return np.append(n_of_tensor, 0)
 
 
 def _chosen(
@@ -700,8 +704,8 @@ def _chosen(
     passed[is_rest] = rest - open_
     # Of the others a row is kept where something is to be said of them.
     keep = ~narrows[at] | exists | (is_rest & ((unknown > 0) | (passed > 0)))
-    kept = np.flatnonzero(keep)
-    counts = np.bincount(pair[at[kept]], minlength=len(entry))
+    retained = np.flatnonzero(keep)
+    counts = np.bincount(pair[at[retained]], minlength=len(entry))
     moved = np.where(
         is_slice & (what.offset >= 0), expert * size // np.maximum(many, 1), 0
     )
@@ -716,14 +720,14 @@ def _chosen(
     is_access = direction != Direction.NEITHER
     return AccessTable(
         first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        what=narrowed.take(kept),
-        direction=direction[kept],
-        known=known[kept],
-        unknown=unknown[kept],
-        passed=passed[kept],
-        counts=_first_of_each(at[kept], is_access[kept]),
-        is_rows=plain.is_rows[old[at]][kept],
-        is_stack=(plain.is_stack[old[at]] & ~is_slice)[kept],
+        what=narrowed.take(retained),
+        direction=direction[retained],
+        known=known[retained],
+        unknown=unknown[retained],
+        passed=passed[retained],
+        counts=_first_of_each(at[retained], is_access[retained]),
+        is_rows=plain.is_rows[old[at]][retained],
+        is_stack=(plain.is_stack[old[at]] & ~is_slice)[retained],
         column=plain.column,
         flags=plain.flags,
         base=entry.astype(np.int64),
@@ -732,10 +736,10 @@ def _chosen(
 
 def _first_of_each(group: I64, is_access: Bools) -> I64:
     """Return 1 for the first access of each group, else 0; groups follow each other."""
-    found = np.zeros(len(group), np.int64)
+    is_first = np.zeros(len(group), np.int64)
     rows = np.flatnonzero(is_access)
-    found[rows[np.unique(group[rows], return_index=True)[1]]] = 1
-    return found
+    is_first[rows[np.unique(group[rows], return_index=True)[1]]] = 1
+    return is_first
 
 
 def _slice_bytes(size: I64, expert: I64, many: I64) -> I64:

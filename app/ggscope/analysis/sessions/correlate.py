@@ -77,8 +77,8 @@ class BaseNames:
 
     def of(self, names: Array) -> I64:
         """Return the number of each name (string ids), int64; -1 in no graph."""
-        found = self._of_string[names]
-        for string in np.unique(names[found == _NOT_LOOKED]).tolist():
+        numbers = self._of_string[names]
+        for string in np.unique(names[numbers == _NOT_LOOKED]).tolist():
             base = normalise(self._strings[string])
             self._of_string[string] = self._numbers.get(base, -1)
         return self._of_string[names].astype(np.int64)
@@ -135,7 +135,7 @@ def match_run(
         return _match_by_sources(names, ops, graph, number, bases)
     node = np.full(len(names), -1, np.int32)
     rule = np.zeros(len(names), np.uint8)
-    wanted = np.flatnonzero(np.asarray(ops) >= 0)
+    unmatched = np.flatnonzero(np.asarray(ops) >= 0)
     ops64 = np.asarray(ops, np.int64)
     free = np.flatnonzero((graph.op >= 0) & ((graph.flags & NodeFlag.LEAF) == 0))
     node_ops = graph.op.astype(np.int64)
@@ -144,30 +144,30 @@ def match_run(
         (Rule.ORDER, np.asarray(names, np.int64), graph.name.astype(np.int64)),
         (Rule.BASE_ORDER, base, node_base),
     ):
-        some = wanted[span_key[wanted] >= 0]
-        found = _counted_off(
+        some = unmatched[span_key[unmatched] >= 0]
+        candidate = _counted_off(
             span_key[some] * OPS + ops64[some], node_key[free] * OPS + node_ops[free]
         )
-        hit = found >= 0
-        node[some[hit]], rule[some[hit]] = free[found[hit]], step
-        wanted = wanted[node[wanted] < 0]
+        hit = candidate >= 0
+        node[some[hit]], rule[some[hit]] = free[candidate[hit]], step
+        unmatched = unmatched[node[unmatched] < 0]
         free = np.setdiff1d(free, node[node >= 0])
-    some = wanted[base[wanted] >= 0]
+    some = unmatched[base[unmatched] >= 0]
     of_ops = np.flatnonzero((graph.op >= 0) & ((graph.flags & NodeFlag.LEAF) == 0))
-    found = _by_name(
+    candidate = _by_name(
         base[some] * OPS + ops64[some], node_base[of_ops] * OPS + node_ops[of_ops]
     )
-    found = np.where(found >= 0, np.append(of_ops, -1)[found], -1)
-    hit = found >= 0
-    node[some[hit]], rule[some[hit]] = found[hit], Rule.NAME
+    candidate = np.where(candidate >= 0, np.append(of_ops, -1)[candidate], -1)
+    hit = candidate >= 0
+    node[some[hit]], rule[some[hit]] = candidate[hit], Rule.NAME
     return _match(number, names, ops64, node, rule)
 
 
 def _match(number: int, names: Array, ops: I64, node: Array, rule: Array) -> Match:
     is_op = ops >= 0
-    lost = frozenset(np.unique(ops[is_op & (node < 0)]).tolist())
+    unmatched_ops = frozenset(np.unique(ops[is_op & (node < 0)]).tolist())
     n_ops = int(np.count_nonzero(is_op))
-    return Match(number, names.astype(np.int32), node, rule, n_ops, lost)
+    return Match(number, names.astype(np.int32), node, rule, n_ops, unmatched_ops)
 
 
 class _Candidates:
@@ -193,8 +193,8 @@ class _Candidates:
 
     def of(self, nth: I64, some: Array) -> I64:
         """Return the nth candidate of some of the rows."""
-        found: I64 = self._order[self._first[self.at[some]] + nth]
-        return found
+        candidate: I64 = self._order[self._first[self.at[some]] + nth]
+        return candidate
 
 
 def _counted_off(keys: I64, candidates: I64) -> I64:
@@ -203,10 +203,10 @@ def _counted_off(keys: I64, candidates: I64) -> I64:
     Keys whose number is no multiple of the candidates' number are left alone.
     """
     result = np.full(len(keys), -1, np.int64)
-    found = _Candidates(keys, candidates)
-    count = found.count[found.at]
-    fits = np.flatnonzero(found.total % count == 0)
-    result[found.rows[fits]] = found.of((found.nth % count)[fits], fits)
+    matches = _Candidates(keys, candidates)
+    count = matches.count[matches.at]
+    fits = np.flatnonzero(matches.total % count == 0)
+    result[matches.rows[fits]] = matches.of((matches.nth % count)[fits], fits)
     return result
 
 
@@ -216,9 +216,9 @@ def _by_name(keys: I64, candidates: I64) -> I64:
     The nth key takes the nth such candidate, and the last one where they run out.
     """
     result = np.full(len(keys), -1, np.int64)
-    found = _Candidates(keys, candidates)
-    nth = np.minimum(found.nth, found.count[found.at] - 1)
-    result[found.rows] = found.of(nth, np.arange(len(nth)))
+    matches = _Candidates(keys, candidates)
+    nth = np.minimum(matches.nth, matches.count[matches.at] - 1)
+    result[matches.rows] = matches.of(nth, np.arange(len(nth)))
     return result
 
 
@@ -240,24 +240,24 @@ def _match_by_sources(
     base, node_base = bases.of(names), bases.of(graph.name)
     width = len(bases) + 1
     some = np.flatnonzero((ops64 >= 0) & (base >= 0))
-    found = _counted_off(
+    candidate = _counted_off(
         base[some] * OPS + ops64[some],
         node_base[graph.source[edges]] * OPS + graph.op[target].astype(np.int64),
     )
-    hit = found >= 0
-    node[some[hit]], rule[some[hit]] = target[found[hit]], Rule.SOURCE
+    hit = candidate >= 0
+    node[some[hit]], rule[some[hit]] = target[candidate[hit]], Rule.SOURCE
     # Several ops read one activation, and not all of them may be recorded: then its
     # record is of the op beside it, where that reads it.
     known = np.unique(target.astype(np.int64) * width + node_base[graph.source[edges]])
     for step in (1, -1):
-        left = np.flatnonzero((node < 0) & (ops64 >= 0) & (base >= 0))
-        beside = left - step
+        unmatched = np.flatnonzero((node < 0) & (ops64 >= 0) & (base >= 0))
+        beside = unmatched - step
         inside = (beside >= 0) & (beside < len(node))
-        left, beside = left[inside], beside[inside]
-        same = (node[beside] >= 0) & (ops64[beside] == ops64[left])
-        same &= base[beside] != base[left]
-        same &= np.isin(node[beside].astype(np.int64) * width + base[left], known)
-        node[left[same]], rule[left[same]] = node[beside[same]], Rule.SOURCE
+        unmatched, beside = unmatched[inside], beside[inside]
+        same = (node[beside] >= 0) & (ops64[beside] == ops64[unmatched])
+        same &= base[beside] != base[unmatched]
+        same &= np.isin(node[beside].astype(np.int64) * width + base[unmatched], known)
+        node[unmatched[same]], rule[unmatched[same]] = node[beside[same]], Rule.SOURCE
     return _match(number, names, ops64, node, rule)
 
 
@@ -337,12 +337,12 @@ class Correlation:
         """
         graph, row = self._locate(node)
         names = [m.names[m.node == row] for m in self._matches if m.graph == graph]
-        wanted = np.zeros(len(self.found) + 1, np.bool_)
+        is_name = np.zeros(len(self.found) + 1, np.bool_)
         for some in names:
-            wanted[some] = True
-        if not wanted.any():
+            is_name[some] = True
+        if not is_name.any():
             return empty(np.int64)
-        maybe = _named(self._trace.spans.name, wanted)
+        maybe = _named(self._trace.spans.name, is_name)
         is_node = self.nodes_of(maybe)[0] == node
         return np.ascontiguousarray(maybe[is_node])
 
@@ -351,13 +351,13 @@ class Correlation:
 
         And the op numbers of spans of its passes that were found nowhere.
         """
-        found: dict[int, tuple[npt.NDArray[np.bool_], list[int]]] = {}
+        by_graph: dict[int, tuple[npt.NDArray[np.bool_], list[int]]] = {}
         for match in self._matches:
             n = int(np.diff(self._first_node)[match.graph])
-            nodes, lost = found.setdefault(match.graph, (np.zeros(n, np.bool_), []))
+            nodes, lost = by_graph.setdefault(match.graph, (np.zeros(n, np.bool_), []))
             nodes[match.node[match.node >= 0]] = True
             lost += match.lost
-        return {number: one for number, one in found.items() if one[0].any()}
+        return {number: one for number, one in by_graph.items() if one[0].any()}
 
     def rules_of(self, node: int) -> tuple[Rule, ...]:
         """Return the rules by which spans were found to be a node, best first."""
@@ -378,15 +378,15 @@ class Correlation:
         return graph, node - int(self._first_node[graph])
 
 
-def _named(names: Array, wanted: npt.NDArray[np.bool_]) -> I64:
+def _named(names: Array, is_requested: npt.NDArray[np.bool_]) -> I64:
     """Return the ids of the spans whose name (string id) is wanted, ascending."""
-    found: dict[int, I64] = {}
+    ids_of: dict[int, I64] = {}
 
-    def look(_: int, rows: slice) -> None:
-        found[rows.start] = np.flatnonzero(wanted[names[rows]]) + rows.start
+    def search(_: int, rows: slice) -> None:
+        ids_of[rows.start] = np.flatnonzero(is_requested[names[rows]]) + rows.start
 
-    share_out(look, chunks(len(names)))
-    return np.concatenate([np.zeros(0, np.int64), *(found[k] for k in sorted(found))])
+    share_out(search, chunks(len(names)))
+    return np.concatenate([np.zeros(0, np.int64), *(ids_of[k] for k in sorted(ids_of))])
 
 
 def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | None:
@@ -417,7 +417,7 @@ def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | Non
     bases = BaseNames(trace)
     are_sources = trace.claims is not None and not trace.claims.has_results
     matches: list[Match] = []
-    found = np.zeros(len(trace.strings) + 1, np.bool_)
+    is_matched_name = np.zeros(len(trace.strings) + 1, np.bool_)
     for run in leader.tolist():
         if watcher is not None:
             watcher.progress(len(matches), len(leader))
@@ -427,9 +427,11 @@ def correlate(trace: Trace, watcher: Watcher | None = None) -> Correlation | Non
         match = match_run(
             names, ops, trace.graphs[number], number, bases, are_sources=are_sources
         )
-        found[names[match.node >= 0]] = True
+        is_matched_name[names[match.node >= 0]] = True
         matches.append(match)
-    return _counted(trace, runs, match_of_run, matches, found[:-1], is_borrowed)
+    return _counted(
+        trace, runs, match_of_run, matches, is_matched_name[:-1], is_borrowed
+    )
 
 
 def _counted(
@@ -473,16 +475,16 @@ def _graphs_of_runs(trace: Trace, runs: Runs) -> tuple[I64, npt.NDArray[np.bool_
     if len(trace.graphs) == 1:
         return np.zeros(n, np.int64), np.zeros(n, np.bool_)
     tokens = np.array([graph.token for graph in trace.graphs], np.int64)
-    wanted = run_tokens(trace, runs)
-    is_told = len(np.unique(wanted)) >= min(2, len(np.unique(runs.number)))
-    if not is_told or not np.isin(wanted, tokens).any():
-        wanted = runs.number
+    numbers = run_tokens(trace, runs)
+    has_tokens = len(np.unique(numbers)) >= min(2, len(np.unique(runs.number)))
+    if not has_tokens or not np.isin(numbers, tokens).any():
+        numbers = runs.number
     if (tokens < 0).any():  # graphs without a number follow each other
         tokens = np.arange(len(tokens), dtype=np.int64)
     order = np.argsort(tokens, kind="stable")
-    at = np.searchsorted(tokens[order], wanted, "right") - 1
+    at = np.searchsorted(tokens[order], numbers, "right") - 1
     chosen = order[np.maximum(at, 0)]
-    return chosen, tokens[chosen] != wanted
+    return chosen, tokens[chosen] != numbers
 
 
 def graph_join(

@@ -261,8 +261,8 @@ def _pointed(
 ) -> AccessColumns | None:
     """Return the access patterns that name the tensors found; None if they did."""
     uses, of_use = mapping.uses, mapping.of_use
-    found = np.flatnonzero(of_use >= 0)
-    target = row_of[of_use[found]]
+    mapped = np.flatnonzero(of_use >= 0)
+    target = row_of[of_use[mapped]]
     tensor = columns.tensor.astype(np.int32)
     # Accesses in buffers go with the tensor that their twin's accesses now name.
     twin = np.arange(max(len(mapping.of_tensor), 1), dtype=np.int32)
@@ -270,10 +270,10 @@ def _pointed(
     twin[same] = row_of[mapping.of_tensor[same]]
     known = tensor >= 0
     tensor[known] = twin[tensor[known]]
-    tensor[uses.row[found]] = target
+    tensor[uses.row[mapped]] = target
     offset = columns.offset
     if mapping.fit.delta is not None:
-        blank = found[(uses.offset[found] < 0)]
+        blank = mapped[(uses.offset[mapped] < 0)]
         is_file = columns.space[uses.row[blank]] == Space.FILE
         blank = blank[is_file]
         offset = columns.offset.copy()
@@ -366,15 +366,15 @@ def _without_doubt(trace: Trace) -> tuple[ReadWarning, ...]:
     not asked for.
     """
     fits = any(join.n_found > join.n_all * _FITS_FROM for join in trace.joins)
-    kept = [w for w in trace.warnings if not (fits and w.code == "low_confidence")]
+    warnings = [w for w in trace.warnings if not (fits and w.code == "low_confidence")]
     has_model = any(model.data_offset >= 0 for model in trace.models)
-    moved = {w.place for w in kept if w.code == "offsets_moved"}
+    moved = {w.place for w in warnings if w.code == "offsets_moved"}
     return tuple(
         replace(w, remedy="")
         if (has_model and w.code in _ASK_FOR_MODEL)
         or (w.code == "map_relative_offsets" and w.place in moved)
         else w
-        for w in kept
+        for w in warnings
     )
 
 
@@ -385,10 +385,10 @@ def _joined(trace: Trace, side: SideFile) -> Trace:
         trace = replace(trace, clock=side.trace.clock)
     unlike = unlike_clocks(trace, side.trace)
     shift, notice = (0, (unlike,)) if unlike else shift_between(trace, side.trace)
-    own = remap_ids.placed_warnings(side.trace.warnings, side.name)
+    side_warnings = remap_ids.placed_warnings(side.trace.warnings, side.name)
     trace = replace(
         trace,
-        warnings=(*trace.warnings, *own, *notice),
+        warnings=(*trace.warnings, *side_warnings, *notice),
         parts=(*trace.parts, JoinedFile(side.trace.info, side.role, shift)),
     )
     if side.role == "metadata":
@@ -458,19 +458,19 @@ def _with_model(trace: Trace, side: SideFile, strings: Array) -> Trace:
 def _join_of(mapping: Mapping, side: SideFile) -> MatchReport:
     """Return the counts of a mapping, in accesses."""
     uses, fits = mapping.uses, mapping.fit.belongs
-    found = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
-    cannot_tell = mapping.fit.is_open and not found.any()
+    is_mapped = mapping.of_use >= 0 if fits else np.zeros(len(uses), np.bool_)
+    cannot_tell = mapping.fit.is_open and not is_mapped.any()
     rules = {
-        rule.words: int(uses.count[found & (mapping.rule == rule)].sum())
+        rule.words: int(uses.count[is_mapped & (mapping.rule == rule)].sum())
         for rule in Rule
         if rule is not Rule.NONE
     }
     return MatchReport(
         kind="registry" if side.role == "registry" else "map",
         part=side.name,
-        n_found=int(uses.count[found].sum()),
+        n_found=int(uses.count[is_mapped].sum()),
         n_all=0 if cannot_tell else int(uses.count.sum()),
-        rules={words: n for words, n in rules.items() if n},
+        rules={title: n for title, n in rules.items() if n},
         delta=mapping.fit.delta,
         n_agree=int(uses.count[mapping.agrees].sum()),
     )
@@ -552,13 +552,13 @@ def _notes(
             int(uses.count[off].sum()),
             "Their offsets from the trace are used.",
         )
-    lost = int(uses.count[mapping.of_use < 0].sum())
-    if lost and uses.is_file and len(layout):
+    n_unmapped = int(uses.count[mapping.of_use < 0].sum())
+    if n_unmapped and uses.is_file and len(layout):
         note(
             Severity.NOTICE,
             "tensors_missing_in_map",
             f"Accesses to the model file without a tensor in {side.name}.",
-            lost,
+            n_unmapped,
             "Add the model file itself: its header lists every tensor.",
         )
     return tuple(notes)
@@ -639,7 +639,7 @@ def _with_graphs(trace: Trace, side: SideFile, strings: Array, rows: Array) -> T
 def _with_tensors(trace: Trace, graph: Graph, row_of: dict[str, int]) -> Graph:
     """Return the graph with its nodes' tensors, by name without suffixes."""
     ids, back = np.unique(graph.name, return_inverse=True)
-    found = np.array(
+    tensor_of_name = np.array(
         [
             row_of.get(trace.strings[i], row_of.get(normalise(trace.strings[i]), -1))
             if i >= 0
@@ -648,7 +648,7 @@ def _with_tensors(trace: Trace, graph: Graph, row_of: dict[str, int]) -> Graph:
         ],
         np.int32,
     )
-    tensor = found[back] if len(found) else graph.tensor
+    tensor = tensor_of_name[back] if len(tensor_of_name) else graph.tensor
     return replace(graph, tensor=tensor.astype(np.int32))
 
 
@@ -661,14 +661,14 @@ def _with_graph_join(trace: Trace, names: Sequence[str]) -> Trace:
     others = tuple(join for join in trace.joins if join.kind != "graph")
     if correlation is None:
         return replace(trace, joins=others)
-    found = graph_join(trace, correlation, part=", ".join((*earlier, *names)))
-    if found is None:
+    report = graph_join(trace, correlation, part=", ".join((*earlier, *names)))
+    if report is None:
         return replace(trace, joins=others)
-    found = with_nodes(trace, found, correlation)
+    report = with_nodes(trace, report, correlation)
     warnings = tuple(w for w in trace.warnings if w.code != SILENT)
-    if found.silent_nodes:
-        warnings = (*warnings, silent_warning(trace, found))
-    return replace(trace, joins=(*others, found), warnings=warnings)
+    if report.silent_nodes:
+        warnings = (*warnings, silent_warning(trace, report))
+    return replace(trace, joins=(*others, report), warnings=warnings)
 
 
 # -- experts -------------------------------------------------------------------

@@ -169,9 +169,9 @@ def slice_rows(tensors: Tensors, strings: StringTable) -> npt.NDArray[np.bool_]:
     bases = {int(tensors.name[i]) for i in stacks.tolist()}
     for i in np.flatnonzero(tensors.expert >= 0).tolist():
         name = strings[int(tensors.name[i])]
-        found = _SLICE.search(name)
-        if found is not None:
-            result[i] = strings.find(name[: found.start()]) in bases
+        match = _SLICE.search(name)
+        if match is not None:
+            result[i] = strings.find(name[: match.start()]) in bases
     return result
 
 
@@ -209,9 +209,9 @@ def wholes_of(tensors: Tensors, strings: StringTable) -> Wholes:
     is_unsized = tensors.size < 0
     slices: dict[str, list[int]] = {}
     for i in np.flatnonzero(tensors.expert >= 0).tolist():
-        found = _SLICE.search(name := strings[int(tensors.name[i])])
-        if found is not None:
-            slices.setdefault(name[: found.start()], []).append(i)
+        match = _SLICE.search(name := strings[int(tensors.name[i])])
+        if match is not None:
+            slices.setdefault(name[: match.start()], []).append(i)
     stacks = {
         strings[int(tensors.name[i])]: i
         for i in np.flatnonzero(tensors.expert < 0).tolist()
@@ -262,8 +262,8 @@ def _contained(names: list[str], tensors: Tensors) -> npt.NDArray[np.bool_]:
     listed = set(names)
     result = np.zeros(len(names), np.bool_)
     for i in np.flatnonzero(tensors.expert >= 0).tolist():
-        found = _SLICE.search(names[i])
-        result[i] = found is not None and names[i][: found.start()] in listed
+        match = _SLICE.search(names[i])
+        result[i] = match is not None and names[i][: match.start()] in listed
     return result
 
 
@@ -280,9 +280,9 @@ def _fitting_sizes(tensors: Tensors, is_inside: Array) -> tuple[I64, Array, int]
         # Several tensors at one place share what lies up to the next place.
         after = np.searchsorted(start, start, side="right")
         following = np.append(start, np.iinfo(np.int64).max)[after]
-        room = following - start
-        wrong = (size[rows] > room) & (source[rows] != SizeSource.STATED)
-        size[rows[wrong]] = room[wrong]
+        space = following - start
+        wrong = (size[rows] > space) & (source[rows] != SizeSource.STATED)
+        size[rows[wrong]] = space[wrong]
         source[rows[wrong]] = SizeSource.REPAIRED
         n_repaired += int(np.count_nonzero(wrong))
     return size, source, n_repaired
@@ -293,19 +293,20 @@ def _folded(tensors: Tensors, names: list[str], strings: StringTable) -> Tensors
     listed = set(names)
     stacks: dict[str, list[int]] = {}
     for i in np.flatnonzero(tensors.expert >= 0).tolist():
-        found = _SLICE.search(names[i])
-        if found is not None and names[i][: found.start()] not in listed:
-            stacks.setdefault(names[i][: found.start()], []).append(i)
+        match = _SLICE.search(names[i])
+        if match is not None and names[i][: match.start()] not in listed:
+            stacks.setdefault(names[i][: match.start()], []).append(i)
     if not stacks:
         return None
     rows = [
-        sorted(found, key=lambda i: int(tensors.expert[i])) for found in stacks.values()
+        sorted(slices, key=lambda i: int(tensors.expert[i]))
+        for slices in stacks.values()
     ]
-    first = np.array([found[0] for found in rows], np.int64)
+    first = np.array([slices[0] for slices in rows], np.int64)
     base = tensors.take(first)
-    wholes = [_whole(tensors, np.array(found, np.int64)) for found in rows]
+    wholes = [_whole(tensors, np.array(slices, np.int64)) for slices in rows]
     shape = np.array(base.shape, np.int64)
-    n_experts = np.array([len(found) for found in rows], np.int32)
+    n_experts = np.array([len(slices) for slices in rows], np.int32)
     behind = 1 + np.argmax(shape[:, 1:] <= 1, axis=1)
     known = shape[:, 0] > 0
     shape[known, behind[known]] = n_experts[known]
@@ -433,11 +434,11 @@ def uses_of(trace: Trace) -> Uses:
     """
     accesses = trace.accesses
     columns = accesses.patterns
-    wanted = columns.space == Space.FILE
-    is_file = bool(wanted.any())
+    is_candidate = columns.space == Space.FILE
+    is_file = bool(is_candidate.any())
     if not is_file:
-        wanted = columns.space == Space.UNKNOWN
-    rows = np.flatnonzero(wanted & (columns.tensor >= 0))
+        is_candidate = columns.space == Space.UNKNOWN
+    rows = np.flatnonzero(is_candidate & (columns.tensor >= 0))
     n_patterns = len(accesses.first) - 1
     times = count_values(accesses.pattern, n_patterns)
     per_row = np.repeat(times, np.diff(accesses.first))
@@ -516,10 +517,8 @@ def _fit(
         is_nameless = all(is_made_up(trace, row) for row in read.tolist())
         if len(read) and is_nameless:
             return _fit_of_nameless(layout, uses, len(read))
-        found = _fit_without_names(
-            layout, uses, len(read), (n_named, n_begun), of_tensor
-        )
-        return replace(found, n_begun=n_begun)
+        fit = _fit_without_names(layout, uses, len(read), (n_named, n_begun), of_tensor)
+        return replace(fit, n_begun=n_begun)
     values, counts = np.unique(traced - listed, return_counts=True)
     # Of equally common differences the smallest, so that the answer is always the same.
     best = int(np.argmax(counts))
@@ -547,11 +546,11 @@ def _known_places(
     told.
     """
     placed = np.flatnonzero((of_tensor >= 0) & (trace.tensors.offset >= 0))
-    told = trace.tensors.place
-    if told is None:
+    place = trace.tensors.place
+    if place is None:
         placed = placed[:0]
     else:
-        placed = placed[np.isin(told[placed], (Place.STATED, Place.CALIBRATED))]
+        placed = placed[np.isin(place[placed], (Place.STATED, Place.CALIBRATED))]
     seen = np.flatnonzero((of_tensor[uses.tensor] >= 0) & (uses.offset >= 0))
     pairs = np.stack(
         [
@@ -570,16 +569,16 @@ def _fit_without_names(
     layout: ModelLayout,
     uses: Uses,
     n_names: int,
-    found: tuple[int, int],
+    name_counts: tuple[int, int],
     of_tensor: I64,
 ) -> Fit:
     """Return the fit where names lead to no place that both tell.
 
     Parameters
     ----------
-    found : how many names the model has, and how many it may have.
+    name_counts : how many names the model has, and how many it may have.
     """
-    n_named, by_name = found[0], sum(found) * 2 >= n_names > 0
+    n_named, by_name = name_counts[0], sum(name_counts) * 2 >= n_names > 0
     placed = np.unique(uses.offset[uses.offset >= 0])
     _, starts = layout.by_offset()
     if len(placed) and len(starts) and not n_named:
@@ -753,15 +752,15 @@ def _settle_tensors(
     Only where its name says nothing else: it is made up (``MUL_MAT@0x…``) or the
     beginning of that tensor's.
     """
-    found = np.flatnonzero((of_tensor[uses.tensor] < 0) & (of_use >= 0))
-    open_ = np.unique(uses.tensor[found])
+    mapped = np.flatnonzero((of_tensor[uses.tensor] < 0) & (of_use >= 0))
+    open_ = np.unique(uses.tensor[mapped])
     if not len(open_):
         return
     low = np.full(len(of_tensor), np.iinfo(np.int64).max)
     high = np.full(len(of_tensor), -1, np.int64)
-    np.minimum.at(low, uses.tensor[found], of_use[found])
-    np.maximum.at(high, uses.tensor[found], of_use[found])
-    n_found = np.bincount(uses.tensor[found], minlength=len(of_tensor))
+    np.minimum.at(low, uses.tensor[mapped], of_use[mapped])
+    np.maximum.at(high, uses.tensor[mapped], of_use[mapped])
+    n_found = np.bincount(uses.tensor[mapped], minlength=len(of_tensor))
     columns = trace.accesses.patterns
     n_all = np.bincount(columns.tensor[columns.tensor >= 0], minlength=len(of_tensor))
     for row in open_.tolist():

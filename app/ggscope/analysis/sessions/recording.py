@@ -156,7 +156,7 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
     settled = _BY_NAME if takes_nodes else {"low_confidence"}
     if side.ops is not None:
         settled = settled | _BY_OPS
-    found = replace(
+    result = replace(
         trace,
         clock=replace(trace.clock, epoch=side.clock.epoch),
         lanes=lanes,
@@ -188,31 +188,33 @@ def with_recording(trace: Trace, side: Trace, spare: Array) -> Trace:
         ),
         **changed,
     )
-    spans = found.spans
+    spans = result.spans
     extent = TimeRange(0, 0)
     if len(spans):
         extent = TimeRange(int(spans.start.min()), spans.last_tick())
-    found = replace(found, extent=extent)
-    found.freeze()
-    return found
+    result = replace(result, extent=extent)
+    result.freeze()
+    return result
 
 
 def _rows_of(trace: Trace, run: Run, spare: Array) -> _Rows:
     record = np.asarray(remap_ids.record_numbers(trace.spans), np.int64)
     at = np.flatnonzero((record >= 0) & (record < len(spare)))
-    told = spare[record[at]]
-    numbers = told[:, _GRAPH].astype(np.int64)
+    spare_fields = spare[record[at]]
+    numbers = spare_fields[:, _GRAPH].astype(np.int64)
     graph = np.searchsorted(run.graph, numbers)
     graph = np.minimum(graph, max(len(run.graph) - 1, 0))
     known = np.zeros(len(at), np.bool_)
     node = np.zeros(len(at), np.int64)
     if len(run.graph):
         known = run.graph[graph] == numbers
-        within = told[:, _NODE].astype(np.int64)
+        within = spare_fields[:, _NODE].astype(np.int64)
         is_node = known & (within < run.n_nodes[graph])
         node = np.where(is_node, run.first[graph] + within, 0)
         node[node >= len(run.name)] = 0
-    return _Rows(at, graph, known, node, told[:, _WAIT], told[:, _EXTRA])
+    return _Rows(
+        at, graph, known, node, spare_fields[:, _WAIT], spare_fields[:, _EXTRA]
+    )
 
 
 def _lanes(
@@ -224,18 +226,18 @@ def _lanes(
     """
     of_rows = trace.spans.lane[rows.at]
     used = np.unique(of_rows).tolist()
-    told: dict[int, int] = {}
+    lane_of_raw: dict[int, int] = {}
     for lane in used:
         raw = trace.lanes[lane].attributes.get("raw", "")
         if raw.isdecimal() and int(raw) in run.lane_of:
-            told[lane] = run.lane_of[int(raw)]
-    kept = set(told.values()) | set(np.unique(side.spans.lane).tolist())
-    lanes = [lane for lane in side.lanes if lane.id in kept]
+            lane_of_raw[lane] = run.lane_of[int(raw)]
+    used_lanes = set(lane_of_raw.values()) | set(np.unique(side.spans.lane).tolist())
+    lanes = [lane for lane in side.lanes if lane.id in used_lanes]
     place = np.full(len(side.lanes), -1, np.int32)
     place[[lane.id for lane in lanes]] = np.arange(len(lanes))
-    others = [trace.lanes[lane] for lane in used if lane not in told]
+    others = [trace.lanes[lane] for lane in used if lane not in lane_of_raw]
     of_thread = np.full(len(trace.lanes), -1, np.int32)
-    for lane, one in told.items():
+    for lane, one in lane_of_raw.items():
         of_thread[lane] = place[one]
     of_thread[[lane.id for lane in others]] = len(lanes) + np.arange(len(others))
     every = [replace(lane, id=i) for i, lane in enumerate((*lanes, *others))]
@@ -244,22 +246,22 @@ def _lanes(
 
 def _spans(trace: Trace, run: Run, rows: _Rows, lane_of: Array) -> Spans:
     """Return the spans of the records, named as before."""
-    kept = trace.spans.take(rows.at)
+    spans = trace.spans.take(rows.at)
     none = np.int32(-1)
-    token, phase = kept.token, kept.phase
+    token, phase = spans.token, spans.phase
     if len(run.graph):
         token = np.where(rows.known, run.token[rows.graph], none).astype(np.int32)
         phase = np.where(rows.known, run.phase[rows.graph], -1).astype(np.int8)
     core, numa = cores_of(rows.extra)
     wait = waits_of(rows.wait, rows.extra)
     return replace(
-        kept,
-        lane=lane_of[kept.lane],
+        spans,
+        lane=lane_of[spans.lane],
         token=token,
         phase=phase,
         core=core,
         numa=numa,
-        flags=kept.flags | fused_of(rows.extra),
+        flags=spans.flags | fused_of(rows.extra),
         wait=wait if (wait != NO_WAIT).any() else None,
         record=remap_ids.record_numbers(trace.spans)[rows.at],
     )
@@ -272,8 +274,8 @@ def _written(trace: Trace, names: Array, of_spans: Array) -> Array:
     }
     ids, back = np.unique(of_spans, return_inverse=True)
     texts = [trace.strings[i] if i >= 0 else "" for i in ids.tolist()]
-    found = [rows.get(normalise(text), -1) if text else -1 for text in texts]
-    return np.array([*found, -1], np.int32)[back]
+    row_of = [rows.get(normalise(text), -1) if text else -1 for text in texts]
+    return np.array([*row_of, -1], np.int32)[back]
 
 
 def _routing(trace: Trace, spans: Spans, rows: _Rows) -> Routing:
@@ -290,15 +292,15 @@ def _routing(trace: Trace, spans: Spans, rows: _Rows) -> Routing:
     return replace(routing, span=span, token=token)
 
 
-def _ops(before: OpTable | None, told: OpTable | None) -> OpTable | None:
+def _ops(before: OpTable | None, recorded: OpTable | None) -> OpTable | None:
     """Return the names that were told, and for other numbers those before."""
-    if told is None:
+    if recorded is None:
         return before
     names = [] if before is None else list(before.names)
-    names += [""] * (len(told.names) - len(names))
-    for number, name in enumerate(told.names):
+    names += [""] * (len(recorded.names) - len(names))
+    for number, name in enumerate(recorded.names):
         names[number] = name or names[number]
-    return replace(told, names=tuple(names))
+    return replace(recorded, names=tuple(names))
 
 
 def _fewer(

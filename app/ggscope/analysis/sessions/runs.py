@@ -47,11 +47,11 @@ class TimeOrderedSpans:
     """
 
     def __init__(
-        self, start: I64, pieces: Sequence[slice] = (), ids: Array | None = None
+        self, start: I64, slices: Sequence[slice] = (), ids: Array | None = None
     ) -> None:
         self._start = start
-        self._pieces, self._ids = tuple(pieces), ids
-        self._merge = TimeMerge(start, self._pieces if ids is None else [ids])
+        self._slices, self._ids = tuple(slices), ids
+        self._merge = TimeMerge(start, self._slices if ids is None else [ids])
         self._place: Array | None = None
 
     def __len__(self) -> int:
@@ -59,8 +59,8 @@ class TimeOrderedSpans:
 
     def ids(self, low: int, high: int) -> Array:
         """Return the ids of places low <= place < high."""
-        if len(self._pieces) == 1:
-            first = int(self._pieces[0].start)
+        if len(self._slices) == 1:
+            first = int(self._slices[0].start)
             return np.arange(first + low, first + high)
         return self._merge.slice(low, high)
 
@@ -69,8 +69,8 @@ class TimeOrderedSpans:
         if self._ids is not None:
             return np.searchsorted(self._start[self._ids], ticks, "left")
         total = np.zeros(len(ticks), np.int64)
-        for piece in self._pieces:
-            total += np.searchsorted(self._start[piece], ticks, "left")
+        for rows in self._slices:
+            total += np.searchsorted(self._start[rows], ticks, "left")
         return total
 
     def places(self, ids: I64) -> I64:
@@ -78,12 +78,12 @@ class TimeOrderedSpans:
         if self._ids is not None:
             return self._places_by_list(ids)
         ticks, total = self._start[ids], np.zeros(len(ids), np.int64)
-        for piece in self._pieces:
-            starts = self._start[piece]
-            own = (ids >= piece.start) & (ids < piece.stop)
-            total[own] += ids[own] - piece.start
+        for rows in self._slices:
+            starts = self._start[rows]
+            is_inside = (ids >= rows.start) & (ids < rows.stop)
+            total[is_inside] += ids[is_inside] - rows.start
             # Of equal starts the one with the smaller id comes first.
-            after, before = ids >= piece.stop, ids < piece.start
+            after, before = ids >= rows.stop, ids < rows.start
             total[after] += np.searchsorted(starts, ticks[after], "right")
             total[before] += np.searchsorted(starts, ticks[before], "left")
         return total
@@ -196,15 +196,15 @@ def runs_of(trace: Trace) -> Runs:
 
 def _teams(trace: Trace, lanes: Sequence[int]) -> list[list[int]]:
     """Return the lanes of threads that compute together, by the groups they are in."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    is_told = has_ubatches(trace)
+    lanes_of_team: dict[tuple[str, ...], list[int]] = {}
+    has_ubatch_events = has_ubatches(trace)
     for lane in lanes:
         group, slot = trace.lanes[lane].group, ""
-        if not is_told:
+        if not has_ubatch_events:
             raw = trace.lanes[lane].attributes.get("raw", "")
             slot = str(int(raw) // THREADS_OF_SLOT) if raw.isdecimal() else raw
-        found.setdefault((*group, slot), []).append(lane)
-    return list(found.values())
+        lanes_of_team.setdefault((*group, slot), []).append(lane)
+    return list(lanes_of_team.values())
 
 
 def run_tokens(trace: Trace, runs: Runs) -> I64:
@@ -247,15 +247,18 @@ def run_hashes(trace: Trace, runs: Runs, watcher: Watcher | None = None) -> U64:
         mixed *= _mixed(place.astype(np.uint64)) | np.uint64(1)
         result[run[0] : run[1] + 1] += np.add.reduceat(mixed, inside - low)
 
-    def look(_: int, piece: slice) -> None:
+    def hash_runs(_: int, part_of_runs: slice) -> None:
         # Whole runs, so that no two threads add to the same one.
-        edges = [int(runs.first[piece.start]), int(runs.first[piece.stop])]
+        edges = [
+            int(runs.first[part_of_runs.start]),
+            int(runs.first[part_of_runs.stop]),
+        ]
         inner = runs.base[(runs.base > edges[0]) & (runs.base < edges[1])].tolist()
         for low, high in pairwise([edges[0], *inner, edges[1]]):
             for part in chunks(high - low, _AT_ONCE):
                 add(low + part.start, low + part.stop)
 
-    share_out(look, _shares(runs.first), watcher)
+    share_out(hash_runs, _shares(runs.first), watcher)
     return result
 
 
@@ -269,8 +272,8 @@ def _mixed(values: U64) -> U64:
 
 def _shares(first: I64) -> list[slice]:
     """Return slices of runs of about a million spans each."""
-    wanted = np.arange(0, int(first[-1]), CHUNK_ROWS)
-    edges = np.searchsorted(first, wanted)
+    bounds = np.arange(0, int(first[-1]), CHUNK_ROWS)
+    edges = np.searchsorted(first, bounds)
     edges = distinct(np.concatenate([[0], edges, [len(first) - 1]])).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]
 
@@ -319,11 +322,11 @@ def _lanes_with_ops(trace: Trace) -> _Lanes:
     spans, lanes = trace.spans, _Lanes()
     edges = TimeRuns(trace).edges
     if edges is not None:
-        pieces: dict[int, list[slice]] = {}
+        slices_of_lane: dict[int, list[slice]] = {}
         for a, b in pairwise(edges.tolist()):
-            pieces.setdefault(int(spans.lane[a]), []).append(slice(a, b))
-        for lane, slices in pieces.items():
-            if any(bool((spans.op[piece] >= 0).any()) for piece in slices):
+            slices_of_lane.setdefault(int(spans.lane[a]), []).append(slice(a, b))
+        for lane, slices in slices_of_lane.items():
+            if any(bool((spans.op[rows] >= 0).any()) for rows in slices):
                 lanes[lane] = slices
         return lanes
     has_ops = np.zeros(int(spans.lane.max(initial=-1)) + 1, np.bool_)
@@ -344,15 +347,13 @@ def _stretch(trace: Trace, group: Sequence[int], lanes: _Lanes) -> TimeOrderedSp
     slices: list[slice] = []
     loose: list[Array] = []
     for lane in group:
-        found = lanes[lane]
-        if isinstance(found, list):
-            slices += found
+        spans_of_lane = lanes[lane]
+        if isinstance(spans_of_lane, list):
+            slices += spans_of_lane
         else:
-            loose.append(found)
+            loose.append(spans_of_lane)
     if not loose:
-        return TimeOrderedSpans(
-            start, sorted(slices, key=lambda piece: int(piece.start))
-        )
+        return TimeOrderedSpans(start, sorted(slices, key=lambda rows: int(rows.start)))
     ids = np.sort(np.concatenate(loose))
     return TimeOrderedSpans(start, ids=ids[np.argsort(start[ids], kind="stable")])
 
@@ -432,9 +433,9 @@ def distinct_runs(
     edge = np.append(True, np.diff(stretch) != 0) | np.append(
         np.diff(stretch) != 0, True
     )
-    own = np.where(edge, np.arange(len(runs)) + 1, 0)
+    edge_number = np.where(edge, np.arange(len(runs)) + 1, 0)
     hashes = run_hashes(trace, runs, watcher).view(np.int64)
-    columns = [hashes, np.diff(runs.first), own]
+    columns = [hashes, np.diff(runs.first), edge_number]
     if by_access:
         # Of an op that has lost a source name and number are the same.
         columns.append(_access_sums(trace, runs))
@@ -495,18 +496,18 @@ class PassRows:
     def cut(self, at: I64) -> "PassRows":
         """Return the rows with pieces cut before the rows `at` as well."""
         first = distinct(np.concatenate([self.first, at]))
-        piece = np.searchsorted(self.first, first[:-1], "right") - 1
-        is_first = np.append(True, piece[1:] != piece[:-1])
-        is_last = np.append(piece[1:] != piece[:-1], True)
+        pass_id = np.searchsorted(self.first, first[:-1], "right") - 1
+        is_first = np.append(True, pass_id[1:] != pass_id[:-1])
+        is_last = np.append(pass_id[1:] != pass_id[:-1], True)
         return PassRows(
             self.key,
             first,
-            self.run[piece],
-            self.begin[piece] + first[:-1] - self.first[piece],
-            self.weight[piece],
-            self.phase[piece],
-            self.is_head[piece] & is_first,
-            self.is_tail[piece] & is_last,
+            self.run[pass_id],
+            self.begin[pass_id] + first[:-1] - self.first[pass_id],
+            self.weight[pass_id],
+            self.phase[pass_id],
+            self.is_head[pass_id] & is_first,
+            self.is_tail[pass_id] & is_last,
         )
 
     def part(self, chosen: Bools) -> "PassRows":
@@ -530,8 +531,8 @@ def without_repeats(rows: PassRows, n_keys: int) -> PassRows:
     Only where a trace shows no passes at all: pieces that repeat nearly every op.
     """
     cuts: list[I64] = []
-    for piece in range(len(rows)) if len(rows) <= SAMPLES else ():
-        low, high = int(rows.first[piece]), int(rows.first[piece + 1])
+    for pass_id in range(len(rows)) if len(rows) <= SAMPLES else ():
+        low, high = int(rows.first[pass_id]), int(rows.first[pass_id + 1])
         seq = rows.key[low:high]
         counts = np.bincount(seq, minlength=n_keys)
         used = counts[counts > 0]
@@ -688,18 +689,18 @@ class Kind:
 
 def kinds(rows: PassRows, n_keys: int, watcher: Watcher | None) -> Iterator[Kind]:
     """Yield kinds of passes, the commonest first; what is like no other is left out."""
-    left = rows
+    remaining = rows
     for _ in range(_MOST_KINDS):
         if watcher is not None:
             watcher.progress(0, 1)
-        if not len(left):
+        if not len(remaining):
             return
-        leader = _leader(left)
-        seq = left.key[left.first[leader] : left.first[leader + 1]]
-        found, rest = _like(left, seq, n_keys)
-        if found is not None:
-            yield found
-        left = rest
+        leader = _leader(remaining)
+        seq = remaining.key[remaining.first[leader] : remaining.first[leader + 1]]
+        kind, rest = _like(remaining, seq, n_keys)
+        if kind is not None:
+            yield kind
+        remaining = rest
 
 
 def _leader(rows: PassRows) -> int:
@@ -709,12 +710,12 @@ def _leader(rows: PassRows) -> int:
         np.append(picks, np.argsort(-rows.weight, kind="stable")[:SAMPLES])
     )
     best, best_score = int(picks[0]), -np.inf
-    for piece in picks.tolist():
-        seq = rows.key[rows.first[piece] : rows.first[piece + 1]]
+    for pass_id in picks.tolist():
+        seq = rows.key[rows.first[pass_id] : rows.first[pass_id + 1]]
         n = len(distinct(seq))
-        score = (2 * n - len(seq)) * np.log2(1 + rows.weight[piece])
+        score = (2 * n - len(seq)) * np.log2(1 + rows.weight[pass_id])
         if score > best_score:
-            best, best_score = piece, score
+            best, best_score = pass_id, score
     return best
 
 
@@ -725,8 +726,8 @@ def _like(rows: PassRows, seq: Array, n_keys: int) -> tuple[Kind | None, PassRow
     unique, at, count = np.unique(seq, return_index=True, return_counts=True)
     rank = np.full(n_keys, -1, np.int64)
     rank[unique[count == 1]] = at[count == 1]
-    own = np.add.reduceat(has[rows.key].astype(np.int64), rows.first[:-1])
-    near = own >= ALIKE * np.maximum(rows.length, 1)
+    n_shared = np.add.reduceat(has[rows.key].astype(np.int64), rows.first[:-1])
+    near = n_shared >= ALIKE * np.maximum(rows.length, 1)
     cut = rows.part(near)
     cut = cut.cut(_drops(cut, rank, seq))
     size = cut.length
@@ -752,9 +753,9 @@ def _drops(rows: PassRows, rank: I64, seq: Array) -> I64:
     step = max(len(seq) // 2, 1)
     place = rank[rows.key]
     at = np.flatnonzero(place >= 0)
-    piece = np.searchsorted(rows.first, at, "right") - 1
+    pass_id = np.searchsorted(rows.first, at, "right") - 1
     drop = place[at[1:]] <= place[at[:-1]] - step
-    drop &= piece[1:] == piece[:-1]
+    drop &= pass_id[1:] == pass_id[:-1]
     cuts = at[1:][drop]
     before = at[:-1][drop]
     # Ops of a name that comes twice lie between: they go with what is nearer.
@@ -769,8 +770,8 @@ def _drops(rows: PassRows, rank: I64, seq: Array) -> I64:
             ahead = int(place[cuts[i]]) - early[between]
             is_new = np.abs(ahead) < np.abs(back)
             # What the leading pass has lost goes where that pass has room for it.
-            room = int(place[cuts[i]]) > len(seq) - 1 - int(place[before[i]])
-            is_new = np.where(early[between] < 0, room, is_new)
+            has_room = int(place[cuts[i]]) > len(seq) - 1 - int(place[before[i]])
+            is_new = np.where(early[between] < 0, has_room, is_new)
             n_new = int(np.argmin(np.append(is_new[::-1], False)))
             cuts[i] -= n_new
     return cuts

@@ -84,8 +84,8 @@ def _call_spans(trace: Trace) -> I64:
             known = quality_of(spans.flags[rows]) <= Quality.DERIVED
             here = is_call[spans.lane[rows]] & known
             parts.append(np.flatnonzero(here) + rows.start)
-    found: I64 = np.concatenate(parts)
-    return found
+    ids: I64 = np.concatenate(parts)
+    return ids
 
 
 def _per_decode(

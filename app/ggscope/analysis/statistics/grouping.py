@@ -71,13 +71,13 @@ class Share:
     """Parts of wholes: from ``before / whole`` to ``upto / whole``, int64[m] each."""
 
     before: I64
-    upto: I64
+    after: I64
     whole: I64
 
     def of(self, values: I64) -> I64:
         """Return each part of a value; the parts of one value add up to it."""
-        upto = scaled(self.upto, values, self.whole)
-        return upto - scaled(self.before, values, self.whole)
+        after = scaled(self.after, values, self.whole)
+        return after - scaled(self.before, values, self.whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,13 +167,13 @@ def grouping(trace: Trace, by: str) -> Grouping:
     column = schema_of(Spans).get(by)
     if column is not None and column.label:
         none = OPEN_LABEL if column.is_rare else NONE
-        found = _by_number(trace, getattr(s, by), str, none)
+        by_number = _by_number(trace, getattr(s, by), str, none)
         if by in _OF_CORES and account(trace).n_repeated:
             places = getattr(s, by)
-            found.shares_ops = (
+            by_number.shares_ops = (
                 places is not None and len(distinct(places[s.op >= 0])) > 1
             )
-        return found
+        return by_number
     raise ValueError(f"cannot group by {by!r}")
 
 
@@ -189,8 +189,8 @@ def _by_table(
         group = padded[column[ids]]
         if len(group) == 0 or group.min() >= 0:
             return Grouped(None, group, *sizes.of(ids))
-        kept = np.flatnonzero(group >= 0)
-        return Grouped(kept, group[kept], *sizes.of(ids[kept]))
+        members = np.flatnonzero(group >= 0)
+        return Grouped(members, group[members], *sizes.of(ids[members]))
 
     return Grouping(len(labels), lambda g: labels[g], of, lookup)
 
@@ -201,10 +201,10 @@ def _by_lane(trace: Trace, by: str) -> Grouping:
     )
     lanes = trace.lanes
     table = np.where(lanes.of_kind(*kinds), np.arange(len(lanes)), -1)
-    found = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
-    found.shares_ops = account(trace).n_repeated > 0
-    found.is_of_lanes = True
-    return found
+    by_lane = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
+    by_lane.shares_ops = account(trace).n_repeated > 0
+    by_lane.is_of_lanes = True
+    return by_lane
 
 
 def _by_number(
@@ -261,8 +261,10 @@ def _by_weight(trace: Trace) -> Grouping:
             named = (booked.loose_span[at] == ids) & (tensor < 0)
             tensor[named] = booked.loose_tensor[at[named]]
         if computed is not None:
-            own = computed[ids].astype(np.int64)
-            tensor = np.where((tensor == NOT_RECORDED) & (own >= 0), own, tensor)
+            own_tensor = computed[ids].astype(np.int64)
+            tensor = np.where(
+                (tensor == NOT_RECORDED) & (own_tensor >= 0), own_tensor, tensor
+            )
         return Grouped(None, table[tensor], *sizes.of(ids))
 
     lookup = None
@@ -282,9 +284,9 @@ def _by_source(trace: Trace) -> Grouping:
     def source(what: AccessColumns) -> I64:
         return what.space.astype(np.int64)
 
-    found = account(trace)
-    group = np.where(found.is_access, source(found.what), -1)
-    rows = _AccessRows.of_account(found, group)
+    table = account(trace)
+    group = np.where(table.is_access, source(table.what), -1)
+    rows = _AccessRows.of_account(table, group)
     loose = LooseBytes(trace, source(trace.accesses.loose.what))
     labels = [space.word for space in Space]
 
@@ -311,36 +313,36 @@ def _by_expert(trace: Trace) -> Grouping:
     Where experts were chosen from a stack of which nobody says how many it holds, ops
     count with those that were chosen, and the bytes are unknown.
     """
-    found, choices = account(trace), choosing(trace)
+    table, choices = account(trace), choosing(trace)
     of_tensor = np.append(trace.tensors.expert, -1).astype(np.int64)
 
     def expert_of(what: AccessColumns) -> I64:
-        told = what.expert.astype(np.int64)
-        return np.where(told >= 0, told, of_tensor[what.tensor])
+        recorded = what.expert.astype(np.int64)
+        return np.where(recorded >= 0, recorded, of_tensor[what.tensor])
 
-    expert = expert_of(found.what)
+    expert = expert_of(table.what)
     loose = LooseBytes(trace, expert_of(trace.accesses.loose.what))
     n = 1 + max(
         int(expert.max(initial=-1)),
         int(loose.group.max(initial=-1)),
         int(choices.expert.max(initial=-1)),
     )
-    is_open = found.is_stack & (found.unknown > 0)
+    is_open = table.is_stack & (table.unknown > 0)
     group = np.where(is_open, n + 1, expert)
-    rows = _AccessRows.of_account(found, np.where(found.is_access, group, -1))
+    rows = _AccessRows.of_account(table, np.where(table.is_access, group, -1))
     share, sizes = _shares(rows.first, rows.known + rows.unknown), SpanBytes(trace)
-    names_experts = np.zeros(len(found) + 1, np.bool_)
-    names_experts[found.owner[(expert >= 0) & found.is_access]] = True
-    unsized = _UnsizedChoices(choices, names_experts, found, n + 1)
+    names_experts = np.zeros(len(table) + 1, np.bool_)
+    names_experts[table.owner[(expert >= 0) & table.is_access]] = True
+    unsized = _UnsizedChoices(choices, names_experts, table, n + 1)
 
     def of(ids: Array) -> Grouped:
         span, row = rows.of(ids)
         chosen = unsized.of(ids)
-        kept = ~chosen.is_one[span]
-        apart = rows.sizes(ids, span[~kept], row[~kept])
+        is_kept = ~chosen.is_one[span]
+        apart = rows.sizes(ids, span[~is_kept], row[~is_kept])
         unsure = np.zeros(len(ids), np.int64)
-        np.add.at(unsure, span[~kept], apart[0] + apart[1])
-        span, row = span[kept], row[kept]
+        np.add.at(unsure, span[~is_kept], apart[0] + apart[1])
+        span, row = span[is_kept], row[is_kept]
         place, extra = loose.of(ids)
         # Of the spans that patterns tell nothing of.
         is_free = ~chosen.is_one
@@ -365,7 +367,7 @@ def _by_expert(trace: Trace) -> Grouping:
             np.concatenate([unknown, np.zeros(len(extra), np.int64), of_rest[1], part]),
             Share(
                 np.concatenate([share.before[row], alone.before, none, before]),
-                np.concatenate([share.upto[row], alone.upto, one, before + 1]),
+                np.concatenate([share.after[row], alone.after, one, before + 1]),
                 np.concatenate([share.whole[row], alone.whole, one, whole]),
             ),
         )
@@ -452,19 +454,19 @@ class _AccessRows:
     unknown: I64
 
     @staticmethod
-    def of_account(found: AccessTable, group: Array) -> "_AccessRows":
+    def of_account(table: AccessTable, group: Array) -> "_AccessRows":
         """Return the distinct groups of each entry; -1 leaves a row out."""
         rows = np.flatnonzero(group >= 0)
-        owner, group = found.owner[rows], group[rows].astype(np.int64)
+        owner, group = table.owner[rows], group[rows].astype(np.int64)
         order = np.lexsort((group, owner))
         owner, group, rows = owner[order], group[order], rows[order]
         begin = np.flatnonzero(_is_new(owner, group))
         sums = [
             np.add.reduceat(values[rows], begin) if len(begin) else values[rows]
-            for values in (found.known, found.unknown)
+            for values in (table.known, table.unknown)
         ]
-        first = np.searchsorted(owner[begin], np.arange(len(found) + 1))
-        return _AccessRows(found, first.astype(np.int64), group[begin], *sums)
+        first = np.searchsorted(owner[begin], np.arange(len(table) + 1))
+        return _AccessRows(table, first.astype(np.int64), group[begin], *sums)
 
     def of(self, ids: Array) -> tuple[Array, Array]:
         """Return (positions in `ids`, rows), one entry for each row of each span."""
@@ -511,8 +513,8 @@ class LooseBytes:
         low, high = np.searchsorted(self.span, (ids[0], ids[-1] + 1))
         rows = np.arange(low, high)
         place = np.searchsorted(ids, self.span[rows])
-        found = ids[place] == self.span[rows]
-        return place[found], rows[found]
+        is_member = ids[place] == self.span[rows]
+        return place[is_member], rows[is_member]
 
 
 def _is_new(a: Array, b: Array) -> npt.NDArray[np.bool_]:
@@ -535,13 +537,13 @@ class SpanBytes:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self._account = found = account(trace)
-        self.column = found.column
-        self.per_entry: I64 = np.append(found.per_entry(found.known), 0)
-        self.unknown_per_entry: I64 = np.append(found.per_entry(found.unknown), 0)
-        is_open = found.is_access & (found.knowledge != Knowledge.KNOWN)
-        n_open = found.per_entry(is_open.astype(np.int64))
-        self.is_open = np.append((n_open > 0) | (np.diff(found.first) == 0), True)
+        self._account = table = account(trace)
+        self.column = table.column
+        self.per_entry: I64 = np.append(table.per_entry(table.known), 0)
+        self.unknown_per_entry: I64 = np.append(table.per_entry(table.unknown), 0)
+        is_open = table.is_access & (table.knowledge != Knowledge.KNOWN)
+        n_open = table.per_entry(is_open.astype(np.int64))
+        self.is_open = np.append((n_open > 0) | (np.diff(table.first) == 0), True)
         self.loose = LooseBytes(trace, np.zeros(len(trace.accesses.loose), np.int64))
         self._lane, self._is_engine = (
             trace.spans.lane,

@@ -83,8 +83,8 @@ def token_spans(trace: Trace) -> I64:
     ids = ids[key[ids] >= 0]
     _, first, n = np.unique(key[ids], return_index=True, return_counts=True)
     alone = ids[np.sort(first[n == 1])]
-    found: I64 = alone[quality_of(spans.flags[alone]) <= Quality.DERIVED]
-    return found
+    known: I64 = alone[quality_of(spans.flags[alone]) <= Quality.DERIVED]
+    return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,15 +123,15 @@ def phase_latencies(trace: Trace) -> tuple[PhaseLatency, ...]:
     spans, ids = trace.spans, token_spans(trace)
     ids = ids[np.argsort(spans.start[ids], kind="stable")]
     phase = np.full(len(ids), -1) if spans.phase is None else spans.phase[ids]
-    found = []
+    latencies = []
     for code in (*Phase, None):
         here = ids[phase == (-1 if code is None else code)]
         if len(here):
             start, end = spans.start[here], spans.end[here]
             time = int(covered(np.zeros(len(here), np.int64), start, end, 1)[0])
             n = _n_tokens(trace, here, code)
-            found.append(PhaseLatency(code, here, end - start, n, time))
-    return tuple(found)
+            latencies.append(PhaseLatency(code, here, end - start, n, time))
+    return tuple(latencies)
 
 
 def _n_tokens(trace: Trace, ids: I64, phase: Phase | None) -> int | None:

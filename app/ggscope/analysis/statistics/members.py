@@ -18,7 +18,7 @@ from ggscope.analysis.statistics.grouping import (
     Grouping,
     grouping,
 )
-from ggscope.analysis.statistics.scan import Wanted
+from ggscope.analysis.statistics.scan import SpanScope
 from ggscope.analysis.statistics.table import WITHOUT_OPS
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks
 from ggscope.model.names import normalise
@@ -44,10 +44,12 @@ def spans_of_group(
     """
     trace = index.trace
     groups = grouping(trace, group.by)
-    meant = np.array([g for g in range(len(groups)) if groups.label(g) == group.key])
-    if not len(meant):
+    group_ids = np.array(
+        [g for g in range(len(groups)) if groups.label(g) == group.key]
+    )
+    if not len(group_ids):
         return empty(np.int64)
-    wanted = Wanted(
+    scope = SpanScope(
         filter_mask(trace, group.where, watcher) if group.where else None,
         group.time,
         group.by not in WITHOUT_OPS,
@@ -58,28 +60,28 @@ def spans_of_group(
         on_lanes = mask_of_lanes(index, group.lanes, time)
     chosen = np.unique(np.array(group.ids, np.int64)) if group.ids else None
     n = len(trace.spans) if chosen is None else len(chosen)
-    is_member = _member_test(groups, meant)
-    found = [empty(np.int64)]
+    is_member = _member_test(groups, group_ids)
+    parts = [empty(np.int64)]
     for rows in chunks(n, CHUNK_ROWS):
         if watcher is not None:
             watcher.progress(rows.start, n)
         ids = np.arange(rows.start, rows.stop) if chosen is None else chosen[rows]
-        keep = wanted.of(trace.spans, ids)
+        keep = scope.of(trace.spans, ids)
         if on_lanes is not None:
             keep &= on_lanes[ids]
         ids = ids[keep]
-        found.append(ids[is_member(ids)])
-    return np.concatenate(found)
+        parts.append(ids[is_member(ids)])
+    return np.concatenate(parts)
 
 
-def _member_test(groups: Grouping, meant: I64) -> Callable[[Array], Array]:
-    """Return a test for "is in one of the groups `meant`", for ascending span ids."""
+def _member_test(groups: Grouping, group_ids: I64) -> Callable[[Array], Array]:
+    """Return a membership test of these groups, for ascending span ids."""
     lookup = groups.lookup
     if lookup is None:
 
         def is_member(ids: Array) -> Array:
             part = groups.of(ids)
-            hit = np.isin(part.group, meant)
+            hit = np.isin(part.group, group_ids)
             if part.span is None:
                 return hit
             members = np.zeros(len(ids), np.bool_)
@@ -89,8 +91,8 @@ def _member_test(groups: Grouping, meant: I64) -> Callable[[Array], Array]:
         return is_member
     column, low, table = lookup.column, lookup.low, lookup.table
     if column is None:
-        return lambda ids: np.full(len(ids), bool(np.isin(table[0], meant)))
-    of_value = np.append(np.isin(table, meant), False)
+        return lambda ids: np.full(len(ids), bool(np.isin(table[0], group_ids)))
+    of_value = np.append(np.isin(table, group_ids), False)
 
     def has_value(ids: Array) -> Array:
         at = column[ids].astype(np.int64) - low
@@ -115,12 +117,12 @@ def linked_group(
     if not len(ids):
         return Linked(selection)
     longest = _longest(index.trace.spans, ids)
-    listed = ids
+    shown = ids
     if len(ids) > MOST_SPANS:
-        listed = np.union1d(ids[: MOST_SPANS - 1], [longest])
-    chosen = Selection("spans", tuple(listed.tolist()))
-    found = linked(trace, chosen, correlation, watcher)
-    return replace(found, selection=selection, n_spans=len(ids), longest=longest)
+        shown = np.union1d(ids[: MOST_SPANS - 1], [longest])
+    chosen = Selection("spans", tuple(shown.tolist()))
+    links = linked(trace, chosen, correlation, watcher)
+    return replace(links, selection=selection, n_spans=len(ids), longest=longest)
 
 
 def _longest(spans: Spans, ids: I64) -> int:
@@ -167,10 +169,10 @@ def filter_of_group(by: By, key: str) -> Filter | None:
 def _filter_of_token(key: str) -> Filter | None:
     if key == NONE:
         return Filter(tokens=frozenset({-1}))
-    found = _TOKEN.fullmatch(key)
-    if found is None:
+    match = _TOKEN.fullmatch(key)
+    if match is None:
         return None
-    tokens = frozenset({int(found[2])})
-    if found[1] is None:
+    tokens = frozenset({int(match[2])})
+    if match[1] is None:
         return Filter(tokens=tokens)
-    return Filter(tokens=tokens, phases=frozenset({int(_PHASES[found[1]])}))
+    return Filter(tokens=tokens, phases=frozenset({int(_PHASES[match[1]])}))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import Grouping
-from ggscope.analysis.statistics.scan import SpanBlocks, Wanted
+from ggscope.analysis.statistics.scan import SpanBlocks, SpanScope
 from ggscope.analysis.workers import Watcher, add_by_group, chunks
 from ggscope.model.tables import I64, Array, Quality, distinct, latest_owner, quality_of
 from ggscope.model.trace import Trace
@@ -42,13 +42,13 @@ class Nesting:
 def nesting(
     trace: Trace,
     groups: Grouping,
-    wanted: Wanted,
+    scope: SpanScope,
     total: I64,
     n_used: int,
     *,
     ids: Array | None = None,
     blocks: SpanBlocks | None = None,
-    most: int | None = None,
+    limit: int | None = None,
     watcher: Watcher | None = None,
 ) -> Nesting:
     """Return self and wall time of the spans that are wanted, whose times are used.
@@ -58,26 +58,26 @@ def nesting(
     groups : in which each span belongs to one group at most.
     total : int64[n], sum of the durations of each group.
     n_used : how many spans these are.
-    most : of more than these it is not told where they must be sorted; None =
+    limit : of more than these it is not told where they must be sorted; None =
         MOST_SPANS.
     """
     blocks = SpanBlocks(trace) if blocks is None else blocks
-    found = None
+    scanned = None
     if ids is None:
-        found = scan.nested(trace, groups, wanted, blocks, watcher)
-    if found is not None:
-        own_sums, wall = found
+        scanned = scan.nested(trace, groups, scope, blocks, watcher)
+    if scanned is not None:
+        own_sums, wall = scanned
         own_sums = total if own_sums is None else own_sums
         return Nesting(np.append(own_sums, own_sums.sum()), wall)
-    own = _own_times(trace, wanted.worst_used, blocks)
+    own = _own_times(trace, scope.worst_used, blocks)
     whole = np.append(total, total.sum())
-    if own is None and _n_lanes(trace, blocks, only_ops=wanted.only_ops) < 2:
+    if own is None and _n_lanes(trace, blocks, only_ops=scope.only_ops) < 2:
         return Nesting(whole, whole)
-    if n_used > (MOST_SPANS if most is None else most) or (
+    if n_used > (MOST_SPANS if limit is None else limit) or (
         own is not None and not len(own)
     ):
         return Nesting(whole if own is None else None, None)
-    parts = list(_used(trace, groups, wanted, ids, blocks))
+    parts = list(_used(trace, groups, scope, ids, blocks))
     rows = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
     group = np.concatenate([np.zeros(0, np.int64), *(group for _, group in parts)])
     sums = whole
@@ -125,21 +125,21 @@ def covered(group: I64, start: I64, end: I64, n_groups: int) -> I64:
     ----------
     group, start, end : of each span, in any order. O(n log n).
     """
-    found = np.zeros(n_groups, np.int64)
+    total = np.zeros(n_groups, np.int64)
     if not len(start):
-        return found
+        return total
     zero = int(start.min())
-    room = int(end.max()) - zero + 1
+    extent = int(end.max()) - zero + 1
     order = np.lexsort((start, group))
     group, low, high = group[order], start[order] - zero, end[order] - zero
-    if room * n_groups < _MOST_KEY:
+    if extent * n_groups < _MOST_KEY:
         # Each group has times of its own: the latest end so far stays within it.
-        shift = group * room
+        shift = group * extent
         reach = np.maximum.accumulate(high + shift)
         before = np.concatenate([[0], reach[:-1]]) - shift
         length = np.maximum(high - np.maximum(low, before), 0)
-        add_by_group(found, group, length)
-        return found
+        add_by_group(total, group, length)
+        return total
     first = np.searchsorted(group, np.arange(n_groups + 1))
     for g in range(n_groups):
         part = slice(int(first[g]), int(first[g + 1]))
@@ -147,8 +147,8 @@ def covered(group: I64, start: I64, end: I64, n_groups: int) -> I64:
             reach = np.maximum.accumulate(high[part])
             before = np.concatenate([[low[part][0]], reach[:-1]])
             length = high[part] - np.maximum(low[part], before)
-            found[g] = int(np.maximum(length, 0).sum())
-    return found
+            total[g] = int(np.maximum(length, 0).sum())
+    return total
 
 
 def _runs(lane: I64) -> Iterator[tuple[int, int]]:
@@ -188,9 +188,9 @@ def _find_own_times(trace: Trace, worst: Quality) -> I64 | None:
         return None
     if len(start) > MOST_SPANS:
         return np.zeros(0, np.int64)
-    found = np.zeros(len(s), np.int64)
-    found[slice(None) if rows is None else rows] = own_times(start, end, lane)
-    return found
+    self_times = np.zeros(len(s), np.int64)
+    self_times[slice(None) if rows is None else rows] = own_times(start, end, lane)
+    return self_times
 
 
 def _overlaps(start: I64, end: I64, lane: Array) -> bool:
@@ -221,31 +221,31 @@ def _n_lanes(trace: Trace, blocks: SpanBlocks, *, only_ops: bool) -> int:
             lane = lane[s.op[rows] >= 0] if only_ops else lane
             counts += np.bincount(lane, minlength=len(counts))
         blocks.known[key] = np.flatnonzero(counts)
-    found = blocks.known[key]
-    return 0 if found is None else len(found)
+    lanes = blocks.known[key]
+    return 0 if lanes is None else len(lanes)
 
 
 def _used(
     trace: Trace,
     groups: Grouping,
-    wanted: Wanted,
+    scope: SpanScope,
     ids: Array | None,
     blocks: SpanBlocks,
 ) -> Iterator[tuple[I64, I64]]:
     """Yield the spans whose times are used, with their groups, int64 each."""
     s, lookup = trace.spans, groups.lookup
-    pieces = (
-        [np.arange(p.start, p.stop) for p in blocks.touching(wanted.time)]
+    blocks_of_rows = (
+        [np.arange(p.start, p.stop) for p in blocks.touching(scope.time)]
         if ids is None
         else [np.unique(np.asarray(ids, np.int64))]
     )
-    for part in pieces:
-        used = quality_of(s.flags[part]) <= wanted.worst_used
-        rows = part[used & wanted.of(s, part)]
+    for part in blocks_of_rows:
+        used = quality_of(s.flags[part]) <= scope.worst_used
+        rows = part[used & scope.of(s, part)]
         if lookup is None:
-            found = groups.of(rows)
-            rows = rows if found.span is None else rows[found.span]
-            yield rows, found.group
+            grouped = groups.of(rows)
+            rows = rows if grouped.span is None else rows[grouped.span]
+            yield rows, grouped.group
         elif lookup.column is None:
             yield rows, np.zeros(len(rows), np.int64)
         else:

@@ -44,7 +44,7 @@ _N_SUMS, _LEAST, _MOST = 14, 3, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class SpanScope:
     """Which spans to count, and how.
 
     Attributes
@@ -194,7 +194,7 @@ def can_scan(trace: Trace, groups: Grouping) -> bool:
 def figures(
     trace: Trace,
     groups: Grouping,
-    wanted: Wanted,
+    scope: SpanScope,
     blocks: SpanBlocks,
     watcher: Watcher | None = None,
 ) -> Figures:
@@ -204,13 +204,13 @@ def figures(
     several threads; 20 MB at most, and a few bytes for every hundredth span. Raises
     Cancelled from the watcher.
     """
-    return _Scan(trace, groups, wanted, blocks, watcher).run()
+    return _Scan(trace, groups, scope, blocks, watcher).run()
 
 
 def nested(
     trace: Trace,
     groups: Grouping,
-    wanted: Wanted,
+    scope: SpanScope,
     blocks: SpanBlocks,
     watcher: Watcher | None = None,
 ) -> tuple[I64 | None, I64] | None:
@@ -229,7 +229,7 @@ def nested(
     lanes = trace.spans.lane[edges[:-1]] if len(edges) > 1 else trace.spans.lane[:0]
     if len(distinct(lanes)) < len(lanes):
         return None
-    return _Scan(trace, groups, wanted, blocks, watcher).nested(edges, blocks)
+    return _Scan(trace, groups, scope, blocks, watcher).nested(edges, blocks)
 
 
 def _runs(edges: I64) -> list[slice]:
@@ -243,28 +243,28 @@ class _Scan:
         self,
         trace: Trace,
         groups: Grouping,
-        wanted: Wanted,
+        scope: SpanScope,
         blocks: SpanBlocks,
         watcher: Watcher | None,
     ) -> None:
         assert groups.lookup is not None
         self._trace, self._groups, self._watcher = trace, groups, watcher
-        self._wanted, self._n = wanted, len(groups)
+        self._scope, self._n = scope, len(groups)
         self._mantissa = _mantissa(self._n)
         self._n_codes = (64 - self._mantissa) << self._mantissa
-        self._pieces = _joined(blocks.touching(wanted.time))
-        self._total = 2 * sum(rows.stop - rows.start for rows in self._pieces)
+        self._blocks = _joined(blocks.touching(scope.time))
+        self._total = 2 * sum(rows.stop - rows.start for rows in self._blocks)
         self._selection = self._make_selection(groups.lookup)
 
     def _make_selection(self, lookup: Lookup) -> Selection:
-        trace, s, wanted = self._trace, self._trace.spans, self._wanted
-        time, pattern = wanted.time, lookup.sizes.column
+        trace, s, scope = self._trace, self._trace.spans, self._scope
+        time, pattern = scope.time, lookup.sizes.column
         has_pattern = len(pattern) == len(s) and pattern.dtype.kind == "i"
-        op = s.op if wanted.only_ops and s.op is not lookup.column else None
+        op = s.op if scope.only_ops and s.op is not lookup.column else None
         sizes = lookup.sizes
         return Selection(
             start=_whole(s.start), end=_whole(s.end), flags=_whole(s.flags),
-            column=_whole(lookup.column), op=_whole(op), mask=_whole(wanted.mask),
+            column=_whole(lookup.column), op=_whole(op), mask=_whole(scope.mask),
             table=lookup.table, pattern=_whole(pattern) if has_pattern else None,
             bytes=sizes.per_entry, unknown=sizes.unknown_per_entry,
             is_open=sizes.is_open.astype(np.uint8), op_ticks=op_times(trace).ticks,
@@ -276,7 +276,7 @@ class _Scan:
             column_width=0 if lookup.column is None else lookup.column.itemsize,
             op_width=0 if op is None else op.itemsize,
             flags_width=s.flags.itemsize, pattern_width=pattern.itemsize,
-            worst_used=int(wanted.worst_used), mantissa=self._mantissa,
+            worst_used=int(scope.worst_used), mantissa=self._mantissa,
         )  # fmt: skip
 
     def run(self) -> Figures:
@@ -289,7 +289,7 @@ class _Scan:
             np.add.at(n_open, group, is_opened)
             np.add.at(op_bytes, group, loose_bytes * is_timed)
             np.add.at(op_open, group, is_opened * is_timed)
-        timed = spans[:, : self._wanted.worst_used + 1].sum(axis=1)
+        timed = spans[:, : self._scope.worst_used + 1].sum(axis=1)
         values = np.full((len(PERCENTILES), self._n), np.nan)
         known = np.flatnonzero(timed)
         if len(known):
@@ -303,7 +303,7 @@ class _Scan:
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
-        worst = self._wanted.worst_used
+        worst = self._scope.worst_used
         if worst not in blocks.nests:  # of all spans, whichever are wanted
             blocks.nests[worst] = self._meets(edges)
         if not blocks.nests[worst]:
@@ -313,34 +313,34 @@ class _Scan:
 
     def _meets(self, edges: I64) -> bool:
         """Tell whether any two spans of a lane share time."""
-        found = [False]
+        meets = [False]
 
-        def look(_: int, run: slice) -> None:
-            if not any(found):
+        def search(_: int, run: slice) -> None:
+            if not any(meets):
                 kernel = library().ggscope_statistics_meets
-                found.append(bool(kernel(self._selection, run.start, run.stop)))
+                meets.append(bool(kernel(self._selection, run.start, run.stop)))
 
-        self._last(look, _runs(edges))
-        return any(found)
+        self._last(search, _runs(edges))
+        return any(meets)
 
     def _own(self, edges: I64) -> tuple[I64, bool]:
         """Return self times, and whether the order of the spans tells them."""
         n_parts = n_workers()
-        room = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
+        max_open = int(min(np.diff(edges).max(initial=0), _MOST_OPEN))
         own = np.zeros((n_parts, self._n), np.int64)
-        open_spans = [np.empty((room, 3), np.int64) for _ in range(n_parts)]
-        found = [0]
+        open_spans = [np.empty((max_open, 3), np.int64) for _ in range(n_parts)]
+        states = [0]
 
         def walk(worker: int, run: slice) -> None:
-            if max(found) < _NOT_IN_ORDER:
+            if max(states) < _NOT_IN_ORDER:
                 kernel = library().ggscope_statistics_own
                 stack, sums = open_spans[worker], own[worker]
-                found.append(
-                    kernel(self._selection, run.start, run.stop, stack, room, sums)
+                states.append(
+                    kernel(self._selection, run.start, run.stop, stack, max_open, sums)
                 )
 
         self._last(walk, _runs(edges))
-        return own.sum(axis=0), max(found) < _NOT_IN_ORDER
+        return own.sum(axis=0), max(states) < _NOT_IN_ORDER
 
     def _wall(self, edges: I64, *, is_flat: bool) -> I64:
         """Return how much time the spans of each group cover, and of all together.
@@ -381,8 +381,8 @@ class _Scan:
         self._last(look_ahead, parts[:-1])
         np.maximum.accumulate(reach, axis=0, out=reach)
         self._last(cover, parts)
-        found: I64 = wall.sum(axis=0)
-        return found
+        total: I64 = wall.sum(axis=0)
+        return total
 
     def _touched(self, edges: I64) -> tuple[I64, I64]:
         """Return the first row, and that behind the last, of each run that may count.
@@ -390,7 +390,7 @@ class _Scan:
         What lies in between and does not touch the range is passed over by the kernel.
         """
         low, high = edges[:-1].copy(), edges[1:].copy()
-        time, s = self._wanted.time, self._trace.spans
+        time, s = self._scope.time, self._trace.spans
         if time is None or len(low) > _MOST_RUNS:
             return low, high
         for run, (first, stop) in enumerate(pairwise(edges.tolist())):
@@ -449,7 +449,7 @@ class _Scan:
                 self._selection, rows.start, rows.stop, parts[worker]
             )
 
-        share_out(count, self._pieces, self._watcher, total=self._total)
+        share_out(count, self._blocks, self._watcher, total=self._total)
         for other in counters[1:]:
             counters[0] += other
         together = sums.sum(axis=0)
@@ -466,13 +466,13 @@ class _Scan:
         loose, s = self._groups.lookup.sizes.loose, self._trace.spans
         if not len(loose.span):
             return []
-        keep = self._wanted.of(s, loose.span)
+        keep = self._scope.of(s, loose.span)
         ids = loose.span[keep]
         part = self._groups.of(ids)
         where = slice(None) if part.span is None else part.span
         is_opened = self._groups.lookup.sizes.opened_by_loose(ids)
         ticks = op_times(self._trace).ticks
-        is_timed = quality_of(s.flags[ids]) <= self._wanted.worst_used
+        is_timed = quality_of(s.flags[ids]) <= self._scope.worst_used
         is_timed &= ~is_repeated(s.flags[ids])
         is_timed &= True if ticks is None else ticks[ids] >= 0
         size, timed = loose.size[keep][where], is_timed[where].astype(np.int64)
@@ -483,18 +483,18 @@ class _Scan:
     ) -> npt.NDArray[np.float64]:
         """Return the percentiles of the groups `known`, float64[3, len(known)]."""
         rank, weight = ranks(timed[known], PERCENTILES)
-        wanted = np.full((self._n, 2 * len(PERCENTILES)), -1, np.int64)
-        wanted[known] = rank.reshape(-1, len(known)).T
+        scope = np.full((self._n, 2 * len(PERCENTILES)), -1, np.int64)
+        scope[known] = rank.reshape(-1, len(known)).T
         # Ranks ascend for the kernel's walk; p50's upper one may pass p90's lower.
-        order = np.argsort(wanted, axis=1, kind="stable")
-        ascending = np.take_along_axis(wanted, order, axis=1)
+        order = np.argsort(scope, axis=1, kind="stable")
+        ascending = np.take_along_axis(scope, order, axis=1)
         bucket, before = np.empty_like(ascending), np.empty_like(ascending)
         library().ggscope_statistics_find(
             histogram, self._n, self._mantissa, ascending.shape[1], ascending, bucket,
             before,
         )  # fmt: skip
-        found, place = np.unique(bucket[known], return_inverse=True)
-        first, durations = self._collected(histogram, found)
+        buckets, place = np.unique(bucket[known], return_inverse=True)
+        first, durations = self._collected(histogram, buckets)
         at = first[place.reshape(len(known), -1)] + (ascending - before)[known]
         value = np.empty((len(known), at.shape[1]), np.int64)
         np.put_along_axis(value, order[known], durations[at], axis=1)
@@ -528,7 +528,7 @@ class _Scan:
             )
 
         half = self._total // 2
-        share_out(collect, self._pieces, self._watcher, done=half, total=self._total)
+        share_out(collect, self._blocks, self._watcher, done=half, total=self._total)
         share_out(sort, _even(first), self._watcher, done=self._total)
         return first, durations
 
@@ -549,18 +549,18 @@ def _mantissa(n_groups: int) -> int:
 
 def _joined(blocks: list[slice]) -> list[slice]:
     """Return the same rows in pieces of at most `_CALL_ROWS`, neighbours together."""
-    pieces: list[slice] = []
+    joined: list[slice] = []
     for block in blocks:
-        last = pieces[-1] if pieces else None
+        last = joined[-1] if joined else None
         if (
             last is not None
             and last.stop == block.start
             and block.stop - last.start <= _CALL_ROWS
         ):
-            pieces[-1] = slice(last.start, block.stop)
+            joined[-1] = slice(last.start, block.stop)
         else:
-            pieces.append(block)
-    return pieces
+            joined.append(block)
+    return joined
 
 
 def _even(first: I64) -> list[slice]:

@@ -29,7 +29,7 @@ from ggscope.analysis.statistics.scan import (
     PERCENTILES,
     Figures,
     SpanBlocks,
-    Wanted,
+    SpanScope,
     between,
     ranks,
 )
@@ -59,7 +59,7 @@ _LONGEST = np.iinfo(np.int64).max
 def figures(
     trace: Trace,
     groups: Grouping,
-    wanted: Wanted,
+    scope: SpanScope,
     ids: Array | None = None,
     watcher: Watcher | None = None,
 ) -> Figures:
@@ -70,17 +70,17 @@ def figures(
     One sort of the durations and about 12 bytes per span. Raises Cancelled from the
     watcher while it gathers; the sort cannot be stopped.
     """
-    sums = _Sums(len(groups), wanted.worst_used)
+    sums = _Sums(len(groups), scope.worst_used)
     s, sizes, times = trace.spans, SpanBytes(trace), op_times(trace).ticks
-    for rows in _selected(trace, wanted, ids, watcher):
+    for rows in _selected(trace, scope, ids, watcher):
         start, end = s.start[rows], s.end[rows]
         part = groups.of(rows)
         where = slice(None) if part.span is None else part.span
         duration = np.maximum(end - start, 0)[where]
         inside = np.zeros_like(duration)
-        if wanted.time is not None:
-            low = np.maximum(start, wanted.time.start)
-            inside = np.maximum(np.minimum(end, wanted.time.end) - low, 0)[where]
+        if scope.time is not None:
+            low = np.maximum(start, scope.time.start)
+            inside = np.maximum(np.minimum(end, scope.time.end) - low, 0)[where]
         if part.share is not None:
             duration, inside = part.share.of(duration), part.share.of(inside)
         if s.wait is not None:
@@ -101,11 +101,11 @@ def figures(
             repeated[where],
         )
         ticks = np.maximum(end - start, 0) if times is None else times[rows]
-        ticks = np.where(quality > wanted.worst_used, -1, ticks)
-        own = ~repeated[where]
+        ticks = np.where(quality > scope.worst_used, -1, ticks)
+        is_first = ~repeated[where]
         is_open = sizes.open_of(rows)[where]
-        ticks, size = ticks[where][own], part.bytes[own]
-        sums.add_ops(part.group[own], ticks, size, is_open[own])
+        ticks, size = ticks[where][is_first], part.bytes[is_first]
+        sums.add_ops(part.group[is_first], ticks, size, is_open[is_first])
     return sums.figures()
 
 
@@ -123,7 +123,7 @@ def percentiles(
 
 
 def _selected(
-    trace: Trace, wanted: Wanted, ids: Array | None, watcher: Watcher | None
+    trace: Trace, scope: SpanScope, ids: Array | None, watcher: Watcher | None
 ) -> Iterator[Array]:
     """Yield the ids of the spans to count, int64, at most CHUNK_ROWS at a time."""
     s = trace.spans
@@ -133,7 +133,7 @@ def _selected(
         if watcher is not None:
             watcher.progress(rows.start, n)
         part = np.arange(rows.start, rows.stop) if chosen is None else chosen[rows]
-        keep = wanted.of(s, part)
+        keep = scope.of(s, part)
         yield part if keep.all() else part[keep]
 
 
@@ -403,36 +403,43 @@ def stat_table(
     """
     groups = grouping(trace, by)
     worst_used = Quality.UNFINISHED if include_estimated else Quality.DERIVED
-    wanted = Wanted(mask, time, by not in WITHOUT_OPS, worst_used)
+    scope = SpanScope(mask, time, by not in WITHOUT_OPS, worst_used)
     if ids is None and scan.can_scan(trace, groups):
         blocks = SpanBlocks(trace) if blocks is None else blocks
-        found = scan.figures(trace, groups, wanted, blocks, watcher)
+        sums = scan.figures(trace, groups, scope, blocks, watcher)
     else:
-        found = figures(trace, groups, wanted, ids, watcher)
+        sums = figures(trace, groups, scope, ids, watcher)
     times = None
     if by not in _SHARED:
-        total = np.where(_timed(found, worst_used) > 0, found.total, 0)
-        n_used = int(_timed(found, worst_used).sum())
+        total = np.where(_timed(sums, worst_used) > 0, sums.total, 0)
+        n_used = int(_timed(sums, worst_used).sum())
         times = nesting(
             trace,
             groups,
-            wanted,
+            scope,
             total,
             n_used,
             ids=ids,
             blocks=blocks,
-            most=most_nested,
+            limit=most_nested,
             watcher=watcher,
         )
-    own = None
+    latencies = None
     if by == "token":
         is_whole = mask is None and ids is None
-        own = token_times(trace, groups, time, is_whole=is_whole)
+        latencies = token_times(trace, groups, time, is_whole=is_whole)
     busy = None
     if by not in _SHARED:
-        busy = _time_of_ops(trace, groups, wanted, ids, found, times, most_nested)
+        busy = _time_of_ops(trace, groups, scope, ids, sums, times, most_nested)
     table = _table(
-        found, groups, worst_used, limit, times, own, busy, has_range=time is not None
+        sums,
+        groups,
+        worst_used,
+        limit,
+        times,
+        latencies,
+        busy,
+        has_range=time is not None,
     )
     if by == "op" and mask is None and ids is None and time is None:
         return replace(table, unrecorded=unrecorded_ops(trace))
@@ -453,46 +460,46 @@ def histogram(trace: Trace, ids: Array, bins: int = 40) -> tuple[Array, Array]:
 
 
 def _table(
-    found: Figures,
+    sums: Figures,
     groups: Grouping,
     worst_used: Quality,
     limit: int | None,
     times: Nesting | None,
-    own: TokenTimes | None,
+    latencies: TokenTimes | None,
     busy: I64 | None,
     *,
     has_range: bool,
 ) -> StatTable:
-    n_spans, timed = found.spans.sum(axis=1), _timed(found, worst_used)
+    n_spans, timed = sums.spans.sum(axis=1), _timed(sums, worst_used)
     present = np.flatnonzero(n_spans)
     if limit is not None and len(present) > limit:
-        keys = [-n_spans[present], -found.total[present]]
-        keys += [] if own is None else [-own.latency[present]]
+        keys = [-n_spans[present], -sums.total[present]]
+        keys += [] if latencies is None else [-latencies.latency[present]]
         present = present[np.lexsort(keys)[:limit]]
     used = timed > 0
-    whole = int(found.total[used].sum())
+    whole = int(sums.total[used].sum())
     # Plain numbers first: a token each is some ten thousand rows.
     columns: dict[str, Array] = {
         "count": n_spans,
         "timed": timed,
-        "total": found.total,
-        "min": found.least,
-        "max": found.most,
-        "bytes": found.bytes,
-        "unknown_bytes": found.unknown,
-        "ops": found.ops,
-        "wait": found.wait,
-        "waits": found.waits,
-        "longest_waits": found.longest,
-        "open_ops": found.open,
-        "op_bytes": found.op_bytes,
-        "timed_open_ops": found.op_open,
-        "estimated": found.spans[:, Quality.ESTIMATED],
-        "unfinished": found.spans[:, Quality.UNFINISHED],
-        "quality": _worst(found.spans, worst_used),
-        **dict(zip(("p50", "p90", "p99"), found.percentiles, strict=True)),
+        "total": sums.total,
+        "min": sums.least,
+        "max": sums.most,
+        "bytes": sums.bytes,
+        "unknown_bytes": sums.unknown,
+        "ops": sums.ops,
+        "wait": sums.wait,
+        "waits": sums.waits,
+        "longest_waits": sums.longest,
+        "open_ops": sums.open,
+        "op_bytes": sums.op_bytes,
+        "timed_open_ops": sums.op_open,
+        "estimated": sums.spans[:, Quality.ESTIMATED],
+        "unfinished": sums.spans[:, Quality.UNFINISHED],
+        "quality": _worst(sums.spans, worst_used),
+        **dict(zip(("p50", "p90", "p99"), sums.percentiles, strict=True)),
     }
-    sums = (
+    summed = (
         "count",
         "timed",
         "bytes",
@@ -507,27 +514,27 @@ def _table(
         "estimated",
         "unfinished",
     )
-    together: dict[str, Any] = {name: int(columns[name].sum()) for name in sums}
+    together: dict[str, Any] = {name: int(columns[name].sum()) for name in summed}
     together |= {
         "total": whole,
-        "min": int(found.least[used].min(initial=_LONGEST)),
-        "max": int(found.most.max(initial=0)),
-        "quality": int(_worst(found.spans.sum(axis=0)[None], worst_used)[0]),
+        "min": int(sums.least[used].min(initial=_LONGEST)),
+        "max": int(sums.most.max(initial=0)),
+        "quality": int(_worst(sums.spans.sum(axis=0)[None], worst_used)[0]),
         **dict.fromkeys(("p50", "p90", "p99"), math.nan),
     }
     if has_range:
-        columns["in_range"] = found.inside
-        together["in_range"] = int(found.inside[used].sum())
+        columns["in_range"] = sums.inside
+        together["in_range"] = int(sums.inside[used].sum())
     if times is not None:  # of the groups, and last of all together
         for name, values in (("self_time", times.own), ("wall", times.wall)):
             if values is not None:
                 columns[name], together[name] = values, int(values[-1])
     if busy is not None:
         columns["op_ticks"], together["op_ticks"] = busy[:-1], int(busy[-1])
-    if own is not None:
-        columns["latency"] = own.latency
+    if latencies is not None:
+        columns["latency"] = latencies.latency
         if times is not None and times.wall is not None:
-            columns["idle"] = own.idle(n_spans == timed, times.wall[:-1])
+            columns["idle"] = latencies.idle(n_spans == timed, times.wall[:-1])
     if groups.shares_ops:  # of one group of several it is not known what is whose
         unknown = np.full(len(n_spans), -1)
         columns |= {"bytes": unknown, "unknown_bytes": unknown}
@@ -553,11 +560,11 @@ def _table(
 def _time_of_ops(
     trace: Trace,
     groups: Grouping,
-    wanted: Wanted,
+    scope: SpanScope,
     ids: Array | None,
-    found: Figures,
+    sums: Figures,
     times: Nesting | None,
-    most: int | None,
+    limit: int | None,
 ) -> I64 | None:
     """Return how much time the ops of each group, and all, cover, int64[n + 1].
 
@@ -569,13 +576,13 @@ def _time_of_ops(
     if ops.ticks is None:
         return None if times is None else times.wall
     if ops.begin is None:  # one after the other
-        return np.append(found.op_ticks, found.op_ticks.sum())
+        return np.append(sums.op_ticks, sums.op_ticks.sum())
     parts = []
-    for rows in _selected(trace, wanted, ids, None):
-        used = quality_of(trace.spans.flags[rows]) <= wanted.worst_used
+    for rows in _selected(trace, scope, ids, None):
+        used = quality_of(trace.spans.flags[rows]) <= scope.worst_used
         parts.append(rows[used & (ops.ticks[rows] >= 0)])
     rows = np.concatenate([np.zeros(0, np.int64), *parts])
-    if len(rows) > (MOST_SPANS if most is None else most):
+    if len(rows) > (MOST_SPANS if limit is None else limit):
         return None
     part = groups.of(rows)
     rows = rows if part.span is None else rows[part.span]
@@ -608,9 +615,9 @@ def _row(key: str, whole: int, waited: int, figures: dict[str, Any]) -> StatRow:
     )
 
 
-def _timed(found: Figures, worst_used: Quality) -> I64:
+def _timed(sums: Figures, worst_used: Quality) -> I64:
     """Return the number of durations used per group."""
-    return np.asarray(found.spans[:, : worst_used + 1].sum(axis=1), np.int64)
+    return np.asarray(sums.spans[:, : worst_used + 1].sum(axis=1), np.int64)
 
 
 def _worst(spans: I64, worst_used: Quality) -> I64:

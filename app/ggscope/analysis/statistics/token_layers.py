@@ -75,31 +75,31 @@ def token_layers(
     step = max(-(-n_layers * len(finder.rows) // _MOST_CELLS), 1)
     n_columns = -(-n_tokens // step) + 1
     sums = np.zeros((3, n_layers * n_columns), np.int64)
-    found = account(trace)
-    per_entry = np.append(found.per_entry(found.known), 0)
+    table = account(trace)
+    per_entry = np.append(table.per_entry(table.known), 0)
     n_left_out = done = 0
-    for piece in chunks(len(spans)):
-        wanted = spans.op[piece] >= 0
+    for chunk in chunks(len(spans)):
+        is_counted = spans.op[chunk] >= 0
         if mask is not None:
-            wanted &= mask[piece]
+            is_counted &= mask[chunk]
         if time is not None:
-            start = spans.start[piece]
-            wanted &= (start >= time.start) & (start < time.end)
-        row = np.flatnonzero(wanted)
-        token = finder.of_spans(piece)[row]
+            start = spans.start[chunk]
+            is_counted &= (start >= time.start) & (start < time.end)
+        row = np.flatnonzero(is_counted)
+        token = finder.of_spans(chunk)[row]
         column = np.where(token < n_tokens, token // step, n_columns - 1)
         layer = np.zeros(len(row), np.int64)
         if spans.layer is not None:
-            layer += spans.layer[piece][row] + np.int64(1)
+            layer += spans.layer[chunk][row] + np.int64(1)
         cell = layer * n_columns + column
-        good = quality_of(spans.flags[piece][row]) <= Quality.DERIVED
-        duration = (spans.end[piece] - spans.start[piece])[row]
-        is_own = ~is_repeated(spans.flags[piece][row])
+        good = quality_of(spans.flags[chunk][row]) <= Quality.DERIVED
+        duration = (spans.end[chunk] - spans.start[chunk])[row]
+        is_own = ~is_repeated(spans.flags[chunk][row])
         add_by_group(sums[0], cell, is_own.astype(np.int64))
-        add_by_group(sums[1], cell, per_entry[found.counted_entries(piece)[row]])
+        add_by_group(sums[1], cell, per_entry[table.counted_entries(chunk)[row]])
         add_by_group(sums[2], cell[good], duration[good])
         n_left_out += int(np.count_nonzero(~good))
-        done += piece.stop - piece.start
+        done += chunk.stop - chunk.start
         if watcher is not None:
             watcher.progress(done, len(spans))
     # Layers and tokens without any op are left out.

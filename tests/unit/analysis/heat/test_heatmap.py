@@ -220,7 +220,7 @@ def test_table_of_spread_bytes_has_only_the_pieces_that_hold_some() -> None:
     assert base._spread is not None
     pieces, table = base._spread
 
-    assert 0 < len(pieces) < base.n_pieces
+    assert 0 < len(pieces) < base.n_segments
     assert table.shape == (len(base.rows) + 1, len(pieces))
     assert int(table[-1].sum()) == 7
 

@@ -16,7 +16,7 @@ from builders import (
 )
 from ggscope.analysis.statistics import scan
 from ggscope.analysis.statistics.grouping import grouping
-from ggscope.analysis.statistics.scan import BLOCK_ROWS, SpanBlocks, Wanted
+from ggscope.analysis.statistics.scan import BLOCK_ROWS, SpanBlocks, SpanScope
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.errors import Cancelled
 from ggscope.model.selection import By
@@ -198,7 +198,7 @@ def test_columns_with_hostile_numbers_stay_within_bounds() -> None:
     )
     groups = grouping(bad, "lane")
 
-    found = scan.figures(bad, groups, Wanted(), SpanBlocks(bad))
+    found = scan.figures(bad, groups, SpanScope(), SpanBlocks(bad))
 
     assert found.spans.sum() == np.isin(lane, (0, 1)).sum()
 
