@@ -253,12 +253,12 @@ def test_named_stream_is_followed_where_no_program_runs(
     monkeypatch.setenv("GGML_VIZ_OUTPUT", str(stream))
 
     waiting = run("live", "--seconds", "0.1")
-    nothing = open_source.wanted_path(None)
+    nothing = open_source.path_to_follow(None)
     stream.write_bytes(SAMPLE.read_bytes())
     answer = run("live", "--json", "--seconds", "1")
-    alone = open_source.wanted_path(None)
+    alone = open_source.path_to_follow(None)
     writer = Writer(tmp_path / "ggscope-1-00")
-    with_ring = open_source.wanted_path(None)
+    with_ring = open_source.path_to_follow(None)
     writer.close()
 
     assert waiting.code == 0

@@ -80,7 +80,7 @@ def test_traced_program_is_followed_by_enter(writer, dialog, window, qtbot):
 
     assert not is_open(window)
     document = window.document
-    assert document.live.wanted == str(os.getpid())
+    assert document.live.target == str(os.getpid())
     writer.graph()
     qtbot.waitUntil(lambda: n_spans(document) >= 200, timeout=20_000)
 
@@ -128,10 +128,10 @@ def test_start_page_opens_the_list(window):
 
 
 def test_what_is_traced_next_is_waited_for(dialog, window, monkeypatch):
-    monkeypatch.setattr(live_module, "wanted_path", lambda _: None)
+    monkeypatch.setattr(live_module, "path_to_follow", lambda _: None)
     dialog.next.click()
 
-    assert window.document.live.wanted is None
+    assert window.document.live.target is None
     assert not is_open(window)
 
 
@@ -140,7 +140,7 @@ def test_a_file_is_followed(dialog, window, monkeypatch, tmp_path):
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (path, ""))
     dialog.file.click()
 
-    assert window.document.live.wanted == path
+    assert window.document.live.target == path
 
 
 def test_recording_is_offered_from_the_list(dialog, window):

@@ -105,7 +105,7 @@ def test_tab_waits_for_a_ring_and_shows_what_it_waits_for(window, qtbot, tmp_pat
 def test_any_ring_is_waited_for_with_the_command_that_makes_one(
     window, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(live_module, "wanted_path", lambda _: None)
+    monkeypatch.setattr(live_module, "path_to_follow", lambda _: None)
     page = window.follow().waiting_page
     qtbot.waitUntil(lambda: bool(page.message.text()), timeout=10_000)
 
@@ -139,7 +139,7 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
         return "\n".join(texts_of_widgets(page))
 
     with monkeypatch.context() as patch:
-        patch.setattr(live_module, "wanted_path", lambda _: None)
+        patch.setattr(live_module, "path_to_follow", lambda _: None)
         page = page_of("", FollowState.WAITING)
         of_any = words_of(page)
         with qtbot.waitSignal(window.document.live.ended, timeout=10_000):
@@ -204,8 +204,8 @@ def test_lack_of_memory_ends_following_in_words(
         raise MemoryError
 
     monkeypatch.setattr(live_module, "bytes_of", fail)
-    monkeypatch.setattr(document.live._listener, "_limit", 1)
-    monkeypatch.setattr(document.live._listener, "_checked_at", 0.0)
+    monkeypatch.setattr(document.live._thread, "_limit", 1)
+    monkeypatch.setattr(document.live._thread, "_checked_at", 0.0)
     writer.graph()
     with qtbot.waitSignal(document.live.ended, timeout=10_000):
         pass
@@ -498,7 +498,7 @@ def test_writer_that_is_gone_is_told_while_the_tab_follows_on(window, qtbot, tmp
     path.write_bytes((SAMPLES / "llama-demo.ggmlviz").read_bytes())
     document = window.follow(str(path))
     qtbot.waitUntil(lambda: n_spans(document) > 0, timeout=10_000)
-    source = document.live._listener._source
+    source = document.live._thread._source
     watch = WriterWatch(path, lambda _: ())
     watch.state, watch.writer = Writing.GONE, Process(4000000001, "llama-cli", None)
     source.writers = watch
@@ -635,7 +635,7 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(
 
 def test_much_news_is_polled_less_often_where_there_is_room_for_it():
     listener = live_module.PollThread(None, lambda _: None, FrameClock())
-    listener._news_at = 100.0
+    listener._received_at = 100.0
     many = live_module._MUCH
 
     def until_next(records, fill, now=100.1, phase=FollowState.LIVE):

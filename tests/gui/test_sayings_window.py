@@ -272,7 +272,7 @@ def test_tab_says_that_there_is_no_ring_where_there_is_none(
     window: MainWindow, monkeypatch, tmp_path: Path, qtbot: QtBot
 ) -> None:
     def said(found: Path | None) -> str:
-        monkeypatch.setattr(live_module, "wanted_path", lambda _: found)
+        monkeypatch.setattr(live_module, "path_to_follow", lambda _: found)
         document = window.follow()
         page = document.waiting_page
         qtbot.waitUntil(lambda: bool(page.message.text()), timeout=10_000)

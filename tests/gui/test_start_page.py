@@ -185,4 +185,4 @@ def test_offered_stream_opens_in_a_tab_that_follows(
 
     assert window.document is not None
     assert window.document.live is not None
-    assert window.document.live.wanted == stream
+    assert window.document.live.target == stream

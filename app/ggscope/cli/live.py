@@ -9,7 +9,7 @@ from ggscope.atomic_write import check_target
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.live.metrics import Rates, Shown, shown_in
-from ggscope.live.open_source import follow, waiting_words, wanted_path
+from ggscope.live.open_source import follow, path_to_follow, waiting_message
 from ggscope.live.options import OPTIONS
 from ggscope.live.recording_store import write_kept
 from ggscope.live.running import ProgramList
@@ -104,8 +104,8 @@ def _found(arguments: Namespace, until: float | None) -> Path | None:
     text: str | None = arguments.file
     line_at = time.monotonic()
     message = ""
-    while (path := wanted_path(text)) is None:
-        if message != (new_message := waiting_words(text)):
+    while (path := path_to_follow(text)) is None:
+        if message != (new_message := waiting_message(text)):
             message = new_message
             output.say(f"{message}.")
         now = time.monotonic()

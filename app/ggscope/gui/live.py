@@ -239,9 +239,9 @@ class WaitingPage(QWidget):
         self.message.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
         )
-        command = command_for(follower.wanted)
+        command = command_for(follower.target)
         hint = "This command in a terminal makes it:"
-        if is_process(follower.wanted or ""):
+        if is_process(follower.target or ""):
             hint = (
                 "A program is traced from its start on: File › Follow a running "
                 "program has the command that starts this one with the tracer."
@@ -376,7 +376,7 @@ class WaitingPage(QWidget):
         tool = None if self._run is None else self._run.pid
         self._tasks.run(
             self._key,
-            DiagnosisRequest(follower.wanted, tool),
+            DiagnosisRequest(follower.target, tool),
             self._show_steps,
             on_error=lambda _failure: None,  # what it says would not help
             even_if_held=True,

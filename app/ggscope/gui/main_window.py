@@ -192,7 +192,7 @@ class MainWindow(QMainWindow):
         return self._add_document(full, options, others)
 
     def follow(self, wanted: str = "") -> "Document":
-        """Follow a program that runs in a new tab; see `live.open_source.wanted_path`.
+        """Follow a running program in a new tab; see `live.open_source.path_to_follow`.
 
         "" is the ring of the environment, else the newest there is, or the next.
         """
@@ -200,7 +200,7 @@ class MainWindow(QMainWindow):
 
         for document in self._documents:
             live = document.live
-            if live is not None and live.is_on and (live.wanted or "") == wanted:
+            if live is not None and live.is_on and (live.target or "") == wanted:
                 self._bring_to_front(document)
                 return document
         path = Path(wanted or title_of(None))

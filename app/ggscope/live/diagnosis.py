@@ -14,9 +14,9 @@ import psutil
 from ggscope.live.open_source import (
     RING_VARIABLE,
     is_process,
+    path_to_follow,
     ring_folder,
     rings,
-    wanted_path,
 )
 from ggscope.live.processes import (
     MappedFile,
@@ -63,7 +63,7 @@ def diagnose(
 
     Parameters
     ----------
-    target : a pid or path, None = any program; see `open_source.wanted_path`.
+    target : a pid or path, None = any program; see `open_source.path_to_follow`.
     tool : pid of the capture tool that was started here, if any.
     check_cancelled : called between steps; may raise.
     """
@@ -115,7 +115,7 @@ def _of_processes(
         steps.append(Step("Tracer", None, "The tracer is not loaded yet."))
     ring = variables.get(RING_VARIABLE)
     steps.append(_folder_access(Path(ring).parent if ring else ring_folder()))
-    path = wanted_path(str(pid))
+    path = path_to_follow(str(pid))
     if path is None and not is_traced:  # it may compute unseen
         steps.append(Step("Ring", False, "No ring: the program is not traced."))
     elif path is None:

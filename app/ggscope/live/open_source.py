@@ -1,4 +1,4 @@
-"""Which file is followed, and how: what its first bytes say, once there are some."""
+"""Finds the ring or file to follow, and opens it by its first bytes."""
 
 import contextlib
 import os
@@ -29,10 +29,10 @@ _SHARED = Path("/dev/shm")
 def follow(
     path: Path, *, keeps_spans: bool = True, keeps_records: bool = True
 ) -> LiveSource:
-    """Return the source that follows `path`, which need not be there yet.
+    """Return the source that follows `path`, which need not exist yet.
 
-    What is there says by its first bytes what it is; else its name says what it will
-    be: ``.ggmlviz``, records in ``.bin``, or a ring.
+    Its kind is that of its first bytes, else of its name: ``.ggmlviz``, records in
+    ``.bin``, or a ring.
 
     Raises
     ------
@@ -63,10 +63,10 @@ def follow(
 
 
 def ring_folder() -> Path:
-    """Return where rings lie: the folder that the environment names, else as usual."""
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given:
-        return Path(given).absolute()
+    """Return the folder of rings: that of the environment, else shared memory."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        return Path(folder).absolute()
     return _SHARED if os.path.isdir(_SHARED) else Path(tempfile.gettempdir())
 
 
@@ -76,7 +76,7 @@ def rings() -> list[Path]:
     They may lie in any of three folders: a program that loads the library by itself
     knows only the usual one, and the launcher passes that by where it has no room.
     """
-    found: list[tuple[int, Path]] = []
+    by_time: list[tuple[int, Path]] = []
     folders = dict.fromkeys((ring_folder(), _SHARED, Path(tempfile.gettempdir())))
     for path in chain.from_iterable(f.glob(_PREFIX + "*") for f in folders):
         if path.name.endswith(_DEFS) or not is_own_file(path):
@@ -84,24 +84,24 @@ def rings() -> list[Path]:
         try:
             with open_for_reading(path) as file:
                 if file.read(len(RING_MAGIC)) == RING_MAGIC:
-                    found.append((path.stat().st_mtime_ns, path))
+                    by_time.append((path.stat().st_mtime_ns, path))
         except OSError:  # gone meanwhile
             continue
-    return [path for _, path in sorted(found, reverse=True)]
+    return [path for _, path in sorted(by_time, reverse=True)]
 
 
 def is_process(text: str) -> bool:
-    """Tell whether what is to be followed is the number of a process, not a file."""
+    """Return whether the target is a process id, not a file."""
     return text.isdecimal() and not os.path.exists(text)
 
 
-def waiting_words(text: str | None) -> str:
-    """Return what is waited for where `wanted_path` finds nothing.
+def waiting_message(text: str | None) -> str:
+    """Return what is waited for while `path_to_follow` returns None.
 
     Raises
     ------
     LiveError
-        If it cannot come: there is no such process.
+        If there is no such process.
     """
     if text is not None and is_process(text):
         if not is_alive(int(text)):
@@ -113,13 +113,13 @@ def waiting_words(text: str | None) -> str:
     return message
 
 
-def wanted_path(text: str | None) -> Path | None:
-    """Return what is to be followed: a file, the ring of a process, or any ring.
+def path_to_follow(text: str | None) -> Path | None:
+    """Return the path of the file or ring to follow; None where there is none yet.
 
-    `text` is a path or the number of a process, the program's or its launcher's; None:
-    the ring that the environment names, else the newest of a program that runs, else
-    the event stream that the settings name, where it is there. What others have left
-    is not waited for, and is offered elsewhere. None where there is nothing yet.
+    `text` is a path or a process id, the program's or its launcher's; None: the ring
+    that the environment names, else the newest of a running program, else the event
+    stream that the settings name, if it exists. Rings of ended programs are not
+    followed.
     """
     if text is None:
         named = os.environ.get(RING_VARIABLE)
@@ -130,8 +130,8 @@ def wanted_path(text: str | None) -> Path | None:
         # A traced program writes its stream when it ends; its ring tells all before.
         return running or (stream if stream and os.path.exists(stream) else None)
     if is_process(text):
-        found = rings()
-        mine = [path for path in found if path.name.startswith(f"{_PREFIX}{text}-")]
-        mine += [path for path in found if writer_of(path)[0] == int(text)]
+        paths = rings()
+        mine = [path for path in paths if path.name.startswith(f"{_PREFIX}{text}-")]
+        mine += [path for path in paths if writer_of(path)[0] == int(text)]
         return next(iter(mine), None)
     return Path(text)

@@ -62,7 +62,7 @@ class RunningProgram:
     command : with its arguments; () where nobody tells.
     began : seconds since 1970; None = not known.
     folder : that it runs in; "" = not known.
-    target : what to follow, as `follow.wanted_path` takes it; "" = it cannot be.
+    target : what to follow, as `follow.path_to_follow` takes it; "" = it cannot be.
     why : what keeps it from being followed, or what it has not done yet; "" = nothing.
     """
 

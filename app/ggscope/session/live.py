@@ -1,8 +1,7 @@
-"""Follows a program that runs: a thread listens, the session shows what it status.
+"""Follows a running program: a thread polls its source, a session shows snapshots.
 
-The thread makes a snapshot at most thirty times a second, no sooner than the one before
-is on the screen and the processor has had a rest, and fewer where nobody looks. Reading
-goes on whatever the picture does: a ring that is not emptied loses records.
+The clock of the session says when a snapshot is due (`session.scheduler`). Polling goes
+on whatever the picture does: a ring that is not emptied loses records.
 """
 
 import logging
@@ -18,7 +17,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 
 from ggscope.errors import LiveError
 from ggscope.live.metrics import Rates
-from ggscope.live.open_source import follow, is_process, waiting_words, wanted_path
+from ggscope.live.open_source import follow, is_process, path_to_follow, waiting_message
 from ggscope.live.options import OPTIONS
 from ggscope.live.processes import is_alive
 from ggscope.live.source import NANO, LiveSource, RecordingLocation, SourceStatus, State
@@ -40,35 +39,35 @@ from ggscope.session.session import Session, TraceChange
 logger = logging.getLogger(__name__)
 
 FIRST_TICKS = 2_000_000_000
-"""So much is shown before the view begins to move: 2 s."""
+"""Duration that is shown before the view begins to scroll: 2 s."""
 _QUICK_S, _MANY_S, _SLOW_S, _LOOK_S = 1 / 60, 1 / 30, 1 / 10, 0.25
-"""Between polls: while there is news, and where there is much and room for it; after
-half a second without; and before there is anything to poll."""
+"""Between polls: while records come; where many come and the ring has room for them;
+after `_QUIET_S` without any; and before there is a source."""
 _MUCH, _FULL = 4096, 0.25
-"""Records in a poll that are much: each poll has its own costs, whatever it brings. And
-the share of a ring's room that it may fill in such a time."""
+"""Records of a poll that are many, as each poll has a fixed cost; and the fill of a
+ring up to which it may wait for more."""
 _QUIET_S, _NOBODY_S = 0.5, 1.0
 _RATE_S = 1.0
 _AIR = 20
-"""One part in so many of the view lies behind now."""
+"""One part in so many of the view lies after the newest record."""
 
 
 class FollowState(Enum):
-    """How it stands with a program that is followed."""
+    """State of following a program."""
 
     WAITING = "waiting"
     LIVE = "live"
     ENDED = "ended"
     KILLED = "killed"
     STOPPED = "detached"
-    """A person has ended following; the program may go on."""
+    """The user detached; the program may still run."""
     NO_WRITER = "writer gone"
     FULL = "stopped: memory limit"
     FAILED = "failed"
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether no more records will come."""
         return self not in (
             FollowState.WAITING,
             FollowState.LIVE,
@@ -87,7 +86,7 @@ _PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class LiveMetrics:
-    """What the window shows of a program that is followed."""
+    """State, source status and rates of a followed program."""
 
     phase: FollowState = FollowState.WAITING
     status: SourceStatus = field(default_factory=SourceStatus)
@@ -101,35 +100,35 @@ class _LiveUpdate:
 
 
 class PollThread(threading.Thread):
-    """Polls one source until it is over, or until it is told to stop.
+    """Polls one source until it is over or `finish` is called.
 
     Parameters
     ----------
-    wanted : see `live.open_source.wanted_path`; looked for until it is there.
-    send : takes news; called on this thread.
+    target : see `live.open_source.path_to_follow`; looked up until it is there.
+    send : receives updates, on this thread.
     clock : says when a snapshot is due.
-    limit_bytes : memory that the trace may take; 0 = what the system has to give.
+    limit_bytes : memory limit of the trace; 0 = the memory that is available.
     """
 
     def __init__(
         self,
-        wanted: str | None,
+        target: str | None,
         send: Callable[[_LiveUpdate], None],
         clock: FrameClock,
         limit_bytes: int = 0,
     ) -> None:
         super().__init__(name="ggscope-live")
-        self._wanted, self._send, self.clock = wanted, send, clock
+        self._target, self._send, self.clock = target, send, clock
         self._limit = asked_limit(limit_bytes)
         self._source: LiveSource | None = None
         self._end = threading.Event()
         self._is_abandoned = self._has_closed = False
         self._is_resting = False
         self._lock = threading.Lock()
-        self._news_at = self._checked_at = 0.0
+        self._received_at = self._checked_at = 0.0
         self._n_known = 0
         self._past: deque[tuple[float, int, int, tuple[int, bool]]] = deque()
-        self._told = LiveMetrics()
+        self._sent = LiveMetrics()
 
     def finish(self) -> None:
         """Stop polling; the last update is all that was read until `resume`."""
@@ -138,17 +137,17 @@ class PollThread(threading.Thread):
 
     @property
     def is_resting(self) -> bool:
-        """Whether it has been finished, and can go on with what it had status."""
+        """Whether `finish` has ended polling, and `resume` can go on."""
         return self._is_resting
 
     def resume(self) -> None:
-        """Go on where `finish` ended; what came meanwhile is read, or was lost."""
+        """Poll again after `finish`; what was written meanwhile is read, or lost."""
         self._end.clear()
         self._is_resting = False
         self.clock.wake.set()
 
     def abandon(self) -> None:
-        """Stop listening; nobody wants to know any more, nor what was kept."""
+        """Stop polling, send nothing more and forget the recording."""
         with self._lock:
             self._is_abandoned = True
             has_closed = self._has_closed
@@ -158,9 +157,9 @@ class PollThread(threading.Thread):
             self._source.forget()
 
     def run(self) -> None:
-        """Listen."""
+        """Poll, and send a failure as an update."""
         try:
-            self._listen()
+            self._poll()
         except (LiveError, OSError) as error:
             self._fail(str(error))
         except MemoryError:
@@ -176,8 +175,8 @@ class PollThread(threading.Thread):
             if is_abandoned and self._source is not None:
                 self._source.forget()
 
-    def _listen(self) -> None:
-        # A window that went without a word must not leave a program that listens on.
+    def _poll(self) -> None:
+        # A window that crashed must not leave a process that polls on.
         while threading.main_thread().is_alive():
             if self._is_abandoned:
                 return
@@ -185,14 +184,16 @@ class PollThread(threading.Thread):
             source = self._source or self._find()
             if source is None:
                 if self._end.is_set():
-                    self._last(None, FollowState.STOPPED)
+                    self._send_last(None, FollowState.STOPPED)
                     return
-                message = waiting_words(self._wanted)
-                self._tell(now, LiveMetrics(status=SourceStatus(message=message)))
+                message = waiting_message(self._target)
+                self._send_status(
+                    now, LiveMetrics(status=SourceStatus(message=message))
+                )
                 self._rest(_LOOK_S)
                 continue
             if source.poll():
-                self.clock.is_dirty, self._news_at = True, now
+                self.clock.is_dirty, self._received_at = True, now
             metrics = self._metrics(now, source.status())
             if metrics.phase.is_over or self._end.is_set():
                 phase = metrics.phase if metrics.phase.is_over else FollowState.STOPPED
@@ -201,20 +202,20 @@ class PollThread(threading.Thread):
                 ):  # there was nothing left to stop
                     phase = FollowState.ENDED
                 if phase is not FollowState.STOPPED:
-                    self._last(source, phase)
+                    self._send_last(source, phase)
                     return
                 source.rest()
                 self._is_resting = True
-                self._last(source, phase)
+                self._send_last(source, phase)
                 self._wait_for_more()
                 continue
             if self.clock.is_due(now) and not self._show(source, metrics, now):
                 return
-            self._tell(now, metrics)
+            self._send_status(now, metrics)
             self._rest(self._until_next(now, metrics))
 
     def _wait_for_more(self) -> None:
-        """Rest until it is to go on, or nobody wants to know any more."""
+        """Wait until `resume` or `abandon`."""
         while self._is_resting and not self._is_abandoned:
             self.clock.wake.wait(_NOBODY_S)
             self.clock.wake.clear()
@@ -224,40 +225,40 @@ class PollThread(threading.Thread):
         self.clock.is_dirty = True
 
     def _until_next(self, now: float, metrics: LiveMetrics) -> float:
-        """Return the seconds until the next poll, where nothing is to be shown."""
+        """Return the seconds until the next poll, where no snapshot is due before."""
         if metrics.phase is FollowState.WAITING:
             return _LOOK_S
         if OPTIONS.poll_s:  # a ring loses records where it is not emptied
             return min(OPTIONS.poll_s, _SLOW_S if metrics.status.lost >= 0 else 60.0)
-        if now - self._news_at >= _QUIET_S:
+        if now - self._received_at >= _QUIET_S:
             return _SLOW_S
         n_new = metrics.status.records - self._n_known
         self._n_known = metrics.status.records
         return _MANY_S if n_new >= _MUCH and metrics.status.fill < _FULL else _QUICK_S
 
     def _rest(self, seconds: float) -> None:
-        """Wait, but no longer than until what is known can be shown."""
+        """Wait, but no longer than until a snapshot is due."""
         self.clock.wait(seconds)
         if not self._end.is_set():
             self.clock.wake.clear()
 
     def _find(self) -> LiveSource | None:
-        path = wanted_path(self._wanted)
+        path = path_to_follow(self._target)
         if path is not None:
             self._source = follow(path)
         return self._source
 
     def _show(self, source: LiveSource, metrics: LiveMetrics, now: float) -> bool:
-        """Send a snapshot; False where that was the last for which there is room."""
+        """Send a snapshot; return False where the memory limit is reached."""
         trace = source.snapshot()
         if now - self._checked_at >= 1:
             self._checked_at = now
             if self._is_full(trace):
-                self._last(source, FollowState.FULL)
+                self._send_last(source, FollowState.FULL)
                 return False
-        self._told = metrics
+        self._sent = metrics
         self.clock.begin(now)
-        self._give(_LiveUpdate(metrics, trace))
+        self._send_update(_LiveUpdate(metrics, trace))
         return True
 
     def _is_full(self, trace: Trace) -> bool:
@@ -265,35 +266,35 @@ class PollThread(threading.Thread):
             return bytes_of(trace) >= self._limit
         return available_bytes() <= 0
 
-    def _last(self, source: LiveSource | None, phase: FollowState) -> None:
-        """Send all that was read; the trace is an ordinary one then."""
+    def _send_last(self, source: LiveSource | None, phase: FollowState) -> None:
+        """Send all that was read, as a trace that grows no more."""
         status = SourceStatus() if source is None else source.status()
         trace = None
         if source is not None and (status.records or phase is not FollowState.STOPPED):
             trace = ended(source.snapshot(), phase)
         while not (self._is_abandoned or self.clock.wait_idle(_QUICK_S)):
             pass
-        self._give(_LiveUpdate(LiveMetrics(phase, status), trace))
+        self._send_update(_LiveUpdate(LiveMetrics(phase, status), trace))
 
     def _fail(self, message: str) -> None:
         status = SourceStatus() if self._source is None else self._source.status()
-        self._give(
+        self._send_update(
             _LiveUpdate(
                 LiveMetrics(FollowState.FAILED, replace(status, message=message))
             )
         )
 
-    def _give(self, news: _LiveUpdate) -> None:
+    def _send_update(self, update: _LiveUpdate) -> None:
         if not self._is_abandoned:
-            self._send(news)
+            self._send(update)
 
-    def _tell(self, now: float, metrics: LiveMetrics) -> None:
-        if metrics != self._told and self.clock.is_status_due(now):
-            self._told = metrics
-            self._give(_LiveUpdate(metrics))
+    def _send_status(self, now: float, metrics: LiveMetrics) -> None:
+        if metrics != self._sent and self.clock.is_status_due(now):
+            self._sent = metrics
+            self._send_update(_LiveUpdate(metrics))
 
     def _metrics(self, now: float, status: SourceStatus) -> LiveMetrics:
-        """Return the metrics of the last second."""
+        """Return the metrics, with rates of the last second."""
         past = self._past
         if past and (past[-1][1] > status.records or past[-1][2] > status.tokens):
             past.clear()  # another program
@@ -317,138 +318,138 @@ class PollThread(threading.Thread):
 
 
 class LiveSession(QObject):
-    """Shows in a session what a program does while it runs.
+    """Shows the snapshots of a running program in a session.
 
     Signals
     -------
-    changed : the figures, or what `mode_changed` tells.
+    changed : the metrics, or the mode.
     mode_changed : the phase, or whether the view follows or is paused.
-    ended : nothing more will come; the trace, if there is one, is an ordinary one.
+    ended : no more records will come; the trace, if there is one, grows no more.
     """
 
     changed = Signal()
     mode_changed = Signal()
     ended = Signal()
-    _came = Signal(object, object)  # Listener, _News
+    _received = Signal(object, object)  # PollThread, _LiveUpdate
 
     def __init__(
-        self, session: Session, wanted: str | None, parent: QObject | None = None
+        self, session: Session, target: str | None, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._session, self.wanted = session, wanted
+        self._session, self.target = session, target
         session.follower = self
         self.limit_bytes = 0
         self.metrics = LiveMetrics()
         self.follows = True
-        """Whether the view moves with now."""
+        """Whether the view scrolls with the newest record."""
         self.is_paused = False
-        """Whether the picture stands still while reading goes on."""
-        self._listener: PollThread | None = None
-        self._keeping: PollThread | None = None
-        """Has what was recorded, also when it listens no longer."""
+        """Whether the picture stands while polling goes on."""
+        self._thread: PollThread | None = None
+        self._last_thread: PollThread | None = None
+        """The thread that holds the recording, also after it has stopped."""
         self._restarts = -1
         self._width: int | None = None
         self._has_width = False
-        """Whether a person has chosen how much is shown; `_width` None = everything."""
-        self._is_own = False
+        """Whether the user has chosen the width; `_width` None = everything."""
+        self._is_moving = False
         self._marked_before: MarkedRange | None = None
         self._frames = session.frames
         self._metrics_client = FrameClient(self._frames, self.changed.emit, STATUS_S)
-        self._came.connect(self._on_news, Qt.ConnectionType.QueuedConnection)
+        self._received.connect(self._on_update, Qt.ConnectionType.QueuedConnection)
         session.visible_range_changed.connect(self._on_moved)
         session.held_changed.connect(self._on_held)
 
     @property
     def is_on(self) -> bool:
-        """Whether there may be more."""
-        return self._listener is not None
+        """Whether more records may come."""
+        return self._thread is not None
 
     @property
     def kept(self) -> RecordingLocation:
-        """Where all that was read can be saved from."""
+        """Where the recording lies."""
         return self.metrics.status.kept
 
     @property
     def n_unseen(self) -> int:
-        """How many records were read that the session's trace has not."""
+        """Number of records that were read and are not in the session's trace."""
         trace, n_read = self._session.trace, self.metrics.status.records
         return 0 if trace is None else max(n_read - trace.info.n_records, 0)
 
     def start(self) -> None:
-        """Listen from the beginning."""
+        """Follow from the beginning."""
         self.release()
         self.metrics, self._restarts, self.follows = LiveMetrics(), -1, True
         self.is_paused = self._has_width = False
         self._width = None
-        listener = self._listener = self._keeping = PollThread(
-            self.wanted,
-            lambda news: self._send(listener, news),
+        thread = self._thread = self._last_thread = PollThread(
+            self.target,
+            lambda update: self._send(thread, update),
             self._frames.new_clock(),
             self.limit_bytes,
         )
-        listener.start()
-        self._tell_mode()
+        thread.start()
+        self._emit_mode()
 
     def finish(self) -> None:
-        """Stop following and keep what was read; see `follow_again`."""
-        if self._listener is not None:
-            self._listener.finish()
+        """Stop following and keep the trace; see `follow_again`."""
+        if self._thread is not None:
+            self._thread.finish()
 
     @property
     def can_follow_again(self) -> bool:
-        """Whether it listens no more, and there may be something to hear.
+        """Whether it has stopped and there may be records to read.
 
-        The number of a process that has ended stands for nothing any more.
+        Not where the target is the id of a process that has ended.
         """
-        if self.is_on or self._keeping is None:
+        if self.is_on or self._last_thread is None:
             return False
-        if self._keeping.is_resting:
+        if self._last_thread.is_resting:
             return True
-        if self.wanted is None or not is_process(self.wanted):
+        if self.target is None or not is_process(self.target):
             return True
-        return is_alive(int(self.wanted))
+        return is_alive(int(self.target))
 
     def follow_again(self) -> None:
-        """Go on after `finish` with what was read, else follow from the beginning."""
+        """Continue the trace after `finish`, else follow from the beginning."""
         if self.is_on:
             return
-        listener = self._keeping
-        if listener is None or not listener.is_resting:
+        thread = self._last_thread
+        if thread is None or not thread.is_resting:
             self.start()
             return
-        self._listener, self.follows = listener, True
+        self._thread, self.follows = thread, True
         self.metrics = replace(self.metrics, phase=FollowState.LIVE)
-        listener.clock.is_paused = False
-        listener.resume()
-        self._tell_mode()
+        thread.clock.is_paused = False
+        thread.resume()
+        self._emit_mode()
 
     def release(self) -> None:
-        """Stop listening at once; what comes now is of no use."""
-        if self._keeping is not None:
-            self._keeping.abandon()
-        self._listener = self._keeping = None
+        """Stop following at once and forget the recording."""
+        if self._last_thread is not None:
+            self._last_thread.abandon()
+        self._thread = self._last_thread = None
 
     def set_seen(self, is_seen: bool) -> None:
-        """Make fewer snapshots while nobody looks."""
+        """Take fewer snapshots while the tab is hidden."""
         self._frames.clock.interval_s = SHOWN_S if is_seen else HIDDEN_S
 
     def set_follows(self, follows: bool) -> None:
-        """Let the view move with now, or stand while the trace grows."""
+        """Let the view scroll with the newest record, or stand while more come."""
         if follows:
             self.jump()
         elif self.is_on and self.follows:
             self._set_follows(False)
 
     def set_paused(self, is_paused: bool) -> None:
-        """Let the whole picture stand still, or catch up; reading goes on."""
-        if self._listener is None or is_paused == self.is_paused:
+        """Let the picture stand, or catch up; polling goes on."""
+        if self._thread is None or is_paused == self.is_paused:
             return
-        self.is_paused = self._listener.clock.is_paused = is_paused
+        self.is_paused = self._thread.clock.is_paused = is_paused
         self._note_anchor()
-        self._tell_mode()
+        self._emit_mode()
 
     def jump(self) -> None:
-        """Go to now and follow from there."""
+        """Go to the newest record and follow from there."""
         if not self.is_on:
             return
         self.set_paused(False)
@@ -456,60 +457,60 @@ class LiveSession(QObject):
         if trace is not None and not self.follows:
             self._note_width(trace, self._session.visible_range)
         self._set_follows(True)
-        wanted = None if trace is None else self._range_of(trace)
-        if wanted is not None:
-            self._move(wanted)
+        visible = None if trace is None else self._followed_range(trace)
+        if visible is not None:
+            self._move(visible)
 
-    # -- what comes --------------------------------------------------------
+    # -- updates -----------------------------------------------------------
 
-    def _send(self, listener: PollThread, news: _LiveUpdate) -> None:
+    def _send(self, thread: PollThread, update: _LiveUpdate) -> None:
         try:
-            self._came.emit(listener, news)
+            self._received.emit(thread, update)
         except RuntimeError:  # the window is gone
-            listener.abandon()
+            thread.abandon()
 
-    def _on_news(self, listener: PollThread, news: _LiveUpdate) -> None:
-        if listener is not self._listener:
+    def _on_update(self, thread: PollThread, update: _LiveUpdate) -> None:
+        if thread is not self._thread:
             return
         followed = self.follows and not self.is_paused
-        if news.metrics.phase.is_over:
-            self._listener, self.is_paused, self.follows = None, False, False
-        is_other_phase = self.metrics.phase is not news.metrics.phase
-        had_kept = self.kept.place
-        self.metrics = news.metrics
-        if news.trace is not None:
+        if update.metrics.phase.is_over:
+            self._thread, self.is_paused, self.follows = None, False, False
+        is_other_phase = self.metrics.phase is not update.metrics.phase
+        recorded_at = self.kept.place
+        self.metrics = update.metrics
+        if update.trace is not None:
             try:
-                self._show(news.trace, news.metrics.status.restarts, followed)
+                self._show(update.trace, update.metrics.status.restarts, followed)
             finally:
                 self._frames.frame_shown()
-        if self._listener is None:
+        if self._thread is None:
             self._note_anchor()
-        if is_other_phase or had_kept != self.kept.place:
-            self._tell_mode()
+        if is_other_phase or recorded_at != self.kept.place:
+            self._emit_mode()
         else:
             self._metrics_client.request()
-        if self._listener is None:
+        if self._thread is None:
             self.ended.emit()
 
     def _show(self, trace: Trace, restarts: int, followed: bool) -> None:
         is_new = restarts != self._restarts or self._session.trace is None
         self._restarts = restarts
         change = TraceChange.REPLACED if is_new else TraceChange.APPENDED
-        wanted = self._range_of(trace)
+        visible = self._followed_range(trace)
         stands = not followed or self._session.is_held
         if stands and not is_new:
-            wanted = self._session.visible_range
-        self._is_own = True
+            visible = self._session.visible_range
+        self._is_moving = True
         try:
-            self._session.set_trace(trace, change, wanted)
+            self._session.set_trace(trace, change, visible)
         finally:
-            self._is_own = False
+            self._is_moving = False
         self._note_anchor()
 
     # -- the view ----------------------------------------------------------
 
-    def _range_of(self, trace: Trace) -> TimeRange | None:
-        """Return what is to be seen while the view follows; None = everything."""
+    def _followed_range(self, trace: Trace) -> TimeRange | None:
+        """Return the visible range while the view follows; None = everything."""
         width = self._width
         if not self._has_width and trace.extent.duration > FIRST_TICKS:
             width = FIRST_TICKS
@@ -518,17 +519,17 @@ class LiveSession(QObject):
         end = trace.extent.end + width // _AIR
         return TimeRange(end - width, end)
 
-    def _move(self, wanted: TimeRange) -> None:
-        self._is_own = True
+    def _move(self, visible: TimeRange) -> None:
+        self._is_moving = True
         try:
-            self._session.set_visible(wanted)
+            self._session.set_visible(visible)
         finally:
-            self._is_own = False
+            self._is_moving = False
 
     def _on_moved(self, visible: TimeRange) -> None:
-        """Take what a person did: panning away ends following, zooming does not."""
+        """End following where the user panned away; take the width where he zoomed."""
         trace = self._session.trace
-        if self._is_own or trace is None or not self.is_on:
+        if self._is_moving or trace is None or not self.is_on:
             return
         # Zooming rounds.
         if visible.end + visible.duration // 1000 + 1 < trace.extent.end:
@@ -537,7 +538,7 @@ class LiveSession(QObject):
             self._note_width(trace, visible)
 
     def _on_held(self, is_held: bool) -> None:
-        """Stand while a mouse button is down; a range that it marked stays in view."""
+        """Stand while a mouse button is down; keep a range that was marked in view."""
         session, trace = self._session, self._session.trace
         self._note_anchor()
         if is_held or trace is None or not (self.is_on and self.follows):
@@ -547,9 +548,9 @@ class LiveSession(QObject):
         if marked not in (None, self._marked_before):
             self._set_follows(False)
             return
-        wanted = self._range_of(trace)
-        if wanted is not None and not self.is_paused:
-            self._move(wanted)
+        visible = self._followed_range(trace)
+        if visible is not None and not self.is_paused:
+            self._move(visible)
 
     def _note_width(self, trace: Trace, visible: TimeRange) -> None:
         is_all = visible.start <= trace.extent.start and visible.end >= trace.extent.end
@@ -559,14 +560,14 @@ class LiveSession(QObject):
         if follows != self.follows:
             self.follows = follows
             self._note_anchor()
-            self._tell_mode()
+            self._emit_mode()
 
-    def _tell_mode(self) -> None:
+    def _emit_mode(self) -> None:
         self._metrics_client.run_now()
         self.mode_changed.emit()
 
     def _note_anchor(self) -> None:
-        """Let zooming keep now where it is while the view follows."""
+        """Let zooming keep the newest record in its place while the view follows."""
         trace = self._session.trace
         session = self._session
         session.anchor, session.moves_by = None, 0
@@ -574,62 +575,61 @@ class LiveSession(QObject):
             return
         session.anchor = trace.extent.end - 1
         stands = self.is_paused or session.is_held
-        if not stands and self._range_of(trace) is not None:
+        if not stands and self._followed_range(trace) is not None:
             session.moves_by = NANO if trace.clock.unit == "ns" else 0
 
 
 def bytes_of(trace: Trace) -> int:
-    """Return the memory that a trace and the panes that show it take, about."""
+    """Return an estimate of the memory of a trace and the panes that show it."""
     arrays = (getattr(trace.spans, column.name) for column in fields(trace.spans))
     columns = sum(array.nbytes for array in arrays if array is not None)
     return int(columns) + len(trace.spans) * WINDOW_BYTES
 
 
 def ended(trace: Trace, phase: FollowState) -> Trace:
-    """Return the trace as an ordinary one, which says why it ends where it ends."""
+    """Return the trace as one that grows no more, with a warning why it ends."""
     warnings = trace.warnings
     if phase is FollowState.FULL:
         holds, size = record_words(trace.info), format_bytes(bytes_of(trace))
-        told = ReadWarning(
+        warning = ReadWarning(
             Severity.DATA_LOSS,
             "live_full",
             f"following stopped at the memory limit, after {holds} ({size}). What "
             "the program did afterwards is not in this trace.",
             remedy="Raise the limit in the settings, or trace fewer ops.",
         )
-        warnings = (told, *warnings)
+        warnings = (warning, *warnings)
     elif phase is FollowState.STOPPED:
-        told = ReadWarning(
+        warning = ReadWarning(
             Severity.INFO,
             "live_stopped",
             "following was stopped while the program may have gone on. What it did "
             "afterwards is not in this trace.",
         )
-        warnings = (*warnings, told)
+        warnings = (*warnings, warning)
     return replace(trace, pending=frozenset(), read_until=None, warnings=warnings)
 
 
-def title_of(wanted: str | None, status: SourceStatus | None = None) -> str:
-    """Return what a tab that follows is called.
+def title_of(target: str | None, status: SourceStatus | None = None) -> str:
+    """Return the title of a tab that follows a program.
 
-    The program and when it began, once it has told; else the file's name, or the
-    number of the process.
+    Program and start time once they are known, else the file's name or process id.
     """
     if status is not None and status.program:
         return program_title(Path(status.program).name, status.began)
-    if wanted is None:
+    if target is None:
         return Path(status.file).name if status is not None and status.file else "live"
-    return f"process {wanted}" if is_process(wanted) else Path(wanted).name
+    return f"process {target}" if is_process(target) else Path(target).name
 
 
 def program_title(name: str, began: float, options: str = "") -> str:
-    """Return "llama-server -t 2 · 14:03:05": a program and when it began.
+    """Return program and start time: "llama-server -t 2 · 14:03:05".
 
     Parameters
     ----------
-    options : those that tell it from other runs of the program.
+    options : those that differ from other runs of the program.
     """
-    named = f"{name} {options}" if options else name
+    title = f"{name} {options}" if options else name
     if not began:
-        return named
-    return f"{named} · {time.strftime('%H:%M:%S', time.localtime(began))}"
+        return title
+    return f"{title} · {time.strftime('%H:%M:%S', time.localtime(began))}"

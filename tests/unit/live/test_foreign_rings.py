@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ggscope.cli import main
-from ggscope.live.open_source import follow, rings, wanted_path
+from ggscope.live.open_source import follow, path_to_follow, rings
 from ggscope.live.ring import defs_of
 from hostile_rings import GONE_USER
 from ring_writer import Writer
@@ -40,16 +40,16 @@ def test_ring_of_another_user_is_not_found(theirs: Path) -> None:
     os.utime(theirs, (now + 2000, now + 2000))
 
     assert set(rings()) & {theirs, mine.path} == {mine.path}
-    assert wanted_path("4000000001") is None
-    assert wanted_path("4000000002") == mine.path
-    assert wanted_path(None) == mine.path
+    assert path_to_follow("4000000001") is None
+    assert path_to_follow("4000000002") == mine.path
+    assert path_to_follow(None) == mine.path
     mine.close()
 
 
 def test_ring_of_another_user_that_is_named_says_whose_it_is(
     theirs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = follow(wanted_path(str(theirs)) or Path())
+    source = follow(path_to_follow(str(theirs)) or Path())
     source.poll()
     heard, trace = source.status(), source.snapshot()
     source.close()

@@ -18,7 +18,7 @@ from ggscope.analysis.statistics.table import stat_table
 from ggscope.descriptions.completeness import with_completeness
 from ggscope.descriptions.spans import span_facts
 from ggscope.errors import LiveError
-from ggscope.live.open_source import rings, wanted_path
+from ggscope.live.open_source import path_to_follow, rings
 from ggscope.live.program import ProgramSource
 from ggscope.live.ring import ring_head
 from ggscope.live.source import State
@@ -646,11 +646,11 @@ def test_rings_are_found_in_the_folder_that_the_environment_names(
     writer = Writer(tmp_path / "ggscope-4000000001-abc")
     elsewhere = Path(tempfile.mkdtemp(prefix="ggscope-rings-", dir=tmp_path))
 
-    assert wanted_path("4000000001") == writer.path
+    assert path_to_follow("4000000001") == writer.path
     assert writer.path in rings()
 
     monkeypatch.setenv("GGSCOPE_RINGS", str(elsewhere))
-    assert wanted_path("4000000001") is None
+    assert path_to_follow("4000000001") is None
     writer.close()
 
 
@@ -660,9 +660,9 @@ def test_ring_is_found_by_the_number_of_its_program_and_of_its_launcher(
     monkeypatch.setenv("GGSCOPE_RINGS", str(tmp_path))
     writer = Writer(tmp_path / "ggscope-4000000001-abc")
 
-    assert wanted_path(str(os.getpid())) == writer.path
-    assert wanted_path("4000000001") == writer.path
-    assert wanted_path("4000000002") is None
+    assert path_to_follow(str(os.getpid())) == writer.path
+    assert path_to_follow("4000000001") == writer.path
+    assert path_to_follow("4000000002") is None
     writer.close()
 
 
@@ -677,10 +677,10 @@ def test_any_ring_means_that_of_a_program_that_runs(tmp_path, monkeypatch):
     os.utime(runs.path, ns=(2**62 - 1, 2**62 - 1))
 
     assert mine()[0] == ended.path
-    assert wanted_path(None) == runs.path
+    assert path_to_follow(None) == runs.path
 
     runs.end()
-    assert wanted_path(None) not in (runs.path, ended.path)
+    assert path_to_follow(None) not in (runs.path, ended.path)
     runs.close()
     ended.close()
 

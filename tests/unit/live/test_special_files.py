@@ -8,7 +8,7 @@ import pytest
 
 import hostile_rings
 from ggscope.errors import LiveError
-from ggscope.live.open_source import follow, rings, wanted_path
+from ggscope.live.open_source import follow, path_to_follow, rings
 from ggscope.live.recording_folder import note_path
 from ggscope.live.recording_store import write_kept
 from ggscope.live.ring import Ring, defs_of
@@ -61,7 +61,7 @@ def test_file_of_another_kind_ends_nothing(
 
     is_ring = place(path) != path
     assert (path in rings()) == is_ring
-    assert (wanted_path("4000000001") == path) == is_ring
+    assert (path_to_follow("4000000001") == path) == is_ring
     n, why = followed(path)
     assert n == 40 * is_ring
     assert "Errno" not in why

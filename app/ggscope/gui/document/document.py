@@ -56,7 +56,7 @@ class Document(QWidget):
 
     Parameters
     ----------
-    live : what runs and is followed, by `live.open_source.wanted_path`; "" = any ring.
+    live : what to follow, as `live.open_source.path_to_follow` takes it; "" = any.
         None: `path` is read.
     run : what was started from the window; the console shows what it prints.
 
@@ -181,7 +181,7 @@ class Document(QWidget):
 
             if self.run is not None:
                 return program_title(self.run.name, self.run.began, self._options)
-            return title_of(self.live.wanted, self.live.metrics.status)
+            return title_of(self.live.target, self.live.metrics.status)
         name = self.parts.title or self.path.name or str(self.path)
         part = self.part
         return f"{name} ({part})" if part else name
@@ -193,7 +193,7 @@ class Document(QWidget):
             return TabName(self.title, self.path.parts[:-1])
         pid = "" if self.run is None else str(self.run.pid)
         sign = pid and f"process {pid}"
-        return TabName(self.title, (), sign or self.live.wanted or "")
+        return TabName(self.title, (), sign or self.live.target or "")
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ class Document(QWidget):
             return self.parts.tip
         if self.run is not None:
             return self.run.shown_command
-        return self.live.wanted or self.live.metrics.status.file
+        return self.live.target or self.live.metrics.status.file
 
     @property
     def saved_files(self) -> tuple[Path, ...]:
