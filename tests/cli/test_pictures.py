@@ -167,7 +167,7 @@ def test_export_over_the_trace_itself_is_refused(run, built, tmp_path):
         (("--size", "big"), 2, "is not like 1920x1080"),
         (("--dpi", "-1"), 2, "is not a number from 24 to 2400"),
         (("--color-by", "mood"), 2, "invalid choice: 'mood'"),
-        (("--where", "mood=1"), 2, "filter"),
+        (("--where", "mood=1"), 2, "Filter"),
     ],
 )
 def test_export_with_a_wrong_option_says_which(

@@ -96,7 +96,7 @@ def test_all_is_all_and_losses_are_told(
     found = json.loads((tmp_path / "a.trace.json").read_text())["traceEvents"]
     kinds = Counter(e["ph"] for e in found)
     assert kinds["X"] + kinds["B"] + kinds["i"] == len(trace.spans)
-    assert "The format has no place for" in told
+    assert "Not supported by the format" in told
     assert said(window) == told
     dialog.form.setCurrentIndex(dialog.form.findData("csv"))
     refused = saved(dialog, tmp_path / "missing" / "a.csv", qtbot, monkeypatch)

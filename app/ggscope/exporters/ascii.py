@@ -65,17 +65,20 @@ def ascii_timeline(
     """
     index = source if isinstance(source, TraceIndex) else TraceIndex(source)
     trace = index.trace
-    seen = trace.extent if visible is None else visible
-    if seen.duration == 0:
-        seen = TimeRange(seen.start, seen.start + 1)
+    visible_range = trace.extent if visible is None else visible
+    if visible_range.duration == 0:
+        visible_range = TimeRange(visible_range.start, visible_range.start + 1)
     lanes, left_out = _fitting(index.lanes)
     titles = [_ascii(lane.title) for lane in lanes]
     indent = min(max(map(len, titles), default=0), _MAX_TITLE) + 4
     px = max(width - indent - _SHARE_WIDTH, _MIN_COLUMNS)
     if not lanes:
         return f"{_name(trace)}: there are no spans to show.\n"
-    lines = [_head(trace, seen, px), *_scale(seen, px, indent, trace.clock)]
-    edges = column_edges(seen, px)
+    lines = [
+        _head(trace, visible_range, px),
+        *_scale(visible_range, px, indent, trace.clock),
+    ]
+    edges = column_edges(visible_range, px)
     pictures = [
         [row.query(edges) for row in index.row_columns(lane.key, by)[:_MAX_ROWS]]
         for lane in lanes
@@ -138,23 +141,26 @@ def _name(trace: Trace) -> str:
     return _ascii(trace.info.paths[0].name if trace.info.paths else "trace")
 
 
-def _head(trace: Trace, seen: TimeRange, px: int) -> str:
-    times = shown_form(seen, trace.clock)
+def _head(trace: Trace, visible: TimeRange, px: int) -> str:
+    times = shown_form(visible, trace.clock)
+    begin, end = times.text(visible.start), times.text(visible.end)
     return _ascii(
-        f"{_name(trace)}: {times.text(seen.start)} to {times.text(seen.end)}, "
-        f"one column = {format_duration(seen.duration / px, trace.clock.unit)}, "
+        f"{_name(trace)}: {begin} to {end}, "
+        f"one column = {format_duration(visible.duration / px, trace.clock.unit)}, "
         f"{format_count(len(trace.spans))} spans"
     )
 
 
-def _scale(seen: TimeRange, px: int, indent: int, clock: Clock) -> list[str]:
+def _scale(visible_range: TimeRange, px: int, indent: int, clock: Clock) -> list[str]:
     """Return a line of times and one of ticks below it."""
-    form, times, ticks = shown_form(seen, clock), "", ""
+    form, times, ticks = shown_form(visible_range, clock), "", ""
     for column in range(0, px, _TICK_COLUMNS):
-        text = _ascii(form.text(seen.start + column * seen.duration // px))
-        room = min(_TICK_COLUMNS, px - column)
-        times += text[:room].ljust(room) if len(text) <= room else " " * room
-        ticks += "|" + "-" * (room - 1)
+        text = _ascii(
+            form.text(visible_range.start + column * visible_range.duration // px)
+        )
+        width = min(_TICK_COLUMNS, px - column)
+        times += text[:width].ljust(width) if len(text) <= width else " " * width
+        ticks += "|" + "-" * (width - 1)
     return [" " * indent + times, " " * indent + ticks]
 
 
@@ -177,13 +183,13 @@ def _row_text(
     phases: Mapping[int, str],
 ) -> str:
     """Return one character per column."""
-    own = _own_letters(trace, lane, columns, phases)
+    letters = _own_letters(trace, lane, columns, phases)
     return "".join(
         IDLE
         if category < 0 or busy <= 0
         else letter or (symbols[category] if busy >= 0.5 else symbols[category].lower())
         for category, busy, letter in zip(
-            columns.category.tolist(), columns.busy.tolist(), own, strict=True
+            columns.category.tolist(), columns.busy.tolist(), letters, strict=True
         )
     )
 
@@ -225,13 +231,13 @@ def _shown(
     lanes: Iterable[TimelineLane], pictures: Iterable[Iterable[Columns]]
 ) -> set[int]:
     """Return the categories that occur in any column of a lane that shows them."""
-    found: set[int] = set()
+    category_ids: set[int] = set()
     for lane, rows in zip(lanes, pictures, strict=True):
         if lane.kind in (LaneKind.TOKEN, *_OF_PHASES):
             continue
         for columns in rows:
-            found.update(np.unique(columns.category[columns.busy > 0]).tolist())
-    return found - {-1}
+            category_ids.update(np.unique(columns.category[columns.busy > 0]).tolist())
+    return category_ids - {-1}
 
 
 def _symbols(categories: Categories, shown: set[int]) -> list[str]:
@@ -271,14 +277,14 @@ def _phase_symbols(
         return {}
     bands, taken = index.phase_bands(), set(symbols)
     names = dict(zip(bands.phase.tolist(), bands.names, strict=True))
-    found = {}
+    symbol_of = {}
     for phase in (Phase.PROMPT, Phase.GENERATE):  # no lane of these is mixed
         name = names.get(int(phase), phase.name.lower())
         letters = [*_ascii(name).upper(), *string.ascii_uppercase]
         letter = next((c for c in letters if c.isalpha() and c not in taken), OTHER)
         taken.add(letter)
-        found[int(phase)] = (letter, name)
-    return found
+        symbol_of[int(phase)] = (letter, name)
+    return symbol_of
 
 
 def _legend(

@@ -21,7 +21,7 @@ _PIECE_CHARS = 1 << 20
 
 def chunks(events: Events) -> Iterator[bytes]:
     """Yield the file in pieces of about a megabyte."""
-    trace, piece, size = events.trace, [], 0
+    trace, lines, size = events.trace, [], 0
     about = {
         "file": trace.info.name,
         "format": trace.info.format,
@@ -36,13 +36,13 @@ def chunks(events: Events) -> Iterator[bytes]:
     )
     separator = ""
     for line in _lines(events):
-        piece.append(separator + line)
+        lines.append(separator + line)
         size += len(line)
         separator = ",\n"
         if size > _PIECE_CHARS:
-            yield "".join(piece).encode()
-            piece, size = [], 0
-    yield ("".join(piece) + "\n]}\n").encode()
+            yield "".join(lines).encode()
+            lines, size = [], 0
+    yield ("".join(lines) + "\n]}\n").encode()
 
 
 def _lines(events: Events) -> Iterator[str]:
@@ -134,12 +134,12 @@ def micros(ticks: int) -> str:
 
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
-    said = events.losses()
+    messages = events.losses()
     n_unfinished, n_open = int(events.is_unfinished.sum()), int(events.is_open.sum())
     if n_unfinished:
-        said.append(
-            f"Spans without a recorded end: {format_count(n_open)} are open slices, "
-            f"{format_count(n_unfinished - n_open)} are instants."
+        messages.append(
+            f"Spans without a recorded end: {format_count(n_open)} as open slices, "
+            f"{format_count(n_unfinished - n_open)} as instants."
         )
     unknown = sum(
         not math.isfinite(value)
@@ -148,11 +148,11 @@ def losses(events: Events) -> list[str]:
     ) + sum(map(_window_gaps, events.counters))
     if unknown:
         plural = "" if unknown == 1 else "s"
-        said.append(
-            f"A counter has no value from {format_count(unknown)} time{plural} on; "
-            "viewers keep the value before until the next one."
+        messages.append(
+            f"Counters have {format_count(unknown)} gap{plural}, where viewers show "
+            "the previous value."
         )
-    return said
+    return messages
 
 
 def _window_gaps(series: CounterSeries) -> int:

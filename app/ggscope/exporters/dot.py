@@ -58,8 +58,8 @@ def _node(trace: Trace, graph: Graph, row: int, node_id: str) -> str:
         if gradient:
             label += f" | <g>{_escaped(op)}"
     # Readers of these files know labels by heart: what is inferred stands beside them.
-    words = graph_input_purposes(trace, graph).get(row, "")
-    inferred = f'tooltip="{_escaped(words)} (inferred)"; ' if words else ""
+    purpose = graph_input_purposes(trace, graph).get(row, "")
+    inferred = f'tooltip="{_escaped(purpose)} (inferred)"; ' if purpose else ""
     return (
         f'  "{node_id}" [ style = filled; fillcolor = {fill}; shape = record; '
         f'label="{label}"; {inferred}]'

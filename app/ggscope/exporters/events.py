@@ -147,9 +147,9 @@ class Events:
             n_tracks = 1
             if number in of_spans:
                 part = slice(of_spans[number], stops[number])
-                own = nested(start[part], end[part])
-                result[part] = first + own
-                n_tracks = int(own.max()) + 1
+                depth = nested(start[part], end[part])
+                result[part] = first + depth
+                n_tracks = int(depth.max()) + 1
             for _ in range(n_tracks):
                 process, name = self._process[number], lanes.names[number]
                 self.tracks.append(Track(process, len(self.tracks) + 1, name))
@@ -181,18 +181,18 @@ class Events:
 
         Spans are whole: each lies in the part in which it begins.
         """
-        made, trace = copy(self), self.trace
+        part, trace = copy(self), self.trace
         begin, at = trace.spans.start[self.spans], trace.markers.time[self.markers]
         inside = (begin >= start) & (begin < end)
-        made.spans, made.track = self.spans[inside], self.track[inside]
-        made.is_unfinished = self.is_unfinished[inside]
-        made.is_open = self.is_open[inside]
-        made.markers = self.markers[(at >= start) & (at < end)]
-        made.counters = tuple(
+        part.spans, part.track = self.spans[inside], self.track[inside]
+        part.is_unfinished = self.is_unfinished[inside]
+        part.is_open = self.is_open[inside]
+        part.markers = self.markers[(at >= start) & (at < end)]
+        part.counters = tuple(
             _samples(series, *np.searchsorted(series.time, (start, end)).tolist())
             for series in self.counters
         )
-        return made
+        return part
 
     def track_of(self, lane: int) -> Track:
         """Return the first track of a lane that has spans or markers."""
@@ -213,7 +213,7 @@ class Events:
             for name in ("layer", "token", "core", "numa")
             if (column := getattr(s, name)) is not None
         }
-        words = {int(quality): quality.word for quality in Quality}
+        quality_words = {int(quality): quality.word for quality in Quality}
         for begin in range(0, len(self.spans), _PIECE):
             ids = self.spans[begin : begin + _PIECE]
             facts = {name: column[ids].tolist() for name, column in columns.items()}
@@ -239,16 +239,16 @@ class Events:
                 if number >= 0:
                     more["record"] = number
                 if quality:  # what is measured needs no word
-                    more["time"] = words[quality]
-                known = self._names.get((name, op))
-                if known is None:
-                    known = trace.strings[name] or trace.op_name(op) or "–"
-                    self._names[name, op] = known
+                    more["time"] = quality_words[quality]
+                title = self._names.get((name, op))
+                if title is None:
+                    title = trace.strings[name] or trace.op_name(op) or "–"
+                    self._names[name, op] = title
                 row, kind = self.tracks[track], trace.op_name(op)
                 no_end = quality == Quality.UNFINISHED
-                yield Slice(row, start, end, known, kind, more, no_end, is_open)
+                yield Slice(row, start, end, title, kind, more, no_end, is_open)
                 if wait:
-                    after: dict[str, object] = {"after": known}
+                    after: dict[str, object] = {"after": title}
                     stop = end + wait
                     yield Slice(row, end, stop, WAIT, WAIT, after, False, False)
 
@@ -263,13 +263,13 @@ class Events:
         ids = self.spans[first : first + n + 1]
         wait = s.wait[ids[:n]].astype(np.int64)
         wait[wait == NO_WAIT] = 0
-        room = s.start[ids[1:]] - s.end[ids[:-1]]
+        gap = s.start[ids[1:]] - s.end[ids[:-1]]
         follows = s.lane[ids[1:]] == s.lane[ids[:-1]]
         np.minimum(
-            wait[: len(room)], np.maximum(room, 0), out=wait[: len(room)], where=follows
+            wait[: len(gap)], np.maximum(gap, 0), out=wait[: len(gap)], where=follows
         )
-        found: list[int] = wait.tolist()
-        return found
+        waits: list[int] = wait.tolist()
+        return waits
 
     def losses(
         self,
@@ -287,19 +287,19 @@ class Events:
             counters.
         has_accesses : whether it tells what ops access.
         """
-        trace, said = self.trace, []
+        trace, messages = self.trace, []
         if trace.clock.unit != "ns":
             hz = f" ({trace.clock.hz:,.0f} a second)" if trace.clock.hz else ""
-            said.append(f"Times are cycles{hz}; each is written as a nanosecond.")
+            messages.append(f"Cycles{hz} are written as nanoseconds, one for one.")
         if self.shift and has_times:
-            said.append(
-                f"The times begin at 0: {format_count(self.shift)} {trace.clock.unit} "
-                "were added to each."
+            messages.append(
+                f"Times shifted by {format_count(self.shift)} {trace.clock.unit}, so "
+                "that none is negative."
             )
         split = len(self.tracks) - len(self._first)
         if split and not has_only_spans:
-            said.append(
-                f"Spans that overlap in part lie on {format_count(split)} further "
+            messages.append(
+                f"Partly overlapping spans are on {format_count(split)} additional "
                 f"{'track' if split == 1 else 'tracks'} of the same name."
             )
         n_lost = 0 if has_accesses else len(trace.accesses.patterns)
@@ -307,22 +307,24 @@ class Events:
         has_others = len(trace.markers) or len(trace.counters)
         is_asked = len(self.markers) or self.counters
         if has_others and not is_asked and not has_only_spans:
-            said.append("Markers and counters are left out: only spans were asked for.")
+            messages.append("Markers and counters omitted: only spans were selected.")
         left_out = [
             what
             for what, there in (
                 ("markers and counters", has_others and has_only_spans),
                 ("dependencies between spans", len(trace.flows)),
-                ("accesses to tensors", n_lost),
-                ("choices of experts", len(trace.routing)),
+                ("tensor accesses", n_lost),
+                ("expert routing", len(trace.routing)),
                 ("graphs", len(trace.graphs)),
                 ("buffers", len(trace.buffers)),
             )
             if there
         ]
         if left_out:
-            said.append(f"The format has no place for {', '.join(left_out)}: left out.")
-        return said
+            messages.append(
+                f"Not supported by the format, omitted: {', '.join(left_out)}."
+            )
+        return messages
 
 
 def threads_of_work(
@@ -373,15 +375,15 @@ def ggml_numbers(
     of_own = trace.ops.id in {t.id for t in ggml.tables(mainline=False)}
     if of_own and trace.info.reader_id == reader_id:
         return np.append(np.arange(len(names)), -1).astype(np.int32), trace.ops.id
-    wanted = {names[i] for i in used.tolist()}
+    op_names = {names[i] for i in used.tolist()}
     choices = [ggml.table(usual), *ggml.tables()]
-    whole = next((t for t in choices if wanted <= set(t.names)), None)
+    whole = next((t for t in choices if op_names <= set(t.names)), None)
     if whole is None and of_own:
         return np.append(np.arange(len(names)), -1).astype(np.int32), trace.ops.id
     chosen = choices[0] if whole is None else whole
     known = {name: i for i, name in enumerate(chosen.names) if name}
-    found = np.array([*(known.get(name, -1) for name in names), -1], np.int32)
-    return found, chosen.id if (found >= 0).any() else ""
+    numbers = np.array([*(known.get(name, -1) for name in names), -1], np.int32)
+    return numbers, chosen.id if (numbers >= 0).any() else ""
 
 
 def _cut(series: CounterSeries, time: TimeRange) -> CounterSeries:

@@ -23,7 +23,7 @@ def chunks(events: Events) -> Iterator[bytes]:
 
 def stacks(events: Events) -> dict[str, int]:
     """Return the time in ticks of each stack, less what lies within; none is 0."""
-    found: dict[str, int] = defaultdict(int, {"": 0})
+    time_of_path: dict[str, int] = defaultdict(int, {"": 0})
     heads = {
         track: f"{_frame(events.processes[track.process - 1])};{_frame(track.name)}"
         for track in events.tracks
@@ -42,12 +42,12 @@ def stacks(events: Events) -> dict[str, int]:
         _, inside, payer = stack[-1] if stack else (0, heads[slice_.track], "")
         path = f"{inside};{frame}"
         if not slice_.is_unfinished:
-            found[payer] -= slice_.end - slice_.start
-            found[path] += slice_.end - slice_.start
+            time_of_path[payer] -= slice_.end - slice_.start
+            time_of_path[path] += slice_.end - slice_.start
             payer = path
         stack.append((slice_.end, path, payer))
-    del found[""]  # what lies in nothing was taken from it
-    return {path: time for path, time in found.items() if time > 0}
+    del time_of_path[""]  # what lies in nothing was taken from it
+    return {path: time for path, time in time_of_path.items() if time > 0}
 
 
 def _frame(name: str) -> str:
@@ -57,8 +57,12 @@ def _frame(name: str) -> str:
 
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
-    said = events.losses(has_times=False)
+    messages = events.losses(has_times=False)
     if n := int(events.is_unfinished.sum()):
-        said.append(f"Spans without a recorded end: {format_count(n)}, without time.")
-    said.append("When each span ran and its name are left out: ops are summed up.")
-    return said
+        messages.append(
+            f"Spans without a recorded end: {format_count(n)}, not counted."
+        )
+    messages.append(
+        "Start times and names of spans omitted: durations are summed by op."
+    )
+    return messages

@@ -80,15 +80,15 @@ def chunks(
     """
     if len(events.spans) and not n_spans(events, form):
         raise ExportError(
-            f"none of the {format_count(len(events.spans))} spans has a place in the "
-            f"form {form}: {FORMS[form].takes}."
+            f"format {form} takes none of the {format_count(len(events.spans))} spans: "
+            f"{FORMS[form].takes}."
         )
     module = FORMS[form].module
     if module:
-        pieces: Iterator[bytes] = import_module(f"ggscope.exporters.{module}").chunks(
+        output: Iterator[bytes] = import_module(f"ggscope.exporters.{module}").chunks(
             events
         )
-        return pieces
+        return output
     from ggscope.exporters import spans
 
     return spans.chunks(events, form, order or spans.SpanOrder())
@@ -108,5 +108,5 @@ def losses(events: Events, form: str) -> list[str]:
     module = FORMS[form].module
     if not module:
         return []
-    said: list[str] = import_module(f"ggscope.exporters.{module}").losses(events)
-    return said
+    messages: list[str] = import_module(f"ggscope.exporters.{module}").losses(events)
+    return messages

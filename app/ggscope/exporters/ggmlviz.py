@@ -57,48 +57,50 @@ def n_spans(events: Events) -> int:
 def losses(events: Events) -> list[str]:
     """Return what the file does not hold, in sentences."""
     work, trace = _Work(events), events.trace
-    said = events.losses(has_only_spans=True)
+    messages = events.losses(has_only_spans=True)
     if n := len(events.spans) - len(work.ids):
-        said.append(f"Spans of tokens, phases, stalls and the like: {n:,} left out.")
+        messages.append(f"Omitted: {n:,} spans of tokens, phases, stalls and the like.")
     if not len(work.ids):
-        return said
-    said.append(
-        "Names of lanes and groups, tokens, phases and sizes of results are left out; "
-        "numbers stand for addresses."
+        return messages
+    messages.append(
+        "Omitted: names of lanes and groups, tokens, phases and sizes of results. "
+        "Addresses are replaced by numbers."
     )
     quality = quality_of(trace.spans.flags[work.ids])
     if n := int((quality == Quality.DERIVED).sum()):
-        said.append(
-            f"Times of {format_count(n)} spans are derived, which the format cannot "
-            "tell from measured ones."
+        messages.append(
+            f"{format_count(n)} spans with derived times: the format does not "
+            "distinguish them from measured ones."
         )
     if n := int((quality == Quality.UNFINISHED).sum()):
-        said.append(f"Of {format_count(n)} spans without an end only begins are there.")
+        messages.append(
+            f"{format_count(n)} spans without an end: only their begins are written."
+        )
     if n := int(((quality == Quality.ESTIMATED) & (work.graph_of < 0)).sum()):
-        said.append(
-            f"Times of {format_count(n)} spans are estimated, which the format cannot "
-            "tell from measured ones."
+        messages.append(
+            f"{format_count(n)} spans with estimated times: the format does not "
+            "distinguish them from measured ones."
         )
     if n := int((work.number[trace.spans.op[work.ids]] < 0).sum() - work.n_graphs):
-        said.append(
-            f"{format_count(n)} spans have an op that ggml does not have; their label "
-            "is all that tells it."
+        messages.append(
+            f"{format_count(n)} spans with an op that ggml does not have: only their "
+            "label names it."
         )
     if len(work.texts) and max(map(len, work.texts)) > MAX_LABEL:
-        said.append(f"Names are cut after {MAX_LABEL:,} bytes.")
+        messages.append(f"Names truncated to {MAX_LABEL:,} bytes.")
     if work.table:
-        said.append(
-            f"Ops have the numbers of {work.table}, which the file does not name."
+        messages.append(
+            f"Op numbers are those of {work.table}; the file does not say so."
         )
-    return said
+    return messages
 
 
 def _chosen(events: Events) -> tuple[I64, I64]:
     """Return the spans of work and the track of each."""
     trace = events.trace
-    wanted = np.isin(trace.lanes.kinds, [int(kind) for kind in _KINDS])
-    is_wanted = wanted[trace.spans.lane[events.spans]]
-    return events.spans[is_wanted], events.track[is_wanted]
+    is_work = np.isin(trace.lanes.kinds, [int(kind) for kind in _KINDS])
+    is_chosen = is_work[trace.spans.lane[events.spans]]
+    return events.spans[is_chosen], events.track[is_chosen]
 
 
 class _Work:
@@ -140,10 +142,10 @@ class _Work:
 
     def _graphs_around(self, rows: I64) -> I64:
         """Return the row of the innermost graph around each of `rows`, -1 = none."""
-        found = np.full(len(self.ids), -1, np.int64)
+        graph_of = np.full(len(self.ids), -1, np.int64)
         graphs = np.flatnonzero(self.is_graph)
         if not len(graphs) or not len(rows):
-            return found
+            return graph_of
         lane = self._events.trace.spans.lane[self.ids]
         # Rows are by lane and start: the graph before a row, or one before that.
         at = np.searchsorted(graphs, rows) - 1
@@ -154,9 +156,9 @@ class _Work:
             is_lane = lane[graph] == lane[rows]
             rows, at, graph = rows[is_lane], at[is_lane], graph[is_lane]
             is_around = self._end[graph] >= self._end[rows]
-            found[rows[is_around]] = graph[is_around]
+            graph_of[rows[is_around]] = graph[is_around]
             rows, at = rows[~is_around], at[~is_around] - 1
-        return found
+        return graph_of
 
     def _labels(self) -> tuple[list[bytes], I64, I64]:
         """Return the different labels, that of each row, and nodes of each graph."""
@@ -173,8 +175,8 @@ class _Work:
                 label[i] = len(texts)
                 texts.append(name.encode("utf-8", "replace"))
         # An op called like a graph is no graph.
-        lost = np.flatnonzero((nodes > 0) & (label < 0))
-        for i in lost.tolist():
+        ops_like_graphs = np.flatnonzero((nodes > 0) & (label < 0))
+        for i in ops_like_graphs.tolist():
             if not self.is_graph[place == i].all():
                 label[i] = len(texts)
                 texts.append(trace.strings[int(used[i])].encode())
@@ -247,7 +249,7 @@ def _joined(fixed: Array, label: I64, texts: list[bytes]) -> bytes:
     """Return each fixed part with the label behind it, one after the other."""
     sizes = np.array([len(text) for text in texts] + [0], np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    letters = np.frombuffer(b"".join(texts), np.uint8)
+    characters = np.frombuffer(b"".join(texts), np.uint8)
     width = fixed.dtype.itemsize
     has_label = label >= 0
     length = sizes[label]
@@ -256,11 +258,11 @@ def _joined(fixed: Array, label: I64, texts: list[bytes]) -> bytes:
     out = np.zeros(int(whole.sum()), np.uint8)
     out[at[:, None] + np.arange(width)] = fixed.view(np.uint8).reshape(-1, width)
     rows = np.flatnonzero(has_label)
-    told = length[rows].astype("<u4").view(np.uint8).reshape(-1, 4)
-    out[(at[rows] + width)[:, None] + np.arange(4)] = told
+    lengths = length[rows].astype("<u4").view(np.uint8).reshape(-1, 4)
+    out[(at[rows] + width)[:, None] + np.arange(4)] = lengths
     n = length[rows]
     inside = np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
-    out[np.repeat(at[rows] + width + 4, n) + inside] = letters[
+    out[np.repeat(at[rows] + width + 4, n) + inside] = characters[
         np.repeat(starts[label[rows]], n) + inside
     ]
     return out.tobytes()

@@ -44,21 +44,19 @@ def chunks(events: Events) -> Iterator[bytes]:
         from perfetto.trace_builder.proto_builder import TraceProtoBuilder
     except ImportError:
         raise ExportError(
-            "Perfetto's packets are written by its own Python package, which is not "
-            "installed: pip install perfetto. The format chrome-json needs nothing, "
-            "and Perfetto opens it too."
+            "The Python package perfetto is not installed: pip install perfetto. Or "
+            "use chrome-json, which Perfetto opens too."
         ) from None
     writer = _Writer(events, TraceProtoBuilder)
     n_bytes = 0
-    for piece in writer.pieces():
-        n_bytes += len(piece)
+    for chunk in writer.pieces():
+        n_bytes += len(chunk)
         if n_bytes > MAX_BYTES:
             raise OutgrownError(
-                "The file would become larger than 4 GiB, which Perfetto does not "
-                "open. ggscope convert writes it in parts; or write parts of the "
-                "time, each with --range."
+                "File larger than 4 GiB, the limit of Perfetto. Use ggscope convert, "
+                "which writes several files, or --range."
             )
-        yield piece
+        yield chunk
 
 
 def parts(events: Events) -> list[Events]:
@@ -73,7 +71,7 @@ def parts(events: Events) -> list[Events]:
     )
     heads = len(events.tracks) + len(events.counters) + len(events.processes)
     names = sum(len(name) * 4 for name in trace.lanes.names)
-    room = MAX_BYTES - texts - heads * _HEAD_BYTES - 2 * names
+    capacity = MAX_BYTES - texts - heads * _HEAD_BYTES - 2 * names
     at = np.concatenate(
         [
             trace.spans.start[events.spans],
@@ -82,7 +80,7 @@ def parts(events: Events) -> list[Events]:
         ]
     )
     at.sort()
-    each = max(room // _EVENT_BYTES, len(at) // _MOST_PARTS, 1)
+    each = max(capacity // _EVENT_BYTES, len(at) // _MOST_PARTS, 1)
     # What begins together stays together.
     edges = np.unique(at[each::each]).tolist()
     if not len(at) or edges[:1] == [int(at[0])]:

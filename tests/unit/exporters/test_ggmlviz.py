@@ -207,45 +207,45 @@ def test_what_is_lost_is_listed() -> None:
 
     plain_words = losses(measured)
     assert_sides(
-        "Times of * spans are derived, which the format cannot tell from measured "
-        "ones.",
+        "* spans with derived times: the format does not distinguish them from "
+        "measured ones.",
         losses(flags["derived"]),
         plain_words,
     )
     assert_sides(
-        "Times of * spans are estimated, which the format cannot tell from measured "
-        "ones.",
+        "* spans with estimated times: the format does not distinguish them from "
+        "measured ones.",
         losses(flags["estimated"]),
         plain_words,
     )
     assert_sides(
-        "Of * spans without an end only begins are there.",
+        "* spans without an end: only their begins are written.",
         losses(flags["unfinished"]),
         plain_words,
     )
     assert_sides(
-        "* spans have an op that ggml does not have; their label is all that tells it.",
+        "* spans with an op that ggml does not have: only their label names it.",
         losses(npu),
         plain_words,
     )
     assert_sides(
-        "Spans of tokens, phases, stalls and the like: * left out.",
+        "Omitted: * spans of tokens, phases, stalls and the like.",
         losses(npu),
         plain_words,
     )
     assert_sides(
-        "Names of lanes and groups, tokens, phases and sizes of results are left out; "
-        "numbers stand for addresses.",
+        "Omitted: names of lanes and groups, tokens, phases and sizes of results. "
+        "Addresses are replaced by numbers.",
         plain_words,
         losses(empty),
     )
     assert_sides(
-        "Ops have the numbers of *, which the file does not name.",
+        "Op numbers are those of *; the file does not say so.",
         losses(open_trace(SAMPLES / "llama.ggmlviz")),
         losses(npu),
     )
     assert_sides(
-        "Names are cut after * bytes.", losses(named("x" * 5000)), losses(named("x"))
+        "Names truncated to * bytes.", losses(named("x" * 5000)), losses(named("x"))
     )
 
 

@@ -42,8 +42,8 @@ class TimeOrderedSpans:
     Parameters
     ----------
     start : int64[n_spans], of all spans.
-    pieces : slices of ids, ascending, each of one lane and in time order.
-    ids : all ids by (start, id), instead of pieces.
+    slices : slices of ids, ascending, each of one lane and in time order.
+    ids : all ids by (start, id), instead of slices.
     """
 
     def __init__(
@@ -469,11 +469,11 @@ class PassRows:
     Attributes
     ----------
     key : int32[n], number of name and op.
-    first : int64[m + 1], rows of each piece of a run.
-    run : int64[m], the run that a piece is of; begin : int64[m], its first row in it.
+    first : int64[m + 1], rows of each pass of a run.
+    run : int64[m], the run that a pass is of; begin : int64[m], its first row in it.
     weight : int64[m], how many runs are like it.
     phase : int8[m], that the first record of its run claims; -1 none.
-    is_head, is_tail : bool[m], pieces at which the recording of a thread begins, ends.
+    is_head, is_tail : bool[m], passes at which the recording of a thread begins, ends.
     """
 
     key: npt.NDArray[np.int32]
@@ -490,11 +490,11 @@ class PassRows:
 
     @property
     def length(self) -> I64:
-        """Number of rows of each piece."""
+        """Number of rows of each pass."""
         return np.diff(self.first)
 
     def cut(self, at: I64) -> "PassRows":
-        """Return the rows with pieces cut before the rows `at` as well."""
+        """Return the rows with passes cut before the rows `at` as well."""
         first = distinct(np.concatenate([self.first, at]))
         pass_id = np.searchsorted(self.first, first[:-1], "right") - 1
         is_first = np.append(True, pass_id[1:] != pass_id[:-1])
@@ -511,7 +511,7 @@ class PassRows:
         )
 
     def part(self, chosen: Bools) -> "PassRows":
-        """Return some of the pieces."""
+        """Return some of the passes."""
         length = self.length[chosen]
         return PassRows(
             self.key[np.repeat(chosen, self.length)],
@@ -520,7 +520,7 @@ class PassRows:
         )
 
     def before(self, other: "PassRows") -> "PassRows":
-        """Return these pieces, then those of `other`."""
+        """Return these passes, then those of `other`."""
         first = np.concatenate([self.first, self.first[-1] + other.first[1:]])
         return replace(stacked(self, other), first=first)
 
@@ -667,8 +667,8 @@ class Kind:
     Attributes
     ----------
     keys : int64[k], keys that they have.
-    phase : int8[n_pieces], that their first record claims.
-    table : uint8[n_pieces, k], how often.
+    phase : int8[n_passes], that their first record claims.
+    table : uint8[n_passes, k], how often.
     order, low, high : float64[k], where in a pass a key comes: on average, at first
         and at last.
     """
@@ -683,7 +683,7 @@ class Kind:
 
     @property
     def weight(self) -> I64:
-        """How many passes each piece stands for."""
+        """How many passes each pass stands for."""
         return self.rows.weight
 
 
@@ -704,7 +704,7 @@ def kinds(rows: PassRows, n_keys: int, watcher: Watcher | None) -> Iterator[Kind
 
 
 def _leader(rows: PassRows) -> int:
-    """Return the piece with most different ops, each of them once if possible."""
+    """Return the pass with most different ops, each of them once if possible."""
     picks = distinct(np.linspace(0, len(rows) - 1, SAMPLES).astype(np.int64))
     picks = distinct(
         np.append(picks, np.argsort(-rows.weight, kind="stable")[:SAMPLES])
@@ -720,7 +720,7 @@ def _leader(rows: PassRows) -> int:
 
 
 def _like(rows: PassRows, seq: Array, n_keys: int) -> tuple[Kind | None, PassRows]:
-    """Return the pieces that are like the leading one, and the other pieces."""
+    """Return the passes that are like the leading one, and the other passes."""
     has = np.zeros(n_keys, np.bool_)
     has[seq] = True
     unique, at, count = np.unique(seq, return_index=True, return_counts=True)
@@ -749,7 +749,7 @@ def _like(rows: PassRows, seq: Array, n_keys: int) -> tuple[Kind | None, PassRow
 
 
 def _drops(rows: PassRows, rank: I64, seq: Array) -> I64:
-    """Return the rows at which the order of ops begins anew within a piece."""
+    """Return the rows at which the order of ops begins anew within a pass."""
     step = max(len(seq) // 2, 1)
     place = rank[rows.key]
     at = np.flatnonzero(place >= 0)
@@ -784,9 +784,9 @@ def _kind(rows: PassRows, rank: I64, n_keys: int) -> Kind | None:
     if len(keys) * len(rows) > _MOST_CELLS:
         return None
     column = np.cumsum(used) - 1
-    piece = np.repeat(np.arange(len(rows)), rows.length)
+    pass_id = np.repeat(np.arange(len(rows)), rows.length)
     table = np.zeros((len(rows), len(keys)), np.uint8)
-    cell, count = np.unique(piece * len(keys) + column[rows.key], return_counts=True)
+    cell, count = np.unique(pass_id * len(keys) + column[rows.key], return_counts=True)
     table.reshape(-1)[cell] = np.minimum(count, 255)
     # Where an op without a rank of its own comes: behind the last one that has one.
     own = rank[rows.key].astype(np.float64)
