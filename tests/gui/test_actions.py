@@ -184,7 +184,7 @@ def test_bookmark_keys(window: MainWindow, session: Session) -> None:
     assert session.visible_range == TimeRange(100_000, 200_000)
     QTest.keyClick(window, Qt.Key.Key_M)
     QTest.keyClick(window, Qt.Key.Key_M)
-    assert len(session.bookmarks) == 2
+    assert len(session.bookmarks.items) == 2
 
 
 def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
@@ -204,7 +204,7 @@ def test_letters_and_arrows_type_while_a_text_field_has_the_focus(
     assert edit.text() == "wasdgqtfm[].,0+-?/"
     assert session.visible_range == before
     assert document.workspace.layout_name == layout
-    assert session.bookmarks == ()
+    assert session.bookmarks.items == ()
 
 
 def test_letters_and_moves_choose_while_a_list_of_choices_has_the_focus(

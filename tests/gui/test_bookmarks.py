@@ -69,7 +69,7 @@ def view(document: Document) -> BookmarksView:
 
 
 def names(session: Session) -> list[str]:
-    return [b.name for b in session.bookmarks]
+    return [b.name for b in session.bookmarks.items]
 
 
 def editor_of(view: BookmarksView) -> QLineEdit:
@@ -80,7 +80,7 @@ def editor_of(view: BookmarksView) -> QLineEdit:
 def fill(session: Session, *wanted: str) -> None:
     for number, name in enumerate(wanted):
         time = TimeRange(number * 1_000_000, number * 1_000_000 + 500_000)
-        session.add_bookmark(name, time)
+        session.bookmarks.add(name, time)
 
 
 def wait_kept(qtbot: QtBot, document: Document) -> None:
@@ -97,9 +97,9 @@ def test_empty_pane_says_how_to_make_one(view: BookmarksView) -> None:
 
 
 def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> None:
-    session.add_bookmark("<b>range</b>", TimeRange(1_000_000, 3_500_000))
-    session.add_bookmark("point", TimeRange(2_000_000, 2_000_000))
-    session.add_bookmark("mark", TimeRange(5, 5), permanent=False)
+    session.bookmarks.add("<b>range</b>", TimeRange(1_000_000, 3_500_000))
+    session.bookmarks.add("point", TimeRange(2_000_000, 2_000_000))
+    session.bookmarks.add("mark", TimeRange(5, 5), permanent=False)
 
     texts = [[cell.text for cell in view.model.row(row)] for row in range(3)]
     assert [row[0] for row in texts] == ["Alt+1", "Alt+2", "Alt+3"]
@@ -126,12 +126,12 @@ def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> Non
     fill(session, "a")
     heard: list[str] = []
     session.status_message.connect(heard.append)
-    session.rename_bookmark(0, "b")
-    session.undo_bookmarks()
+    session.bookmarks.rename(0, "b")
+    session.bookmarks.undo()
     renamed = "\n".join(heard)
     heard.clear()
-    session.note_bookmark(0, "here")
-    session.undo_bookmarks()
+    session.bookmarks.set_note(0, "here")
+    session.bookmarks.undo()
 
     assert_sides("note of “{0}” changed", "\n".join(heard), renamed)
 
@@ -153,7 +153,7 @@ def test_keys_rename_note_move_delete_and_undo(
     editor = editor_of(view)
     QTest.keyClicks(editor, "why")
     QTest.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: session.bookmarks[1].note == "why")
+    qtbot.waitUntil(lambda: session.bookmarks.items[1].note == "why")
 
     QTest.keyClick(view.table, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
     assert names(session) == ["first", "c", "b"]
@@ -176,7 +176,7 @@ def test_new_bookmark_is_asked_for_its_name_and_a_note(
     QTest.keyClicks(dialog.note, "waits for the disk")
     QTest.keyClick(dialog.note, Qt.Key.Key_Return)
 
-    (made,) = session.bookmarks
+    (made,) = session.bookmarks.items
     assert (made.name, made.note) == ("slow token", "waits for the disk")
     qtbot.waitUntil(lambda: not window.findChildren(BookmarkDialog))
 
@@ -193,7 +193,7 @@ def test_note_is_offered_where_there_is_none(
     QTest.mouseClick(view.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
     QTest.keyClicks(editor_of(view), "why")
     QTest.keyClick(editor_of(view), Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: session.bookmarks[1].note == "why")
+    qtbot.waitUntil(lambda: session.bookmarks.items[1].note == "why")
 
     QTest.mouseClick(
         view.table.viewport(),
@@ -203,15 +203,15 @@ def test_note_is_offered_where_there_is_none(
     view.note_button.click()
     QTest.keyClicks(editor_of(view), "x")
     QTest.keyClick(editor_of(view), Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: session.bookmarks[0].note == "x")
+    qtbot.waitUntil(lambda: session.bookmarks.items[0].note == "x")
 
 
 def test_bookmark_in_view_stays_where_it_is(
     view: BookmarksView, session: Session
 ) -> None:
     session.set_visible(TimeRange(1_000_000, 2_000_000))
-    session.add_bookmark("in view", TimeRange(1_100_000, 1_200_000))
-    session.add_bookmark("outside", TimeRange(3_000_000, 3_000_000))
+    session.bookmarks.add("in view", TimeRange(1_100_000, 1_200_000))
+    session.bookmarks.add("outside", TimeRange(3_000_000, 3_000_000))
 
     session.go_to_bookmark(0)
     assert session.visible_range == TimeRange(1_000_000, 2_000_000)
@@ -261,11 +261,11 @@ def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
     said: list[object] = []
     session.status_message.connect(said.append)
     for number in range(1000):
-        session.add_bookmark(str(number), TimeRange(number, number))
+        session.bookmarks.add(str(number), TimeRange(number, number))
     before = "\n".join(map(str, said))
-    session.add_bookmark("1000", TimeRange(1000, 1000))
+    session.bookmarks.add("1000", TimeRange(1000, 1000))
 
-    assert len(session.bookmarks) == 1000
+    assert len(session.bookmarks.items) == 1000
     claim = "Too many bookmarks; delete some first."
     assert_sides(claim, str(said[-1]), before)
 
@@ -273,12 +273,12 @@ def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
 def test_mark_takes_what_was_made_last(session: Session) -> None:
     session.select_span(1)
     session.set_marked(MarkedRange(TimeRange(100, 900)))
-    range_mark = session.add_bookmark()
+    range_mark = session.bookmarks.add()
     session.select_span(2)
-    span_mark = session.add_bookmark()
+    span_mark = session.bookmarks.add()
     session.select_span(1)
     session.set_marked(None)
-    other_mark = session.add_bookmark()
+    other_mark = session.bookmarks.add()
 
     assert range_mark is not None
     assert range_mark.time == TimeRange(100, 900)
@@ -298,17 +298,17 @@ def test_bookmarks_are_there_after_reopening_under_another_name(
     qtbot: QtBot,
 ) -> None:
     fill(document.session, "a", "b")
-    document.session.note_bookmark(1, "why")
-    document.session.add_bookmark("mark", TimeRange(5, 5), permanent=False)
-    before = document.session.bookmarks[:2]
+    document.session.bookmarks.set_note(1, "why")
+    document.session.bookmarks.add("mark", TimeRange(5, 5), permanent=False)
+    before = document.session.bookmarks.items[:2]
     window.close_document(document)
     other = trace.rename(trace.with_name("renamed.ggmlviz"))
 
     session = opened(other).session
 
-    qtbot.waitUntil(lambda: len(session.bookmarks) > 0)
-    assert session.bookmarks == before
-    assert session.bookmarks_kept == "Saved in your profile"
+    qtbot.waitUntil(lambda: len(session.bookmarks.items) > 0)
+    assert session.bookmarks.items == before
+    assert session.bookmarks.location == "Saved in your profile"
 
 
 def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
@@ -331,7 +331,7 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     assert side_car(trace).exists()
     assert list((settings.data_folder / "bookmarks").iterdir()) == []
     assert not said(document)
-    assert side_car(trace).name in document.session.bookmarks_kept
+    assert side_car(trace).name in document.session.bookmarks.location
 
 
 def test_why_nothing_lies_beside_the_trace_is_told(
@@ -344,7 +344,7 @@ def test_why_nothing_lies_beside_the_trace_is_told(
     def said(name: str) -> str:
         fill(document.session, name)
         wait_kept(qtbot, document)
-        return document.session.bookmarks_kept
+        return document.session.bookmarks.location
 
     settings.change("bookmarks", place="data")
     wanted = said("a")
@@ -379,13 +379,13 @@ def test_closed_question_means_the_data_folder(
 
 def test_reloading_keeps_them_and_their_undo(document: Document, qtbot: QtBot) -> None:
     fill(document.session, "a", "b")
-    document.session.remove_bookmark(0)
+    document.session.bookmarks.remove(0)
     with qtbot.waitSignal(document.ready):
         document.session.reload()
     wait_kept(qtbot, document)
 
     assert names(document.session) == ["b"]
-    document.session.undo_bookmarks()
+    document.session.bookmarks.undo()
     assert names(document.session) == ["a", "b"]
 
 
@@ -435,11 +435,11 @@ def test_two_windows_see_each_others_bookmarks(
     qtbot.waitUntil(lambda: other.bookmarks.keeper._is_found)
     fill(document.session, "a", "b")
     wait_kept(qtbot, document)
-    other.session.add_bookmark("c", TimeRange(9, 9))
+    other.session.bookmarks.add("c", TimeRange(9, 9))
     wait_kept(qtbot, other)
     assert names(other.session) == ["c", "a", "b"]
 
-    document.session.remove_bookmark(0)
+    document.session.bookmarks.remove(0)
     wait_kept(qtbot, document)
     other.bookmarks.keeper._is_watching = lambda: True
     other.bookmarks.keeper.check_file()
@@ -457,7 +457,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     wait_kept(qtbot, document)
     window.close_document(document)
     again = opened(trace)
-    qtbot.waitUntil(lambda: bool(again.session.bookmarks))
+    qtbot.waitUntil(lambda: bool(again.session.bookmarks.items))
     of_own = said(again, "bookmarks")
     window.close_document(again)
     other = Path(
@@ -468,7 +468,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
     found = opened(other)
 
     qtbot.waitUntil(lambda: bool(said(found, "bookmarks")))
-    assert found.session.bookmarks == ()
+    assert found.session.bookmarks.items == ()
     claim = "{0} belongs to other content of {1}; its bookmarks ({2}) are not shown."
     assert_sides(claim, said(found, "bookmarks"), of_own)
 
@@ -503,7 +503,7 @@ def test_label_of_several_tells_all_in_a_tooltip(document: Document) -> None:
     session = document.session
     (timeline,) = document.workspace.views("timeline")
     for name in ("<i>one</i>", "two"):
-        session.add_bookmark(name, TimeRange(60_000_000, 60_000_000))
+        session.bookmarks.add(name, TimeRange(60_000_000, 60_000_000))
 
     from ggscope.views.base.safe_text import bookmark_tip
 

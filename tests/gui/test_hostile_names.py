@@ -266,7 +266,7 @@ def test_no_page_list_or_dialog_loads_what_a_name_asks_for(
     document = opened(path)
     session = document.session
     settings.save_filter(MARKUP[0], f"text:{MARKUP[1]}")
-    session.add_bookmark(MARKUP[2])
+    session.bookmarks.add(MARKUP[2])
     session.problem_reported.emit(MARKUP[0])
     looker.walk(window)
     popup = FilterPopup(session, window, settings)

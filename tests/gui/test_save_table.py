@@ -316,7 +316,7 @@ def test_every_pane_with_rows_saves_them(
     session = document.session
     assert session.trace is not None
     session.select_span(5)
-    session.add_bookmark("one")
+    session.bookmarks.add("one")
     document.workspace.show_view(view_id)
     view = pane(document, view_id)
     settle(qtbot, document)

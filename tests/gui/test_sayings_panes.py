@@ -329,7 +329,7 @@ def test_table_says_why_a_span_is_not_in_the_graph(shown) -> None:
 def test_pane_of_bookmarks_is_empty_where_there_are_none(shown) -> None:
     view = shown("bookmarks", moe_reads())
     none = "\n".join(texts_of_widgets(view))
-    view.session.add_bookmark("a", TimeRange(0, 10))
+    view.session.bookmarks.add("a", TimeRange(0, 10))
 
     assert_sides("No bookmarks", none, "\n".join(texts_of_widgets(view)))
 

@@ -423,13 +423,13 @@ def test_bookmarks_that_are_sorted_can_be_put_back(qtbot: QtBot) -> None:
     session.set_trace(builders.spans_trace([0], [100]))
     heard: list[str] = []
     session.status_message.connect(heard.append)
-    session.add_bookmark("a", TimeRange(50, 60))
-    session.add_bookmark("b", TimeRange(5, 6))
-    session.undo_bookmarks()
-    session.redo_bookmarks()
+    session.bookmarks.add("a", TimeRange(50, 60))
+    session.bookmarks.add("b", TimeRange(5, 6))
+    session.bookmarks.undo()
+    session.bookmarks.redo()
     before = "\n".join(heard)
-    session.sort_bookmarks()
-    session.undo_bookmarks()
+    session.bookmarks.sort()
+    session.bookmarks.undo()
 
     assert_sides("bookmarks sorted by time", "\n".join(heard), before)
     session.close()
@@ -444,12 +444,12 @@ def test_bookmarks_that_cannot_be_written_are_told(
     path = tmp_path / "a.ggmlviz"
     path.write_bytes((ROOT / "resources/samples/llama.ggmlviz").read_bytes())
     document = opened(path)
-    document.session.add_bookmark("a", TimeRange(50, 60))
+    document.session.bookmarks.add("a", TimeRange(50, 60))
     keeper = document.bookmarks.keeper
     qtbot.waitUntil(lambda: not keeper._later.isActive() and not keeper._is_keeping)
     before = said(document)
     monkeypatch.setattr(BookmarkStorage, "store", fail)
-    document.session.add_bookmark("b", TimeRange(50, 60))
+    document.session.bookmarks.add("b", TimeRange(50, 60))
     claim = "Could not save the bookmarks. {0}"
     qtbot.waitUntil(lambda: is_said(claim, said(document)))
 

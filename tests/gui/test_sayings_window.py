@@ -73,10 +73,10 @@ def test_place_of_bookmarks_is_told_once_they_are_written(
         document = opened(path)
         keeper = document.bookmarks.keeper
         qtbot.waitUntil(lambda: keeper._is_found)
-        document.session.add_bookmark("a", TimeRange(0, 10))
-        at_once = document.session.bookmarks_kept
+        document.session.bookmarks.add("a", TimeRange(0, 10))
+        at_once = document.session.bookmarks.location
         qtbot.waitUntil(lambda: not keeper._later.isActive() and not keeper._is_keeping)
-        kept = document.session.bookmarks_kept
+        kept = document.session.bookmarks.location
         window.close_document(document)
         return at_once, kept
 

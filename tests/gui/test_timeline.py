@@ -418,7 +418,7 @@ def test_menu_of_a_point_in_time_bookmarks_copies_and_formats(
     tick = view.tick_at(500)
 
     texts = take(view, on_axis, "Bookmark here")
-    assert session.bookmarks[0].time == TimeRange(tick, tick)
+    assert session.bookmarks.items[0].time == TimeRange(tick, tick)
     assert any(t.startswith("Copy time (") for t in texts)
     take(view, on_axis, "Copy time")
     clock = session.trace.clock  # type: ignore[union-attr]

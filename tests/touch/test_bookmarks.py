@@ -36,7 +36,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def names(document: Document) -> list[str]:
-    return [b.name for b in document.session.bookmarks]
+    return [b.name for b in document.session.bookmarks.items]
 
 
 def bookmarks_pane(document: Document) -> BookmarksView:
@@ -63,7 +63,7 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     hand.drag(timeline, at, at + QPoint(90, 2))
     qtbot.waitUntil(lambda: session.marked_range is not None)
     hand.press("ctrl+d")
-    assert session.bookmarks[0].time == session.marked_range.time
+    assert session.bookmarks.items[0].time == session.marked_range.time
     assert "range" in document.status.message.full_text
     # A point, by name.
     hand.press("Escape")
@@ -74,7 +74,7 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     hand.type("slow token")
     hand._tool("key", "Return")
     qtbot.waitUntil(lambda: names(document) == ["Bookmark 1", "slow token"])
-    assert session.bookmarks[1].time.duration == 0
+    assert session.bookmarks.items[1].time.duration == 0
     # The pane, by keys alone: rename, move, delete, undo.
     hand.press("ctrl+b")
     view = bookmarks_pane(document)
@@ -96,7 +96,7 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
     hand.press("w")
     row = view.table.visualRect(view.model.index(1, NAME)).center()
     hand.double_click(view.table.viewport(), row)
-    middle = session.bookmarks[1].time
+    middle = session.bookmarks.items[1].time
     qtbot.waitUntil(
         lambda: (
             session.visible_range.start <= middle.start
@@ -104,13 +104,13 @@ def test_bookmarks_live_by_keys_and_mouse_and_are_there_after_reopening(
             and session.marked_range is not None
         )
     )
-    kept = session.bookmarks
+    kept = session.bookmarks.items
     hand.press("ctrl+w")
     qtbot.waitUntil(lambda: window.document is None)
 
     again = opened(trace)
 
-    qtbot.waitUntil(lambda: again.session.bookmarks == kept, timeout=10_000)
+    qtbot.waitUntil(lambda: again.session.bookmarks.items == kept, timeout=10_000)
     hand.press("alt+2")
     assert again.session.marked_range is not None
     assert again.session.marked_range.time == middle
@@ -150,7 +150,7 @@ def test_two_drags_at_once_in_a_busy_program_are_one(
 ) -> None:
     document = opened(trace)
     for name in ("one", "two", "three"):
-        document.session.add_bookmark(name, TimeRange(1_000, 2_000))
+        document.session.bookmarks.add(name, TimeRange(1_000, 2_000))
     hand.press("ctrl+b")
     view = bookmarks_pane(document)
     qtbot.waitUntil(view.table.isVisible)

@@ -968,7 +968,7 @@ class MainWindow(QMainWindow):
     def _heard(self, session: "Session") -> tuple[Connection, ...]:
         return (
             (session.trace_changed, self._on_state_changed),
-            (session.bookmarks_changed, self._on_state_changed),
+            (session.bookmarks.changed, self._on_state_changed),
             (session.display.color_by_changed, self._on_state_changed),
             (session.display.absolute_time_changed, self._on_state_changed),
             (session.selection_changed, self._on_moved),

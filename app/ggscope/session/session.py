@@ -23,13 +23,11 @@ from ggscope.model.units import TimeRange
 from ggscope.session import viewport as view_range
 from ggscope.session.bookmarks import bookmarks
 from ggscope.session.bookmarks.bookmarks import (
-    Bookmark,
-    BookmarkList,
-    Bookmarks,
     Subject,
     subject_of_range,
     subject_of_selection,
 )
+from ggscope.session.bookmarks.model import BookmarkModel
 from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.display import DisplayOptions
 from ggscope.session.linking import Linking
@@ -84,8 +82,6 @@ class Session(QObject):
     only_range_changed = Signal(object)  # bool
     list_kept_changed = Signal(object)  # bool: see Session.keeps_list
     lanes_changed = Signal(object)  # LaneState
-    bookmarks_changed = Signal(object)  # tuple[Bookmark, ...]
-    bookmarks_kept_changed = Signal(object)  # str: where they are kept
     status_message = Signal(object)  # str: for the status bar
     cursor_changed = Signal(object)  # tick under the mouse | None
     held_changed = Signal(object)  # bool: whether the mouse holds the picture
@@ -108,6 +104,8 @@ class Session(QObject):
         self.frames = FrameScheduler(self.tasks, self)
         self.history = History(self)
         self.display = DisplayOptions(self)
+        self.bookmarks = BookmarkModel(self.bookmark_subject, self)
+        self.bookmarks.status_message.connect(self.status_message)
         self._trace: Trace | None = None
         self._index: TraceIndex | None = None
         self._earlier: TraceIndex | None = None
@@ -128,8 +126,6 @@ class Session(QObject):
         self._listed = Selection()
         self._kept_range: tuple[MarkedRange | None] | None = None
         self._lane_state = LaneState()
-        self._bookmarks = BookmarkList()
-        self._bookmarks_kept = ""
         self._marked_last = False
         self._cursor: int | None = None
         self._is_held = False
@@ -709,79 +705,15 @@ class Session(QObject):
 
     # -- bookmarks ---------------------------------------------------------
 
-    @property
-    def bookmarks(self) -> Bookmarks:
-        """The bookmarks, in the person's order."""
-        return self._bookmarks.now
-
-    def add_bookmark(
-        self,
-        name: str = "",
-        time: TimeRange | Subject | None = None,
-        permanent: bool = True,
-        note: str = "",
-    ) -> Bookmark | None:
-        """Bookmark a range or a subject, and say so; without one what was made last.
-
-        "" gets a name by number. None where there are `bookmarks.MAX_BOOKMARKS`.
-        """
-        now = self.bookmarks
-        if len(now) >= bookmarks.MAX_BOOKMARKS:
-            self.status_message.emit("Too many bookmarks; delete some first.")
-            return None
-        name = bookmarks.clean_line(name, bookmarks.MAX_NAME)
-        subject = self.bookmark_subject() if time is None else time
-        if isinstance(subject, TimeRange):
-            subject = Subject(subject)
-        made = Bookmark(
-            name or bookmarks.free_name(now),
-            subject.time,
-            permanent,
-            note=bookmarks.clean_line(note, bookmarks.MAX_NOTE),
-            what=subject.what,
-            lane=subject.lane,
-        )
-        self._change_bookmarks(bookmarks.added(now, made), f"“{made.name}” added")
-        self.status_message.emit(self._words_of_new(made, subject))
-        return made
-
-    def remove_bookmark(self, *positions: int) -> None:
-        """Remove the bookmarks at `positions`; IndexError where there is none."""
-        names = [self.bookmarks[position].name for position in positions]
-        words = f"“{names[0]}” deleted" if names else ""
-        if len(names) > 1:
-            words = f"{len(names)} bookmarks deleted"
-        self._change_bookmarks(bookmarks.without(self.bookmarks, positions), words)
-
-    def rename_bookmark(self, position: int, name: str) -> None:
-        """Give the bookmark at `position` another name; IndexError likewise."""
-        words = f"“{self.bookmarks[position].name}” renamed"
-        self._change_bookmarks(bookmarks.renamed(self.bookmarks, position, name), words)
-
-    def note_bookmark(self, position: int, note: str) -> None:
-        """Give the bookmark at `position` another note; IndexError likewise."""
-        words = f"note of “{self.bookmarks[position].name}” changed"
-        self._change_bookmarks(bookmarks.noted(self.bookmarks, position, note), words)
-
-    def move_bookmark(self, source: int, target: int) -> None:
-        """Put the bookmark at `source` in another place; IndexError likewise."""
-        words = f"“{self.bookmarks[source].name}” moved"
-        self._change_bookmarks(bookmarks.moved(self.bookmarks, source, target), words)
-
-    def sort_bookmarks(self) -> None:
-        """Put the bookmarks in order of time."""
-        wanted = tuple(sorted(self.bookmarks, key=lambda b: b.time))
-        self._change_bookmarks(wanted, "bookmarks sorted by time")
-
     def go_to_bookmark(self, position: int) -> None:
         """Show the bookmark at `position`; nothing happens where there is none.
 
         One that is in view stays where it is. A range is marked, so that one sees where
         it ends.
         """
-        if not 0 <= position < len(self.bookmarks):
+        if not 0 <= position < len(self.bookmarks.items):
             return
-        found = self.bookmarks[position]
+        found = self.bookmarks.items[position]
         shown = self._visible
         if found.time.duration > shown.duration:
             self.set_visible(view_range.with_air(found.time))
@@ -792,51 +724,6 @@ class Session(QObject):
         index = self.index
         if found.lane and index is not None and index.lanes.position(found.lane) >= 0:
             self.reveal_lane(found.lane)
-
-    def replace_bookmarks(
-        self, wanted: Bookmarks, *, forgets_steps: bool = False
-    ) -> None:
-        """Take bookmarks from elsewhere, such as a file; see `BookmarkList.replace`."""
-        if self._bookmarks.replace(wanted, forgets_steps=forgets_steps):
-            self.bookmarks_changed.emit(self.bookmarks)
-
-    @property
-    def bookmark_undo(self) -> str:
-        """Which change of the bookmarks `undo_bookmarks` undoes; "" = none."""
-        return self._bookmarks.undo_words
-
-    @property
-    def bookmark_redo(self) -> str:
-        """Which change of the bookmarks `redo_bookmarks` makes again; "" = none."""
-        return self._bookmarks.redo_words
-
-    def undo_bookmarks(self) -> None:
-        """Undo the last change of the bookmarks, and say which."""
-        self._tell_step(self._bookmarks.undo(), "Undone: {0}")
-
-    def redo_bookmarks(self) -> None:
-        """Make the change once more that was undone last, and say which."""
-        self._tell_step(self._bookmarks.redo(), "Redone: {0}")
-
-    @property
-    def bookmarks_kept(self) -> str:
-        """Where the bookmarks are kept, in words; "" = there is nothing to keep."""
-        return self._bookmarks_kept
-
-    def set_bookmarks_kept(self, words: str) -> None:
-        """Say where the bookmarks are kept."""
-        if words != self._bookmarks_kept:
-            self._bookmarks_kept = words
-            self.bookmarks_kept_changed.emit(words)
-
-    def _change_bookmarks(self, wanted: Bookmarks, words: str) -> None:
-        if self._bookmarks.change(wanted, words):
-            self.bookmarks_changed.emit(self.bookmarks)
-
-    def _tell_step(self, words: str, text: str) -> None:
-        if words:
-            self.bookmarks_changed.emit(self.bookmarks)
-            self.status_message.emit(text.format(words))
 
     def bookmark_subject(self) -> Subject:
         """Return what a bookmark would be set on now: what was made last.
@@ -853,18 +740,6 @@ class Session(QObject):
         if tick is None:
             tick = self._visible.start + self._visible.duration // 2
         return Subject(TimeRange(tick, tick))
-
-    def _words_of_new(self, made: Bookmark, subject: Subject) -> str:
-        """Say what was bookmarked and how to come back to it."""
-        number = self.bookmarks.index(made) + 1
-        kind = "range" if made.time.duration else "point in time"
-        thing = subject.what or kind
-        if subject.is_range:
-            thing = "the marked range"
-        words = f"“{made.name}”: {thing}"
-        if number <= 9:
-            words += f" (Alt+{number})"
-        return words
 
     # -- history -----------------------------------------------------------
 

@@ -233,8 +233,8 @@ class BookmarksView(View):
         self.table.row_opened.connect(session.go_to_bookmark)
         self.table.clicked.connect(self._on_clicked)
         self.table.delete_requested.connect(self._on_delete)
-        self.table.undo_requested.connect(session.undo_bookmarks)
-        self.table.redo_requested.connect(session.redo_bookmarks)
+        self.table.undo_requested.connect(session.bookmarks.undo)
+        self.table.redo_requested.connect(session.bookmarks.redo)
         self.table.shift_requested.connect(self._on_shift)
         self.table.customContextMenuRequested.disconnect()
         self.table.customContextMenuRequested.connect(self._on_menu)
@@ -244,8 +244,8 @@ class BookmarksView(View):
         self.set_theme(theme)
         self.connect_until_release(
             (session.trace_changed, self._show),
-            (session.bookmarks_changed, self._show),
-            (session.bookmarks_kept_changed, self._show_head),
+            (session.bookmarks.changed, self._show),
+            (session.bookmarks.location_changed, self._show_head),
             (session.display.absolute_time_changed, self._show),
         )
 
@@ -345,7 +345,7 @@ class BookmarksView(View):
 
     def _show(self, _: object = None) -> None:
         session = self.session
-        marks = session.bookmarks
+        marks = session.bookmarks.items
         row = self.table.currentIndex().row()
         rows = [self._cells(number, mark) for number, mark in enumerate(marks, 1)]
         if session.trace is not None:
@@ -364,12 +364,12 @@ class BookmarksView(View):
         has_trace = session.trace is not None
         self.add_button.setEnabled(has_trace)
         self._on_selection()
-        undo = session.bookmark_undo
+        undo = session.bookmarks.undo_title
         self.undo_button.setEnabled(bool(undo))
         tip = f"Undo: {undo} (Ctrl+Z)" if undo else "Undo"
         set_tip(self.undo_button, tip)
         self._copy.setEnabled(self.model.rowCount() > 0)
-        self.kept.setText(session.bookmarks_kept)
+        self.kept.setText(session.bookmarks.location)
 
     def _say_empty(self) -> None:
         if self.session.trace is None:
@@ -436,23 +436,23 @@ class BookmarksView(View):
 
     def _on_add(self) -> None:
         if self.session.trace is not None:
-            self.session.add_bookmark()
+            self.session.bookmarks.add()
             self._choose(self.model.rowCount() - 1)
             self.table.setFocus()
 
     def _on_edited(self, row: int, column: int, text: str) -> None:
         session = self.session
-        if row >= len(session.bookmarks):
+        if row >= len(session.bookmarks.items):
             return
         if column == NOTE:
-            session.note_bookmark(row, text)
+            session.bookmarks.set_note(row, text)
         else:
-            session.rename_bookmark(row, text)
+            session.bookmarks.rename(row, text)
 
     def _on_delete(self) -> None:
         rows = self._chosen()
         if rows:
-            self.session.remove_bookmark(*rows)
+            self.session.bookmarks.remove(*rows)
             if self.model.rowCount():
                 self._choose(min(rows[0], self.model.rowCount() - 1))
 
@@ -464,7 +464,7 @@ class BookmarksView(View):
     def _on_moved(self, source: int, target: int) -> None:
         target = max(0, min(target, self.model.rowCount() - 1))
         if source != target:
-            self.session.move_bookmark(source, target)
+            self.session.bookmarks.move(source, target)
             self._choose(target)
 
     def _copy_all(self, form: CopyForm) -> None:
@@ -479,7 +479,7 @@ class BookmarksView(View):
         menu = QMenu(self)
         if row >= 0:
             self._add_row_commands(menu, row)
-        menu.addAction("Sort by time", self.session.sort_bookmarks)
+        menu.addAction("Sort by time", self.session.bookmarks.sort)
         menu.addSeparator()
         self.table.fill_menu(menu)
         pop_up(menu, self.table.viewport().mapToGlobal(place))

@@ -64,7 +64,7 @@ class OverviewView(PaintedView):
             (session.selection_changed, self.repaint_picture),
             (session.marked_range_changed, self.repaint_picture),
             (session.queries.search_changed, self.repaint_picture),
-            (session.bookmarks_changed, self.repaint_picture),
+            (session.bookmarks.changed, self.repaint_picture),
             (session.display.color_by_changed, self.invalidate),
             (session.display.overlays_changed, self.invalidate),
             (session.queries.mask_changed, self._on_mask_changed),
@@ -129,7 +129,7 @@ class OverviewView(PaintedView):
             hits=session.hits,
             selection=session.selection,
             marked=session.marked_range,
-            bookmarks=tuple((b.name, b.time) for b in session.bookmarks),
+            bookmarks=tuple((b.name, b.time) for b in session.bookmarks.items),
             mask=session.mask,
             mask_token=None if session.mask is None else self._n_masks,
             show_waits=session.display.shows_waits,
@@ -185,7 +185,7 @@ class OverviewView(PaintedView):
                 text += f" · {unknown_words(session.trace)}"
             near = tuple(
                 position
-                for position, mark in enumerate(session.bookmarks)
+                for position, mark in enumerate(session.bookmarks.items)
                 if abs(self._x(mark.time.start) - at.x()) <= _NEAR_PX
             )
             show_tip(

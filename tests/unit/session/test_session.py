@@ -24,7 +24,7 @@ class Recorder:
     NAMES = (
         "trace_changed", "selection_changed", "visible_range_changed",
         "marked_range_changed", "filter_changed", "mask_changed", "search_changed",
-        "color_by_changed", "bookmarks_changed", "absolute_time_changed",
+        "color_by_changed", "absolute_time_changed",
         "cursor_changed", "reveal_requested", "problem_reported",
     )  # fmt: skip
 
@@ -402,18 +402,18 @@ def test_back_restores_range_selection_and_filter(session: Session) -> None:
 
 
 def test_temporary_bookmark_replaces_the_last_one(session: Session) -> None:
-    session.add_bookmark("a", TimeRange(1, 2))
-    session.add_bookmark("t1", TimeRange(3, 4), permanent=False)
-    session.add_bookmark("t2", TimeRange(5, 6), permanent=False)
+    session.bookmarks.add("a", TimeRange(1, 2))
+    session.bookmarks.add("t1", TimeRange(3, 4), permanent=False)
+    session.bookmarks.add("t2", TimeRange(5, 6), permanent=False)
 
-    assert [b.name for b in session.bookmarks] == ["a", "t2"]
-    session.remove_bookmark(0)
-    assert [b.name for b in session.bookmarks] == ["t2"]
+    assert [b.name for b in session.bookmarks.items] == ["a", "t2"]
+    session.bookmarks.remove(0)
+    assert [b.name for b in session.bookmarks.items] == ["t2"]
 
 
 def test_bookmark_takes_marked_range_and_is_found_again(session: Session) -> None:
     session.set_marked(MarkedRange(TimeRange(50_000, 60_000)))
-    session.add_bookmark()
+    session.bookmarks.add()
     session.set_visible(TimeRange(0, 1000))
 
     session.go_to_bookmark(0)

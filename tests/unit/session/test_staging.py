@@ -69,7 +69,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
     session.set_lane_state(lanes)
     session.display.set_color_by("op")
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
-    session.add_bookmark("here", TimeRange(5, 6))
+    session.bookmarks.add("here", TimeRange(5, 6))
     session.history.record()
 
     show_rest(session, snapshots)
@@ -81,7 +81,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
     assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
     assert session.mask is not None
     assert len(session.mask) == len(snapshots[-1].spans)
-    assert [b.name for b in session.bookmarks] == ["here"]
+    assert [b.name for b in session.bookmarks.items] == ["here"]
     assert session.history.can_go_back
 
 

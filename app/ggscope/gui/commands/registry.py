@@ -181,9 +181,9 @@ def conditions(window: CommandContext) -> Needs:
         (Needs.BACK, session.history.can_go_back),
         (Needs.FORWARD, session.history.can_go_forward),
         (Needs.HIDDEN, bool(session.lane_state.hidden)),
-        (Needs.BOOKMARK, bool(session.bookmarks)),
-        (Needs.BOOKMARK_UNDO, bool(session.bookmark_undo)),
-        (Needs.BOOKMARK_REDO, bool(session.bookmark_redo)),
+        (Needs.BOOKMARK, bool(session.bookmarks.items)),
+        (Needs.BOOKMARK_UNDO, bool(session.bookmarks.undo_title)),
+        (Needs.BOOKMARK_REDO, bool(session.bookmarks.redo_title)),
     ):
         if holds:
             now |= condition
@@ -324,7 +324,7 @@ def _pan(name: str, text: str, keys: str, share: float) -> Command:
 
 def _bookmark(number: int) -> Command:
     def title(window: CommandContext) -> str:
-        marks = () if window.session is None else window.session.bookmarks
+        marks = () if window.session is None else window.session.bookmarks.items
         return marks[number - 1].name if number <= len(marks) else ""
 
     return Command(
@@ -351,7 +351,7 @@ def _session(
 def _mark_for_now(session: "Session") -> None:
     from ggscope.session.bookmarks.bookmarks import TEMPORARY
 
-    session.add_bookmark(TEMPORARY, permanent=False)
+    session.bookmarks.add(TEMPORARY, permanent=False)
 
 
 def _close_groups(session: "Session") -> None:
@@ -576,10 +576,10 @@ _GO = (
         _session("mark.range", "Mark time range of selection", "R", SELECTION, lambda s: s.mark_selection()),
         _session("mark.temporary", "Temporary bookmark", "M", TRACE, _mark_for_now),
         Command("mark.named", "Bookmark with name…", "Shift+M", TRACE, lambda w: w.dialogs.name_bookmark()),
-        _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.add_bookmark()),
+        _session("mark.here", "Bookmark here", "Ctrl+D", TRACE, lambda s: s.bookmarks.add()),
         _LINE,
-        _session("mark.undo", "Undo bookmark change", "", BOOKMARK_UNDO, lambda s: s.undo_bookmarks()),
-        _session("mark.redo", "Redo bookmark change", "", BOOKMARK_REDO, lambda s: s.redo_bookmarks()),
+        _session("mark.undo", "Undo bookmark change", "", BOOKMARK_UNDO, lambda s: s.bookmarks.undo()),
+        _session("mark.redo", "Redo bookmark change", "", BOOKMARK_REDO, lambda s: s.bookmarks.redo()),
         _LINE,
         _LINE,
         *(_bookmark(number) for number in range(1, 10)),

@@ -635,7 +635,7 @@ class WindowDialogs(QObject):
         def make() -> None:
             if session.trace is not None:
                 name, note = dialog.name.text(), dialog.note.text()
-                session.add_bookmark(name, subject, note=note)
+                session.bookmarks.add(name, subject, note=note)
 
         dialog.accepted.connect(make)
         dialog.open()

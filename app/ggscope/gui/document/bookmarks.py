@@ -30,7 +30,7 @@ class DocumentBookmarks(QObject):
         self.keeper = BookmarkKeeper(session, document.loader, settings, is_watching)
         self.keeper.message_requested.connect(self._on_message_requested)
         self.keeper.place_asked.connect(self._on_place_asked)
-        session.bookmarks_changed.connect(self._on_bookmarks_changed)
+        session.bookmarks.changed.connect(self._on_bookmarks_changed)
         document.messages.dismissed.connect(self._on_dismissed)
 
     def release(self) -> None:

@@ -88,7 +88,7 @@ class BookmarkKeeper(QObject):
         self._watch.timeout.connect(self.check_file)
         loader.state_changed.connect(self._on_load_state)
         loader.parts_changed.connect(self._follow_clock)
-        session.bookmarks_changed.connect(self._on_bookmarks_changed)
+        session.bookmarks.changed.connect(self._on_bookmarks_changed)
         session.lanes_changed.connect(self._on_lanes_changed)
         settings.changed.connect(self._on_settings_changed)
 
@@ -135,7 +135,7 @@ class BookmarkKeeper(QObject):
                 words += "; another file next to the trace has their name"
             elif is_elsewhere:
                 words += "; the folder of the trace is not writable"
-        self._session.set_bookmarks_kept(words if self._known else "")
+        self._session.bookmarks.set_location(words if self._known else "")
 
     # -- finding -------------------------------------------------------------
 
@@ -154,11 +154,11 @@ class BookmarkKeeper(QObject):
         by, self._origin = self._origin - trace.clock.origin, trace.clock.origin
         if by and self._is_found and self._known:
             self._is_taking = True
-            self._session.replace_bookmarks(
-                tuple(_shifted(b, by) for b in self._session.bookmarks),
+            self._session.bookmarks.replace(
+                tuple(_shifted(b, by) for b in self._session.bookmarks.items),
                 forgets_steps=True,
             )
-            self._known = _by_id(self._session.bookmarks)
+            self._known = _by_id(self._session.bookmarks.items)
             self._is_taking = False
 
     def _find(self) -> None:
@@ -225,7 +225,7 @@ class BookmarkKeeper(QObject):
         """Return all that is known, in values of the trace's own clock."""
         listed = tuple(
             Entry(_shifted(b, self._origin), self._changed[b.id])
-            for b in self._session.bookmarks
+            for b in self._session.bookmarks.items
             if b.id in self._known
         )
         names = dict(self._lane_names)
@@ -248,9 +248,9 @@ class BookmarkKeeper(QObject):
         self._deleted = dict(kept.deleted)
         self._take_names(kept.lane_names)
         self._known = {b.id: b for b in shown}
-        others = tuple(b for b in self._session.bookmarks if not b.permanent)
+        others = tuple(b for b in self._session.bookmarks.items if not b.permanent)
         self._is_taking = True
-        self._session.replace_bookmarks((*shown, *others))
+        self._session.bookmarks.replace((*shown, *others))
         self._is_taking = False
 
     def _take_names(self, names: Mapping[str, tuple[int, str]]) -> None:
@@ -327,7 +327,7 @@ class BookmarkKeeper(QObject):
 
     def _on_not_kept(self, failure: TaskFailure) -> None:
         self._is_keeping = False
-        self._session.set_bookmarks_kept(f"Not saved: {failure.message}")
+        self._session.bookmarks.set_location(f"Not saved: {failure.message}")
         self.message_requested.emit(
             f"Could not save the bookmarks. {failure.message}",
             "Try again",

@@ -283,7 +283,7 @@ def bookmark_tip(session: "Session", positions: Sequence[int]) -> Html:
     unit = trace.clock.unit
     lines: list[Html] = []
     for position in positions[:_MAX_TOLD]:
-        mark = session.bookmarks[position]
+        mark = session.bookmarks.items[position]
         key = f" (Alt+{position + 1})" if position < 9 else ""
         when = format_exact(mark.time.start, unit)
         if session.display.absolute_time:

@@ -59,7 +59,7 @@ def _time_entries(
     exact = format_exact(hit.tick, trace.clock.unit)
     if absolute:
         exact = format_absolute(hit.tick, trace.clock)
-    add_action(menu, "Bookmark here", lambda: session.add_bookmark("", here))
+    add_action(menu, "Bookmark here", lambda: session.bookmarks.add("", here))
     add_action(menu, f"Copy time ({text})", lambda: copy_text(exact))
     if not hit.on_axis:
         return

@@ -249,7 +249,7 @@ class TimelineView(PaintedView):
             (session.queries.search_changed, self.repaint_picture),
             (session.display.color_by_changed, self.refresh),
             (session.lanes_changed, self.refresh),
-            (session.bookmarks_changed, self.repaint_picture),
+            (session.bookmarks.changed, self.repaint_picture),
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.reveal_requested, self._on_reveal),
             (session.lane_reveal_requested, self._on_reveal_lane),
@@ -448,7 +448,7 @@ class TimelineView(PaintedView):
         )
 
     def _bookmarks(self) -> tuple[tuple[str, TimeRange], ...]:
-        marks = self.session.bookmarks
+        marks = self.session.bookmarks.items
         return tuple((mark.name, mark.time) for mark in marks)
 
     def compose(self, width: float, height: float, scale: float) -> DisplayList | None:
@@ -790,7 +790,7 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         state=session.lane_state,
         selection=session.selection,
         marked=session.marked_range,
-        notes=tuple((mark.name, mark.time) for mark in session.bookmarks),
+        notes=tuple((mark.name, mark.time) for mark in session.bookmarks.items),
         stalls=session.display.shows_stalls,
         waits=session.display.shows_waits,
         absolute=session.display.absolute_time,
