@@ -72,14 +72,7 @@ class _Parser(argparse.ArgumentParser):
 @cache
 def _help_width() -> int:
     """Return what argparse takes from shutil, which is slow to import."""
-    given = os.environ.get("COLUMNS", "")
-    columns = int(given) if given.isdecimal() else 0
-    if columns <= 0:
-        try:
-            columns = os.get_terminal_size(1).columns
-        except OSError:
-            columns = 80
-    return (columns or 80) - 2
+    return output.width() - 2
 
 
 def parse(argv: Sequence[str]) -> Namespace:
@@ -544,6 +537,10 @@ def _add_machine(parser: _Parser) -> None:
     )
 
 
+def _add_range(parser: _Parser) -> None:
+    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+
+
 def _add_hot(parser: _Parser) -> None:
     parser.add_argument(
         "--by",
@@ -552,7 +549,7 @@ def _add_hot(parser: _Parser) -> None:
         metavar="WHAT",
         help="tensor (default), layer, component or expert",
     )
-    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    _add_range(parser)
     parser.add_argument(
         "--limit",
         type=values.positive,
@@ -628,7 +625,7 @@ def _add_cache(parser: _Parser) -> None:
         action="store_true",
         help="count GET_ROWS too, as a read of the whole tensor",
     )
-    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    _add_range(parser)
 
 
 def _add_show(parser: _Parser) -> None:
@@ -642,7 +639,7 @@ def _add_show(parser: _Parser) -> None:
     parser.add_argument(
         "--width", type=values.positive, metavar="N", help="width in characters"
     )
-    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    _add_range(parser)
     parser.add_argument(
         "--color-by",
         choices=coloring_ids(),
@@ -762,7 +759,7 @@ def _add_export(parser: _Parser) -> None:
         help="default: from the preset, else print",
     )
     _add_look(parser)
-    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+    _add_range(parser)
     parser.add_argument(
         "--color-by",
         choices=coloring_ids(),

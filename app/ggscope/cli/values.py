@@ -56,14 +56,6 @@ class Names(Collection[str]):
         return chosen
 
 
-def thumbnail_size(text: str) -> int:
-    """Return the pixels of the longer side of a thumbnail."""
-    size = int(text) if text.isascii() and text.isdecimal() else 0
-    if not 16 <= size <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 16 to 1024")
-    return size
-
-
 def key_value(text: str) -> tuple[str, str]:
     """Return the two sides of ``KEY=VALUE``."""
     key, sign, value = text.partition("=")
@@ -156,7 +148,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 
 count, positive = whole(0, 1_000_000), whole(1, 1_000_000)
-percent, dpi = whole(1, 100), whole(24, 2400)
+percent, dpi, thumbnail_size = whole(1, 100), whole(24, 2400), whole(16, 1024)
 
 
 def length(text: str) -> "Length | None":
@@ -210,24 +202,24 @@ def bytes_of(text: str) -> int:
     return round(number * float(1 << 10 * " kmgtp".index(match[2] or " ")))
 
 
-def seconds(text: str) -> float:
-    """Return seconds, from 0.1 to 600."""
-    return _seconds(text, 600)
+def _seconds(longest: int) -> Callable[[str], float]:
+    """Return what takes seconds from 0.1 to `longest`."""
+
+    def checked(text: str) -> float:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if not 0.1 <= seconds <= longest:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number from 0.1 to {longest}"
+            )
+        return seconds
+
+    return checked
 
 
-def watch_seconds(text: str) -> float:
-    """Return seconds, from 0.1 to those of a year."""
-    return _seconds(text, 366 * 86400)
-
-
-def _seconds(text: str, most: int) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.1 to {most}")
-    return seconds
+seconds, watch_seconds = _seconds(600), _seconds(366 * 86400)
 
 
 def size(text: str) -> tuple[int, int]:
