@@ -10,6 +10,7 @@ however the process ends, and whoever acquires it removes the stale socket.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import logging
@@ -19,17 +20,15 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
 import ggscope
 from ggscope.gui.single_instance.startup import given_token, is_token
-
-if sys.platform != "win32":
-    import fcntl
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +49,16 @@ _MAX_PATH_BYTES = 100
 _STARTING, _READY = b"starting", b"open"
 """Content of the lock file."""
 _NO_REPLY = "the open window does not respond; a new window opens."
+_OPTIONS = {
+    "reader": str | None,
+    "pairs": [(str, str)],
+    "range": str,
+    "force": bool,
+    "with": [str],
+    "shifts": [(str, str)],
+}
+_REQUEST = {"ggscope": int, "files": [str], "options": object, "activation": str}
+"""Shapes of the JSON; see `_fits`."""
 _PROCESS_LOCAL = ("/dev", "/proc")
 """Paths below these name other files in another process."""
 
@@ -180,56 +189,43 @@ def decode(data: bytes) -> OpenRequest:
     version = message.get("ggscope") if isinstance(message, dict) else None
     if version != _VERSION:
         raise ValueError("other protocol version")
-    fields = _fields(message, "ggscope", "files", "options", "activation")
-    activation = _string(fields["activation"])
-    if not is_token(activation):
+    fields = message.get("options")
+    if not _fits(message, _REQUEST) or not (fields is None or _fits(fields, _OPTIONS)):
+        raise ValueError("unexpected, missing or invalid fields")
+    if not is_token(message["activation"]):
         raise ValueError("invalid activation token")
-    options = None if fields["options"] is None else _options(fields["options"])
-    return OpenRequest(_paths(fields["files"]), options, activation)
+    options = None
+    if fields is not None:
+        options = OpenOptions(
+            fields["reader"],
+            tuple(map(tuple, fields["pairs"])),
+            fields["range"],
+            fields["force"],
+            _paths(fields["with"]),
+            tuple(map(tuple, fields["shifts"])),
+        )
+    return OpenRequest(_paths(message["files"]), options, message["activation"])
 
 
-def _options(value: object) -> OpenOptions:
-    fields = _fields(value, "reader", "pairs", "range", "force", "with", "shifts")
-    reader, force = fields["reader"], fields["force"]
-    if not isinstance(force, bool):
-        raise ValueError("force is no bool")  # noqa: TRY004 - one type for callers
-    return OpenOptions(
-        None if reader is None else _string(reader),
-        _pairs(fields["pairs"]),
-        _string(fields["range"]),
-        force,
-        _paths(fields["with"]),
-        _pairs(fields["shifts"]),
-    )
+def _fits(value: object, shape: Any) -> bool:
+    """Tell whether JSON has a shape: type, [of each], (of two), {name: shape}."""
+    if isinstance(shape, dict):
+        return (
+            isinstance(value, dict)
+            and value.keys() == shape.keys()
+            and all(_fits(value[name], shape[name]) for name in shape)
+        )
+    if isinstance(shape, tuple):
+        return isinstance(value, list) and list(map(type, value)) == list(shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(item, shape[0]) for item in value)
+    return isinstance(value, shape)
 
 
-def _pairs(value: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, list):
-        raise ValueError("pairs are no list")  # noqa: TRY004 - one type for callers
-    if any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
-        raise ValueError("pairs are no pairs")
-    return tuple((_string(key), _string(text)) for key, text in value)
-
-
-def _fields(value: object, *names: str) -> Mapping[str, object]:
-    if not isinstance(value, dict) or value.keys() != set(names):
-        raise ValueError("unexpected or missing fields")
-    return value
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a field is no string")  # noqa: TRY004 - one type for callers
-    return value
-
-
-def _paths(value: object) -> tuple[Path, ...]:
-    if not isinstance(value, list):
-        raise ValueError("files are no list")  # noqa: TRY004 - one type for callers
-    paths = list(map(_string, value))
-    if not all(map(_is_absolute_path, paths)):
+def _paths(texts: list[str]) -> tuple[Path, ...]:
+    if not all(map(_is_absolute_path, texts)):
         raise ValueError("a path is relative, too long or invalid")
-    return tuple(map(Path, paths))
+    return tuple(map(Path, texts))
 
 
 def _is_absolute_path(text: str) -> bool:
@@ -257,7 +253,7 @@ def socket_path() -> Path | None:
     """
     name = os.environ.get(NAME_VARIABLE, "")
     is_safe = os.environ.get("GGSCOPE_SAFE_MODE", "0") not in ("", "0")
-    if name == "off" or is_safe or sys.platform == "win32":
+    if name == "off" or is_safe:
         return None
     with warnings.catch_warnings(action="ignore"):  # about a bad XDG_RUNTIME_DIR
         folder = Path(platformdirs.user_runtime_dir("ggscope", appauthor=False))
