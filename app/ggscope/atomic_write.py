@@ -20,21 +20,18 @@ its name and its free lock, and the next writing in that folder takes it away.
 import atexit
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import re
 import secrets
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ggscope.errors import WriteError
-
-if sys.platform != "win32":
-    import fcntl
 
 logger = logging.getLogger(__name__)
 
@@ -253,7 +250,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows, or a folder that one may write to but not list
+    except OSError:  # a folder that one may write to but not list
         yield
         return
     until = time.monotonic() + PATIENCE_S
@@ -419,19 +416,15 @@ def _remove(path: Path) -> None:
     if os.path.islink(path) or not os.path.isdir(path):
         path.unlink(missing_ok=True)
         return
-    if sys.platform == "win32":
-        for each in path.iterdir():
-            each.unlink()
-    else:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(path, flags)
-        try:
-            for name in os.listdir(folder):
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
-                    os.unlink(name, dir_fd=folder)
-        finally:
-            os.close(folder)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(path, flags)
+    try:
+        for name in os.listdir(folder):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
     path.rmdir()
 
 
@@ -449,11 +442,10 @@ def _is_still(path: Path, handle: int) -> bool:
 
 def _take_over(path: Path, old: os.stat_result) -> None:
     """Give a file the owner and the permissions of the one that it is to replace."""
-    if sys.platform != "win32":
-        new = path.stat()
-        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-            with contextlib.suppress(PermissionError):
-                os.chown(path, old.st_uid, old.st_gid)
+    new = path.stat()
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.chown(path, old.st_uid, old.st_gid)
     path.chmod(stat.S_IMODE(old.st_mode))
 
 
@@ -587,14 +579,11 @@ def _finish(complete: Path, folder: Path, *, overwrite: bool) -> None:
 def _abandoned(path: Path) -> Iterator[bool]:
     """Hold something temporary of ours, and tell whether nobody else does."""
     status = path.lstat()
-    is_own = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    if sys.platform != "win32":
-        is_own &= status.st_uid == os.geteuid()
-    if not is_own:
+    is_known = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    if not is_known or status.st_uid != os.geteuid():
         yield False
         return
-    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    handle = os.open(path, os.O_RDONLY | flags)
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         yield _lock(handle, if_unknown=False) and _is_still(path, handle)
     finally:
@@ -606,8 +595,6 @@ def _lock(handle: int, *, if_unknown: bool = True) -> bool:
 
     `if_unknown` : what to answer where the file system has no locks.
     """
-    if sys.platform == "win32":
-        return if_unknown
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -621,7 +608,7 @@ def _pour(path: Path, pieces: Iterable[bytes], target: Path) -> None:
     """Write to a pipe or a device, which has no content to lose."""
     with _explained(target):
         # Not waiting for a reader: nobody could say what the program waits for.
-        handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     try:
         with _explained(target):
             os.set_blocking(handle, True)
@@ -642,7 +629,7 @@ def _sync(handle: int) -> None:
 def _sync_folder(folder: Path) -> None:
     """Bring the names of a folder to the disk, where the system can."""
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)
         finally:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,10 +23,6 @@ from ggscope.gui.single_instance.client import (
 )
 from ggscope.gui.single_instance.server import MAX_CLIENTS, InstanceServer
 from reading import Reading
-
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="this system has no such locks and sockets"
-)
 
 
 @pytest.fixture

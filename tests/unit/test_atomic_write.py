@@ -18,10 +18,6 @@ from ggscope.atomic_write import check_target, locked, recover, write_file, writ
 from ggscope.errors import WriteError
 from support import small_files
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="links, pipes and permissions of Unix systems"
-)
-
 NOBODY = 65_534
 STALE = ".ggscope-0123456789abcdef"
 

@@ -30,10 +30,6 @@ from ggscope.gui.single_instance.client import (
     socket_path,
 )
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="this system has no such locks and sockets"
-)
-
 FULL = OpenRequest(
     (Path("/a b.bin"), Path(os.fsdecode(b"/\xff\xfe.bin")), Path('/"ü\n.bin')),
     OpenOptions("npu-json", (("salvage", "true"),), "1ms:2ms", True, (Path("/m"),)),
