@@ -62,7 +62,10 @@ _REASONS = {
     errno.ELOOP: ("the links lead in a circle", "Choose another name."),
     errno.EIO: ("the disk reports an error", _ELSEWHERE),
     errno.ENXIO: ("nobody reads this pipe", "Start its reader first."),
-    errno.EPIPE: ("the reader of this pipe has gone", "Start its reader first."),
+    errno.EPIPE: (
+        "the process reading this pipe has exited",
+        "Start its reader first.",
+    ),
 }
 
 

@@ -76,7 +76,9 @@ class RecordingFolder:
             raise
         self._close = weakref.finalize(self, os.close, self._descriptor)
         if is_new and (not self._is_own() or os.listdir(self._descriptor)):
-            raise FileExistsError(errno.EEXIST, "it was just replaced", str(path))
+            raise FileExistsError(
+                errno.EEXIST, "replaced by another process", str(path)
+            )
 
     @classmethod
     def make(cls, path: Path) -> "RecordingFolder":

@@ -1,4 +1,4 @@
-"""A reader of rings, and numpy's view of the structs of `ring_format`."""
+"""Reader of ring files, and numpy dtypes of the structs of `ring_format`."""
 
 import contextlib
 import mmap
@@ -48,7 +48,7 @@ Array = npt.NDArray[Any]
 
 
 class NotReadyError(RingError):
-    """The ring is in the making, or whoever made it ended before it was done."""
+    """The ring is not initialised yet, or its writer ended before."""
 
 
 def check_control(page: bytes, n_bytes: int) -> dict[str, int]:
@@ -173,7 +173,7 @@ class Ring:
         self.close()
 
     def close(self) -> None:
-        """Give the mapping back; arrays of the ring itself must not be used again."""
+        """Unmap the file; arrays of the ring must not be used afterwards."""
         del self.control, self.lanes, self._records
         self._map.close()
 
@@ -190,18 +190,18 @@ class Ring:
         return 0
 
     def _most(self) -> int:
-        """Return what no counter can exceed: a record or event each nanosecond."""
+        """Return the upper limit of counters: one record or event per nanosecond."""
         elapsed = time.monotonic_ns() - self.value("t0_mono")
         # Of another start of the machine, or another one, it is not known how long.
         return elapsed + _SECOND_NS if elapsed >= 0 else _MAX_COUNT
 
     def waiting(self) -> npt.NDArray[np.int64]:
-        """Return how many records of each lane nobody took yet; int64[n_lanes]."""
+        """Return the number of unread records of each lane, int64[n_lanes]."""
         n = self.lanes["head"].astype(np.int64) - self.lanes["tail"].astype(np.int64)
         return np.clip(n, 0, self._records.shape[1])
 
     def dropped(self) -> int:
-        """Return how many records the writer could not place, for want of room."""
+        """Return the number of records that the writer dropped for lack of space."""
         dropped = self.lanes["dropped"]
         is_damaged = dropped > self._most()
         for lane in np.flatnonzero(is_damaged).tolist():
@@ -209,7 +209,7 @@ class Ring:
         return int(dropped[~is_damaged].sum()) + self.count("no_lane")
 
     def _is_possible(self, head: int, tail: int) -> bool:
-        """Tell whether a lane can have written so many, of which so many were taken."""
+        """Return whether the counters of a lane are consistent."""
         if self.value("flags") & RingFlag.OVERWRITE == 0:
             return 0 <= head - tail <= int(self._records.shape[1])
         return 0 <= tail <= head <= self._most()
@@ -275,7 +275,7 @@ class Ring:
         return new
 
     def is_file(self, name: str, folder: int) -> bool:
-        """Tell whether a name in a folder is that of this ring, and it this user's."""
+        """Return whether a name in a folder is this ring's file, owned by this user."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -283,14 +283,14 @@ class Ring:
         return os.path.samestat(found, self._status) and found.st_uid == os.geteuid()
 
     def release(self) -> None:
-        """Tell the writer that what was taken so far may be overwritten."""
+        """Release the space of all records and events read so far."""
         if self.is_owner:
             self.lanes["tail"][:] = self._tail
             self.control["events_tail"][0] = self._events_tail
             self._release_definitions()
 
     def check_definitions(self) -> None:
-        """Raise RingError where the definitions beside it are another ring's."""
+        """Raise RingError if the definitions file belongs to another ring."""
         with contextlib.suppress(FileNotFoundError):
             descriptor = open_regular(defs_path(self.path))
             try:

@@ -1,7 +1,7 @@
 """The binary format of a ring: its structs, numbers and frames, and their decoder.
 
-The one description in Python of what ``native/ring.h`` says to C, for the capture tool
-and the viewer alike; a test compiles the header and compares every struct and number.
+The Python counterpart of ``native/ring.h``, used by capture tool and viewer; a test
+compiles the header and compares every struct and number.
 ``resources/docs/ring-format.md`` explains them. Nothing here needs numpy: `fields`
 gives a struct as numpy's `dtype` takes it.
 
@@ -41,20 +41,20 @@ ROW_PHASE, ROW_OUTPUT = 3, 4
 
 
 class RingError(Exception):
-    """The file is no ring, or it is damaged or of another version; says why."""
+    """The file is not a ring, damaged, or of another version; the text says which."""
 
 
 # -- numbers ---------------------------------------------------------------
 
 
 class RingFlag(IntFlag):
-    """What a lane loses when it is full: its oldest records, else its newest."""
+    """Policy for a full lane: overwrite the oldest records, or drop new ones."""
 
     OVERWRITE = 1
 
 
 class RingState(IntEnum):
-    """What became of the traced program."""
+    """State of the traced program."""
 
     RUNS = 1
     ENDED = 2
@@ -62,7 +62,7 @@ class RingState(IntEnum):
 
 
 class Mode(IntEnum):
-    """What the spans of a ring are."""
+    """Kind of a ring's records: ops with ends, begins only, or graphs."""
 
     UNKNOWN = 0
     THREADS = 1
@@ -71,7 +71,7 @@ class Mode(IntEnum):
 
 
 class AttachMethod(IntEnum):
-    """How the tracer came into the program."""
+    """How the tracer was loaded into the program."""
 
     UNKNOWN = 0
     BACKEND_PATH = 1
@@ -81,7 +81,7 @@ class AttachMethod(IntEnum):
 
 
 class Clock(IntEnum):
-    """What the times of records were read from; their unit is always nanoseconds."""
+    """Clock source of the times; their unit is always nanoseconds."""
 
     IS_MONOTONIC = 0
     IS_TSC = 1

@@ -1,6 +1,6 @@
-"""What belongs together: from a selection to everything it has to do with.
+"""Links between spans, tensors, buffers, nodes and experts, for linked selection.
 
-By which spans make certain accesses, and which bytes of the model file they touch.
+They rest on the accesses of spans, and on the byte ranges in the model file.
 """
 
 import re
@@ -172,7 +172,7 @@ def patterns_with(trace: Trace, hits: Bools) -> Bools:
 
 
 def with_kin(trace: Trace, ids: I64) -> tuple[I64, int]:
-    """Return tensors and what is the same under another row, and their one expert.
+    """Return tensors with their duplicate rows, and their common expert.
 
     The slices of a stack of experts, or the stack of a slice.
 
@@ -286,7 +286,7 @@ def _none() -> I64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linked:
-    """Everything that one selection has to do with, by table; ids ascend.
+    """Ids linked to one selection, by table, ascending.
 
     Attributes
     ----------
@@ -322,7 +322,7 @@ NOTHING = Linked()
 
 
 def is_quick(trace: Trace, selection: Selection) -> bool:
-    """Tell whether `linked` answers in well under 50 ms."""
+    """Return whether `linked` takes well under 50 ms."""
     if selection.table in (None, "markers") or len(trace.spans) <= QUICK_SPANS:
         return True
     return selection.table == "spans" and len(selection.ids) <= QUICK_IDS
@@ -334,7 +334,7 @@ def linked(
     correlation: Correlation | None = None,
     watcher: Watcher | None = None,
 ) -> Linked:
-    """Return what `selection` has to do with; ids that do not exist are left out.
+    """Return the ids linked to `selection`; nonexistent ids are ignored.
 
     Parameters
     ----------
@@ -528,7 +528,7 @@ def _distinct(column: Array) -> I64:
 
 
 def _accesses_of(trace: Trace, ids: I64) -> AccessColumns:
-    """Return what spans access: each pattern once, and what is loose."""
+    """Return the accesses of spans: each pattern once, then loose accesses."""
     accesses = trace.accesses
     patterns = _distinct(accesses.pattern[ids])
     first, stop = accesses.first[patterns], accesses.first[patterns + 1]

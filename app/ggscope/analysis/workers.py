@@ -1,4 +1,4 @@
-"""Going over all spans: in pieces, on a few threads, cancellable; and by group.
+"""Chunked passes over all spans on several threads, cancellable; and grouping.
 
 Indexing with a narrow column makes numpy widen the whole index to 64 bits: 264 MB
 for 33 million spans. A million rows at a time fit the cache and cost nothing extra.
@@ -25,10 +25,10 @@ MAX_WORKERS = 4
 
 
 class Watcher(Protocol):
-    """Who waits for a result, e.g. ``session.tasks.TaskContext``."""
+    """Receiver of progress that may cancel, e.g. ``session.tasks.TaskContext``."""
 
     def progress(self, done: int, total: int) -> None:
-        """Take note of work done. Raises Cancelled where it is not wanted any more."""
+        """Report progress; raises Cancelled if the result is no longer needed."""
         ...
 
 
@@ -130,7 +130,7 @@ def count_values(column: Array, n_values: int, gate: Array | None = None) -> I64
 
 
 def _has_codes(column: Array, gate: Array | None) -> bool:
-    """Tell whether compiled code counts such values: of one or two bytes each."""
+    """Return whether compiled code can count these values (one or two bytes each)."""
     return (
         column.dtype.kind in "iu"
         and column.itemsize <= 2

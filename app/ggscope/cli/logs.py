@@ -11,7 +11,7 @@ _LEVELS = {"WARN": logging.WARNING, "FATAL": logging.CRITICAL}
 
 
 class LogLine(logging.Formatter):
-    """Keeps a message in one line, whatever names are in it.
+    """Formatter that keeps each message on one line.
 
     ``[time ][prefix: ][[thread] ]LEVEL logger: message``
     """
@@ -42,7 +42,7 @@ def _native_id(record: logging.LogRecord) -> int | None:
 
 
 def set_up(level: str, line: LogLine) -> None:
-    """Log from `level` on, in lines of this form; again: from now on.
+    """Set log level and line format; may be called again.
 
     Nothing happens where another program has set up its logging.
 

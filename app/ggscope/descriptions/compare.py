@@ -98,7 +98,7 @@ def matching_text(found: Comparison) -> str:
         )
     for name, sides in (("A", runs[: found.n_a]), ("B", runs[found.n_a :])):
         if n := sum(len(run.unmatched) for run in sides):
-            text += f"; {format_count(n)} only in {name} left out"
+            text += f"; {format_count(n)} only in {name}, not compared"
     return f"{text}."
 
 

@@ -1,14 +1,14 @@
-"""Ops as a tensor-access trace of 256-byte records, one op each.
+"""Writer of tensor-access traces: ops as records of 256 bytes.
 
-Form: that of the tensor tracer for llama.cpp since January 2026, little-endian, without
-a header: time u64 (ns), token u32, layer u16, thread u16, op u8, phase u8, number of
-sources u8, 5 spare bytes, name[24], and four sources of 52 bytes: name[20], pointer
-u64, size u32, layer u16, where u8 (0 = file, 1 = buffer), a spare byte, offset or
-buffer u64, index u32, 4 spare bytes. The spare bytes of an op hold its duration in ns,
-as `ggscope-capture` writes it (0: not known), and those behind the fourth source of the
-first record name the op table; other readers pass over them.
+Format: that of the tensor tracer for llama.cpp since January 2026, little-endian,
+without a header: time u64 (ns), token u32, layer u16, thread u16, op u8, phase u8,
+number of sources u8, 5 spare bytes, name[24], and four sources of 52 bytes: name[20],
+pointer u64, size u32, layer u16, where u8 (0 = file, 1 = buffer), a spare byte, offset
+or buffer u64, index u32, 4 spare bytes. The spare bytes of an op hold its duration in
+ns, as `ggscope-capture` writes it (0: not known), and those behind the fourth source of
+the first record name the op table; other readers pass over them.
 
-What the ops of a pattern have in common is put into bytes once.
+A record template is made once per access pattern.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,14 +57,14 @@ _RECORDS_AT_ONCE = 1 << 16
 
 
 def chunks(events: Events) -> Iterator[bytes]:
-    """Yield the file in pieces of at most 16 MB.
+    """Yield the file in chunks of at most 16 MB.
 
     Raises
     ------
     ExportError
         If the names and accesses of its ops were not all read.
     """
-    yield from _Work(events).pieces()
+    yield from _Work(events).chunks()
 
 
 def n_spans(events: Events) -> int:
@@ -73,13 +73,13 @@ def n_spans(events: Events) -> int:
 
 
 def losses(events: Events) -> list[str]:
-    """Return what the file does not hold, in sentences."""
-    said = events.losses(has_only_spans=True, has_accesses=True)
-    return [*said, *_Work(events).losses()]
+    """Return the omissions of the file, one sentence each."""
+    messages = events.losses(has_only_spans=True, has_accesses=True)
+    return [*messages, *_Work(events).losses()]
 
 
 class _Work:
-    """What is to be written, as columns.
+    """The ops to write, as columns.
 
     Attributes
     ----------
@@ -116,59 +116,63 @@ class _Work:
         self._pattern = trace.accesses.pattern
 
     def losses(self) -> list[str]:
-        """Return what ops lose."""
+        """Return the omissions of ops."""
         trace, ids = self._trace, self.ids
-        s, said = trace.spans, list[str]()
+        s, messages = trace.spans, list[str]()
         if n := len(self._events.spans) - len(ids):
-            said.append(f"Spans that are no ops: {n:,} left out.")
+            messages.append(f"Omitted: {n:,} spans that are not ops.")
         if not len(ids):
-            return said
-        said.append("Names of lanes and of the trace are left out.")
+            return messages
+        messages.append("Omitted: names of lanes and of the trace.")
         for what, column, none in (
-            ("Cores", s.core, -1),
+            ("cores", s.core, -1),
             ("NUMA nodes", s.numa, -1),
-            ("Waits", s.wait, NO_WAIT),
+            ("waits", s.wait, NO_WAIT),
         ):
             n = 0 if column is None else int((column[ids] != none).sum())
             if n:
-                said.append(f"{what} of {format_count(n)} ops are left out.")
+                messages.append(f"Omitted: {what} of {format_count(n)} ops.")
         if s.wait is not None:  # records of ggscope-capture
-            said.append(
-                f"Types of sources, and the graph and node of each of "
-                f"{format_count(len(ids))} records, are left out."
+            messages.append(
+                f"Omitted: types of sources, and graph and node of "
+                f"{format_count(len(ids))} records."
             )
         if self._has_times:
             if n := int((self._quality == Quality.UNFINISHED).sum()):
-                said.append(
+                messages.append(
                     f"{format_count(n)} ops without a recorded end have no duration; "
                     "readers may derive one."
                 )
             for quality in (Quality.DERIVED, Quality.ESTIMATED):
                 if n := int((self._quality == quality).sum()):
-                    said.append(
-                        f"Times of {format_count(n)} ops are {quality.word}, which "
-                        "such a file cannot tell from measured ones."
+                    messages.append(
+                        f"{format_count(n)} ops with {quality.word} times: the format "
+                        "does not distinguish them from measured ones."
                     )
         if n := int((s.end[ids] - s.start[ids] > _LONGEST).sum()):
-            said.append(f"Durations of {format_count(n)} ops are cut at 18 minutes.")
-        if n := int((self._number[s.op[ids]] < 0).sum()):
-            said.append(f"{format_count(n)} ops are none of ggml's; they get number 0.")
-        patterns = np.unique(self._pattern[ids]) if len(self._pattern) else ids[:0]
-        said += self._losses_of(patterns[patterns >= 0])
-        if self._claims is None:
-            said.append(
-                "What ops compute is not recorded; their own names stand there."
+            messages.append(
+                f"Durations of {format_count(n)} ops limited to 18 minutes."
             )
-        return said
+        if n := int((self._number[s.op[ids]] < 0).sum()):
+            messages.append(
+                f"{format_count(n)} ops that ggml does not have get number 0."
+            )
+        patterns = np.unique(self._pattern[ids]) if len(self._pattern) else ids[:0]
+        messages += self._losses_of(patterns[patterns >= 0])
+        if self._claims is None:
+            messages.append(
+                "Names of results are not recorded; op names are written instead."
+            )
+        return messages
 
     def _losses_of(self, patterns: I64) -> list[str]:
-        """Return what is lost of names and accesses."""
-        trace, said = self._trace, list[str]()
+        """Return the omissions of names and accesses."""
+        trace, messages = self._trace, list[str]()
         a, first = trace.accesses.patterns, trace.accesses.first
         names = self._names(patterns)
         if n := sum(map(_is_longer_than(_NAME_BYTES), names)):
-            said.append(
-                f"Names of {format_count(n)} results are cut after {_NAME_BYTES} bytes."
+            messages.append(
+                f"{format_count(n)} result names truncated to {_NAME_BYTES} bytes."
             )
         rows = np.concatenate(
             [np.arange(first[p], first[p + 1]) for p in patterns.tolist()]
@@ -177,8 +181,8 @@ class _Work:
         sources = np.unique(self._source_names(rows))
         texts = (trace.strings[i] for i in sources[sources >= 0].tolist())
         if n := sum(map(_is_longer_than(_SOURCE_NAME_BYTES), texts)):
-            said.append(
-                f"Names of {format_count(n)} sources are cut after "
+            messages.append(
+                f"{format_count(n)} source names truncated to "
                 f"{_SOURCE_NAME_BYTES} bytes."
             )
         uses = self._uses(patterns)
@@ -190,23 +194,24 @@ class _Work:
             np.int64,
         )
         if n := int((writes * uses).sum()):
-            said.append(f"{format_count(n)} accesses that write are left out.")
+            messages.append(f"Omitted: {format_count(n)} write accesses.")
         sources = np.array([self._reads(p).size for p in patterns.tolist()], np.int64)
         if n := int(uses[sources > _MOST_SOURCES].sum()):
-            said.append(
-                f"Of {format_count(n)} ops with more than four sources only four are "
-                "there."
+            messages.append(
+                f"{format_count(n)} ops with more than four sources: only four written."
             )
         if (a.size[rows] >= 1 << 32).any():
-            said.append("Sizes of 4 GiB and more are cut to their lower 32 bits.")
+            messages.append("Sizes of 4 GiB and more truncated to 32 bits.")
         if (a.size[rows] < 0).any():
-            said.append("Sizes that are not known are written as 0.")
+            messages.append("Unknown sizes written as 0.")
         if np.isin(a.space[rows], [Space.DRAM, Space.SPM, Space.UNKNOWN]).any():
-            said.append("Accesses outside of the model file are all called buffers.")
-        return said
+            messages.append(
+                "All accesses outside of the model file are written as buffer accesses."
+            )
+        return messages
 
     def _uses(self, patterns: I64) -> I64:
-        """Return how many of the ops make each pattern."""
+        """Return the number of ops of each pattern."""
         made = self._pattern[self.ids]
         counts = np.bincount(
             made[made >= 0], minlength=int(patterns.max(initial=0)) + 1
@@ -215,7 +220,7 @@ class _Work:
 
     # -- what is written -----------------------------------------------------------
 
-    def pieces(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Yield records in the order of time."""
         n_nameless = 0
         if self._claims is not None:
@@ -248,7 +253,7 @@ class _Work:
             yield records.tobytes()
 
     def _with_sources(self, ids: I64) -> npt.NDArray[np.void]:
-        """Return records with all that the ops of a pattern have in common."""
+        """Return records filled from the templates of their patterns."""
         s = self._trace.spans
         pattern = self._pattern[ids] if len(self._pattern) else np.full(len(ids), -1)
         kinds, which = np.unique(pattern, return_inverse=True)
@@ -266,7 +271,7 @@ class _Work:
         return records
 
     def _record_of(self, number: int) -> npt.NDArray[np.void]:
-        """Return what the ops of a pattern have in common."""
+        """Return the record template of a pattern."""
         record = self._made.get(number)
         if record is not None:
             return record
@@ -310,7 +315,7 @@ class _Work:
         return 0 if buffer < 0 else int(buffers.address[buffer])
 
     def _reads(self, number: int) -> I64:
-        """Return the rows of a pattern that tell of reading."""
+        """Return the read accesses of a pattern."""
         first = self._trace.accesses.first
         rows = np.arange(first[number], first[number + 1])
         kind = self._trace.accesses.patterns.kind[rows]

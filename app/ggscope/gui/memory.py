@@ -1,4 +1,4 @@
-"""Memory of the window: from one heap, and given back when it is free.
+"""Memory of the process: one malloc arena, and freed pages returned to the system.
 
 Analyses make and free arrays of some ten megabytes on several threads. The C library of
 Linux gives each thread a heap of its own and keeps what is free at its end for the next
@@ -39,7 +39,7 @@ CLOSED_MS = 400
 
 
 class MemoryReturner(QObject):
-    """Gives memory back some time after the tasks of a session are done."""
+    """Timer that returns freed memory after the tasks of a session are done."""
 
     def __init__(self, tasks: Tasks, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -57,7 +57,7 @@ class MemoryReturner(QObject):
 
 
 class ClosedReturner(QObject):
-    """Gives back what closed tabs held, some time after the last one was closed.
+    """Timer that collects garbage and returns memory after tabs are closed.
 
     Work of a tab may end later than that, where it cannot be interrupted or the machine
     is busy: what it held is given back too, once it has ended.
@@ -73,7 +73,7 @@ class ClosedReturner(QObject):
         self._n_known = -1  # of those that were ending when memory was given back
 
     def start(self, jobs: Collection[object] = ()) -> None:
-        """Do so soon, and again when `jobs`, those of the closed tab, are all ended.
+        """Start the timer, and once more when all `jobs` of the closed tab have ended.
 
         Tabs that are closed one after the other wait for the last.
         """
@@ -99,7 +99,7 @@ class ClosedReturner(QObject):
 
 
 def share_one_heap() -> None:
-    """Have all threads that begin from now on allocate from the same heap.
+    """Make all threads started from now on share one malloc arena.
 
     Where the C library is glibc; only before the first thread of the program begins.
     """
@@ -108,14 +108,14 @@ def share_one_heap() -> None:
 
 
 def _give_back_aside() -> None:
-    """Give back on a thread: a few milliseconds, which the window need not wait for."""
+    """Return freed memory on a worker thread, as it takes a few milliseconds."""
     thread = threading.Thread(target=give_back, name=RETURNER)
     thread.daemon = True
     thread.start()
 
 
 def give_back() -> None:
-    """Give what is free back to the system, where the C library can do so."""
+    """Return freed pages to the system, if the C library can."""
     trim = _trim()
     if trim is not None:
         trim(0)
@@ -133,7 +133,7 @@ def _trim() -> Any | None:  # a function of ctypes
 
 
 class MainThreadCollector(QObject):
-    """Takes over garbage collection from creation to `stop`."""
+    """Garbage collector on the main thread, from creation to `stop`."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -146,7 +146,7 @@ class MainThreadCollector(QObject):
         self._timer.start()
 
     def collect(self) -> None:
-        """Collect the oldest generation that Python would collect by now."""
+        """Collect the oldest generation whose threshold is exceeded."""
         counts, limits = gc.get_count(), gc.get_threshold()
         for generation in (2, 1, 0):
             if counts[generation] > limits[generation]:
@@ -154,7 +154,7 @@ class MainThreadCollector(QObject):
                 return
 
     def stop(self) -> None:
-        """Give collection back to Python."""
+        """Re-enable Python's automatic collection."""
         self._timer.stop()
         gc.unfreeze()
         if self._was_enabled:

@@ -560,7 +560,9 @@ class FlatAccesses(Table):
 
     time: Annotated[I64, Column("int64", "when", unit="ticks")]
     lane: Annotated[Array, Column("int32", "lane of the span", -1, of="lanes")]
-    span: Annotated[I64, Column("int64", "span that makes it", -1, of="spans")]
+    span: Annotated[
+        I64, Column("int64", "span that performs the access", -1, of="spans")
+    ]
     token: Annotated[Array, Column("int32", "as of spans", -1)]
     what: AccessColumns
 

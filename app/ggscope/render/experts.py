@@ -357,9 +357,9 @@ def draw_experts(scene: ExpertsScene, look: FigureStyle, name: str) -> RenderedF
     if n := choices.n_left_out:
         is_access = choices.source is ExpertSource.ACCESSES
         left_out.append(
-            f"Accesses without a usable layer or expert: {n:,}."
+            f"Accesses with an invalid layer or expert: {n:,}."
             if is_access
-            else f"Choices without a usable layer or expert: {n:,}."
+            else f"Routing entries with an invalid layer or expert: {n:,}."
         )
 
     n = len(choices.tokens)

@@ -369,7 +369,7 @@ class StatisticsView(View):
         self.setAccessibleName("Selection statistics")
         self.model = TextTableModel([Heading("", stretch=True)], self)
         self.table = TextTable(self.model, self, "statistics", keeps_first=True)
-        self.table.setAccessibleName("Figures of the selection")
+        self.table.setAccessibleName("Statistics of the selection")
         self._empty = EmptyState(self)
         self._head = StatisticsHead(session, self)
         self.about, self.by = self._head.about, self._head.by

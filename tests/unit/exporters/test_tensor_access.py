@@ -231,66 +231,66 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
     npu = open_trace(SAMPLES / "npu-prefill-decode.json")
     like = llama_like_trace()
 
-    assert_sides("Spans that are no ops: * left out.", losses(npu), losses(measured))
+    assert_sides("Omitted: * spans that are not ops.", losses(npu), losses(measured))
     assert_sides(
-        "Names of lanes and of the trace are left out.",
+        "Omitted: names of lanes and of the trace.",
         losses(measured),
         losses(spans_trace([], [])),
     )
     assert_sides(
-        "Times of * ops are *, which such a file cannot tell from measured ones.",
+        "* ops with * times: the format does not distinguish them from measured ones.",
         losses(mixed),
         losses(measured),
     )
     assert_sides(
-        "Durations of * ops are cut at 18 minutes.",
+        "Durations of * ops limited to 18 minutes.",
         losses(spans_trace([0], [1 << 41], op=[1])),
         losses(measured),
     )
     assert_sides(
-        "* ops are none of ggml's; they get number 0.", losses(npu), losses(measured)
+        "* ops that ggml does not have get number 0.", losses(npu), losses(measured)
     )
     assert_sides(
-        "What ops compute is not recorded; their own names stand there.",
+        "Names of results are not recorded; op names are written instead.",
         losses(measured),
         usual,
     )
     assert_sides(
-        "Names of * results are cut after 24 bytes.",
+        "* result names truncated to 24 bytes.",
         of(replace(plain, dst="x" * 25)),
         usual,
     )
     assert_sides(
-        "Names of * sources are cut after 20 bytes.",
+        "* source names truncated to 20 bytes.",
         of(replace(plain, sources=(weight("blk.0." + "w" * 20, 0),))),
         usual,
     )
-    said = "* accesses that write are left out."
+    said = "Omitted: * write accesses."
     assert_sides(said, losses(wrote(like)), losses(like))
     assert_sides(
-        "Of * ops with more than four sources only four are there.",
+        "* ops with more than four sources: only four written.",
         losses(of_many(like)),
         losses(like),
     )
     assert_sides(
-        "Sizes of 4 GiB and more are cut to their lower 32 bits.",
+        "Sizes of 4 GiB and more truncated to 32 bits.",
         losses(sized(like, 1 << 33)),
         losses(like),
     )
     assert_sides(
-        "Sizes that are not known are written as 0.",
+        "Unknown sizes written as 0.",
         losses(sized(like, -1)),
         losses(like),
     )
     assert_sides(
-        "Accesses outside of the model file are all called buffers.",
+        "All accesses outside of the model file are written as buffer accesses.",
         losses(elsewhere(like)),
         losses(like),
     )
-    assert_sides("Cores of * ops are left out.", losses(cored()), losses(measured))
+    assert_sides("Omitted: cores of * ops.", losses(cored()), losses(measured))
     waits = losses(with_waits(measured, np.array([3, NO_WAIT])))
-    assert_sides("Waits of * ops are left out.", waits, losses(measured))
-    assert "Waits of 1 ops" in waits
+    assert_sides("Omitted: waits of * ops.", waits, losses(measured))
+    assert "waits of 1 ops" in waits
 
 
 def changed(trace: Trace, **columns: np.ndarray) -> Trace:

@@ -206,12 +206,12 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
         captions(hot, DOUBLE),
     )
     assert_sides(
-        "Choices without a usable layer or expert: *.",
+        "Routing entries with an invalid layer or expert: *.",
         captions(experts_figure(routed([[[0, 1], [2, 3]]], layers=[0, -1])), DOUBLE),
         captions(experts_figure(routed([[[0, 1], [2, 3]]])), DOUBLE),
     )
     assert_sides(
-        "Accesses without a usable layer or expert: *.",
+        "Accesses with an invalid layer or expert: *.",
         captions(experts_figure(experts_of(600)), DOUBLE),
         captions(experts_figure(experts_of(6)), DOUBLE),
     )

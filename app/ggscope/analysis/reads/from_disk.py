@@ -1,7 +1,6 @@
-"""Whether an access of a running program came from disk, as far as samples tell.
+"""Origin of accessed bytes, disk or page cache, from samples of a running program.
 
-Everything rests on the samples of the page cache before and after the access: see
-`Origin` for what has to agree.
+The evidence is the samples of the page cache before and after an access: see `Origin`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ _PIECE = 1 << 16
 
 
 class Origin(Enum):
-    """Where the bytes came from, or why that is not known."""
+    """Origin of the bytes, or why it is unknown."""
 
     DISK = auto()
     """Not all in memory before, more of it afterwards, and the process read."""
@@ -51,7 +50,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the samples around an access say.
+    """Page-cache samples around an access, and the origin that they imply.
 
     Attributes
     ----------
@@ -72,7 +71,7 @@ class Evidence:
 
 
 def evidence(trace: Trace, span: int, row: int) -> Evidence | None:
-    """Return where the bytes of an access came from; None where nobody sampled.
+    """Return the origin of an access's bytes; None without samples.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ def _between(found: Residency, before: int, after: int) -> tuple[int, int]:
 
 
 def _was_read(trace: Trace, span: int, tensor: int, since: int) -> bool:
-    """Tell whether an op that ended after `since` had read a tensor before `span`.
+    """Return whether an op read the tensor between `since` and the begin of `span`.
 
     `since` is when the sample began, for an op may read after its pages were looked at.
     True also where that is too far back to be found. Other threads' spans of the same

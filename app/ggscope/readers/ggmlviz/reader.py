@@ -1,8 +1,7 @@
 """Reader of ``.ggmlviz``: the event stream that ggml-viz's hooks write.
 
-One reading goes from the first byte to the finished trace, as its options ask; of a
-long file, pictures of the events so far are handed out early. What is wrong with it is
-said as warnings: what, where, and what was kept.
+A `Reading` reads a file once, as its options ask; for long files it publishes
+intermediate snapshots. Defects of the file become warnings with position and effect.
 """
 
 from collections.abc import Mapping
@@ -128,7 +127,7 @@ def note_failure(builder: TraceBuilder, failure: ReadError | None, at: int) -> N
 def note_parts(
     builder: TraceBuilder, wanted: EventOptions, n_events: int, *, is_whole: bool
 ) -> None:
-    """Say what was left out because the options ask for it.
+    """Warn that the options exclude part of the file.
 
     `is_whole`: the range holds all events that the file has.
     """
@@ -481,7 +480,7 @@ def last_time(
 
 
 class Reading:
-    """Reads one file once.
+    """One pass over one file.
 
     Parameters
     ----------
@@ -530,7 +529,7 @@ class Reading:
         return self._finished(builder)
 
     def _read(self, builder: TraceBuilder) -> None:
-        """Take all events; warn about what cannot be read."""
+        """Read all events; warn about unreadable parts."""
         collector, size = self._collector, self._source.size
         assert collector is not None
         for _ in self._scan.stretches(self._context):
@@ -634,7 +633,7 @@ class Reading:
         return events
 
     def _publish(self, collector: EventCollector, n: int) -> None:
-        """Hand out the first `n` events as far as later ones cannot change them."""
+        """Publish a snapshot of the first `n` events, without those that may change."""
         context, wanted = self._context, self._options.wanted
         builder = TraceBuilder()
         events = gather(
@@ -771,7 +770,7 @@ class GgmlvizReader:
 
 
 def _is_other_version(data: bytes) -> bool:
-    """Tell whether the magic number is ours but for its last character."""
+    """Return whether the magic number differs in its last character only."""
     return len(data) >= len(MAGIC) and data[: len(MAGIC) - 1] == MAGIC[:-1]
 
 

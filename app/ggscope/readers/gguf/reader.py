@@ -562,7 +562,7 @@ def check_rows(header: GgufHeader, names: list[str]) -> None:
         header.warn(
             Severity.NOTICE,
             "gguf_odd_rows",
-            f"Rows of {odd[0].name} are not whole blocks of its type; ggml "
+            f"Row size of {odd[0].name} is not a multiple of its block size; ggml "
             "rejects such tensors.",
             odd[0].at,
             count=len(odd),

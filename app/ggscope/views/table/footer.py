@@ -1,4 +1,4 @@
-"""The line below the trace table: how many rows, what is going on, where to jump."""
+"""Footer of the trace table: row counts, progress and the jump field."""
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
@@ -100,7 +100,7 @@ class TableFooter(QWidget):
         self._knows_matched = False
 
     def say_matched(self, correlation: Correlation | None) -> None:
-        """Say how many ops are in the graph, and by which rules; None = no graph."""
+        """Show how many ops match graph nodes, and by which rules; None = no graph."""
         is_known = correlation is not None and correlation.n_all > 0
         self._knows_matched = is_known
         if correlation is None or not is_known:
@@ -123,7 +123,7 @@ class TableFooter(QWidget):
         self.fit()
 
     def minimumSizeHint(self) -> QSize:
-        """Get by with the switch and the field."""
+        """Return a size for the switch and the jump field only."""
         width = self.switch.sizeHint().width() + self.jump.minimumWidth() + 5 * _GAP
         return QSize(width, super().minimumSizeHint().height())
 
@@ -133,7 +133,7 @@ class TableFooter(QWidget):
         self.fit()
 
     def show_cancel(self, is_shown: bool) -> None:
-        """Offer to stop the sorting, or do not."""
+        """Show or hide the button that cancels sorting."""
         self.cancel.setVisible(is_shown)
         self.fit()
 
@@ -182,7 +182,7 @@ class TableFooter(QWidget):
         self.fit()
 
     def take_jump(self) -> None:
-        """Let the person type where to go."""
+        """Focus the jump field."""
         self.jump.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.jump.selectAll()
 

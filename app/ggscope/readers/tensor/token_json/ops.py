@@ -1,10 +1,9 @@
-"""Ops and patterns of a token trace as binary records would hold them.
+"""Ops and patterns of a token trace, converted to binary records.
 
-Op names get numbers, and are put right where they were printed with an outdated table:
-an exporter that knows an older ``enum ggml_op`` than the program it traced prints
-``LOG`` for ``MUL``, ``UNKNOWN_94`` for ``GLU``. The numbers behind them can be had back
-through the table that the exporter used, and what they mean is inferred as for any
-trace that stores numbers.
+Op names get numbers, and are repaired if they were printed with an outdated table: an
+exporter with an older ``enum ggml_op`` than the traced program prints ``LOG`` for
+``MUL``, ``UNKNOWN_94`` for ``GLU``. The numbers are recovered through the exporter's
+table; their meaning is inferred as for any trace that stores numbers.
 
 Patterns become records with the fields of the binary ones, as wide as this file needs
 them; the tables of a trace then come out the same whether it was read from records or
@@ -84,7 +83,7 @@ class PrintedSample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repair:
-    """What printed names really stand for.
+    """Mapping from printed op names to the right ones.
 
     Attributes
     ----------
@@ -105,7 +104,7 @@ class Repair:
 def agreement(
     samples: Iterable[PrintedSample], names: Mapping[str, str] | None = None
 ) -> float | None:
-    """Return the share of the records that tell their op and agree with its name.
+    """Return the share of records whose fields imply an op and match its name.
 
     None where no record tells its op. `names` says what printed names stand for;
     themselves by default.
@@ -127,7 +126,7 @@ def unknown_number(printed: str) -> int | None:
 
 
 def needs_repair(samples: Sequence[PrintedSample]) -> bool:
-    """Tell whether names contradict what the records tell, or are mere numbers."""
+    """Return whether op names contradict the records, or are only numbers."""
     share = agreement(samples)
     has_numbers = any(unknown_number(s.printed) is not None for s in samples)
     return has_numbers or (share is not None and share < NEARLY_ALL)
@@ -136,7 +135,7 @@ def needs_repair(samples: Sequence[PrintedSample]) -> bool:
 def repair(
     samples: Sequence[PrintedSample], *, writers: Sequence[OpTable] | None = None
 ) -> Repair | None:
-    """Return what the printed names stand for; None where no table explains them.
+    """Return the repaired names; None if no table explains them.
 
     Parameters
     ----------
@@ -238,7 +237,7 @@ def _known_printers() -> tuple[OpTable, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrintedOps:
-    """What the ops of a file are.
+    """The op table of a file, and its repaired names.
 
     Attributes
     ----------
@@ -303,7 +302,7 @@ def find_ops(
 
 
 def note_ops(builder: TraceBuilder, ops: PrintedOps) -> None:
-    """Note names that were put right, or should have been."""
+    """Add warnings for repaired and unrepairable op names."""
     if ops.repair is not None:
         _note_repair(builder, ops.repair)
     elif ops.is_doubtful and ops.before is not None and ops.before < ENOUGH:
