@@ -336,7 +336,7 @@ def test_broken_search_pattern_finds_nothing_and_says_why(view: GraphView) -> No
     QTest.keyClicks(view.head.search, "/(/")
 
     assert len(view.hits.rows) == 0
-    assert "is not understood" in view.head.count.toolTip()
+    assert "invalid regular expression" in view.head.count.toolTip()
 
 
 def test_layer_filter_shows_one_layer_with_its_inputs(

@@ -121,7 +121,7 @@ def test_filtered_rows_of_a_growing_trace_are_those_of_the_whole(seed, monkeypat
         wanted = filters[number // 12 % 2]
         if wanted is not used or grown is None:  # a person chose another one
             grown, used = GrowingMask(filter_mask(trace, wanted)), wanted
-        mask = grown.upto(trace, wanted)
+        mask = grown.extended_to(trace, wanted)
         if number % 3:
             continue
         by, fresh = "family" if seed % 2 else "layer", TraceIndex(trace)

@@ -43,8 +43,8 @@ def marked(n: int, rows: Array) -> Bools:
 def spans_with(
     trace: Trace,
     touch: Touch,
-    own: Bools | None,
-    most: int,
+    computed: Bools | None,
+    limit: int,
     watcher: Watcher | None = None,
     more: I64 | None = None,
 ) -> tuple[I64, int, AccessColumns]:
@@ -52,8 +52,8 @@ def spans_with(
 
     Parameters
     ----------
-    own : bool[n_tensors + 1], spans that write such a tensor count too.
-    most : so many ids are returned, the first ones.
+    computed : bool[n_tensors + 1], spans that write such a tensor count too.
+    limit : so many ids are returned, the first ones.
     more : spans that count in any case.
 
     Returns
@@ -70,26 +70,26 @@ def spans_with(
         np.concatenate([extra, empty(np.int64) if more is None else more])
     )
     extra = extra[extra >= 0]
-    tensor = spans.tensor if own is not None and own.any() else None
-    found: dict[int, I64] = {}
+    tensor = spans.tensor if computed is not None and computed.any() else None
+    ids_of_chunk: dict[int, I64] = {}
     counts: dict[int, int] = {}
 
-    def look(_: int, rows: slice) -> None:
+    def search(_: int, rows: slice) -> None:
         mask = pattern_hit[accesses.pattern[rows]]
-        if tensor is not None and own is not None:
-            mask |= own[tensor[rows]]
+        if tensor is not None and computed is not None:
+            mask |= computed[tensor[rows]]
         begin, end = np.searchsorted(extra, (rows.start, rows.stop))
         mask[extra[begin:end] - rows.start] = True
         ids = np.flatnonzero(mask)
         counts[rows.start] = len(ids)
-        found[rows.start] = ids[:most] + rows.start
+        ids_of_chunk[rows.start] = ids[:limit] + rows.start
 
     if pattern_hit.any() or tensor is not None:
-        share_out(look, chunks(len(spans)), watcher)
-        listed = [empty(np.int64), *(found[k] for k in sorted(found))]
-        ids, n = np.concatenate(listed)[:most], sum(counts.values())
+        share_out(search, chunks(len(spans)), watcher)
+        listed = [empty(np.int64), *(ids_of_chunk[k] for k in sorted(ids_of_chunk))]
+        ids, n = np.concatenate(listed)[:limit], sum(counts.values())
     else:
-        ids, n = extra[:most], len(extra)
+        ids, n = extra[:limit], len(extra)
     what = accesses.patterns.take(np.flatnonzero(hits))
     return ids, n, stacked(what, accesses.loose.what.take(np.flatnonzero(loose_hits)))
 
@@ -109,8 +109,8 @@ def tensor_touch(trace: Trace, ids: I64) -> Touch:
         if expert < 0:
             return hit
         is_other = (what.expert >= 0) & (what.expert != expert)
-        own: Bools = mine[what.tensor] | ~is_other
-        return own & hit
+        may_touch: Bools = mine[what.tensor] | ~is_other
+        return may_touch & hit
 
     return touch
 
@@ -230,10 +230,10 @@ def access_ranges(trace: Trace, what: AccessColumns) -> I64:
     expert; one without a size a single byte.
     """
     in_file = what.space == Space.FILE
-    own = in_file & (what.offset >= 0)
-    first = what.offset[own].astype(np.int64)
-    ranges = [np.stack([first, first + np.maximum(what.size[own], 1)], axis=1)]
-    rest = np.flatnonzero(in_file & ~own & (what.tensor >= 0))
+    has_offset = in_file & (what.offset >= 0)
+    first = what.offset[has_offset].astype(np.int64)
+    ranges = [np.stack([first, first + np.maximum(what.size[has_offset], 1)], axis=1)]
+    rest = np.flatnonzero(in_file & ~has_offset & (what.tensor >= 0))
     if len(rest):
         begin, stop = slices(trace, what.tensor[rest], what.expert[rest])
         ranges.append(np.stack([begin, stop], axis=1))
@@ -349,8 +349,8 @@ def linked(
     if finder is None:
         return Linked(selection)
     ids = np.unique(np.asarray(selection.ids, np.int64))
-    found = finder(trace, ids[ids >= 0], correlation, watcher)
-    return replace(found, selection=selection)
+    links = finder(trace, ids[ids >= 0], correlation, watcher)
+    return replace(links, selection=selection)
 
 
 def _of_spans(
@@ -359,9 +359,9 @@ def _of_spans(
     ids = ids[ids < len(trace.spans)]
     what = _accesses_of(trace, ids)
     accessed = _distinct(what.tensor)
-    own = empty(np.int64)
+    computed = empty(np.int64)
     if trace.spans.tensor is not None:
-        own = _distinct(trace.spans.tensor[ids])
+        computed = _distinct(trace.spans.tensor[ids])
     layers = empty(np.int64)
     if trace.spans.layer is not None:
         layers = _distinct(trace.spans.layer[ids])
@@ -373,7 +373,7 @@ def _of_spans(
     return Linked(
         spans=ids,
         n_spans=len(ids),
-        tensors=np.union1d(own, accessed),
+        tensors=np.union1d(computed, accessed),
         accessed=accessed,
         buffers=_distinct(what.buffer),
         nodes=nodes,
@@ -397,18 +397,18 @@ def _of_tensors(
     nodes = _nodes_of_tensors(trace, with_kin(trace, ids)[0])
     if correlation is not None and not len(nodes):
         tensor = trace.spans.tensor
-        own = spans[:0] if tensor is None else spans[mine[tensor[spans]]]
-        nodes = _nodes_of_spans(correlation, own)[0]
+        computing = spans[:0] if tensor is None else spans[mine[tensor[spans]]]
+        nodes = _nodes_of_spans(correlation, computing)[0]
     expert = trace.tensors.expert[ids].astype(np.int64)
     layer = trace.tensors.layer[ids].astype(np.int64)
-    told = (expert >= 0) & (layer >= 0)
+    has_expert = (expert >= 0) & (layer >= 0)
     return Linked(
         spans=spans,
         n_spans=n_spans,
         tensors=ids,
         buffers=_distinct(what.buffer),
         nodes=nodes,
-        experts=np.unique(layer[told] * EXPERT_KEY + expert[told]),
+        experts=np.unique(layer[has_expert] * EXPERT_KEY + expert[has_expert]),
         layers=_distinct(layer),
         ranges=merged_ranges(tensor_ranges(trace, ids)),
         rules="name" if len(nodes) else "",
@@ -441,32 +441,32 @@ def _of_nodes(
 ) -> Linked:
     ids = ids[ids < first_node(trace.graphs, len(trace.graphs))]
     spans, accessed = [empty(np.int64)], [empty(np.int64)]
-    own, layers, rules = [empty(np.int64)], [empty(np.int64)], set[Rule]()
+    computed_tensors, layers, rules = [empty(np.int64)], [empty(np.int64)], set[Rule]()
     for node in ids.tolist():
         number, row = locate_node(trace.graphs, node)
         graph = trace.graphs[number]
         sources = graph.source[graph.target == row]
-        own.append(_distinct(graph.tensor[row : row + 1]))
+        computed_tensors.append(_distinct(graph.tensor[row : row + 1]))
         accessed.append(_distinct(graph.tensor[sources]))
         layers.append(_distinct(graph.layer[row : row + 1]))
         if correlation is not None:
             spans.append(correlation.spans_of(node))
             rules.update(correlation.rules_of(node))
-    found = np.unique(np.concatenate(spans))
-    mine, n_found = np.unique(np.concatenate(own)), len(found)
-    touched = _accesses_of(trace, found[:MOST_SPANS])
-    if not n_found and len(mine):
+    span_ids = np.unique(np.concatenate(spans))
+    mine, n_spans = np.unique(np.concatenate(computed_tensors)), len(span_ids)
+    touched = _accesses_of(trace, span_ids[:MOST_SPANS])
+    if not n_spans and len(mine):
         # A weight or an input: no op computes it, but ops read it.
         of_tensor = _of_tensors(trace, mine, None, watcher)
-        found, n_found = of_tensor.spans, of_tensor.n_spans
+        span_ids, n_spans = of_tensor.spans, of_tensor.n_spans
     lone = np.unique(np.concatenate(layers))
     read = np.unique(np.concatenate(accessed))
     ranges = np.concatenate(
         [access_ranges(trace, touched), tensor_ranges(trace, np.union1d(mine, read))]
     )
     return Linked(
-        spans=found[:MOST_SPANS],
-        n_spans=n_found,
+        spans=span_ids[:MOST_SPANS],
+        n_spans=n_spans,
         tensors=np.union1d(mine, read),
         accessed=read,
         buffers=_distinct(touched.buffer),
@@ -550,10 +550,10 @@ def _nodes_of_spans(correlation: Correlation | None, ids: I64) -> tuple[I64, str
 
 
 def _nodes_of_tensors(trace: Trace, rows: I64) -> I64:
-    found = [empty(np.int64)]
+    nodes = [empty(np.int64)]
     for number, graph in enumerate(trace.graphs):
-        found.append(_rows_of(graph, rows) + first_node(trace.graphs, number))
-    return np.concatenate(found)
+        nodes.append(_rows_of(graph, rows) + first_node(trace.graphs, number))
+    return np.concatenate(nodes)
 
 
 def _rows_of(graph: Graph, tensors: I64) -> I64:

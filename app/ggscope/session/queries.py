@@ -239,7 +239,7 @@ class Queries(QObject):
             return mask
         if self._growing_mask is None:
             self._growing_mask = GrowingMask(mask)
-        return self._growing_mask.upto(trace, self._mask_filter)
+        return self._growing_mask.extended_to(trace, self._mask_filter)
 
     # -- search ------------------------------------------------------------
 
@@ -292,7 +292,7 @@ class Queries(QObject):
             return hits
         if self._growing_hits is None:
             self._growing_hits = GrowingHits(hits.hits, hits.n_spans)
-        grown = ordered(trace, self._growing_hits.upto(trace))
+        grown = ordered(trace, self._growing_hits.extended_to(trace))
         if self.position >= self._growing_hits.kept:
             self._set_position(-1)
         return grown

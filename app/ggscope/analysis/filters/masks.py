@@ -177,17 +177,17 @@ def _expert_test(trace: Trace, experts: Collection[int]) -> Test:
     The op that only lists which ones the router chose reads of none.
     """
     by_expert = grouping(trace, "expert")
-    wanted = [
+    groups = [
         expert
         for expert in sorted(experts)
         if 0 <= expert < len(by_expert) and by_expert.label(expert) == str(expert)
     ]
 
     def test(rows: slice) -> Bools:
-        found = by_expert.of(np.arange(rows.start, rows.stop))
-        hit = np.isin(found.group, wanted)
+        grouped = by_expert.of(np.arange(rows.start, rows.stop))
+        hit = np.isin(grouped.group, groups)
         result = np.zeros(rows.stop - rows.start, np.bool_)
-        result[hit if found.span is None else found.span[hit]] = True
+        result[hit if grouped.span is None else grouped.span[hit]] = True
         return result
 
     return test
@@ -196,13 +196,13 @@ def _expert_test(trace: Trace, experts: Collection[int]) -> Test:
 def _buffer_test(trace: Trace, addresses: Collection[int]) -> Test:
     """Return a test for "accesses a buffer with one of these addresses"."""
     limit = 1 << 64
-    wanted = np.array(sorted(a for a in addresses if 0 <= a < limit), np.uint64)
-    rows = np.append(np.isin(trace.buffers.address, wanted), False)
+    requested = np.array(sorted(a for a in addresses if 0 <= a < limit), np.uint64)
+    rows = np.append(np.isin(trace.buffers.address, requested), False)
     return access_test(trace, lambda what: rows[what.buffer])
 
 
 def filter_mask(
-    trace: Trace, wanted: Filter, watcher: Watcher | None = None, *, first: int = 0
+    trace: Trace, where: Filter, watcher: Watcher | None = None, *, first: int = 0
 ) -> Bools | None:
     """Return bool[n_spans] of the spans that match, or None for "all".
 
@@ -216,7 +216,7 @@ def filter_mask(
     Cancelled
         From the watcher.
     """
-    tests = _tests(trace, wanted, watcher)
+    tests = _tests(trace, where, watcher)
     return _marked(tests, len(trace.spans), watcher, first) if tests else None
 
 
@@ -228,27 +228,29 @@ def read_filter(text: str, trace: Trace) -> Filter:
     QueryError
         Also where it names an op that neither the trace nor ggml knows.
     """
-    wanted = parse_filter(text, trace.clock.unit)
-    known = {trace.op_name(op).upper() for op in distinct(trace.spans.op).tolist()}
-    known |= {name.upper() for name in all_op_names()}
-    for name in sorted(_named_ops(wanted)):
+    where = parse_filter(text, trace.clock.unit)
+    known_names = {
+        trace.op_name(op).upper() for op in distinct(trace.spans.op).tolist()
+    }
+    known_names |= {name.upper() for name in all_op_names()}
+    for name in sorted(_named_ops(where)):
         if name == UNKNOWN_OPS or "*" in name or is_regex(name):
             continue
-        if name not in known:
-            near = get_close_matches(name, sorted(known), 3, 0.6)
+        if name not in known_names:
+            near = get_close_matches(name, sorted(known_names), 3, 0.6)
             hint = f"Did you mean {' or '.join(near)}?" if near else _some_ops(trace)
             raise QueryError(f"Unknown op {name}. {hint}")
-    return wanted
+    return where
 
 
-def _named_ops(wanted: Filter) -> set[str]:
+def _named_ops(where: Filter) -> set[str]:
     """Return the ops that a filter names, in its clauses too."""
-    found = {name.upper() for name in wanted.ops or () if not is_regex(name)}
-    for clause in wanted.clauses:
+    names = {name.upper() for name in where.ops or () if not is_regex(name)}
+    for clause in where.clauses:
         inner = (clause.of,) if isinstance(clause, Not) else clause.of
         for one in inner:
-            found |= _named_ops(one)
-    return found
+            names |= _named_ops(one)
+    return names
 
 
 def _some_ops(trace: Trace) -> str:
@@ -266,10 +268,10 @@ def _marked(
     """Return bool[n - first] of the spans from `first` on that pass all tests."""
     mask, passes = np.empty(n - first, np.bool_), _all_of(tests)
 
-    def look(_: int, rows: slice) -> None:
+    def apply(_: int, rows: slice) -> None:
         mask[rows] = passes(slice(rows.start + first, rows.stop + first))
 
-    share_out(look, chunks(n - first, _PIECE_ROWS), watcher)
+    share_out(apply, chunks(n - first, _PIECE_ROWS), watcher)
     return mask
 
 
@@ -309,20 +311,22 @@ def search(
     if not text:
         nothing = np.zeros(0, np.int64)
         return SearchHits(text, nothing, nothing, nothing)
-    words = _Words(trace, text, watcher)
-    mask = _marked([_text_test(trace, words)], len(trace.spans), watcher, first)
+    matching = _MatchingStrings(trace, text, watcher)
+    mask = _marked([_text_test(trace, matching)], len(trace.spans), watcher, first)
     dtype = np.int32 if len(trace.spans) < 1 << 31 else np.int64
-    found = [
+    ids_of_chunks = [
         np.flatnonzero(mask[rows]) + rows.start + first for rows in chunks(len(mask))
     ]
-    ids = np.concatenate([np.zeros(0, dtype), *(f.astype(dtype) for f in found)])
-    del mask, found
+    ids = np.concatenate(
+        [np.zeros(0, dtype), *(f.astype(dtype) for f in ids_of_chunks)]
+    )
+    del mask, ids_of_chunks
     if first:
         ids = ids[np.argsort(trace.spans.start[ids], kind="stable")]
         times = trace.spans.start[ids]
     else:
         ids, times = _in_time_order(trace, ids, watcher)
-    return SearchHits(text, ids, times, _matching_markers(trace, words))
+    return SearchHits(text, ids, times, _matching_markers(trace, matching))
 
 
 class GrowingMask:
@@ -337,7 +341,7 @@ class GrowingMask:
         self._rows = Growing(np.bool_)
         self._rows.append(mask)
 
-    def upto(self, trace: Trace, wanted: Filter) -> Bools:
+    def extended_to(self, trace: Trace, wanted: Filter) -> Bools:
         """Return bool[n_spans] of `trace`, whose first spans are the known ones."""
         n = len(self._rows)
         if n < len(trace.spans):
@@ -357,7 +361,7 @@ class GrowingHits:
 
     Attributes
     ----------
-    kept : how many of the first hits are as they were before the last `upto`.
+    kept : how many of the first hits are as they were before the last `extended_to`.
     """
 
     def __init__(self, hits: SearchHits, n: int) -> None:
@@ -367,7 +371,7 @@ class GrowingHits:
         self._times.append(hits.times)
         self.kept = len(hits.ids)
 
-    def upto(self, trace: Trace) -> SearchHits:
+    def extended_to(self, trace: Trace) -> SearchHits:
         """Return the hits in `trace`, whose first spans are the known ones."""
         new = search(trace, self._text, first=self._n)
         ids, times, at = new.ids, new.times, len(self._ids)
@@ -404,55 +408,55 @@ def touches(start: Array, end: Array, time: TimeRange) -> Bools:
     return (start < time.end) & ((end > time.start) | (start >= time.start))
 
 
-def _tests(trace: Trace, wanted: Filter, watcher: Watcher | None = None) -> list[Test]:
+def _tests(trace: Trace, where: Filter, watcher: Watcher | None = None) -> list[Test]:
     """Return one test per part of the filter, the cheapest first."""
     s, tests = trace.spans, list[Test]()
-    if wanted.time is not None:
-        time = wanted.time
+    if where.time is not None:
+        time = where.time
         tests.append(lambda rows: touches(s.start[rows], s.end[rows], time))
-    low, high = wanted.min_duration, wanted.max_duration
+    low, high = where.min_duration, where.max_duration
     if low is not None:
         tests.append(lambda rows: s.end[rows] - s.start[rows] >= low)
     if high is not None:
         tests.append(lambda rows: s.end[rows] - s.start[rows] <= high)
-    if wanted.min_wait is not None or wanted.max_wait is not None:
-        tests.append(_wait_test(s.wait, wanted.min_wait, wanted.max_wait))
-    if wanted.qualities is not None:
-        accepted = _table((q in wanted.qualities for q in Quality), missing=False)
+    if where.min_wait is not None or where.max_wait is not None:
+        tests.append(_wait_test(s.wait, where.min_wait, where.max_wait))
+    if where.qualities is not None:
+        accepted = _table((q in where.qualities for q in Quality), missing=False)
         tests.append(lambda rows: accepted[quality_of(s.flags[rows])])
     for column, numbers in (
-        (s.phase, wanted.phases),
-        (s.layer, wanted.layers),
-        (s.token, wanted.tokens),
-        (s.core, wanted.cores),
-        (s.numa, wanted.nodes),
+        (s.phase, where.phases),
+        (s.layer, where.layers),
+        (s.token, where.tokens),
+        (s.core, where.cores),
+        (s.numa, where.nodes),
     ):
         if numbers is not None:
             tests.append(_number_test(column, numbers))
-    if wanted.threads is not None:
-        accepts = _lane_matcher(trace, wanted.threads)
+    if where.threads is not None:
+        accepts = _lane_matcher(trace, where.threads)
         tests.append(_lookup(_table(map(accepts, trace.lanes)), s.lane))
-    if wanted.min_size is not None or wanted.max_size is not None:
-        tests.append(_size_test(trace, wanted.min_size, wanted.max_size))
-    if wanted.ops is not None:
-        tests.append(_op_lookup(trace, _op_matcher(wanted.ops)))
-    if wanted.families is not None:
-        families = wanted.families
+    if where.min_size is not None or where.max_size is not None:
+        tests.append(_size_test(trace, where.min_size, where.max_size))
+    if where.ops is not None:
+        tests.append(_op_lookup(trace, _op_matcher(where.ops)))
+    if where.families is not None:
+        families = where.families
         tests.append(_op_lookup(trace, lambda name: family_of(name) in families))
-    if wanted.tensors is not None:
-        tests.append(_tensor_test(trace, wanted.tensors))
-    if wanted.offsets is not None:
-        tests.append(_offset_test(trace, wanted.offsets))
-    if wanted.experts is not None:
-        tests.append(_expert_test(trace, wanted.experts))
-    if wanted.buffers is not None:
-        tests.append(_buffer_test(trace, wanted.buffers))
-    if wanted.spaces is not None:
-        spaces = np.array(sorted(wanted.spaces), np.int64)
+    if where.tensors is not None:
+        tests.append(_tensor_test(trace, where.tensors))
+    if where.offsets is not None:
+        tests.append(_offset_test(trace, where.offsets))
+    if where.experts is not None:
+        tests.append(_expert_test(trace, where.experts))
+    if where.buffers is not None:
+        tests.append(_buffer_test(trace, where.buffers))
+    if where.spaces is not None:
+        spaces = np.array(sorted(where.spaces), np.int64)
         tests.append(access_test(trace, lambda what: np.isin(what.space, spaces)))
-    if wanted.text:
-        tests.append(_text_test(trace, _Words(trace, wanted.text, watcher)))
-    for clause in wanted.clauses:
+    if where.text:
+        tests.append(_text_test(trace, _MatchingStrings(trace, where.text, watcher)))
+    for clause in where.clauses:
         if isinstance(clause, Not):
             tests.append(_turned(_all_of(_tests(trace, clause.of, watcher))))
         else:
@@ -489,19 +493,19 @@ def _lane_matcher(trace: Trace, names: Collection[str]) -> Callable[[Lane], bool
     stars = [name for name in shown if "*" in name]
     numbers = {_lane_number(lane) for lane in trace.lanes} - {"-"}
     titles = [title.casefold() for title in lane_titles(trace.lanes)]
-    wanted = set(shown)
+    accepted = set(shown)
     for name in shown:
         span = re.fullmatch(r"(\d{1,9})(?:-|–|\.\.)(\d{1,9})", name)
         if span is not None:
-            wanted |= {n for n in numbers if int(span[1]) <= int(n) <= int(span[2])}
-    raw = {name for name in wanted if name.isdecimal() and name not in numbers}
+            accepted |= {n for n in numbers if int(span[1]) <= int(n) <= int(span[2])}
+    raw = {name for name in accepted if name.isdecimal() and name not in numbers}
 
     def accepts(lane: Lane) -> bool:
         name, title = lane.name.casefold(), titles[lane.id]
         return (
-            name in wanted
-            or title in wanted
-            or _lane_number(lane) in wanted
+            name in accepted
+            or title in accepted
+            or _lane_number(lane) in accepted
             or lane.attributes.get("raw", "") in raw
             or any(fnmatchcase(n, star) for n in (name, title) for star in stars)
             or any(matches(lane.name) for matches in patterns)
@@ -543,8 +547,8 @@ def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:
     named, _, inverse = ranked(loose.span[rows])
     more = np.zeros(len(named), np.int64)
     np.add.at(more, inverse, loose.what.size[rows].astype(np.int64))
-    own = np.append(total, -1)[accesses.pattern[named]]
-    named_fits = _within(np.maximum(own, 0) + more, low, high)
+    of_pattern = np.append(total, -1)[accesses.pattern[named]]
+    named_fits = _within(np.maximum(of_pattern, 0) + more, low, high)
 
     def test(rows: slice) -> Bools:
         result: Bools = fits[accesses.pattern[rows]]
@@ -558,9 +562,11 @@ def _size_test(trace: Trace, low: int | None, high: int | None) -> Test:
 def _known_bytes(size: Array, first: Array) -> Array:
     """Return the known bytes of each pattern, int64; -1 where none are known."""
     known = size >= 0
-    upto = np.concatenate([[0], np.cumsum(np.where(known, size, 0).astype(np.int64))])
+    cumulated = np.concatenate(
+        [[0], np.cumsum(np.where(known, size, 0).astype(np.int64))]
+    )
     n_known = np.concatenate([[0], np.cumsum(known)])
-    total = upto[first[1:]] - upto[first[:-1]]
+    total = cumulated[first[1:]] - cumulated[first[:-1]]
     return np.where(n_known[first[1:]] > n_known[first[:-1]], total, -1)
 
 
@@ -607,32 +613,32 @@ def _number_test(column: Array | None, numbers: Collection[int]) -> Test:
     return lambda rows: np.isin(column[rows], values)
 
 
-class _Words:
-    """Which of a trace's texts match.
+class _MatchingStrings:
+    """Matches of a search text among the strings of a trace.
 
     Attributes
     ----------
-    matches : tells it of any text.
-    strings : bool[n_strings + 1] of the trace's strings; the last entry, False,
+    matches : test for any text.
+    is_match : bool[n_strings + 1] of the trace's strings; the last entry, False,
         stands for "none".
     """
 
     def __init__(self, trace: Trace, text: str, watcher: Watcher | None) -> None:
         self.matches = text_matcher(text)
         texts = trace.strings.texts()
-        self.strings = np.zeros(len(texts) + 1, np.bool_)
+        self.is_match = np.zeros(len(texts) + 1, np.bool_)
         for rows in chunks(len(texts), _STRINGS_PER_LOOK):
-            self.strings[rows] = list(map(self.matches, texts[rows]))
+            self.is_match[rows] = list(map(self.matches, texts[rows]))
             if watcher is not None:
                 watcher.progress(rows.stop, len(texts))
 
 
-def _text_test(trace: Trace, words: _Words) -> Test:
+def _text_test(trace: Trace, matching: _MatchingStrings) -> Test:
     """Return a test for "its name, op, lane or a tensor of it matches"."""
-    matches, s = words.matches, trace.spans
-    tensors = np.append(words.strings[trace.tensors.name], False)
+    matches, s = matching.matches, trace.spans
+    tensors = np.append(matching.is_match[trace.tensors.name], False)
     tests = [
-        _lookup(words.strings, s.name),
+        _lookup(matching.is_match, s.name),
         _op_lookup(trace, matches),
         _lookup(_table(map(matches, trace.lanes.names)), s.lane),
         access_test(trace, lambda what: tensors[what.tensor]),
@@ -642,8 +648,8 @@ def _text_test(trace: Trace, words: _Words) -> Test:
     return either(tests)
 
 
-def _matching_markers(trace: Trace, words: _Words) -> Array:
+def _matching_markers(trace: Trace, matching: _MatchingStrings) -> Array:
     m = trace.markers
-    lanes = _table(map(words.matches, trace.lanes.names))
-    ids = np.flatnonzero(words.strings[m.name] | lanes[m.lane])
+    lanes = _table(map(matching.matches, trace.lanes.names))
+    ids = np.flatnonzero(matching.is_match[m.name] | lanes[m.lane])
     return ids[np.argsort(m.time[ids], kind="stable")]

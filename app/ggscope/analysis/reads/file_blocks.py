@@ -83,8 +83,8 @@ def _shares(
     before = upto_entry[:-1] - upto_entry[first[:-1]][owner]
     total = np.maximum(covered[owner], 1)
     # A running floor: differences of one monotone function add up exactly.
-    upto = scaled(before + overlap, wanted, total)
-    exact = upto - scaled(before, wanted, total)
+    up_to_end = scaled(before + overlap, wanted, total)
+    exact = up_to_end - scaled(before, wanted, total)
     return np.where(wanted == covered[owner], overlap, exact)
 
 

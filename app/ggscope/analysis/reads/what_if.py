@@ -249,8 +249,8 @@ def pinned(
     order = np.argsort(-gain / np.maximum(size, 1), kind="stable")
     order = order[gain[order] > 0]
     total = int(gain.sum())
-    upto = np.cumsum(gain[order])
-    n = int(np.searchsorted(upto, share * total - 1e-9)) + 1 if total else 0
+    cumulated = np.cumsum(gain[order])
+    n = int(np.searchsorted(cumulated, share * total - 1e-9)) + 1 if total else 0
     chosen = order[:n]
     return Pinned(
         chosen.astype(np.int64),

@@ -88,95 +88,103 @@ class Growth:
     def groups(self, trace: Trace, field: str, column: Array, n: int) -> Groups | None:
         """Return the spans by `column`, n groups; of all fields but "lane" the work."""
         return self._ask(
-            ("groups", field), _Ids, lambda part: part.upto(trace, field, column, n)
+            ("groups", field),
+            _Ids,
+            lambda part: part.extended_to(trace, field, column, n),
         )
 
     def counts(self, trace: Trace, columns: Sequence[str]) -> list[I64] | None:
         """Return how many work spans have each value of columns, int64[max + 1]."""
-        found = [
+        counts = [
             self._ask(
-                ("counts", name), _Counts, partial(_Counts.upto, trace=trace, name=name)
+                ("counts", name),
+                _Counts,
+                partial(_Counts.extended_to, trace=trace, name=name),
             )
             for name in columns
         ]
-        known = [count for count in found if count is not None]
-        return known if len(known) == len(found) else None
+        complete = [count for count in counts if count is not None]
+        return complete if len(complete) == len(counts) else None
 
     def rows(self, trace: Trace, lane: int, ids: Array) -> tuple[Row, ...] | None:
         """Return the rows of a lane of the trace, whose spans are `ids`."""
-        return self._ask(("rows", lane), _Stack, lambda part: part.upto(trace, ids))
+        return self._ask(
+            ("rows", lane), _Stack, lambda part: part.extended_to(trace, ids)
+        )
 
     def union(
         self, trace: Trace, field: str, value: int, ids: Array
     ) -> tuple[Row, ...] | None:
         """Return the one row of a lane by a field, whose spans are `ids`."""
         return self._ask(
-            ("union", field, value), _Union, lambda part: part.upto(trace, ids)
+            ("union", field, value), _Union, lambda part: part.extended_to(trace, ids)
         )
 
     def columns(
         self, key: str, rows: tuple[Row, ...], categories: Categories
     ) -> tuple[RowColumns, ...] | None:
         """Return the column queries of the rows of a lane."""
-        found = []
+        columns = []
         for number, row in enumerate(rows):
-            made = self._ask(
+            colored = self._ask(
                 ("columns", categories.by, key, number),
                 _Colors,
-                partial(_Colors.upto, row=row, categories=categories),
+                partial(_Colors.extended_to, row=row, categories=categories),
             )
-            if made is None:
+            if colored is None:
                 return None
-            found.append(made)
-        return tuple(found)
+            columns.append(colored)
+        return tuple(columns)
 
     def waits(
         self, key: str, rows: tuple[Row, ...], wait: Array
     ) -> tuple[Waits, ...] | None:
         """Return the waits behind the spans of the rows of a lane."""
-        found = [
+        waits_of_rows = [
             self._ask(
-                ("waits", key, number), _Waits, partial(_Waits.upto, row=row, wait=wait)
+                ("waits", key, number),
+                _Waits,
+                partial(_Waits.extended_to, row=row, wait=wait),
             )
             for number, row in enumerate(rows)
         ]
-        known = [waits for waits in found if waits is not None]
-        return tuple(known) if len(known) == len(found) else None
+        known = [waits for waits in waits_of_rows if waits is not None]
+        return tuple(known) if len(known) == len(waits_of_rows) else None
 
     def filtered(
         self, key: str, by: ColorBy, full: tuple[RowColumns, ...], mask: Array
     ) -> tuple[RowColumns, ...] | None:
         """Return the column queries of the spans of a lane that `mask` keeps."""
-        found = [
+        filtered_rows = [
             self._ask(
                 ("filtered", by, key, number),
                 _Held,
-                partial(_Held.upto, row=row, mask=mask),
+                partial(_Held.extended_to, row=row, mask=mask),
             )
             for number, row in enumerate(full)
         ]
-        known = [row for row in found if row is not None]
-        return tuple(known) if len(known) == len(found) else None
+        known = [row for row in filtered_rows if row is not None]
+        return tuple(known) if len(known) == len(filtered_rows) else None
 
     def categories(self, trace: Trace, by: ColorBy) -> Categories | None:
         """Return a colouring; of ops the commonest first as of a while ago."""
         if not coloring(by).grows_by_appending:
             return None
         return self._ask(
-            ("categories", by), _GrowingCategories, lambda p: p.upto(trace, by)
+            ("categories", by), _GrowingCategories, lambda p: p.extended_to(trace, by)
         )
 
     def time_order(self, trace: Trace) -> Array | None:
         """Return span ids by (start, id)."""
-        return self._ask("order", InTimeOrder, lambda part: part.upto(trace))
+        return self._ask("order", InTimeOrder, lambda part: part.extended_to(trace))
 
     def listed_order(self, trace: Trace, lanes: Array) -> Array | None:
         """Return the ids of the spans of marked lanes by (start, id)."""
-        return self._ask("listed", _Listed, lambda part: part.upto(trace, lanes))
+        return self._ask("listed", _Listed, lambda part: part.extended_to(trace, lanes))
 
     def phases(self, trace: Trace) -> dict[Phase, TimeRange] | None:
         """Return from when to when the spans of each phase last."""
-        return self._ask("phases", _Phases, lambda part: part.upto(trace))
+        return self._ask("phases", _Phases, lambda part: part.extended_to(trace))
 
     def _ask(
         self, key: Hashable, kind: type[_T], ask: Callable[[_T], _R | None]
@@ -194,7 +202,9 @@ class _Ids:
         self._n = 0
         self._ids: list[Growing] = []
 
-    def upto(self, trace: Trace, field: str, column: Array, n: int) -> Groups | None:
+    def extended_to(
+        self, trace: Trace, field: str, column: Array, n: int
+    ) -> Groups | None:
         """Return the groups of the spans of `trace`."""
         first, stop = self._n, len(column)
         if stop < first:
@@ -224,7 +234,7 @@ class _Counts:
         self._count = np.zeros(0, np.int64)
         self._width = 0
 
-    def upto(self, trace: Trace, name: str) -> I64 | None:
+    def extended_to(self, trace: Trace, name: str) -> I64 | None:
         """Return the counts, int64[max + 1] of the largest value of any span."""
         column, n = getattr(trace.spans, name), len(trace.spans)
         if n < self._n:
@@ -257,7 +267,7 @@ class _Lane(ABC):
         self._shown: tuple[Row, ...] = ()
         self._is_deep = False
 
-    def upto(self, trace: Trace, ids: Array) -> tuple[Row, ...] | None:
+    def extended_to(self, trace: Trace, ids: Array) -> tuple[Row, ...] | None:
         """Return the rows of the spans `ids`; the known ones are the first of these."""
         if len(ids) < self._n or self._is_deep:
             return None
@@ -398,7 +408,7 @@ class _Colors:
         self._seen = np.zeros(0, np.bool_)
         self._sums: _Sums | None = None
 
-    def upto(self, row: Row, categories: Categories) -> RowColumns | None:
+    def extended_to(self, row: Row, categories: Categories) -> RowColumns | None:
         """Return the queries of `row`, which is the row seen last as it stands now."""
         if row is self._row and categories.keys is self._keys:
             return self._found
@@ -432,7 +442,7 @@ class _Colors:
         if len(row) >= LEAST_SUMMED:
             if self._sums is None or not self._sums.fits(elements):
                 self._sums, valid = _Sums(elements), 0
-            sums = self._sums.upto(elements, valid)
+            sums = self._sums.extended_to(elements, valid)
         else:
             self._sums = None
         return Colors(category, number, names, Dominant(elements, sums))
@@ -446,7 +456,7 @@ class _Waits:
         self._before = Growing(np.int64)
         self._before.append(np.zeros(1, np.int64))
 
-    def upto(self, row: Row, wait: Array) -> Waits | None:
+    def extended_to(self, row: Row, wait: Array) -> Waits | None:
         """Return the waits of `row`, the row seen last as it stands now."""
         valid = row.kept_since(self._row)
         if valid is None:
@@ -460,8 +470,8 @@ class _Waits:
         """Return the waits of `row`; its first `valid` spans are as they were."""
         # How long a wait may be depends on the span behind it, which may be new.
         known = self._before.view()[: max(valid - 1, 0) // WAIT_STEP + 1]
-        made = make_waits(row, wait, keep, known)
-        self._before.put(len(known), made.before[len(known) :])
+        waits = make_waits(row, wait, keep, known)
+        self._before.put(len(known), waits.before[len(known) :])
         return Waits(wait, self._before.view())
 
 
@@ -481,7 +491,7 @@ class _Held:
         self._sums: _Sums | None = None
         self._waits: _Waits | None = None
 
-    def upto(self, row: RowColumns, mask: Array) -> RowColumns | None:
+    def extended_to(self, row: RowColumns, mask: Array) -> RowColumns | None:
         """Return the queries of what `mask` keeps of `row`."""
         if not row.can_hold_back:
             return row.filtered(mask)
@@ -518,7 +528,7 @@ class _Held:
         else:
             if self._sums is None or not self._sums.fits(summed):
                 self._sums, valid = _Sums(summed), 0
-            sums = self._sums.upto(summed, valid, keep)
+            sums = self._sums.extended_to(summed, valid, keep)
         return row.under(
             FilteredRow(
                 mask, keep, self._kept.view(), self._covered.view(), sums, kept_waits
@@ -545,7 +555,7 @@ class _Sums:
             self._number, elements.number
         )
 
-    def upto(
+    def extended_to(
         self, elements: Elements, valid: int, keep: Array | None = None
     ) -> RunningSums:
         """Return the sums; those of the first `valid` spans are as they were."""
@@ -568,7 +578,7 @@ class _GrowingCategories:
         self._index = Growing(np.uint8)
         self._found: Categories | None = None
 
-    def upto(self, trace: Trace, by: ColorBy) -> Categories | None:
+    def extended_to(self, trace: Trace, by: ColorBy) -> Categories | None:
         """Return the colouring of the spans of `trace`."""
         n = len(trace.spans)
         if n < self._n:
@@ -616,7 +626,7 @@ class InTimeOrder:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def upto(self, trace: Trace) -> Array | None:
+    def extended_to(self, trace: Trace) -> Array | None:
         """Return all spans of `trace` in time order."""
         n = len(trace.spans)
         if n < self._n:
@@ -659,7 +669,7 @@ class _Listed:
         self._lanes = np.zeros(0, np.bool_)
         self._order = InTimeOrder()
 
-    def upto(self, trace: Trace, lanes: Array) -> Array | None:
+    def extended_to(self, trace: Trace, lanes: Array) -> Array | None:
         """Return those of `trace`; `lanes` is bool per lane."""
         n = len(trace.spans)
         if n < self._n:
@@ -682,7 +692,7 @@ class _Phases:
         self._n = 0
         self._found: dict[Phase, TimeRange] = {}
 
-    def upto(self, trace: Trace) -> dict[Phase, TimeRange] | None:
+    def extended_to(self, trace: Trace) -> dict[Phase, TimeRange] | None:
         """Return the time of each phase that occurs."""
         spans, n = trace.spans, len(trace.spans)
         if n < self._n:

@@ -68,7 +68,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """Parts of wholes: from ``before / whole`` to ``upto / whole``, int64[m] each."""
+    """Parts of wholes: from ``before / whole`` to ``after / whole``, int64[m] each."""
 
     before: I64
     after: I64
