@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.summary.bars import bar_text
-from ggscope.analysis.summary.machine import stored
+from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
@@ -38,24 +38,6 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         results.emit_json()
     return results.code
-
-
-def peak_of(trace: Trace, given: float | None) -> float | None:
-    """Return the peak of memory bandwidth in bytes per tick; None = not known.
-
-    Parameters
-    ----------
-    given : bytes per second that the user states. Without it, what ``ggscope machine``
-        measured counts for traces of a processor of the same name.
-    """
-    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
-    if given is None and (machine := stored()) is not None:
-        names = [
-            value for key, value in trace.info.producer.items() if key == "backends"
-        ]
-        if any(machine.cpu in name for name in names):
-            given = machine.read
-    return given / hz if given is not None and hz else None
 
 
 def summary_json(path: Path, trace: Trace, found: Summary) -> dict[str, object]:

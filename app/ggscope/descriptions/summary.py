@@ -127,7 +127,7 @@ def summary_sections(trace: Trace, found: Summary) -> tuple[SummarySection, ...]
             tuple(_threads(trace, found)),
         ),
         SummarySection("Weights", tuple(_weights(trace, found))),
-        SummarySection("Data", tuple(_data(found))),
+        SummarySection("Data", tuple(_data(trace, found))),
     )
     return tuple(part for part in sections if any(line.value for line in part.lines))
 
@@ -167,8 +167,8 @@ def _unknown(found: Summary, name: str) -> SummaryLine:
 def _per_second(trace: Trace, per_tick: float) -> str:
     hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
     if not hz:
-        return f"{1e6 * per_tick:,.4g} per million cycles"
-    return f"{per_tick * hz:,.4g}/s"
+        return f"{1e6 * per_tick:,.4g} tokens/Mcyc"
+    return f"{per_tick * hz:,.4g} tokens/s"
 
 
 def _tokens(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
@@ -299,7 +299,7 @@ def _weights(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
         yield SummaryLine("never read", format_bytes(found.never_touched))
 
 
-def _data(found: Summary) -> Iterator[SummaryLine]:
+def _data(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
     spans = found.quality.spans.tolist()
     counts = [
         f"{format_count(n)} {quality.word}"
@@ -315,3 +315,10 @@ def _data(found: Summary) -> Iterator[SummaryLine]:
         yield SummaryLine("problems", "none", format_counted(notices, "notice"))
     else:
         yield SummaryLine("problems", "none")
+    checked = [figure for _, figure in trace.stated_figures()]
+    if checked:
+        wrong = sum(figure.agrees is False for figure in checked)
+        right = sum(figure.agrees is True for figure in checked)
+        value = f"{format_count(right)} of {format_count(len(checked))} match"
+        remark = f"{format_count(wrong)} do not match the data" if wrong else ""
+        yield SummaryLine("metadata check", value, remark)

@@ -97,6 +97,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("overview", "Overview", "centre", "overview:OverviewView", has_times, menu="", uses_gl=True),
     _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", gestures=_TIMELINE_GESTURES, uses_gl=True),
     ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
+    ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", lambda trace: len(trace.spans) > 0, keys="Ctrl+Shift+1"),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics:StatisticsView", "statistics", keys="Ctrl+9"),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),

@@ -44,6 +44,19 @@ class TokenBars:
     def __len__(self) -> int:
         return len(self.span)
 
+    def take(self, rows: I64) -> "TokenBars":
+        """Return only these bars."""
+        return TokenBars(
+            self.noun,
+            self.span[rows],
+            self.start[rows],
+            self.end[rows],
+            self.phase[rows],
+            self.key[rows],
+            self.n_tokens[rows],
+            self.quality[rows],
+        )
+
     @property
     def duration(self) -> I64:
         """Ticks from the begin to the end of each bar, int64[n]."""

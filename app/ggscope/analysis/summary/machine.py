@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from ggscope.atomic_write import make_folder, write_file
+from ggscope.model.trace import Trace
 from ggscope.native.library import library
 
 _BYTES = 256 << 20
@@ -124,6 +125,22 @@ def store(peak: MachinePeak, folder: Path | None = None) -> Path:
     make_folder(target.parent)
     write_file(target, msgspec.json.encode(peak), overwrite=True)
     return target
+
+
+def peak_of(trace: Trace, given: float | None = None) -> float | None:
+    """Return the peak of memory bandwidth in bytes per tick; None = not known.
+
+    Parameters
+    ----------
+    given : bytes per second that the user states. Without it, what was measured on this
+        machine counts for traces of a processor of the same name.
+    """
+    hz = 1e9 if trace.clock.unit == "ns" else trace.clock.hz
+    if given is None and hz and (backends := trace.info.producer.get("backends")):
+        machine = stored()
+        if machine is not None and machine.cpu in backends:
+            given = machine.read
+    return given / hz if given is not None and hz else None
 
 
 def _file(folder: Path | None) -> Path:

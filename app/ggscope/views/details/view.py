@@ -35,6 +35,7 @@ from ggscope.views.base.cells import (
 )
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.base.safe_text import Label, copy_text
+from ggscope.views.base.summary_panel import SUMMARY_TASK, SummaryPanel
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
     EmptyState,
@@ -100,6 +101,7 @@ class DetailsView(View):
         self._title.setTextInteractionFlags(select)
         self._swatch = SwatchLine(self)
         self._swatch.setObjectName("details_kind")
+        self.summary = SummaryPanel(self.session, f"{SUMMARY_TASK}-details", self)
         self.facts = FactList(self)
         self.facts.setAccessibleName("Facts")
         self._sources_head = Label("Sources", self)
@@ -152,6 +154,7 @@ class DetailsView(View):
             QVBoxLayout(content),
             self._title,
             self._swatch,
+            self.summary,
             self.facts,
             self._sources_head,
             self._sources_note,
@@ -186,6 +189,7 @@ class DetailsView(View):
         super().set_theme(theme)
         for part in (
             self._empty,
+            self.summary,
             self.facts,
             self.sources,
             self.target,
@@ -217,6 +221,7 @@ class DetailsView(View):
     def release(self) -> None:
         """Cancel what is computed."""
         super().release()
+        self.summary.cancel()
         for key in (STATS_TASK, RECORD_TASK):
             self.session.tasks.cancel(key)
 
@@ -247,6 +252,7 @@ class DetailsView(View):
             return
         stats = self._stats_of(entity)
         self.record_section.ask(self.session, trace, entity.record)
+        self.summary.setVisible(False)
         self._show_operands(entity.operands())
         self._show_stats(entity, stats)
         has_spans = len(trace.spans) > 0  # a model file alone has none
@@ -361,9 +367,10 @@ class DetailsView(View):
         elif follower is not None:
             title = "Live" if follower.is_on else "Recorded"
             self._show_facts(trace, title, _live_facts(trace, follower))
+        elif len(trace.spans):
+            self._show_facts(trace, "Summary", stated_facts(trace)[1:])
         elif facts := stated_facts(trace):
-            is_model = not len(trace.spans) and bool(trace.models)
-            title = "About this model" if is_model else "About this trace"
+            title = "About this model" if trace.models else "About this trace"
             self._show_facts(trace, title, facts)
         else:
             self._show_empty("Nothing selected", _hint(trace))
@@ -375,6 +382,11 @@ class DetailsView(View):
     def _show_facts(self, trace: Trace, title: str, facts: tuple[Fact, ...]) -> None:
         """Show facts of the whole trace."""
         self.session.tasks.cancel(STATS_TASK)
+        follower = self.session.follower
+        has_summary = len(trace.spans) > 0 and not (follower and follower.is_on)
+        if has_summary:
+            self.summary.show_trace(trace)
+        self.summary.setVisible(has_summary)
         self._title.setText(title)
         self._swatch.show_text("Nothing selected", "")
         self.facts.set_facts(facts)

@@ -1,0 +1,121 @@
+"""SummaryPanel: the summary of a session's trace, computed on a worker."""
+
+from functools import partial
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from ggscope.analysis.summary.machine import peak_of
+from ggscope.analysis.summary.summary import Summary, summary
+from ggscope.descriptions.summary import (
+    Target,
+    bottleneck_name,
+    bottleneck_text,
+    summary_sections,
+    unknown_lines,
+)
+from ggscope.model.selection import MarkedRange, SpanGroup
+from ggscope.model.trace import Trace
+from ggscope.render.theme import Theme
+from ggscope.session.session import Session
+from ggscope.session.viewport import with_air
+from ggscope.views.base.safe_text import Label
+from ggscope.views.base.summary_list import SummaryList
+from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, words_font
+
+SUMMARY_TASK = "summary"
+SYNC_SPANS = 50_000
+"""In traces up to this size the summary is computed on the main thread."""
+
+
+class SummaryPanel(QWidget):
+    """Bottleneck, sections of figures, and what the trace does not tell.
+
+    Parameters
+    ----------
+    task : key of the job, different for each panel of a session.
+    """
+
+    def __init__(
+        self, session: Session, task: str, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session, self._task = session, task
+        self._of: Trace | None = None
+        self.result: Summary | None = None
+        self.lines = SummaryList(self)
+        self.unknown = Disclosure("Not known", self)
+        self._reasons = Label(parent=self)
+        self._reasons.setFont(words_font(12))
+        self._reasons.setWordWrap(True)
+        self.unknown.set_content(self._reasons)
+        self.lines.chosen.connect(self._on_chosen)
+        lay_out(QVBoxLayout(self), self.lines, self.unknown, spacing=4)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        self.lines.set_theme(theme)
+        self.unknown.set_theme(theme)
+        set_label_color(self._reasons, theme.dim)
+
+    def show_trace(self, trace: Trace) -> None:
+        """Show the summary of a trace, once all of it is read."""
+        if trace.is_partial or trace.awaits_files:
+            self.wait_for("Still reading…")
+            return
+        if trace is self._of:
+            return
+        self._of, self.result = trace, None
+        load = partial(_summary_of, trace)
+        if len(trace.spans) <= SYNC_SPANS:
+            self._show(trace, load())
+            return
+        self.lines.set_message("Computing the summary…")
+        self.unknown.setVisible(False)
+        self._session.tasks.run(self._task, load, partial(self._show, trace))
+
+    def wait_for(self, message: str) -> None:
+        """Show why there is no summary yet."""
+        self._of = self.result = None
+        self.cancel()
+        self.lines.set_message(message)
+        self.unknown.setVisible(False)
+
+    def cancel(self) -> None:
+        """Compute nothing any more."""
+        self._session.tasks.cancel(self._task)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return section, title and value of all lines, to copy them."""
+        return self.lines.texts()
+
+    def _show(self, trace: Trace, found: Summary) -> None:
+        if trace is not self._of:
+            return
+        self.result = found
+        self.lines.set_summary(
+            trace,
+            bottleneck_name(found) or "No bottleneck known",
+            bottleneck_text(found),
+            summary_sections(trace, found),
+            found.tokens.bars,
+        )
+        reasons = unknown_lines(found)
+        self._reasons.setText("\n".join(reasons))
+        self.unknown.setVisible(bool(reasons))
+        self.updateGeometry()
+
+    def _on_chosen(self, target: Target) -> None:
+        """Go where a line leads."""
+        session = self._session
+        if target.span is not None:
+            session.select_span(target.span)
+            session.fit_selection()
+        elif target.time is not None:
+            session.set_marked(MarkedRange(target.time))
+            session.set_visible(with_air(target.time))
+        elif target.group is not None:
+            session.select_group(SpanGroup(*target.group))
+
+
+def _summary_of(trace: Trace) -> Summary:
+    return summary(trace, peak=peak_of(trace))

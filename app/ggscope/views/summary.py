@@ -1,0 +1,86 @@
+"""Summary: how fast a run is, what takes the time, and what limits it."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
+
+from ggscope.analysis.workers import Watcher
+from ggscope.render.theme import Theme, css
+from ggscope.session.session import Session
+from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_markdown, to_tsv
+from ggscope.views.base.safe_text import copy_text
+from ggscope.views.base.summary_panel import SUMMARY_TASK, SummaryPanel
+from ggscope.views.base.view import View
+from ggscope.views.base.widgets import EmptyState, lay_out
+
+_TASK = f"{SUMMARY_TASK}-view"
+_TITLES = ("section", "figure", "value")
+
+
+class SummaryView(View):
+    """The summary of the trace in a pane of its own."""
+
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(session, theme, parent)
+        self.setAccessibleName("Summary")
+        self._empty = EmptyState(self)
+        self.panel = SummaryPanel(session, _TASK, self)
+        content = QWidget(self)
+        content.setObjectName("summary_content")
+        lay_out(QVBoxLayout(content), self.panel, None, margins=(12, 12, 12, 12))
+        self._scroll = QScrollArea(self)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(content)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(0, 0, 0, 0)
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self._scroll)
+        self.set_theme(theme)
+        self.connect_until_release((session.trace_changed, self._show))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self._empty.set_theme(theme)
+        self.panel.set_theme(theme)
+        self.setStyleSheet(
+            f"QScrollArea, #summary_content {{ background: {css(theme.pane)}; }}"
+            " QLabel { background: transparent; }"
+        )
+        self._show()
+
+    def release(self) -> None:
+        """Cancel what is computed."""
+        super().release()
+        self.panel.cancel()
+
+    def _show(self, _: object = None) -> None:
+        trace = self.session.trace
+        if trace is None or not len(trace.spans):
+            self._empty.say("No spans to summarise", "")
+            self._stack.setCurrentWidget(self._empty)
+            return
+        self.panel.show_trace(trace)
+        self._stack.setCurrentWidget(self._scroll)
+
+    # -- copying ---------------------------------------------------------------
+
+    def copy_tsv(self) -> None:
+        """Copy all lines for a spreadsheet."""
+        copy_text(to_tsv(_TITLES, self.panel.rows()))
+
+    def copy_markdown(self) -> None:
+        """Copy all lines as a Markdown table."""
+        copy_text(to_markdown(_TITLES, self.panel.rows()))
+
+    def table_file(self) -> TableFile | None:
+        """Return all lines for a file."""
+        rows = self.panel.rows()
+
+        def text(form: CopyForm, _: Watcher) -> str:
+            return rows_text(form, _TITLES, rows)
+
+        return TableFile("summary", text, len(rows), len(rows))
