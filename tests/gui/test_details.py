@@ -84,9 +84,10 @@ def settle(qtbot: QtBot, session: Session) -> None:
 
 
 def test_nothing_selected_says_what_to_do(view: DetailsView) -> None:
-    assert DetailsPage(view).is_empty
-    assert DetailsPage(view).placeholder.startswith("Nothing selected")
-    assert "span" in DetailsPage(view).placeholder
+    page = DetailsPage(view)
+    assert page.title == "Summary"
+    assert "span" in page.kind
+    assert view.summary.result is not None
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,8 @@ def test_selection_beyond_the_trace_shows_nothing(
 ) -> None:
     session.select(Selection("spans", (10_000_000,)))
 
-    assert DetailsPage(view).is_empty
+    assert DetailsPage(view).title == "Summary"
+    assert not view.facts.facts
 
 
 def test_absolute_time_changes_the_start(view: DetailsView, session: Session) -> None:
@@ -481,8 +483,10 @@ def test_nothing_selected_tells_what_the_trace_says_of_itself(
 
     session.select(Selection())
 
-    assert DetailsPage(view).title == "About this trace"
-    first, lie, truth = view.facts.facts
+    assert DetailsPage(view).title == "Summary"
+    lines = {name: value for _, name, value in view.summary.rows()}
+    assert lines["metadata check"].startswith("1 of 2 match")
+    first, lie, truth = view.metadata_facts.facts
     assert first.value == "1 of 2 values does not match the data"
     assert (lie.label, lie.caution) == ("TE 0 utilization", True)
     assert lie.value == "says 72.0 %, computed 30.5 % (its spans)"

@@ -152,6 +152,10 @@ class SummaryList(QWidget):
         """Return a width down to which lines can be read."""
         return QSize(scaled(160), scaled(40))
 
+    def placed_rows(self) -> list[_Row]:
+        """Return the rows as they are painted now."""
+        return self._placed(self.width())
+
     def _placed(self, width: int) -> list[_Row]:
         """Return the rows at a width."""
         if self._rows[0] == width:
@@ -327,7 +331,7 @@ class SummaryList(QWidget):
     # -- input -----------------------------------------------------------------
 
     def _row_at(self, place: QPointF) -> int:
-        rows = self._placed(self.width())
+        rows = self.placed_rows()
         return next(
             (i for i, row in enumerate(rows) if row.rect.contains(place.toPoint())), -1
         )
@@ -345,7 +349,7 @@ class SummaryList(QWidget):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the row under the mouse; tell of the token under it."""
         i = self._row_at(event.position())
-        rows = self._placed(self.width())
+        rows = self.placed_rows()
         row = rows[i] if i >= 0 else None
         leads = row is not None and (row.target is not None or row.kind == "spark")
         shape = (
@@ -378,7 +382,7 @@ class SummaryList(QWidget):
         i = self._row_at(event.position())
         if i < 0:
             return
-        row = self._placed(self.width())[i]
+        row = self.placed_rows()[i]
         if row.kind == "spark" and self._bars is not None:
             bar = self._bar_at(row, event.position().x())
             if bar >= 0:
@@ -391,7 +395,7 @@ class SummaryList(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Walk the lines that lead somewhere; Enter goes there."""
-        rows = self._placed(self.width())
+        rows = self.placed_rows()
         leading = [i for i, row in enumerate(rows) if row.target is not None]
         key = Qt.Key(event.key())
         if key in (Qt.Key.Key_Down, Qt.Key.Key_Up) and leading:

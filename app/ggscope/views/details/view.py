@@ -38,6 +38,7 @@ from ggscope.views.base.safe_text import Label, copy_text
 from ggscope.views.base.summary_panel import SUMMARY_TASK, SummaryPanel
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
+    Disclosure,
     EmptyState,
     LinkButton,
     heading_font,
@@ -102,6 +103,10 @@ class DetailsView(View):
         self._swatch = SwatchLine(self)
         self._swatch.setObjectName("details_kind")
         self.summary = SummaryPanel(self.session, f"{SUMMARY_TASK}-details", self)
+        self.metadata = Disclosure("File metadata", self)
+        self.metadata_facts = FactList(self.metadata)
+        self.metadata_facts.setAccessibleName("File metadata")
+        self.metadata.set_content(self.metadata_facts)
         self.facts = FactList(self)
         self.facts.setAccessibleName("Facts")
         self._sources_head = Label("Sources", self)
@@ -155,6 +160,7 @@ class DetailsView(View):
             self._title,
             self._swatch,
             self.summary,
+            self.metadata,
             self.facts,
             self._sources_head,
             self._sources_note,
@@ -190,6 +196,8 @@ class DetailsView(View):
         for part in (
             self._empty,
             self.summary,
+            self.metadata,
+            self.metadata_facts,
             self.facts,
             self.sources,
             self.target,
@@ -253,6 +261,7 @@ class DetailsView(View):
         stats = self._stats_of(entity)
         self.record_section.ask(self.session, trace, entity.record)
         self.summary.setVisible(False)
+        self.metadata.setVisible(False)
         self._show_operands(entity.operands())
         self._show_stats(entity, stats)
         has_spans = len(trace.spans) > 0  # a model file alone has none
@@ -364,11 +373,10 @@ class DetailsView(View):
         follower = self.session.follower
         if trace is None:
             self._show_empty("No trace is open.", "")
-        elif follower is not None:
-            title = "Live" if follower.is_on else "Recorded"
-            self._show_facts(trace, title, _live_facts(trace, follower))
+        elif follower is not None and follower.is_on:
+            self._show_facts(trace, "Live", _live_facts(trace, follower))
         elif len(trace.spans):
-            self._show_facts(trace, "Summary", stated_facts(trace)[1:])
+            self._show_summary(trace)
         elif facts := stated_facts(trace):
             title = "About this model" if trace.models else "About this trace"
             self._show_facts(trace, title, facts)
@@ -379,16 +387,22 @@ class DetailsView(View):
         self._empty.say(title, hint)
         self._stack.setCurrentWidget(self._empty)
 
+    def _show_summary(self, trace: Trace) -> None:
+        """Show how fast the run was and what limits it."""
+        self._show_facts(trace, "Summary", ())
+        stated = stated_facts(trace)
+        self.metadata_facts.set_facts(stated)
+        self.metadata.setVisible(bool(stated))
+        self.summary.show_trace(trace)
+        self.summary.setVisible(True)
+
     def _show_facts(self, trace: Trace, title: str, facts: tuple[Fact, ...]) -> None:
         """Show facts of the whole trace."""
         self.session.tasks.cancel(STATS_TASK)
-        follower = self.session.follower
-        has_summary = len(trace.spans) > 0 and not (follower and follower.is_on)
-        if has_summary:
-            self.summary.show_trace(trace)
-        self.summary.setVisible(has_summary)
         self._title.setText(title)
-        self._swatch.show_text("Nothing selected", "")
+        self._swatch.show_text(_hint(trace), "")
+        self.summary.setVisible(False)
+        self.metadata.setVisible(False)
         self.facts.set_facts(facts)
         self._show_operands(None)
         for widget in (
@@ -457,6 +471,8 @@ class DetailsView(View):
 
     def _shown_rows(self) -> list[tuple[str, str]]:
         rows = [(fact.label, fact.value) for fact in self.facts.facts]
+        if self.summary.isVisibleTo(self):
+            rows += [(name, value) for _, name, value in self.summary.rows()]
         if self.sources.isVisibleTo(self):
             rows += [("source", access_line(a)) for a in self.sources.accesses]
         for group in self.groups:

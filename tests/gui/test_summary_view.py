@@ -1,0 +1,119 @@
+"""The summary in its pane: real clicks and keys lead to what a line speaks of."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from pytestqt.qtbot import QtBot
+
+from builders import empty_trace, llama_like_trace
+from ggscope.analysis.summary.summary import summary
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.base.summary_list import SummaryList
+from ggscope.views.summary import SummaryView
+from pages import Page
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(llama_like_trace(tokens=8))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> SummaryView:
+    made = SummaryView(session, theme("dark"))
+    qtbot.addWidget(made)
+    made.resize(320, 900)
+    made.show()
+    return made
+
+
+def place_of(lines: SummaryList, title: str) -> QPoint:
+    """Return the middle of the line with a title."""
+    for row in lines.placed_rows():
+        if row.line is not None and row.line.title == title:
+            return row.rect.center()
+    raise AssertionError(f"no line {title!r}")
+
+
+def test_lines_hold_the_facts_of_the_trace(view: SummaryView, session: Session) -> None:
+    assert session.trace is not None
+    found = view.panel.result
+    assert found is not None
+    assert found.tokens.generated == summary(session.trace).tokens.generated == 7
+    titles = [title for _, title, _ in view.panel.rows()]
+    assert {"MUL_MAT", "median token", "slowest token", "spans"} <= set(titles)
+
+
+def test_a_click_on_the_slowest_token_goes_there(
+    qtbot: QtBot, view: SummaryView, session: Session
+) -> None:
+    lines = view.panel.lines
+    qtbot.mouseClick(
+        lines, Qt.MouseButton.LeftButton, pos=place_of(lines, "slowest token")
+    )
+
+    found = view.panel.result
+    assert found is not None
+    assert found.tokens.slowest is not None
+    span = int(found.tokens.bars.span[found.tokens.slowest])
+    assert session.selection.ids == (span,)
+    time = found.tokens.bars.time(found.tokens.slowest)
+    assert session.visible_range.start <= time.start
+    assert session.visible_range.end >= time.end
+
+
+def test_keys_walk_the_links(qtbot: QtBot, view: SummaryView, session: Session) -> None:
+    lines = view.panel.lines
+    lines.setFocus()
+    for _ in range(40):
+        qtbot.keyClick(lines, Qt.Key.Key_Down)
+    qtbot.keyClick(lines, Qt.Key.Key_Return)
+
+    assert session.selection.table == "groups"
+    group = session.selection.group
+    assert group is not None
+    assert group.by == "thread"
+
+
+def test_an_op_lights_its_spans(
+    qtbot: QtBot, view: SummaryView, session: Session
+) -> None:
+    found = view.panel.result
+    assert found is not None
+    op = found.ops.rows[0].key
+    lines = view.panel.lines
+    qtbot.mouseClick(lines, Qt.MouseButton.LeftButton, pos=place_of(lines, op))
+
+    group = session.selection.group
+    assert group is not None
+    assert (group.by, group.key) == ("op", op)
+
+
+@pytest.mark.parametrize("width", [120, 320, 1400])
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_it_is_painted_at_any_width(view: SummaryView, width: int, name: str) -> None:
+    view.set_theme(theme(name))
+    view.resize(width, 700)
+    lines = view.panel.lines
+    lines.resize(width, lines.heightForWidth(width))
+
+    rows = lines.placed_rows()
+    assert not lines.grab().isNull()
+    assert all(row.rect.right() < width for row in rows)
+    for i, row in enumerate(rows):
+        assert not any(row.rect.intersects(other.rect) for other in rows[i + 1 :])
+
+
+def test_a_trace_without_spans_has_no_summary(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(empty_trace())
+    view = SummaryView(session, theme("light"))
+    qtbot.addWidget(view)
+
+    assert Page(view).is_empty
+    session.close()
