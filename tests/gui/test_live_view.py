@@ -683,7 +683,7 @@ def test_page_cache_of_a_followed_model_stands_in_tracks_details_and_heatmap(
     names = [trace.span_name(i) for i in range(200)]
     session.select(Selection("spans", (names.index("node-0-0"),)))
     words = pane(document, "details").sources.accessibleDescription()
-    assert "was in memory (measured by mincore): of 8.8 KiB" in words
+    assert "was in memory (measured by mincore): 8.8 KiB of 8.8 KiB" in words
     assert "8.8 KiB of 8.8 KiB at" in heatmap_tip(session, qtbot)
     writer.close()
 
