@@ -74,7 +74,7 @@ def draw(index: TraceIndex) -> None:
     rows = [
         row
         for box in made.layout.boxes
-        if box.lane is not None and box.lane.counter < 0
+        if box.lane is not None and box.lane.track.has_rows
         for row in index.row_columns(box.lane.key, "family")
     ]
     query_many(rows, column_edges(index.trace.extent, PX))

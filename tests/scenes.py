@@ -30,7 +30,9 @@ def make_scene(
     """Return a scene of a trace, whole and with default lanes unless told."""
     index = source if isinstance(source, TraceIndex) else TraceIndex(source)
     rows = {
-        lane.key: len(index.rows(lane.key)) for lane in index.lanes if lane.counter < 0
+        lane.key: len(index.rows(lane.key))
+        for lane in index.lanes
+        if lane.track.has_rows
     }
     return TimelineScene(
         index=index,

@@ -161,7 +161,9 @@ def test_counter_has_no_value_before_its_first_sample(shown) -> None:
 
     def said(tick: int) -> str:
         prepared, hit = view.prepared(), view.hit(600.0, 40.0)
-        boxes = [b for b in prepared.layout.boxes if b.lane and b.lane.counter >= 0]
+        boxes = [
+            b for b in prepared.layout.boxes if b.lane and not b.lane.track.has_rows
+        ]
         hits = [replace(hit, box=b, tick=tick, span=-1, in_header=False) for b in boxes]
         return "\n".join(tooltip_for(prepared, view.session, h, 1.0) for h in hits)
 

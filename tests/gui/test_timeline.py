@@ -27,8 +27,8 @@ from ggscope.model.tables import CounterShape
 from ggscope.model.units import TimeRange, format_share, parse_time
 from ggscope.render.theme import theme
 from ggscope.render.timeline import scene as scene_module
-from ggscope.render.timeline.lanes import counter_note
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
+from ggscope.render.timeline.tracks.counter import peak_text
 from ggscope.session.session import Session
 from ggscope.views.base import canvas as painted_module
 from ggscope.views.base.canvas import (
@@ -613,7 +613,7 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
     session.set_visible(TimeRange(0, 8_000))
     prepared = view.prepared()
     assert prepared is not None
-    (box,) = (b for b in prepared.layout.boxes if b.lane and b.lane.counter >= 0)
+    (box,) = (b for b in prepared.layout.boxes if b.lane and not b.lane.track.has_rows)
 
     def said(tick: int) -> str:
         scene = view.scene(canvas(view).width(), canvas(view).height(), 1.0)
@@ -626,7 +626,7 @@ def test_tooltip_of_a_counter_tells_what_is_not_known(
     assert "93.0 % (0.929688)" in said(500)
     assert "125.0 % (1.25)" in said(7_500)
     assert ("unknown" in said(4_000), "sample at" in said(4_000)) == (True, False)
-    assert counter_note(session.trace.counters[0]) == "125.0 %"
+    assert peak_text(session.trace.counters[0]) == "125.0 %"
 
 
 def test_tooltip_of_a_header_tells_use_of_the_range_and_of_the_trace(

@@ -14,11 +14,11 @@ from ggscope.model.selection import MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_duration, format_exact, format_share
 from ggscope.render.theme import theme
+from ggscope.render.timeline.hit_test import Hit
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineGeometry
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import RasterCanvas
 from ggscope.views.statistics import StatisticsView
-from ggscope.views.timeline.hit_test import Hit
 from ggscope.views.timeline.legend import WAITS, Legend, LegendRequest
 from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView

@@ -118,7 +118,7 @@ def _counter_place(timeline: TimelineView, hand: Hand) -> QPoint:
     for _ in range(40):
         for y in range(40, timeline.height() - 10, 6):
             box = timeline.hit(x, y).box
-            if box is not None and box.lane is not None and box.lane.counter >= 0:
+            if box is not None and box.lane is not None and not box.lane.track.has_rows:
                 return QPoint(x, y)
         hand.press("Next")
     raise AssertionError("there is no counter")

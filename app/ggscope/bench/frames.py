@@ -208,7 +208,8 @@ def groups_to_close(lanes: Sequence["TimelineLane"], n_lanes: int) -> frozenset[
     Groups that start closed are opened one by one, "Ops" last, until there are
     enough.
     """
-    from ggscope.analysis.rows.lanes import OPS, TimelineLanes, default_collapsed
+    from ggscope.analysis.rows.lanes import TimelineLanes, default_collapsed
+    from ggscope.analysis.rows.tracks import OPS
 
     closed = set(default_collapsed(lanes))
     columns = TimelineLanes.of(lanes)

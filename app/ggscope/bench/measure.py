@@ -656,6 +656,6 @@ def _rows_in_view(view: "TimelineView") -> int:
     return sum(
         box.y + top < room
         for box in prepared.layout.boxes
-        if box.lane is not None and box.lane.counter < 0
+        if box.lane is not None and box.lane.track.has_rows
         for top in box.row_y
     )

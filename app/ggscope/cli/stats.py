@@ -16,6 +16,7 @@ from ggscope.analysis.statistics.columns import (
     stat_facts,
     table_columns,
 )
+from ggscope.analysis.statistics.grouping import lanes_grouped_by
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
@@ -30,7 +31,7 @@ from ggscope.descriptions.statistics import (
 )
 from ggscope.descriptions.times import fused_ops, unrecorded_time_text
 from ggscope.errors import QueryError
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
     Unit,
@@ -43,7 +44,6 @@ from ggscope.sanitize import csv_text, one_line
 _MAX_SHOWN = 500
 """Default number of rows of a printed table; a trace may have a million groups."""
 _OF_LANES = ("engine", "lane", "thread")
-_KINDS = {"engine": LaneKind.ENGINE, "thread": LaneKind.THREAD}
 _MAX_STALLS = 8
 _GAP = 2
 
@@ -142,8 +142,8 @@ def _result(trace: Trace, path: Path, arguments: Namespace) -> _Result:
         else sum(row.count - row.timed for row in rows),
         n_spans=len(trace.spans),
         has_ops=bool((trace.spans.op >= 0).any()),
-        has_groups=arguments.by not in _KINDS
-        or bool(trace.lanes.of_kind(_KINDS[arguments.by]).any()),
+        has_groups=arguments.by not in ("engine", "thread")
+        or bool(lanes_grouped_by(trace.lanes, arguments.by).any()),
         silent=unrecorded_time_text(trace),
         fused=fused_ops(trace),
         unrecorded=table.unrecorded,

@@ -29,7 +29,7 @@ from ggscope.model.tables import (
     schema_of,
 )
 from ggscope.model.tensors import BufferUsage
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     Clock,
@@ -178,7 +178,7 @@ def quality_words(trace: Trace, span: int) -> str:
     if quality is Quality.DERIVED:
         if flags & SpanFlag.INFERRED_END:
             # Tokens and phases end with what belongs to them, not where a record comes.
-            is_thread = trace.lanes[int(trace.spans.lane[span])].kind is LaneKind.THREAD
+            is_thread = trace.lanes.is_thread[trace.spans.lane[span]]
             return (
                 "derived: until the next record of this thread"
                 if is_thread
@@ -193,8 +193,8 @@ def color_key(trace: Trace, span: int) -> str:
     op = trace.op_name(int(trace.spans.op[span]))
     if op:
         return f"op:{op}"
-    lane = trace.lanes[int(trace.spans.lane[span])]
-    return f"engine:{lane.name}" if lane.kind == LaneKind.ENGINE else ""
+    lanes, lane = trace.lanes, int(trace.spans.lane[span])
+    return f"engine:{lanes.names[lane]}" if lanes.is_engine[lane] else ""
 
 
 def phase_word(trace: Trace, phase: int) -> str:
@@ -203,7 +203,7 @@ def phase_word(trace: Trace, phase: int) -> str:
         return NOT_AVAILABLE
     if phase == Phase.MIXED:
         return "mixed"
-    npu = bool(trace.lanes.of_kind(LaneKind.ENGINE).any())
+    npu = bool(trace.lanes.is_engine.any())
     words = ("prefill", "decode") if npu else ("prompt", "generate")
     return words[Phase(phase)]
 

@@ -12,7 +12,7 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import TimelineLane, TimelineLanes
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Phase
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     Clock,
     TimeRange,
@@ -37,8 +37,6 @@ _MAX_LANES, _MAX_OF_GROUP = 400, 64
 """Of more lanes than the first number, the second one of each group are drawn."""
 _SHARE_WIDTH = 8
 _TICK_COLUMNS = 16
-_LEFT_OUT = ("Layers", "Ops")
-_OF_PHASES = (LaneKind.PHASE, LaneKind.SEQUENCE)
 _DIGITS = dict(enumerate(string.digits + string.ascii_uppercase))
 _NUMBERED = re.compile(r"(?:layer|token|thread):(\d+)")
 
@@ -112,9 +110,9 @@ def _fitting(lanes: TimelineLanes) -> tuple[list[TimelineLane], dict[str, int]]:
 
     All with spans where they are few, else the first of each group.
     """
-    is_drawn = (lanes.n_spans > 0) & ~lanes.is_counter
-    is_left = np.array([title in _LEFT_OUT for title in lanes.groups], np.bool_)
-    chosen = np.flatnonzero(is_drawn & ~is_left[lanes.group])
+    # Lanes of a column, such as those of layers, repeat the spans of the others.
+    repeats = lanes.of_track(lambda spec: bool(spec.column))
+    chosen = np.flatnonzero((lanes.n_spans > 0) & lanes.has_rows & ~repeats)
     if len(chosen) <= _MAX_LANES:
         return [lanes[i] for i in chosen.tolist()], {}
     # The place of each lane in its group; the lanes of a group need not lie together.
@@ -202,10 +200,10 @@ def _own_letters(
     Tokens show the last digit of their number, phases their letter.
     """
     s = trace.spans
-    if lane.kind == LaneKind.TOKEN and s.token is not None:
+    if lane.track.band == "token" and s.token is not None:
         tokens = [int(s.token[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
         return [str(token % 10) if token >= 0 else "" for token in tokens]
-    if lane.kind in _OF_PHASES and s.phase is not None:
+    if lane.track.band == "phase" and s.phase is not None:
         phases = [int(s.phase[i]) if i >= 0 else -1 for i in columns.longest.tolist()]
         return [letters.get(phase, "") for phase in phases]
     return [""] * len(columns.busy)
@@ -233,7 +231,7 @@ def _shown(
     """Return the categories that occur in any column of a lane that shows them."""
     category_ids: set[int] = set()
     for lane, rows in zip(lanes, pictures, strict=True):
-        if lane.kind in (LaneKind.TOKEN, *_OF_PHASES):
+        if lane.track.band:
             continue
         for columns in rows:
             category_ids.update(np.unique(columns.category[columns.busy > 0]).tolist())
@@ -273,7 +271,7 @@ def _phase_symbols(
 
     Names are those of the trace, such as prefill and decode.
     """
-    if not {lane.kind for lane in lanes} & set(_OF_PHASES):
+    if all(lane.track.band != "phase" for lane in lanes):
         return {}
     bands, taken = index.phase_bands(), set(symbols)
     names = dict(zip(bands.phase.tolist(), bands.names, strict=True))
@@ -304,7 +302,7 @@ def _legend(
     if any(OTHER in line for line in lines[1:]):
         parts.append(f"{OTHER} others")
     parts += [f"{letter} {_ascii(name)}" for letter, name in phases.values()]
-    if any(lane.kind == LaneKind.TOKEN for lane in lanes):
+    if any(lane.track.band == "token" for lane in lanes):
         parts.append("0-9 last digit of the token")
     parts.append(f"{IDLE} idle")
     if any(lane.overlay for lane in lanes):

@@ -13,24 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.rows.tracks import TRACKS, tracks_of_kinds
 from ggscope.model.ggml import ops as ggml
 from ggscope.model.tables import I64, NO_WAIT, CounterSeries, Quality, quality_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
 
-_TITLES = {
-    LaneKind.TOKEN: "Tokens",
-    LaneKind.PHASE: "Tokens",
-    LaneKind.SEQUENCE: "Sequences",
-    LaneKind.THREAD: "Threads",
-    LaneKind.ENGINE: "Engines",
-    LaneKind.GRAPH: "Graphs",
-    LaneKind.STALL: "Stalls",
-    LaneKind.COMMAND: "Commands",
-    LaneKind.MEMORY: "Memory",
-    LaneKind.COUNTER: "Counters",
-    LaneKind.MARKER: "Markers",
-}
 WAIT = "wait"
 """Name and category of the events that are no spans but the waits behind them."""
 _PIECE = 1 << 16
@@ -338,7 +326,7 @@ def threads_of_work(
     trace = events.trace
     lanes = trace.lanes
     thread = np.zeros(len(lanes), np.int64)
-    backend = np.zeros(len(lanes), np.uint64)
+    backend, is_thread = np.zeros(len(lanes), np.uint64), lanes.is_thread
     taken: set[tuple[int, int]] = set()
     for i in np.unique(trace.spans.lane[events.spans]).tolist():
         known = lanes.attributes[i]
@@ -347,7 +335,7 @@ def threads_of_work(
         address = 0
         if pointer.startswith("0x"):
             address = int(pointer, 16) & 0xFFFF_FFFF_FFFF_FFFF
-        elif lanes.kinds[i] != LaneKind.THREAD:
+        elif not is_thread[i]:
             address = int(lanes.group[i]) + 1
         while (number, address) in taken:
             number = (number + 1) & 0xFFFF_FFFF
@@ -403,7 +391,7 @@ def _samples(series: CounterSeries, first: int, stop: int) -> CounterSeries:
 def _title(trace: Trace, lane: int) -> str:
     lanes = trace.lanes
     group = lanes.groups[lanes.group[lane]]
-    return " / ".join(group) or _TITLES[LaneKind(int(lanes.kinds[lane]))]
+    return " / ".join(group) or TRACKS[tracks_of_kinds()[lanes.kinds[lane]]].group
 
 
 def nested(start: I64, end: I64) -> npt.NDArray[np.int64]:

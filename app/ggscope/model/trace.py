@@ -214,13 +214,48 @@ class Lanes(Sequence[Lane]):
 
     def of_kind(self, *kinds: LaneKind) -> npt.NDArray[np.bool_]:
         """Return whether each lane is of one of these kinds, bool[n]."""
-        wanted = np.zeros(1 << 7, np.bool_)
-        wanted[list(kinds)] = True
-        return wanted[self.kinds]
+        is_kind = np.zeros(1 << 7, np.bool_)
+        is_kind[list(kinds)] = True
+        return is_kind[self.kinds]
 
-    def names_of(self, wanted: npt.NDArray[np.bool_]) -> list[str]:
-        """Return the names of the marked lanes; `wanted` is bool[n]."""
-        return list(compress(self.names, wanted.tobytes()))
+    @property
+    def is_token(self) -> npt.NDArray[np.bool_]:
+        """Which lanes have a span per token, ubatch or pass, bool[n]."""
+        return self.of_kind(LaneKind.TOKEN)
+
+    @property
+    def is_phase(self) -> npt.NDArray[np.bool_]:
+        """Which lanes have a span per phase, bool[n]."""
+        return self.of_kind(LaneKind.PHASE)
+
+    @property
+    def is_thread(self) -> npt.NDArray[np.bool_]:
+        """Which lanes are threads, bool[n]."""
+        return self.of_kind(LaneKind.THREAD)
+
+    @property
+    def is_engine(self) -> npt.NDArray[np.bool_]:
+        """Which lanes are engines of an NPU, bool[n]."""
+        return self.of_kind(LaneKind.ENGINE)
+
+    @property
+    def is_graph(self) -> npt.NDArray[np.bool_]:
+        """Which lanes have a span per computation of a graph, bool[n]."""
+        return self.of_kind(LaneKind.GRAPH)
+
+    @property
+    def is_stall(self) -> npt.NDArray[np.bool_]:
+        """Which lanes hold stalls, bool[n]."""
+        return self.of_kind(LaneKind.STALL)
+
+    @property
+    def is_command(self) -> npt.NDArray[np.bool_]:
+        """Which lanes hold commands or calls of the program, bool[n]."""
+        return self.of_kind(LaneKind.COMMAND)
+
+    def names_of(self, is_named: npt.NDArray[np.bool_]) -> list[str]:
+        """Return the names of the marked lanes; `is_named` is bool[n]."""
+        return list(compress(self.names, is_named.tobytes()))
 
     def _lane(self, i: int) -> Lane:
         return Lane(

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import I64
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 MIN_TICKS = 16
@@ -266,7 +266,7 @@ def token_times(trace: Trace) -> TokenTimes:
     O(n) in the spans; call it once per trace and only when somebody steps.
     """
     spans = trace.spans
-    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN))
+    lanes = np.flatnonzero(trace.lanes.is_token)
     if len(lanes):
         ids = np.flatnonzero(np.isin(spans.lane, lanes)).astype(np.int64)
         if len(ids):

@@ -49,7 +49,7 @@ from ggscope.descriptions.statistics import (
     unrecorded_cells,
 )
 from ggscope.model.selection import By, Filter, SpanGroup
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     TimeRange,
     Unit,
@@ -181,9 +181,9 @@ def _has_groups(trace: Trace, by: By) -> bool:
     if by in ("op", "family"):
         return has_ops
     if by == "thread":
-        return has_ops and bool(lanes.of_kind(LaneKind.THREAD).any())
+        return has_ops and bool(lanes.is_thread.any())
     if by == "engine":
-        return bool(lanes.of_kind(LaneKind.ENGINE).any())
+        return bool(lanes.is_engine.any())
     if by == "tensor":
         return has_ops and len(trace.tensors) > 0
     if by in ("source", "expert"):

@@ -5,15 +5,16 @@ import itertools
 import pytest
 
 from ggscope.analysis.rows.lanes import TimelineLane
+from ggscope.analysis.rows.tracks import TRACKS
 from ggscope.bench.frames import BenchError, FrameTimes, groups_to_close, range_at
-from ggscope.model.trace import LaneKind
 from ggscope.model.units import TimeRange
 
+SPECS = {spec.id: spec for spec in TRACKS}
 EXTENT = TimeRange(1_000, 1_000 + 10**12)
 
 
-def lane(key, group, *, n_spans=1, thin=False):
-    return TimelineLane(key, key, group, LaneKind.THREAD, n_spans=n_spans, thin=thin)
+def lane(key, group, *, n_spans=1, track="thread"):
+    return TimelineLane(key, key, group, SPECS[track], n_spans=n_spans)
 
 
 def walk(extent=EXTENT, n=2_000):
@@ -49,8 +50,8 @@ def test_walk_of_a_trace_without_duration_shows_something():
 
 LANES = (
     *(lane(f"thread {i}", "Threads") for i in range(8)),
-    *(lane(f"layer {i}", "Layers", n_spans=10**6, thin=True) for i in range(32)),
-    *(lane(f"op {i}", "Ops", thin=True) for i in range(9)),
+    *(lane(f"layer {i}", "Layers", n_spans=10**6, track="layer") for i in range(32)),
+    *(lane(f"op {i}", "Ops", track="op") for i in range(9)),
 )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ggscope.render.export import _FAMILY, _css_family
 from ggscope.render.theme import THEMES, contrast, outline_pair, theme
-from ggscope.views.timeline.tooltips import _counter_value
+from ggscope.render.timeline.tracks.counter import exact_text
 
 SANS = "'DejaVu Sans', 'Noto Sans', 'Liberation Sans', 'Helvetica', 'Arial'"
 MONO = "'DejaVu Sans Mono', 'Liberation Mono', 'Menlo', 'Consolas'"
@@ -58,4 +58,4 @@ def test_families_of_a_drawing_are_those_of_css(written: str, families: str) -> 
 def test_counter_has_readable_and_exact_bytes(
     value: float, unit: str, text: str
 ) -> None:
-    assert _counter_value(value, unit) == text
+    assert exact_text(value, unit) == text

@@ -8,7 +8,7 @@ import pytest
 from builders import random_trace, spans_trace
 from ggscope.analysis.rows.columns import Columns
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import ImageBatch, Pattern, RectBatch
 from ggscope.render.colors import Sign
@@ -41,9 +41,7 @@ def wait_pictures(scene: TimelineScene) -> list[ImageBatch]:
 
 def threads(scene: TimelineScene) -> list[str]:
     lanes = scene.index.lanes
-    return [
-        lane.key for lane in lanes if lane.kind is LaneKind.THREAD and not lane.thin
-    ]
+    return [lane.key for lane in lanes if lane.track.id == "thread"]
 
 
 def shares_of(batch: ImageBatch) -> np.ndarray:

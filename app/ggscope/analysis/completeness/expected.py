@@ -52,7 +52,7 @@ from ggscope.model.tables import (
     first_places,
     quality_of,
 )
-from ggscope.model.trace import RANGE_CODES, LaneKind, Trace
+from ggscope.model.trace import RANGE_CODES, Trace
 from ggscope.model.units import format_count
 
 COUNTED = "counters of the tracer"
@@ -942,7 +942,7 @@ def _why_not(trace: Trace) -> str:
         return "the trace is still being read"
     if not len(trace.spans) or int(trace.spans.op.max()) < 0:
         return "the trace has no ops"
-    if LaneKind.ENGINE in trace.lanes.kinds:
+    if trace.lanes.is_engine.any():
         return "engines follow no graph of the trace"
     if any(w.code in _PARTLY_READ for w in trace.warnings):
         return "only part of the file was read"

@@ -15,7 +15,7 @@ from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, distinct
 from ggscope.model.tokens import has_ubatches
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
 
 _MOST_SHOWN = 3
@@ -82,7 +82,7 @@ def skipped_tokens(trace: Trace) -> SkippedTokens:
     an account of their own; what their tracer sampled is no loss.
     """
     token, phase = trace.spans.token, trace.spans.phase
-    of_lane = trace.lanes.kinds == LaneKind.TOKEN
+    of_lane = trace.lanes.is_token
     if token is None or not of_lane.any() or trace.pending or has_ubatches(trace):
         return NO_SKIPS
     found = [

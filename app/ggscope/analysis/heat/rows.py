@@ -12,7 +12,7 @@ import numpy as np
 from ggscope.analysis.heat.file_map import FileMap
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array, distinct
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 RowKind = Literal["token", "pass", "time", "layer"]
@@ -153,7 +153,7 @@ class RowFinder:
 
 def pass_starts(trace: Trace) -> I64:
     """Return where each pass begins, ascending ticks: the spans on token lanes."""
-    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.TOKEN))
+    lanes = np.flatnonzero(trace.lanes.is_token)
     if not len(lanes):
         return np.zeros(0, np.int64)
     spans, starts = trace.spans, []

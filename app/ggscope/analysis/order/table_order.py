@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ggscope.analysis.filters.masks import touches
 from ggscope.analysis.order.time_merge import TimeMerge, TimeRuns
 from ggscope.analysis.rows.index import TraceIndex, mask_of_lanes
+from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.analysis.workers import Watcher, chunks, count_values, n_workers, share_out
 from ggscope.model.selection import MarkedRange
 from ggscope.model.tables import (
@@ -27,7 +28,7 @@ from ggscope.model.tables import (
     schema_of,
     taken,
 )
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.library import library
 
@@ -46,7 +47,6 @@ _CODED_BITS = 10
 """Of the mantissa; with the 63 powers of two just fewer than 2^16 codes."""
 U16 = npt.NDArray[np.uint16]
 _LAST = np.iinfo(np.int64).max
-_BANDS = (LaneKind.TOKEN, LaneKind.PHASE, LaneKind.SEQUENCE)
 _BLOCK_ROWS = 1 << 10
 _KEPT_BLOCKS = 32
 
@@ -634,7 +634,7 @@ def _in_order(order: Array, ids: Array | None) -> Array:
 
 def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
     """Return whether the spans of each lane are rows of the table, bool[n_lanes]."""
-    is_band = trace.lanes.of_kind(*_BANDS)
+    is_band = lanes_where(trace.lanes, lambda spec: bool(spec.band))
     if is_band.all() or not is_band.any():
         return np.ones(len(is_band), np.bool_)
     for rows in chunks(len(trace.spans)):

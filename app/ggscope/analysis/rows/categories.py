@@ -22,7 +22,7 @@ from ggscope.model.tables import (
     quality_of,
 )
 from ggscope.model.tokens import tokens_of
-from ggscope.model.trace import LaneKind, Trace, lane_titles
+from ggscope.model.trace import Trace, lane_titles
 from ggscope.native.library import library
 
 NONE = "none"
@@ -90,7 +90,7 @@ def family_categories(trace: Trace) -> Categories:
         for op in ops.count
     }
     entries = [(_family_label(name), name) for name in names]
-    is_engine = trace.lanes.of_kind(LaneKind.ENGINE)
+    is_engine = trace.lanes.is_engine
     if spans.color is None and not is_engine.any():
         present = sorted(set(of_op.values()))
         place = {op: present.index(family) for op, family in of_op.items()}
@@ -184,7 +184,7 @@ def phase_names(trace: Trace) -> dict[Phase, str]:
     """Return what the trace calls its phases (prompt/generate, prefill/decode)."""
     names = {phase: phase.name.lower() for phase in Phase}
     spans = trace.spans
-    lanes = np.flatnonzero(trace.lanes.of_kind(LaneKind.PHASE))
+    lanes = np.flatnonzero(trace.lanes.is_phase)
     if spans.phase is None or not len(lanes):
         return names
     missing = set(Phase)
@@ -304,7 +304,7 @@ def backend_categories(trace: Trace) -> Categories:
     codes[None] = len(entries)
     entries += [("backend unknown", "backend:unknown"), ("no backend", NONE)]
     code = np.array([codes[pointer] for pointer in pointers], np.uint16)
-    is_other = (code == codes[None]) & ~lanes.of_kind(LaneKind.THREAD)
+    is_other = (code == codes[None]) & ~lanes.is_thread
     of_lane = np.where(is_other, len(entries) - 1, code).astype(np.uint16)
     lane = trace.spans.lane
     index = _mapped(len(lane), lambda rows: of_lane[lane[rows]], np.uint16)
@@ -322,7 +322,7 @@ def lanes_of_backend(trace: Trace, number: str) -> list[str]:
     """
     pointers = _backends_of_lanes(trace)
     if number == "unknown":
-        is_thread = trace.lanes.of_kind(LaneKind.THREAD)
+        is_thread = trace.lanes.is_thread
         is_own = [p is None and bool(is_thread[i]) for i, p in enumerate(pointers)]
     else:
         present = list(dict.fromkeys(p for p in pointers if p is not None))

@@ -43,11 +43,12 @@ from ggscope.analysis.rows.rows import (
     merged_order,
     stack,
 )
+from ggscope.analysis.rows.tracks import TRACKS
 from ggscope.analysis.rows.waits import Gap, Waits, gap_at
 from ggscope.analysis.workers import Groups, chunks, group_parts, group_spans
 from ggscope.model.selection import ColorBy
 from ggscope.model.tables import I64, Array, Phase, SpanFlag
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 # Column objects cost a few bytes per span for each colouring and filter.
@@ -320,7 +321,8 @@ class TraceIndex:
 
     def token_spans(self) -> Array:
         """Return the ids of the spans of token lanes in time order."""
-        return self._cache.get("tokens", lambda: self._ids_of_kind(LaneKind.TOKEN))
+        is_token = self._trace.lanes.is_token
+        return self._cache.get("tokens", lambda: self._span_ids(is_token))
 
     def phase_bands(self) -> PhaseBands:
         """Return the bands of phases in order of time.
@@ -543,22 +545,24 @@ class TraceIndex:
     def _make_lanes(self) -> TimelineLanes:
         trace = self._trace
         by_lane = self._groups("lane")
-        fields = ("layer", "op")
-        grown = self._grown(lambda g: g.counts(trace, fields))
-        per_layer, per_op = grown or count_work(
-            trace, [_field(trace, field) for field in fields], by_lane
+        columns = tuple(spec.column for spec in TRACKS if spec.column)
+        grown = self._grown(lambda g: g.counts(trace, columns))
+        counts = grown or count_work(
+            trace, [_field(trace, column) for column in columns], by_lane
         )
-        return timeline_lanes(trace, by_lane.count, per_layer, per_op)
+        by_column = dict(zip(columns, counts, strict=True))
+        return timeline_lanes(trace, by_lane.count, by_column)
 
     def _make_rows(self, lane: TimelineLane) -> tuple[Row, ...]:
-        if not lane.field:
+        column = lane.track.column
+        if not column:
             return self._stacked(lane.lane_ids)
         spans = self._trace.spans
-        ids = self._groups(lane.field).ids(lane.value)
+        ids = self._groups(column).ids(lane.value)
         if isinstance(ids, np.ndarray):
             known = ids
             grown = self._grown(
-                lambda g: g.union(self._trace, lane.field, lane.value, known)
+                lambda g: g.union(self._trace, column, lane.value, known)
             )
             if grown is not None:
                 return grown
@@ -625,7 +629,7 @@ class TraceIndex:
 
     def _make_waits(self, key: str) -> tuple[Waits, ...]:
         wait = self._trace.spans.wait
-        if wait is None or self.lane(key).field:
+        if wait is None or self.lane(key).track.column:
             return ()
         rows = self.rows(key)
         grown = self._grown(lambda g: g.waits(key, rows, wait))
@@ -660,19 +664,18 @@ class TraceIndex:
             return order
         return np.argsort(start, kind="stable").astype(dtype)
 
-    def _ids_of_kind(self, kind: LaneKind) -> Array:
-        """Return the spans on lanes of a kind in time order."""
-        trace = self._trace
-        lanes = np.flatnonzero(trace.lanes.of_kind(kind)).tolist()
-        taken = [self._taken(self._groups("lane").ids(lane))[2] for lane in lanes]
-        found = [np.asarray(part) for part in taken]
-        ids = np.concatenate([np.zeros(0, _id_dtype(len(trace.spans))), *found])
-        return ids[np.lexsort((ids, trace.spans.start[ids]))]
+    def _span_ids(self, is_lane: npt.NDArray[np.bool_]) -> Array:
+        """Return the spans on the marked lanes of the trace in time order."""
+        spans, by_lane = self._trace.spans, self._groups("lane")
+        lanes = np.flatnonzero(is_lane).tolist()
+        parts = [np.asarray(self._taken(by_lane.ids(lane))[2]) for lane in lanes]
+        ids = np.concatenate([np.zeros(0, _id_dtype(len(spans))), *parts])
+        return ids[np.lexsort((ids, spans.start[ids]))]
 
     def _make_phases(self) -> PhaseBands:
         trace, spans = self._trace, self._trace.spans
         tokens = self.token_spans()
-        ids = self._ids_of_kind(LaneKind.PHASE)
+        ids = self._span_ids(trace.lanes.is_phase)
         if len(ids):
             return bands_of_lane(trace, ids, tokens)
         if tells_ubatches(trace):

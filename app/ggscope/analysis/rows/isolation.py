@@ -9,7 +9,7 @@ from ggscope.analysis.rows.categories import (
 from ggscope.analysis.rows.colorings import coloring, load
 from ggscope.model.selection import ColorBy
 from ggscope.model.tokens import numbers_per_phase
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 
 Values = frozenset[str] | frozenset[int]
 Isolation = tuple[str, Values]
@@ -60,7 +60,7 @@ def family_isolation(trace: Trace, key: str, _: bool) -> Isolation:
     kind, _colon, value = key.partition(":")
     if kind != "engine":
         return _isolation_by_name("families", key)
-    engines = trace.lanes.names_of(trace.lanes.of_kind(LaneKind.ENGINE))
+    engines = trace.lanes.names_of(trace.lanes.is_engine)
     # A hundred thousand engines differ in the numbers behind their kind.
     kinds = {name: engine_of(name) for name in {x.partition(" ")[0] for x in engines}}
     return "threads", frozenset(

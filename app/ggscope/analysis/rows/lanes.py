@@ -8,51 +8,32 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import eq
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.rows.tracks import (
+    ROW_HEIGHT,
+    TOKENS,
+    TRACKS,
+    TrackSpec,
+    by_track,
+    lanes_where,
+    tracks_of_kinds,
+)
 from ggscope.analysis.workers import Groups, chunks, count_values
 from ggscope.model.tables import I64, Array
 from ggscope.model.trace import LaneKind, Trace
 
 GROUP_HEIGHT = 24
-ROW_HEIGHT = 22
-THIN_ROW_HEIGHT = 14
 LANE_GAP = 4
-COUNTER_HEIGHT = 44
 HEIGHT_FACTORS = (0.5, 8.0)
 """Least and greatest height factor of a lane."""
-PINNED, TOKENS, LAYERS, OPS = "Pinned", "Tokens", "Layers", "Ops"
-SEQUENCES = "Sequences"
-MAX_OPEN_LANES, MAX_OPEN_LAYERS, MAX_OPEN_SPANS = 64, 48, 4_000_000
+PINNED = "Pinned"
 FEW_LANES = 256
 """With more open lanes, only those that come into view are made ready."""
-_ALWAYS_OPEN = (LaneKind.TOKEN, LaneKind.THREAD, LaneKind.ENGINE)
-
-THREADS, ENGINES, GRAPHS, COMMANDS = "Threads", "Engines", "Graphs", "Commands"
-STALLS, MEMORY, COUNTERS, MARKERS = "Stalls", "Memory", "Counters", "Markers"
-
 _FAR = 1 << 20
-# (rank, default group, key prefix); lanes of a rank follow those of a lower one.
-_KINDS: dict[LaneKind, tuple[int, str, str]] = {
-    LaneKind.TOKEN: (0, TOKENS, "token"),
-    LaneKind.PHASE: (1, TOKENS, "phase"),
-    LaneKind.SEQUENCE: (1, SEQUENCES, "sequence"),
-    LaneKind.THREAD: (2, THREADS, "thread"),
-    LaneKind.ENGINE: (3, ENGINES, "engine"),
-    LaneKind.GRAPH: (4, GRAPHS, "graph"),
-    LaneKind.COMMAND: (5, COMMANDS, "command"),
-    LaneKind.STALL: (6, STALLS, "stall"),
-    LaneKind.MEMORY: (9, MEMORY, "memory"),
-    LaneKind.COUNTER: (10, COUNTERS, "counter"),
-    LaneKind.MARKER: (11, MARKERS, "marker"),
-}
-_LAYER_RANK, _OP_RANK = 7, 8
-_SPANS, _COUNTERS, _LAYERS, _OPS = range(4)
-"""Where a lane is from; in the order in which they are found."""
-_FIELDS = ("", "", "layer", "op")
 _T = TypeVar("_T")
 
 
@@ -66,27 +47,21 @@ class TimelineLane:
         "token", "phase", "engine:TE0", "op:MUL_MAT", "counter:Memory".
     title : what the header says.
     group : title of its group: Tokens, Threads, Engines, Layers, Ops, Memory …
-    kind : decides drawing; layers and ops use THREAD-like drawing, thin rows.
-    lane_ids : model lanes it draws spans of (empty: by `field`).
-    field : "" or "layer" / "op" / "token": the spans whose column equals `value`.
-    value : see `field`.
-    counter : id of the counter series it draws, -1 none.
+    track : what kind of lane it is.
+    lane_ids : model lanes it draws spans of; empty where its track has a column.
+    value : of the track's column, or id of the counter series; -1 = neither.
     overlay : model lane ids of stalls drawn hatched over it.
     n_spans : number of spans on it.
-    thin : whether rows are drawn at half height (layers, ops).
     """
 
     key: str
     title: str
     group: str
-    kind: LaneKind
+    track: TrackSpec
     lane_ids: tuple[int, ...] = ()
-    field: str = ""
     value: int = -1
-    counter: int = -1
     overlay: tuple[int, ...] = ()
     n_spans: int = 0
-    thin: bool = False
 
 
 class TimelineLanes(Sequence[TimelineLane]):
@@ -101,11 +76,10 @@ class TimelineLanes(Sequence[TimelineLane]):
     ----------
     keys, titles : of each lane; keys are distinct.
     groups : titles of groups; `group` has the row of each lane's, int32[n].
-    kinds : int8[n], `LaneKind`.
+    tracks : int8[n], places in `TRACKS`.
     n_spans : int64[n].
-    lane_id : int64[n], the lane of the trace whose spans it draws; -1 where it goes by
-        a field or shows a counter.
-    thin, is_counter : bool[n].
+    lane_id : int64[n], the lane of the trace whose spans it draws; -1 for none.
+    has_rows : bool[n], whether spans lie on it; not so for counters.
     with_overlay : numbers of the lanes over which stalls lie.
     """
 
@@ -116,19 +90,17 @@ class TimelineLanes(Sequence[TimelineLane]):
         groups: Sequence[str],
         group: Array,
         *,
-        kinds: Array,
+        tracks: npt.NDArray[np.int8],
         n_spans: I64,
         lane_id: I64,
-        thin: npt.NDArray[np.bool_],
-        is_counter: npt.NDArray[np.bool_],
         make: Callable[[int], TimelineLane],
         position: Mapping[str, int],
         with_overlay: Sequence[int] = (),
     ) -> None:
         self.keys, self.titles = keys, titles
         self.groups, self.group = groups, group
-        self.kinds, self.n_spans, self.lane_id = kinds, n_spans, lane_id
-        self.thin, self.is_counter = thin, is_counter
+        self.tracks, self.n_spans, self.lane_id = tracks, n_spans, lane_id
+        self.has_rows: npt.NDArray[np.bool_] = self.of_track(lambda spec: spec.has_rows)
         self.with_overlay = with_overlay
         self._position = position
         self._make = make
@@ -146,11 +118,9 @@ class TimelineLanes(Sequence[TimelineLane]):
             [lane.title for lane in lanes],
             tuple(groups),
             np.array([groups[lane.group] for lane in lanes], np.int32),
-            kinds=np.array([lane.kind for lane in lanes], np.int8),
+            tracks=np.array([TRACKS.index(lane.track) for lane in lanes], np.int8),
             n_spans=np.array([lane.n_spans for lane in lanes], np.int64),
             lane_id=np.array([(*x.lane_ids, -1)[0] for x in lanes], np.int64),
-            thin=np.array([lane.thin for lane in lanes], np.bool_),
-            is_counter=np.array([lane.counter >= 0 for lane in lanes], np.bool_),
             make=lanes.__getitem__,
             position={lane.key: i for i, lane in enumerate(lanes)},
             with_overlay=[i for i, lane in enumerate(lanes) if lane.overlay],
@@ -189,10 +159,14 @@ class TimelineLanes(Sequence[TimelineLane]):
         found = (self._position.get(key, -1) for key in keys)
         return np.array([i for i in found if i >= 0], np.int64)
 
+    def of_track(self, value: Callable[[TrackSpec], Any]) -> Any:
+        """Return what `value` is for the track of each lane, an array of n."""
+        return by_track(value, self.tracks)
+
     def is_work(self) -> npt.NDArray[np.bool_]:
         """Return which lanes show the work of a thread or an engine, bool[n]."""
-        works = np.isin(self.kinds, (LaneKind.THREAD, LaneKind.ENGINE))
-        return works & (self.lane_id >= 0)
+        is_work: npt.NDArray[np.bool_] = self.of_track(lambda spec: spec.is_work)
+        return is_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +269,8 @@ class LaneLayout:
         self._n_pinned, self._n_rows, self._row_height = n_pinned, n_rows, row_height
         is_head = lane < 0
         # Thin lanes are stacked without a gap, so that a block of layers reads as one.
-        self._gap = np.where(lanes.thin[lane], 0.0, float(LANE_GAP))
+        is_thin = lanes.of_track(lambda spec: spec.is_thin)
+        self._gap = np.where(is_thin[lane], 0.0, float(LANE_GAP))
         height = n_rows * row_height + self._gap
         height[is_head] = head_height
         self._height = height
@@ -421,27 +396,22 @@ class LaneLayout:
 
 
 def default_collapsed(lanes: Sequence[TimelineLane]) -> frozenset[str]:
-    """Return the groups that start collapsed.
-
-    "Ops" always; "Layers" with more than 48 lanes or 4 M spans, because its rows
-    copy their spans; others with more than 64 lanes, except tokens, threads and
-    engines, which are what a trace is about.
-    """
+    """Return the groups of more lanes, or more spans, than may start expanded."""
     columns = TimelineLanes.of(lanes)
     group, n = columns.group, len(columns.groups)
-    count = np.bincount(group, minlength=n)
-    n_spans = np.zeros(n, np.int64)
+    count, n_spans = np.bincount(group, minlength=n), np.zeros(n, np.int64)
     np.add.at(n_spans, group, columns.n_spans)
-    has_thin, has_open = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    has_thin[group[columns.thin]] = True
-    has_open[group[np.isin(columns.kinds, _ALWAYS_OPEN)]] = True
-    is_closed = (count > MAX_OPEN_LANES) & (has_thin | ~has_open)
-    for i, title in enumerate(columns.groups):
-        if title == OPS:
-            is_closed[i] = count[i] > 0
-        elif title == LAYERS:
-            is_closed[i] = count[i] > MAX_OPEN_LAYERS or n_spans[i] > MAX_OPEN_SPANS
+    lane_limits = columns.of_track(lambda spec: _limit(spec.max_open_lanes))
+    span_limits = columns.of_track(lambda spec: _limit(spec.max_open_spans))
+    max_lanes, max_spans = np.zeros(n), np.full(n, np.inf)
+    np.maximum.at(max_lanes, group, lane_limits)
+    np.minimum.at(max_spans, group, span_limits)
+    is_closed = (count > max_lanes) | (n_spans > max_spans)
     return frozenset(columns.groups[i] for i in np.flatnonzero(is_closed).tolist())
+
+
+def _limit(limit: int | None) -> float:
+    return np.inf if limit is None else limit
 
 
 def lay_out(
@@ -467,12 +437,11 @@ def lay_out(
     lane = np.concatenate([np.zeros(0, np.int64), *boxes])
     rows = np.maximum(_rows_of(columns, n_rows), 1)
     factor = np.ones(len(columns))
-    for key, wanted in state.heights:
+    for key, requested in state.heights:
         if (at := columns.position(key)) >= 0:
-            factor[at] = min(max(wanted, HEIGHT_FACTORS[0]), HEIGHT_FACTORS[1])
-    usual = np.where(columns.thin, THIN_ROW_HEIGHT, ROW_HEIGHT)
-    height = np.where(columns.is_counter, COUNTER_HEIGHT, usual) * factor
-    rows[columns.is_counter] = 1
+            factor[at] = min(max(requested, HEIGHT_FACTORS[0]), HEIGHT_FACTORS[1])
+    height = columns.of_track(lambda spec: float(spec.row_height)) * factor
+    rows[~columns.has_rows] = 1
     return LaneLayout(
         columns, lane, heads, n_pinned, n_rows=rows[lane], row_height=height[lane],
         names=dict(state.names),
@@ -521,14 +490,15 @@ def _reordered(columns: TimelineLanes, members: I64, order: tuple[str, ...]) -> 
 
 
 def timeline_lanes(
-    trace: Trace, per_lane: I64, per_layer: I64, per_op: I64
+    trace: Trace, per_lane: I64, by_column: Mapping[str, I64]
 ) -> TimelineLanes:
     """Return all lanes that the timeline can show, in default order.
 
     Parameters
     ----------
     per_lane : int64[n_lanes], spans of each lane of the trace.
-    per_layer, per_op : int64, work spans (see `work_column`) by layer and op.
+    by_column : int64 by column of a track, such as "layer": work spans (see
+        `work_column`) by value.
 
     Notes
     -----
@@ -536,58 +506,51 @@ def timeline_lanes(
     lane: they are its `overlay`. A group stands where its first lane ranks.
     """
     overlay = _overlays(trace, per_lane)
-    kinds = (
+    parts = (
         _span_lanes(trace, per_lane, overlay),
         _counter_lanes(trace),
-        _layer_lanes(per_layer),
-        _op_lanes(trace, per_op),
+        *(_column_lanes(trace, s, by_column[s.column]) for s in TRACKS if s.column),
     )
     columns = {
-        name: np.concatenate([getattr(part, name) for part in kinds])
-        for name in ("group", "rank", "kind", "lane_id", "value", "n_spans")
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("group", "tracks", "lane_id", "value", "n_spans")
     }
-    source = np.repeat(np.arange(len(kinds)), [len(part.keys) for part in kinds])
     # Groups in the order of their first lanes.
-    titles_of = [title for part in kinds for title in part.groups]
+    titles_of = [title for part in parts for title in part.groups]
     base = np.repeat(
-        np.cumsum([0, *(len(part.groups) for part in kinds[:-1])]),
-        [len(part.keys) for part in kinds],
+        np.cumsum([0, *(len(part.groups) for part in parts[:-1])]),
+        [len(part.keys) for part in parts],
     )
     groups = {title: i for i, title in enumerate(dict.fromkeys(titles_of))}
     number = np.array([groups[title] for title in titles_of], np.int64)
     group = number[columns["group"] + base]
-    ranks = np.full(len(groups), _FAR)
-    np.minimum.at(ranks, group, columns["rank"])
+    first_track = np.full(len(groups), _FAR)
+    np.minimum.at(first_track, group, columns["tracks"])
     within = np.concatenate(
         [
-            _places(kinds[0], kinds[1]),
-            *(np.arange(len(part.keys)) for part in kinds[2:]),
+            _places(parts[0], parts[1]),
+            *(np.arange(len(part.keys)) for part in parts[2:]),
         ]
     )
-    order = np.lexsort((within, columns["rank"], group, ranks[group]))
+    order = np.lexsort((within, columns["tracks"], group, first_track[group]))
     keys, position = _with_unique_keys(
-        _taken([x for part in kinds for x in part.keys], order)
+        _taken([x for part in parts for x in part.keys], order)
     )
-    titles = _taken([x for part in kinds for x in part.titles], order)
+    titles = _taken([x for part in parts for x in part.titles], order)
     column = {name: values[order] for name, values in columns.items()}
-    group, source = group[order].astype(np.int32), source[order]
-    names = tuple(groups)
+    group, names = group[order].astype(np.int32), tuple(groups)
 
     def make(i: int) -> TimelineLane:
-        of, value = int(source[i]), int(column["value"][i])
         lane_id = int(column["lane_id"][i])
         return TimelineLane(
             key=keys[i],
             title=titles[i],
             group=names[group[i]],
-            kind=LaneKind(int(column["kind"][i])),
-            lane_ids=(lane_id,) if of == _SPANS else (),
-            field=_FIELDS[of],
-            value=value if of in (_LAYERS, _OPS) else -1,
-            counter=value if of == _COUNTERS else -1,
-            overlay=tuple(overlay.get(lane_id, ())) if of == _SPANS else (),
+            track=TRACKS[column["tracks"][i]],
+            lane_ids=(lane_id,) if lane_id >= 0 else (),
+            value=-1 if lane_id >= 0 else int(column["value"][i]),
+            overlay=tuple(overlay.get(lane_id, ())),
             n_spans=int(column["n_spans"][i]),
-            thin=of in (_LAYERS, _OPS),
         )
 
     return TimelineLanes(
@@ -595,11 +558,9 @@ def timeline_lanes(
         titles,
         names,
         group,
-        kinds=column["kind"],
+        tracks=column["tracks"],
         n_spans=column["n_spans"],
         lane_id=column["lane_id"],
-        thin=source >= _LAYERS,
-        is_counter=source == _COUNTERS,
         make=make,
         position=position,
         with_overlay=np.flatnonzero(
@@ -628,12 +589,12 @@ def work_parts(trace: Trace, by_lane: Groups) -> list[tuple[slice, Array | None]
     `by_lane` are the spans by lane, each a run of ids; lanes of one kind that lie
     side by side are one part.
     """
-    kinds, count = trace.lanes.kinds, by_lane.count
-    is_work = np.isin(kinds, (LaneKind.ENGINE, LaneKind.THREAD)) & (count > 0)
-    lanes = np.flatnonzero(is_work)
+    count = by_lane.count
+    is_work, needs_op = _work_lanes(trace)
+    lanes = np.flatnonzero(is_work & (count > 0))
     lanes = lanes[np.argsort(by_lane.first[lanes], kind="stable")]
     begin = by_lane.first[lanes]
-    stop, is_gated = begin + count[lanes], kinds[lanes] == LaneKind.THREAD
+    stop, is_gated = begin + count[lanes], needs_op[lanes]
     is_new = np.ones(len(lanes), np.bool_)
     is_new[1:] = (begin[1:] != stop[:-1]) | (is_gated[1:] != is_gated[:-1])
     firsts = np.flatnonzero(is_new)
@@ -682,16 +643,23 @@ def _count_parts(column: Array, parts: list[tuple[slice, Array | None]]) -> I64:
 
 
 def _work_test(trace: Trace) -> Callable[[slice], npt.NDArray[np.bool_]]:
-    """Return a function that tells of some rows of the spans which are work."""
+    """Return a function that says which spans of a slice are work."""
     # One more for spans of a trace without lanes.
-    is_thread = np.append(trace.lanes.of_kind(LaneKind.THREAD), False)
-    is_engine = np.append(trace.lanes.of_kind(LaneKind.ENGINE), False)
+    works, needs_op = (np.append(mask, False) for mask in _work_lanes(trace))
 
     def is_work(rows: slice) -> npt.NDArray[np.bool_]:
         on = trace.spans.lane[rows].astype(np.intp)
-        return is_engine[on] | (is_thread[on] & (trace.spans.op[rows] >= 0))
+        return works[on] & (~needs_op[on] | (trace.spans.op[rows] >= 0))
 
     return is_work
+
+
+def _work_lanes(trace: Trace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which lanes hold work, and on which only spans with an op are work."""
+    return (
+        lanes_where(trace.lanes, lambda spec: spec.is_work),
+        lanes_where(trace.lanes, lambda spec: spec.work_has_op),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -701,17 +669,16 @@ class _LaneColumns:
     Attributes
     ----------
     groups : titles in the order of their first lanes; `group` has the row of each.
-    rank : of each lane, see `_KINDS`.
-    order : sort keys of each lane within its rank.
-    value : of the field, or id of the counter.
+    tracks : places in `TRACKS`.
+    order : sort keys of each lane among those of its track.
+    value : of the column, or id of the counter or lane.
     """
 
     keys: Sequence[str]
     titles: Sequence[str]
     groups: Sequence[str]
     group: I64
-    rank: I64
-    kind: Array
+    tracks: npt.NDArray[np.int8]
     n_spans: I64
     lane_id: I64
     value: I64
@@ -721,23 +688,13 @@ class _LaneColumns:
 def _overlays(trace: Trace, per_lane: I64) -> dict[int, list[int]]:
     """Return the lanes of stalls over each lane; those without are left out."""
     over: dict[int, list[int]] = {}
-    is_stall = trace.lanes.of_kind(LaneKind.STALL) & (per_lane > 0)
-    for i in np.flatnonzero(is_stall).tolist():
-        target = _stall_target(trace, i)
-        if target >= 0:
+    is_stall, attributes = trace.lanes.is_stall, trace.lanes.attributes
+    for i in np.flatnonzero(is_stall & (per_lane > 0)).tolist():
+        text = attributes[i].get("over", "")
+        target = int(text) if text.isdecimal() else len(is_stall)
+        if target < len(is_stall) and not is_stall[target]:
             over.setdefault(target, []).append(i)
     return over
-
-
-def _stall_target(trace: Trace, lane: int) -> int:
-    """Return the id of the lane that a lane of stalls lies over; -1 for none."""
-    text = trace.lanes.attributes[lane].get("over", "")
-    if not text.isdecimal():
-        return -1
-    target = int(text)
-    if target >= len(trace.lanes) or trace.lanes.kinds[target] == LaneKind.STALL:
-        return -1
-    return target
 
 
 def _span_lanes(
@@ -749,32 +706,29 @@ def _span_lanes(
     is_shown[list(overlay)] = True
     is_shown[[stall for stalls in overlay.values() for stall in stalls]] = False
     ids = np.flatnonzero(is_shown)
-    kind = lanes.kinds[ids]
-    # What goes by kind and group is worked out once for each pair of them.
-    pairs = kind.astype(np.int64) * max(len(lanes.groups), 1) + lanes.group[ids]
+    tracks = tracks_of_kinds()[lanes.kinds[ids]]
+    # What goes by track and group is worked out once for each pair of them.
+    pairs = tracks.astype(np.int64) * max(len(lanes.groups), 1) + lanes.group[ids]
     distinct, first, which = np.unique(pairs, return_index=True, return_inverse=True)
-    own = [
-        _group_of(LaneKind(int(lanes.kinds[ids[i]])), lanes.groups[lanes.group[ids[i]]])
+    titles_of = [
+        _group_title(TRACKS[tracks[i]], lanes.groups[lanes.group[ids[i]]])
         for i in first.tolist()
     ]
-    groups = dict.fromkeys(own[i] for i in np.argsort(first).tolist())
+    groups = dict.fromkeys(titles_of[i] for i in np.argsort(first).tolist())
     row = {title: i for i, title in enumerate(groups)}
-    rows = np.array([row[title] for title in own], np.int64)
-    ranks = np.zeros(len(LaneKind), np.int64)
-    ranks[list(_KINDS)] = [rank for rank, _, _ in _KINDS.values()]
-    alone = (LaneKind.TOKEN, LaneKind.PHASE)
-    fronts = [f"{_KINDS[LaneKind(k)][2]}:" for k in range(len(LaneKind))]
+    rows = np.array([row[title] for title in titles_of], np.int64)
+    fronts = [f"{spec.id}:" for spec in TRACKS]
     titles = _taken(lanes.names, ids)
-    keys = [fronts[k] + title for k, title in zip(kind.tolist(), titles, strict=True)]
-    for i in np.flatnonzero(np.isin(kind, alone)).tolist():
-        keys[i] = _KINDS[LaneKind(int(kind[i]))][2]
+    keys = [fronts[t] + title for t, title in zip(tracks.tolist(), titles, strict=True)]
+    is_single = by_track(lambda spec: spec.is_single, tracks)
+    for i in np.flatnonzero(is_single).tolist():
+        keys[i] = TRACKS[tracks[i]].id
     return _LaneColumns(
         keys=keys,
         titles=titles,
         groups=tuple(groups),
         group=rows[which] if len(distinct) else ids,
-        rank=ranks[kind],
-        kind=kind,
+        tracks=tracks,
         n_spans=per_lane[ids],
         lane_id=ids,
         value=ids,
@@ -782,26 +736,24 @@ def _span_lanes(
     )
 
 
-def _group_of(kind: LaneKind, group: tuple[str, ...]) -> str:
+def _group_title(spec: TrackSpec, group: tuple[str, ...]) -> str:
     """Return the title of the group that a lane of the trace stands in."""
-    rank, title, _ = _KINDS[kind]
-    return group[0] if group and rank > 1 and kind != LaneKind.STALL else title
+    return group[0] if group and not spec.has_fixed_group else spec.group
 
 
 def _counter_lanes(trace: Trace) -> _LaneColumns:
     """Return one lane per counter series, in the group of its lane."""
-    rank, title, prefix = _KINDS[LaneKind.COUNTER]
-    lanes = [trace.lanes[series.lane] for series in trace.counters]
-    titles = [lane.group[0] if lane.group else title for lane in lanes]
+    number = int(tracks_of_kinds()[LaneKind.COUNTER])
+    spec, lanes = TRACKS[number], [trace.lanes[x.lane] for x in trace.counters]
+    titles = [_group_title(spec, lane.group) for lane in lanes]
     groups = {group: i for i, group in enumerate(dict.fromkeys(titles))}
     n, ids = len(lanes), np.array([series.id for series in trace.counters], np.int64)
     return _LaneColumns(
-        keys=[f"{prefix}:{series.name}" for series in trace.counters],
+        keys=[f"{spec.id}:{series.name}" for series in trace.counters],
         titles=[series.name for series in trace.counters],
         groups=tuple(groups),
         group=np.array([groups[group] for group in titles], np.int64),
-        rank=np.full(n, rank),
-        kind=np.full(n, LaneKind.COUNTER, np.int8),
+        tracks=np.full(n, number, np.int8),
         n_spans=np.zeros(n, np.int64),
         lane_id=np.full(n, -1),
         value=ids,
@@ -809,40 +761,22 @@ def _counter_lanes(trace: Trace) -> _LaneColumns:
     )
 
 
-def _layer_lanes(per_layer: I64) -> _LaneColumns:
-    layers = np.flatnonzero(per_layer)
-    names = [f"layer {i}" for i in layers.tolist()]
-    keys = [f"layer:{i}" for i in layers.tolist()]
-    return _thin(keys, names, LAYERS, _LAYER_RANK, layers, per_layer)
-
-
-def _op_lanes(trace: Trace, per_op: I64) -> _LaneColumns:
-    """Return one lane per op, the commonest first."""
-    ops = np.argsort(-per_op, kind="stable")
-    ops = ops[: np.count_nonzero(per_op)]
-    names = [trace.op_name(op) for op in ops.tolist()]
-    return _thin([f"op:{x}" for x in names], names, OPS, _OP_RANK, ops, per_op)
-
-
-def _thin(
-    keys: Sequence[str],
-    titles: Sequence[str],
-    group: str,
-    rank: int,
-    value: I64,
-    n_spans: I64,
-) -> _LaneColumns:
-    n = len(value)
+def _column_lanes(trace: Trace, spec: TrackSpec, counts: I64) -> _LaneColumns:
+    """Return one lane per value of a column; `counts` are the spans of each value."""
+    values, n = np.flatnonzero(counts), int(np.count_nonzero(counts))
+    if spec.column == "op":  # the commonest first
+        values = np.argsort(-counts, kind="stable")[:n]
+    name = trace.op_name if spec.column == "op" else str
+    names = [name(value) for value in values.tolist()]
     return _LaneColumns(
-        keys=keys,
-        titles=titles,
-        groups=(group,) if n else (),
+        keys=[f"{spec.id}:{name}" for name in names],
+        titles=[spec.title.format(name) for name in names],
+        groups=(spec.group,) if n else (),
         group=np.zeros(n, np.int64),
-        rank=np.full(n, rank),
-        kind=np.full(n, LaneKind.THREAD, np.int8),
-        n_spans=n_spans[value],
+        tracks=np.full(n, TRACKS.index(spec), np.int8),
+        n_spans=counts[values],
         lane_id=np.full(n, -1),
-        value=value,
+        value=values,
     )
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ggscope.model.batches import Ubatches
 from ggscope.model.tables import I64, Array, Phase
 from ggscope.model.tokens import has_ubatches
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 
@@ -132,7 +132,7 @@ def bands_of_times(
 
 def tells_ubatches(trace: Trace) -> bool:
     """Tell whether bands follow from the ubatches of a trace."""
-    return has_ubatches(trace) and bool(trace.lanes.of_kind(LaneKind.TOKEN).any())
+    return has_ubatches(trace) and bool(trace.lanes.is_token.any())
 
 
 def _counted(

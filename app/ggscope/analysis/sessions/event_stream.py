@@ -14,13 +14,11 @@ from ggscope.analysis.sessions.remap_ids import Move
 from ggscope.analysis.sessions.sidecar import from_sidecar
 from ggscope.model.run import THREADS_OF_SLOT, Run
 from ggscope.model.tables import I64, Array, SpanFlag, stacked
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count
 
 READER_ID = "ggmlviz"
 _FITS_FROM = 0.9
-_LEFT_OUT = (LaneKind.GRAPH, LaneKind.THREAD)
-"""Lanes of the sidecar that the stream has itself."""
 
 
 def refusal_of_stream(trace: Trace, side: Trace) -> str:
@@ -50,10 +48,11 @@ def with_stream(trace: Trace, side: Trace) -> Trace:
     assert run is not None
     by = side.clock.origin - trace.clock.origin
     strings = remap_ids.string_map(side.strings, trace.strings)
-    kept = [lane for lane in side.lanes if lane.kind not in _LEFT_OUT]
-    lanes, places = remap_ids.appended_lanes(trace.lanes, kept)
+    # The stream has lanes of its own for threads and graphs.
+    new = np.flatnonzero(~(side.lanes.is_thread | side.lanes.is_graph)).tolist()
+    lanes, places = remap_ids.appended_lanes(trace.lanes, [side.lanes[i] for i in new])
     lane_of = np.full(len(side.lanes), -1, np.int64)
-    lane_of[[lane.id for lane in kept]] = places
+    lane_of[new] = places
     move = Move(places={"strings": strings, "lanes": lane_of}, ticks=by)
     others = move.of(side.spans.take(np.flatnonzero(lane_of[side.spans.lane] >= 0)))
     latest = int(trace.spans.end.max(initial=0))
@@ -98,10 +97,10 @@ def _graph_of(trace: Trace, run: Run, by: int) -> I64:
     """Return the row of the graph that each span is in, int64[n]; -1 = in none."""
     spans, found = trace.spans, np.full(len(trace.spans), -1, np.int64)
     slots = np.full(len(trace.lanes), -1, np.int64)
-    for lane in trace.lanes:
-        raw = lane.attributes.get("raw", "")
-        if lane.kind is LaneKind.THREAD and raw.isdecimal():
-            slots[lane.id] = int(raw) // THREADS_OF_SLOT
+    for i in np.flatnonzero(trace.lanes.is_thread).tolist():
+        raw = trace.lanes.attributes[i].get("raw", "")
+        if raw.isdecimal():
+            slots[i] = int(raw) // THREADS_OF_SLOT
     slot: Array = slots[spans.lane]
     for number in np.unique(run.slot).tolist():
         graphs = np.flatnonzero(run.slot == number)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from ggscope.model.trace import (
     DeclaredMetric,
     JoinedFile,
-    LaneKind,
     Trace,
     TraceInfo,
     stated_figure,
@@ -41,7 +40,7 @@ def with_metadata(trace: Trace, side: TraceInfo) -> Trace:
 
 def _figures(trace: Trace, facts: Mapping[str, str]) -> tuple[DeclaredMetric, ...]:
     layout = _BYTES.match(trace.info.format_version)
-    n_threads = int(trace.lanes.of_kind(LaneKind.THREAD).sum())
+    n_threads = int(trace.lanes.is_thread.sum())
     found: list[DeclaredMetric | None] = []
     for key, text in facts.items():
         word = key.rpartition(".")[2].lower()

@@ -19,7 +19,7 @@ from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks, share_out
 from ggscope.model.run import THREADS_OF_SLOT
 from ggscope.model.tables import I64, Array, distinct, stacked
 from ggscope.model.tokens import has_ubatches
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 
 OPS = 1 << 16
 """More than any op number: name and op make one key."""
@@ -283,8 +283,8 @@ def _shares(first: I64) -> list[slice]:
 
 def _pass_starts(trace: Trace) -> I64:
     """Return the ticks at which passes begin, ascending; empty where none are told."""
-    for kind in (LaneKind.TOKEN, LaneKind.GRAPH):
-        lanes = np.flatnonzero(trace.lanes.kinds == kind)
+    for is_pass in (trace.lanes.is_token, trace.lanes.is_graph):
+        lanes = np.flatnonzero(is_pass)
         if not len(lanes):
             continue
         starts = [

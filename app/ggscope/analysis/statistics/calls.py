@@ -13,7 +13,7 @@ from ggscope.analysis.once import once
 from ggscope.analysis.statistics.nesting import own_times
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Array, Quality, quality_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 
 _DECODE = "decode"
 
@@ -75,7 +75,7 @@ def call_times(trace: Trace) -> CallTimes | None:
 
 def _call_spans(trace: Trace) -> I64:
     lanes, spans = trace.lanes, trace.spans
-    is_call = lanes.of_kind(LaneKind.COMMAND)
+    is_call = lanes.is_command
     for lane in np.flatnonzero(is_call).tolist():
         is_call[lane] = lanes[lane].group == ("Host",)
     parts = [np.zeros(0, np.int64)]

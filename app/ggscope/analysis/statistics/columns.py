@@ -11,10 +11,11 @@ from itertools import compress
 from typing import Literal
 
 from ggscope.analysis.reads.op_io import counts_once
+from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.analysis.statistics.table import StatRow, StatTable
 from ggscope.model.selection import By
 from ggscope.model.tokens import has_ubatches
-from ggscope.model.trace import LaneKind, Trace, lane_titles
+from ggscope.model.trace import Trace, lane_titles
 from ggscope.model.units import TimeRange, Unit
 
 StatUnit = Literal["text", "count", "time", "share", "bytes", "rate"]
@@ -316,13 +317,7 @@ def stat_facts(
 
 def _lanes_nest(trace: Trace, rows: tuple[StatRow, ...]) -> bool:
     """Return whether some of these lanes hold spans around those of others."""
-    outer = trace.lanes.of_kind(
-        LaneKind.TOKEN,
-        LaneKind.PHASE,
-        LaneKind.SEQUENCE,
-        LaneKind.GRAPH,
-        LaneKind.COMMAND,
-    )
+    outer = lanes_where(trace.lanes, lambda spec: spec.encloses)
     if len(rows) < 2 or not outer.any():
         return False
     titles = set(compress(lane_titles(trace.lanes), outer.tolist()))

@@ -7,7 +7,7 @@ import numpy as np
 from ggscope.analysis.statistics.nesting import MOST_SPANS, covered
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Quality, quality_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ def engine_times(trace: Trace, most: int = MOST_SPANS) -> EngineTimes | None:
 
     None where they have more than `most` spans.
     """
-    spans, is_engine = trace.spans, trace.lanes.of_kind(LaneKind.ENGINE)
+    spans, is_engine = trace.spans, trace.lanes.is_engine
     lanes = np.flatnonzero(is_engine)
     parts = [np.zeros(0, np.int64)]
     if len(lanes):

@@ -17,6 +17,7 @@ from ggscope.analysis.reads.op_io import (
     loose_bytes,
 )
 from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
+from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.tables import (
     I64,
@@ -30,7 +31,7 @@ from ggscope.model.tables import (
     schema_of,
 )
 from ggscope.model.tokens import tokens_of
-from ggscope.model.trace import LaneKind, Trace, lane_titles
+from ggscope.model.trace import Lanes, Trace, lane_titles
 
 NONE = "none"
 """Label of the spans that have no layer, token, phase or expert."""
@@ -196,15 +197,17 @@ def _by_table(
 
 
 def _by_lane(trace: Trace, by: str) -> Grouping:
-    kinds = {"thread": (LaneKind.THREAD,), "engine": (LaneKind.ENGINE,)}.get(
-        by, tuple(LaneKind)
-    )
     lanes = trace.lanes
-    table = np.where(lanes.of_kind(*kinds), np.arange(len(lanes)), -1)
-    by_lane = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
-    by_lane.shares_ops = account(trace).n_repeated > 0
-    by_lane.is_of_lanes = True
-    return by_lane
+    table = np.where(lanes_grouped_by(lanes, by), np.arange(len(lanes)), -1)
+    grouping = _by_table(trace, trace.spans.lane, table, lane_titles(lanes))
+    grouping.shares_ops = account(trace).n_repeated > 0
+    grouping.is_of_lanes = True
+    return grouping
+
+
+def lanes_grouped_by(lanes: Lanes, by: str) -> npt.NDArray[np.bool_]:
+    """Return which lanes are groups by "lane" (all), "thread" or "engine", bool[n]."""
+    return lanes_where(lanes, lambda spec: by in ("lane", spec.id))
 
 
 def _by_number(
@@ -547,7 +550,7 @@ class SpanBytes:
         self.loose = LooseBytes(trace, np.zeros(len(trace.accesses.loose), np.int64))
         self._lane, self._is_engine = (
             trace.spans.lane,
-            np.array([lane.kind is LaneKind.ENGINE for lane in trace.lanes], np.bool_),
+            trace.lanes.is_engine,
         )
 
     def of(self, ids: Array) -> tuple[I64, I64]:

@@ -11,7 +11,7 @@ from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Phase, Quality, quality_of
 from ggscope.model.tokens import has_ubatches, tokens_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 SLOW = 2
@@ -73,7 +73,7 @@ def token_spans(trace: Trace) -> I64:
     Those without a recorded end do not tell how long a token took.
     """
     spans, key = trace.spans, tokens_of(trace).key
-    is_token = trace.lanes.of_kind(LaneKind.TOKEN)
+    is_token = trace.lanes.is_token
     ids = np.zeros(0, np.int64)
     if key is None or not is_token.any():
         return ids

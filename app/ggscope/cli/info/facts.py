@@ -26,7 +26,7 @@ from ggscope.descriptions.completeness import completeness_words
 from ggscope.model.batches import token_counts
 from ggscope.model.tables import I64, Phase, distinct
 from ggscope.model.tokens import has_ubatches, numbers_per_phase
-from ggscope.model.trace import LaneKind, ReadWarning, Trace
+from ggscope.model.trace import ReadWarning, Trace
 
 
 def describe(
@@ -39,7 +39,7 @@ def describe(
     complete : the completeness of the trace; None = compute it.
     """
     complete = completeness(trace) if complete is None else complete
-    lane_kinds = frozenset(trace.lanes.kinds.tolist())
+    lanes = trace.lanes
     by_space = accesses_by_space(trace)
     return {
         "path": str(path),
@@ -72,10 +72,10 @@ def describe(
         "events": _summary(trace, "events"),
         "memory": _summary(trace, "memory") or None,
         "sources": sources_json(trace),
-        "latency": latency_json(trace) if LaneKind.TOKEN in lane_kinds else [],
-        "engines": engines_json(trace) if LaneKind.ENGINE in lane_kinds else [],
-        "stalls": stalls_json(trace) if LaneKind.STALL in lane_kinds else [],
-        "calls": calls_json(trace) if LaneKind.COMMAND in lane_kinds else None,
+        "latency": latency_json(trace) if lanes.is_token.any() else [],
+        "engines": engines_json(trace) if lanes.is_engine.any() else [],
+        "stalls": stalls_json(trace) if lanes.is_stall.any() else [],
+        "calls": calls_json(trace) if lanes.is_command.any() else None,
         "producer": dict(trace.info.producer),
         "stated": stated_json(trace),
         "options": dict(trace.info.options),
@@ -264,7 +264,7 @@ def _n_tokens(trace: Trace) -> int:
     token, phase = trace.spans.token, trace.spans.phase
     if token is None:
         return 0
-    of_lane = trace.lanes.of_kind(LaneKind.TOKEN)
+    of_lane = trace.lanes.is_token
     has_lane = bool(of_lane.any())
     by_phase = numbers_per_phase(trace)
     seen = np.zeros(0, np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from ggscope.cli.output import table
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.tokens import Tokens, token_noun, tokens_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     format_count,
@@ -252,7 +252,7 @@ def stalls_json(trace: Trace) -> list[dict[str, object]]:
     """
     spans, length = trace.spans, trace.extent.duration
     stalls: list[dict[str, object]] = []
-    is_stall = trace.lanes.of_kind(LaneKind.STALL)
+    is_stall = trace.lanes.is_stall
     lanes = np.flatnonzero(is_stall)
     if not len(lanes):
         return stalls

@@ -32,11 +32,12 @@ from ggscope.analysis.filters.completion import Completion, complete
 from ggscope.analysis.filters.masks import read_filter
 from ggscope.analysis.filters.text import format_filter, parse_filter
 from ggscope.analysis.rows.index import TraceIndex
+from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.errors import QueryError
 from ggscope.gui.widgets import GlyphButton, button, label
 from ggscope.model.selection import ColorBy, Filter
 from ggscope.model.tables import Phase, Space
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import format_bytes, format_offset
 from ggscope.sanitize import one_line
 from ggscope.session.session import Session
@@ -68,8 +69,8 @@ class ChoicesRequest:
             context.check_cancelled()
             found[name] = tuple(_of_categories(self.index, by))
         trace = self.index.trace
-        works = trace.lanes.of_kind(LaneKind.THREAD, LaneKind.ENGINE)
-        found["threads"] = tuple((name, name) for name in trace.lanes.names_of(works))
+        is_work = lanes_where(trace.lanes, lambda spec: spec.is_work)
+        found["threads"] = tuple((name, name) for name in trace.lanes.names_of(is_work))
         context.check_cancelled()
         found["tensors"] = tuple(_tensors(trace))
         found["experts"] = tuple(_experts(trace))

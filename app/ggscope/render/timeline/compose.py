@@ -17,7 +17,7 @@ from ggscope.analysis.rows.index import LaneUse, TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, LaneLayout, TimelineLane
 from ggscope.analysis.rows.rows import MAX_ROWS
 from ggscope.model.tables import Quality, quality_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, format_count, format_share
 from ggscope.render.axis import CHARACTER_PX, LABEL_SIZE, Axis, axis_ticks
 from ggscope.render.batch import (
@@ -50,12 +50,7 @@ from ggscope.render.colors import (
 )
 from ggscope.render.text_measurer import TextMeasurer
 from ggscope.render.theme import Theme, mix, with_alpha
-from ggscope.render.timeline.lanes import (
-    WORK_KINDS,
-    LanesDraft,
-    counter_note,
-    row_style,
-)
+from ggscope.render.timeline.lanes import LanesDraft
 from ggscope.render.timeline.marks import (
     flag_batches,
     mark_batches,
@@ -77,6 +72,7 @@ from ggscope.render.timeline.scene import (
     TimeScale,
     spans_on,
 )
+from ggscope.render.timeline.tracks.track import track_of
 from ggscope.render.timeline.waits import wait_color
 
 HEAD_PAD = 10.0
@@ -112,38 +108,31 @@ _TALLEST = 20_000.0
 def head_batches(
     geometry: TimelineGeometry,
     boxes: list[tuple[LaneBox, float]],
-    notes: dict[str, str],
 ) -> tuple[list[Batch], list[Batch]]:
     """Return the headers of `boxes`, and the lines under their lanes.
-
-    Parameters
-    ----------
-    notes : dim texts at the right of a lane's header, by lane key. How busy a lane
-        is stands there too, but changes with the range; see `use_batches`.
 
     Notes
     -----
     Headers do not depend on the time in view: those of the last pictures are cached.
+    How busy a lane is changes with the range; see `use_batches`.
     """
     scene = geometry.scene
     key = (
         (scene.width, scene.height, scene.scale, scene.scroll_y, scene.header_width),
         (scene.theme, scene.is_figure),
-        tuple(notes.items()),
+        tuple(x.lane.key for x, _ in boxes if x.lane and x.lane.key in scene.waiting),
     )
     cached = _last_heads.setdefault(scene.index, [])
     for layout, cached_key, batches in cached:
         if layout is scene.layout and cached_key == key:
             return batches
-    batches = _make_heads(geometry, boxes, notes)
+    batches = _make_heads(geometry, boxes)
     cached[:] = [*cached[-_MAX_HEADS + 1 :], (scene.layout, key, batches)]
     return batches
 
 
 def _make_heads(
-    geometry: TimelineGeometry,
-    boxes: list[tuple[LaneBox, float]],
-    notes: dict[str, str],
+    geometry: TimelineGeometry, boxes: list[tuple[LaneBox, float]]
 ) -> tuple[list[Batch], list[Batch]]:
     theme, time = geometry.scene.theme, geometry.time
     edge, right = time.x0, geometry.scene.width
@@ -160,17 +149,17 @@ def _make_heads(
     for box, y in boxes:
         clip = pinned if box.pinned else scrolled
         end = time.snap(y + box.height) - 0.5 / time.scale
-        share = 0.3 if box.lane is not None and box.lane.thin else 0.6
+        share = 0.3 if box.lane is not None and box.lane.track.is_thin else 0.6
         color = with_alpha(theme.line, share)
         lines.add(0, end, right if is_figure else edge, end, color)
         if not is_figure:
             rest.add(edge, end, right, end, color)
         if is_figure:
-            _add_figure_head(box, y, edge, texts, geometry, notes)
+            _add_figure_head(box, y, edge, texts, geometry)
         elif box.lane is None:
             _add_group(box, y, edge, clip, texts, marks, geometry)
         else:
-            _add_lane(box, y, edge, clip, texts, geometry, notes)
+            _add_lane(box, y, edge, clip, texts, geometry)
     if geometry.pinned_height and geometry.body_clip.height:
         split = geometry.body_clip.y
         lines.add(0, split, right if is_figure else edge, split, theme.dim)
@@ -327,8 +316,8 @@ def figure_header_width(
             words = text_width(box.title, Face.HEADING, _FIGURE_SIZE)
         else:
             words = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
-            if box.lane.counter >= 0:
-                note = f"max {counter_note(trace.counters[box.lane.counter])}"
+            note = track_of(box.lane).figure_note(trace)
+            if note:
                 words = max(words, text_width(note, Face.WORDS, _NUMBER_SIZE))
             words += _FIGURE_INDENT - HEAD_PAD
         widest = max(widest, words)
@@ -341,9 +330,8 @@ def _add_figure_head(
     edge: float,
     texts: TextList,
     geometry: TimelineGeometry,
-    notes: dict[str, str],
 ) -> None:
-    """Write the name of a group or lane; of a counter also its highest value."""
+    """Write the name of a group or lane, and the note of its track."""
     lane, theme = box.lane, geometry.scene.theme
     if lane is None:
         texts.append(
@@ -351,14 +339,14 @@ def _add_figure_head(
                  Face.HEADING, width=edge - HEAD_PAD - 4)
         )  # fmt: skip
         return
-    is_counter = lane.kind == LaneKind.COUNTER
-    rows = box.height if is_counter else len(box.row_y) * box.row_height
+    has_rows = lane.track.has_rows
+    rows = len(box.row_y) * box.row_height if has_rows else box.height
     size = min(_FIGURE_SIZE, box.height - 1)
-    first = y + rows / 2 - (6.5 if is_counter and rows >= 28 else 0)
+    first = y + rows / 2 - (0 if has_rows or rows < 28 else 6.5)
     room = edge - _FIGURE_INDENT - 4
     texts.append(Text(_FIGURE_INDENT, first, box.title, theme.text, size, width=room))
     deeper = _deeper_levels(geometry, box)
-    note = f"max {notes[lane.key]}" if is_counter and notes.get(lane.key) else ""
+    note = track_of(lane).figure_note(geometry.scene.index.trace)
     note = f"+ {deeper:,} deeper levels" if deeper else note
     if note and rows >= 28:
         texts.append(
@@ -390,7 +378,6 @@ def _add_lane(
     clip: Clip,
     texts: TextList,
     geometry: TimelineGeometry,
-    notes: dict[str, str],
 ) -> None:
     """Draw a lane's header: title, and a note."""
     lane, theme = box.lane, geometry.scene.theme
@@ -398,13 +385,17 @@ def _add_lane(
         return
     leads = lane.title == lane.group
     indent = _GROUP_INDENT if leads else _LANE_INDENT
-    is_tall = lane.kind == LaneKind.COUNTER
     middle = y + (
-        min(box.height, 24) / 2 if is_tall else box.row_y[0] + box.row_height / 2
+        box.row_y[0] + box.row_height / 2
+        if lane.track.has_rows
+        else min(box.height, 24) / 2
     )
-    note, room = notes.get(lane.key), edge - indent - HEAD_PAD
-    if note is None:
-        note = _LONGEST_USE if tells_use(lane) else _count_note(lane)
+    note, room = "", edge - indent - HEAD_PAD
+    is_ready = lane.key not in geometry.scene.waiting
+    if is_ready:  # else nobody knows how busy it is
+        track = track_of(lane)
+        is_used = track.shows_use
+        note = _LONGEST_USE if is_used else track.note(geometry.scene.index.trace)
     if not _has_room_for(note, box.title, room):
         note = ""  # where both do not fit, the name matters more
     room -= len(note) * _DIGIT_PX + (8 if note else 0)
@@ -420,7 +411,6 @@ def _add_lane(
             clip=clip,
         )
     )
-    is_ready = lane.key not in geometry.scene.waiting
     if is_ready and (deeper := _deeper_levels(geometry, box)):
         texts.append(
             Text(
@@ -451,11 +441,6 @@ def _has_room_for(note: str, title: str, room: float) -> bool:
     return len(title) * _WORD_PX + len(note) * _DIGIT_PX + gap <= room
 
 
-def tells_use(lane: TimelineLane) -> bool:
-    """Tell whether the header of a lane says how busy it is."""
-    return lane.kind in WORK_KINDS and not lane.thin and lane.n_spans > 0
-
-
 def use_batches(
     geometry: TimelineGeometry, boxes: list[tuple[LaneBox, float]]
 ) -> list[Batch]:
@@ -468,7 +453,7 @@ def use_batches(
         for box, y in boxes
         if (lane := box.lane) is not None
         and box.row_y
-        and tells_use(lane)
+        and track_of(lane).shows_use
         and lane.key not in scene.waiting
     ]
     keys = tuple(lane.key for lane, _, _ in shown)
@@ -495,10 +480,6 @@ def _deeper_levels(geometry: TimelineGeometry, box: LaneBox) -> int:
     if box.lane is None or len(box.row_y) < MAX_ROWS:
         return 0
     return geometry.scene.index.rows(box.lane.key)[-1].levels - 1
-
-
-def _count_note(lane: TimelineLane) -> str:
-    return "" if lane.thin or not lane.n_spans else format_count(lane.n_spans)
 
 
 def unknown_range(trace: Trace) -> TimeRange | None:
@@ -613,10 +594,10 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     body = LanesDraft(geometry, geometry.body_clip)
     pinned = LanesDraft(geometry, geometry.pinned_clip)
     for box, y in boxes:
-        (pinned if box.pinned else body).add(box, y)
+        (pinned if box.pinned else body).add_box(box, y)
     # What is marked on spans needs the rows of their lanes.
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
-    heads, lines = head_batches(geometry, boxes, body.notes | pinned.notes)
+    heads, lines = head_batches(geometry, boxes)
     under: list[Batch] = [
         *body.grounds(),
         *pinned.grounds(),
@@ -717,7 +698,7 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     """Return the entries of all that a figure of `scene` draws, as it is drawn."""
     theme, trace = scene.theme, scene.index.trace
     lanes = [box.lane for box in scene.layout if box.lane is not None]
-    styles = {row_style(lane) for lane in lanes if lane.kind != LaneKind.COUNTER}
+    styles = {track_of(lane).style for lane in lanes}
     entries: list[Entry] = []
     if RowStyle.CATEGORY in styles:
         categories = scene.index.categories(scene.color_by)
@@ -739,7 +720,8 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
     if divided_by:
         entries.append(Entry(", ".join(divided_by), neutral_color(theme)))
     if RowStyle.PHASE in styles and trace.spans.phase is not None:
-        of_phases = [i for x in lanes if x.kind == LaneKind.PHASE for i in x.lane_ids]
+        is_phase, shown = trace.lanes.is_phase, [i for x in lanes for i in x.lane_ids]
+        of_phases = [i for i in shown if is_phase[i]]
         ids = np.flatnonzero(np.isin(trace.spans.lane, of_phases))
         phases, first = np.unique(trace.spans.phase[ids], return_index=True)
         entries += [
@@ -751,7 +733,7 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
         entries.append(Entry("stalls", stall_color(theme), pattern=Pattern.HATCH))
     if scene.show_waits and any(scene.index.waits(lane.key) for lane in lanes):
         entries.append(Entry("waiting", wait_color(theme), Sign.BAND))
-    if any(lane.kind in WORK_KINDS and not lane.thin for lane in lanes):
+    if any(lane.track.is_work for lane in lanes):
         tone = mix(theme.lane, idle_color(theme) | BLACK, IDLE_SHARE)
         hatch = Pattern.FAINT_HATCH
         entries.append(Entry("idle", theme.idle, pattern=hatch, ground=tone))
@@ -777,7 +759,7 @@ def figure_legend(scene: TimelineScene) -> list[Entry]:
 
 def _doubt_entries(scene: TimelineScene, lanes: Sequence[TimelineLane]) -> list[Entry]:
     """Return what marks spans whose times are not measured; see `RowsDraft`."""
-    if all(lane.kind == LaneKind.COUNTER for lane in lanes):
+    if not any(lane.track.has_rows for lane in lanes):
         return []
     theme, spans = scene.theme, scene.index.trace.spans
     inside = (spans.start < scene.visible.end) & (spans.end >= scene.visible.start)
@@ -801,8 +783,8 @@ def _present(
     inside = (spans.start < scene.visible.end) & (spans.end >= scene.visible.start)
     if scene.mask is not None:
         inside &= scene.mask
-    own = [lane for lane in lanes if row_style(lane) is RowStyle.CATEGORY]
-    if not any(lane.field for lane in own):
+    own = [lane for lane in lanes if track_of(lane).style is RowStyle.CATEGORY]
+    if not any(lane.track.column for lane in own):
         inside &= np.isin(spans.lane, [i for lane in own for i in lane.lane_ids])
     else:
         shown = np.zeros(len(spans), np.bool_)

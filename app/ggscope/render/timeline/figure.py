@@ -53,6 +53,7 @@ from ggscope.render.timeline.compose import (
     is_empty,
 )
 from ggscope.render.timeline.scene import AXIS_HEIGHT, TimelineScene
+from ggscope.render.timeline.tracks.track import track_of
 
 _WIDTH, _HEIGHT = 1600.0, 900.0
 _RIGHT_PX = 8.0
@@ -287,7 +288,7 @@ def _layout(
         rows = {
             lane.key: len(index.rows(lane.key))
             for lane in chosen
-            if lane.counter < 0 and lane.key not in state.hidden
+            if lane.track.has_rows and lane.key not in state.hidden
         }
     return lay_out(chosen, rows, state), tuple(left_out)
 
@@ -297,13 +298,9 @@ def _flat_counters(index: TraceIndex) -> set[str]:
 
     Empty where no other lane is left to draw.
     """
-    lanes, counters = index.lanes, index.trace.counters
-    shown = [lanes[i] for i in np.flatnonzero(lanes.is_counter).tolist()]
-    flat = {
-        lane.key
-        for lane in shown
-        if len(counters[lane.counter].value) and not counters[lane.counter].value.any()
-    }  # NaN is true: unknown is not 0
+    lanes = index.lanes
+    without_rows = [lanes[i] for i in np.flatnonzero(~lanes.has_rows).tolist()]
+    flat = {x.key for x in without_rows if track_of(x).is_always_zero(index.trace)}
     return flat if len(flat) < len(lanes) else set()
 
 

@@ -1,5 +1,6 @@
-"""What lies on the lanes: rows of spans, stalls over them, and curves of counters."""
+"""Collects what lies on the lanes of a region: rows of spans, stalls, curves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,18 +10,13 @@ from ggscope.analysis.rows.columns import Columns, RowColumns, query_many
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox, TimelineLane
 from ggscope.analysis.rows.rows import Row
-from ggscope.analysis.series import series_columns, series_range
-from ggscope.model.tables import Array, CounterSeries
-from ggscope.model.trace import LaneKind
-from ggscope.model.units import format_bytes, format_count, format_rate, format_share
+from ggscope.model.tables import Array
 from ggscope.render.batch import (
     Align,
-    AreaBatch,
     Batch,
     Clip,
     Face,
     HitRegions,
-    LineList,
     Pattern,
     RectList,
     Text,
@@ -34,24 +30,10 @@ from ggscope.render.timeline.rows import (
     RowStyle,
     stall_color,
 )
-from ggscope.render.timeline.scene import TimelineGeometry, TimeScale
+from ggscope.render.timeline.scene import TimelineGeometry
+from ggscope.render.timeline.tracks.track import track_of
 
-BYTE_UNITS = ("bytes", "byte", "B")
-FILL_SHARE = 0.5
-_TOP_PX = 5.0
-_BOTTOM_PX = 4.0
-_MAX_PIECES = 64
 _WAITING_PX = 8.0
-_STYLES = {
-    LaneKind.GRAPH: RowStyle.NEUTRAL,
-    LaneKind.TOKEN: RowStyle.TOKEN,
-    LaneKind.PHASE: RowStyle.PHASE,
-    LaneKind.SEQUENCE: RowStyle.PHASE,
-    LaneKind.STALL: RowStyle.STALL,
-}
-WORK_KINDS = (LaneKind.THREAD, LaneKind.ENGINE)
-_UNFILTERED = (LaneKind.TOKEN, LaneKind.PHASE, LaneKind.SEQUENCE)
-"""Lanes that tell where in the run something is: a filter of ops leaves them."""
 _MAX_REASONS = 100
 
 _MAX_VIEWS = 3
@@ -60,79 +42,6 @@ _MAX_VIEWS = 3
 _last_columns: DerivedCache[
     TraceIndex, dict[tuple[object, ...], dict[RowColumns, Columns]]
 ] = DerivedCache("columns of lanes")
-
-
-def row_style(lane: TimelineLane) -> RowStyle:
-    """Return what gives the spans of a lane their colour and shape."""
-    return _STYLES.get(lane.kind, RowStyle.CATEGORY)
-
-
-def counter_batches(
-    series: CounterSeries,
-    time: TimeScale,
-    y: float,
-    bottom: float,
-    color: int,
-    clip: Clip,
-) -> list[Batch]:
-    """Return the curve of `series` between `y` and `bottom`.
-
-    Peaks are never lost: each column shows its highest value (its lowest, where
-    that is further from zero). Columns that the series says nothing about stay
-    empty. The scale is that of the whole series, so panning does not change it.
-    """
-    columns = series_columns(series, time.edges)
-    low, high = series_range(series)
-    if high <= low:
-        return []
-    top, foot = y + _TOP_PX, bottom - _BOTTOM_PX
-    per_unit = (foot - top) / (high - low)
-    base = foot + low * per_unit
-    value = np.where(-columns.low > columns.high, columns.low, columns.high)
-    level = (base - np.nan_to_num(value) * per_unit).astype(np.float32)
-    x = time.column_x(np.arange(time.n_columns + 1)).astype(np.float32)
-    fill = with_alpha(color, FILL_SHARE)
-    zero = LineList(1 / time.scale)
-    foot_y = time.snap(base) - 0.5 / time.scale
-    zero.add(time.x0, foot_y, time.x1, foot_y, with_alpha(color, 0.35))
-    batches = zero.batch(clip)
-    for begin, stop, edge in _pieces(value, color):
-        batches.append(
-            AreaBatch(x[begin : stop + 1], level[begin:stop], base, fill, edge, clip)
-        )
-    return batches
-
-
-def counter_note(series: CounterSeries) -> str:
-    """Return the peak of a series, for its header: ``624.0 MiB``."""
-    low, high = series_range(series)
-    return format_value(high if high >= -low else low, series.unit)
-
-
-def format_value(value: float, unit: str) -> str:
-    """Return a counter's value with its unit."""
-    if unit in BYTE_UNITS:
-        return format_bytes(value)
-    if unit == "bytes/s":
-        return format_rate(value)
-    if unit == "share":
-        return format_share(value)
-    number = format_count(int(value)) if float(value).is_integer() else f"{value:.4g}"
-    return f"{number} {unit}".rstrip()
-
-
-def _pieces(value: np.ndarray, color: int) -> list[tuple[int, int, int]]:
-    """Return (first column, stop, colour of the upper edge) of each known stretch.
-
-    A series of very many short stretches (single changes) becomes one piece
-    without an edge: the edge would run along the foot where nothing is known.
-    """
-    known = np.concatenate([[False], ~np.isnan(value), [False]])
-    change = np.flatnonzero(known[1:] != known[:-1])
-    pairs = change.reshape(-1, 2).tolist()
-    if len(pairs) > _MAX_PIECES:
-        return [(0, len(value), 0)]
-    return [(begin, stop, color) for begin, stop in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +57,10 @@ class _Waiting:
 
 
 class LanesDraft:
-    """Collects the contents of the boxes of one region (pinned or scrolled).
-
-    Attributes
-    ----------
-    notes : what the header of a lane says dimly at its right, by lane key.
-    """
+    """Collects the contents of the boxes of one region (pinned or scrolled)."""
 
     def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
-        self._geometry, self._clip = geometry, clip
-        self._scene, self._time = geometry.scene, geometry.time
+        self.scene, self.time, self.clip = geometry.scene, geometry.time, clip
         self._index, self._theme = geometry.scene.index, geometry.scene.theme
         self._rows = RowsDraft(geometry, clip)
         self._waiting: list[_Waiting] = []
@@ -165,28 +68,25 @@ class LanesDraft:
         self._overlay = RectList()
         self._areas: list[Batch] = []
         self._texts = TextList()
-        self.notes: dict[str, str] = {}
 
-    def add(self, box: LaneBox, y: float) -> None:
+    def add_box(self, box: LaneBox, y: float) -> None:
         """Draw what lies on `box`, whose top is at `y` of the picture."""
-        lane, theme, time, clip = box.lane, self._theme, self._time, self._clip
+        lane, theme, time, clip = box.lane, self._theme, self.time, self.clip
         bottom = time.snap(y + box.height)
         if lane is None:
             self._grounds.append((y, bottom, theme.pane))
             return
         self._grounds.append((y, bottom, theme.lane))
-        if lane.kind == LaneKind.COUNTER:
-            self._add_counter(lane, y, bottom)
-            return
-        if lane.key in self._scene.waiting:
-            self.notes[lane.key] = ""  # how busy it is, is not known yet
+        if lane.key in self.scene.waiting:
             middle, color = (y + bottom) / 2, theme.dim
             at = time.x0 + _WAITING_PX
             self._texts.append(Text(at, middle, "preparing …", color, 10.0, clip=clip))
             return
-        self._add_rows(lane, box, y)
-        if self._scene.show_stalls and lane.overlay:
-            self._add_stalls(lane, box, y)
+        track_of(lane).compose(self, box, y)
+
+    def add(self, batches: Sequence[Batch]) -> None:
+        """Add what a lane draws that has no rows."""
+        self._areas += batches
 
     def grounds(self) -> list[Batch]:
         """Return the backgrounds of the boxes; grid lines go on top of them."""
@@ -194,8 +94,8 @@ class LanesDraft:
             return []
         y0, y1, fill = (np.array(values) for values in zip(*self._grounds, strict=True))
         rects = RectList()
-        rects.add(np.full(len(y0), self._time.x0), self._time.x1, y0, y1, fill)
-        return rects.batch(clip=self._clip)
+        rects.add(np.full(len(y0), self.time.x0), self.time.x1, y0, y1, fill)
+        return rects.batch(clip=self.clip)
 
     def batches(self) -> list[Batch]:
         """Return everything else, in drawing order."""
@@ -203,7 +103,7 @@ class LanesDraft:
         return [
             *self._rows.batches(),
             *self._areas,
-            *self._overlay.batch(clip=self._clip),
+            *self._overlay.batch(clip=self.clip),
             *self._texts.batch(),
         ]
 
@@ -219,31 +119,32 @@ class LanesDraft:
 
     def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
         """Return top and bottom of a row's spans, one or two pixels inside."""
-        inset = 1.0 if box.lane is not None and box.lane.thin else 2.0
+        inset = 1.0 if box.lane is not None and box.lane.track.is_thin else 2.0
         top = y + box.row_y[row]
         return (
-            self._time.snap(top + inset),
-            self._time.snap(top + box.row_height - inset),
+            self.time.snap(top + inset),
+            self.time.snap(top + box.row_height - inset),
         )
 
-    def _add_rows(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
-        scene = self._scene
+    def add_rows(
+        self, lane: TimelineLane, box: LaneBox, y: float, style: RowStyle
+    ) -> None:
+        """Draw the rows of a lane; spans outside the filter as ghosts."""
+        scene = self.scene
         full = self._index.row_columns(lane.key, scene.color_by)
         shown = full
-        if scene.mask is not None and lane.kind not in _UNFILTERED:
+        if scene.mask is not None and not lane.track.band:
             shown = self._index.filtered_columns(
                 lane.key, scene.color_by, scene.mask, scene.mask_token
             )
-        is_work = lane.kind in WORK_KINDS and not lane.thin
         for row in range(min(len(full), len(box.row_y))):
             y0, y1 = self._extent(box, row, y)
-            if y1 <= self._clip.y or y0 >= self._clip.y + self._clip.height:
+            if y1 <= self.clip.y or y0 >= self.clip.y + self.clip.height:
                 continue
-            style = row_style(lane)
             is_filtered = shown is not full
             around = (
                 self._spans_around(full[row].row)
-                if is_work and not is_filtered
+                if lane.track.is_work and not is_filtered
                 else None
             )
             ghost = full[row] if is_filtered else None
@@ -272,7 +173,7 @@ class LanesDraft:
 
         Moving the mouse repaints without moving the view.
         """
-        scene, time = self._scene, self._time
+        scene, time = self.scene, self.time
         view = (time.visible, time.n_columns, scene.color_by, scene.mask_token)
         views = _last_columns.setdefault(self._index, {})
         cached = views.setdefault(view, {})
@@ -286,12 +187,12 @@ class LanesDraft:
         """Tell whether a row has spans before and after the view."""
         if not len(row):
             return None
-        visible = self._time.visible
+        visible = self.time.visible
         return (int(row.start[0]) < visible.start, int(row.end[-1]) > visible.end)
 
-    def _add_stalls(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
+    def add_stalls(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
         """Hatch the stalls of a lane over its first row, with their reason."""
-        if not box.row_y:
+        if not (self.scene.show_stalls and lane.overlay and box.row_y):
             return
         y0, y1 = self._extent(box, 0, y)
         color = stall_color(self._theme)
@@ -321,7 +222,7 @@ class LanesDraft:
                         Face.WORDS,
                         Align.CENTER,
                         width=width - 4,
-                        clip=self._clip,
+                        clip=self.clip,
                     )
                 )
 
@@ -331,7 +232,7 @@ class LanesDraft:
         Spans that begin in the same column are drawn as one, so the result never
         holds more than one entry per column.
         """
-        visible, time = self._time.visible, self._time
+        visible, time = self.time.visible, self.time
         low = int(np.searchsorted(row.end, visible.start, "right"))
         high = int(np.searchsorted(row.start, visible.end, "left"))
         start, end = row.start[low:high], row.end[low:high]
@@ -341,10 +242,3 @@ class LanesDraft:
         x0 = np.maximum(time.xs(start[first]), time.x0)
         x1 = np.minimum(time.xs(end[last]), time.x1)
         return row.id[low:high][first], x0, np.maximum(x1, x0 + 1)
-
-    def _add_counter(self, lane: TimelineLane, y: float, bottom: float) -> None:
-        """Draw the curve of a counter."""
-        series = self._index.trace.counters[lane.counter]
-        color = self._theme.dim
-        self._areas += counter_batches(series, self._time, y, bottom, color, self._clip)
-        self.notes[lane.key] = counter_note(series)

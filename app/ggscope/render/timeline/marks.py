@@ -87,10 +87,10 @@ def lit_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
     frames = {True: RectList(), False: RectList()}
     for box, y in boxes:
         lane = box.lane
-        if lane is None or lane.counter >= 0 or not box.row_y:
+        if lane is None or not lane.track.has_rows or not box.row_y:
             continue
         for row, x0, x1 in _lit_places(geometry, box, lane, lit):
-            inset = 0.0 if lane.thin else 1.0
+            inset = 0.0 if lane.track.is_thin else 1.0
             top = geometry.time.snap(y + box.row_y[row] + inset)
             bottom = geometry.time.snap(y + box.row_y[row] + box.row_height - inset)
             narrow = x1 - x0 < _NARROW_PX
@@ -488,7 +488,7 @@ def _frames(
         return []
     frames = {True: RectList(), False: RectList()}
     for box, y in boxes:
-        thin = box.lane is not None and box.lane.thin
+        thin = box.lane is not None and box.lane.track.is_thin
         inset = 0.0 if thin else 1.0
         for row, start, end in _times_in(geometry, box, chosen):
             top = time.snap(y + box.row_y[row] + inset)
@@ -518,7 +518,7 @@ def _times_in(
     begin of a span may be hidden behind another one.
     """
     lane, index = box.lane, geometry.scene.index
-    if lane is None or lane.counter >= 0 or not box.row_y:
+    if lane is None or not lane.track.has_rows or not box.row_y:
         return []
     spans = index.trace.spans
     in_lane = spans_on(spans, lane, ids)

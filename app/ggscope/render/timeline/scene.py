@@ -53,9 +53,9 @@ class LitSpans:
 
 def spans_on(spans: Spans, lane: TimelineLane, ids: I64) -> I64:
     """Return those of the spans `ids` that a lane of the timeline shows."""
-    if not lane.field:
+    if not lane.track.column:
         return ids[np.isin(spans.lane[ids], (*lane.lane_ids, *lane.overlay))]
-    column: Array | None = getattr(spans, lane.field)
+    column: Array | None = getattr(spans, lane.track.column)
     return ids[:0] if column is None else ids[column[ids] == lane.value]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.once import once
+from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.analysis.sessions.correlate import Correlation, node_words
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.spans import (
@@ -28,7 +29,7 @@ from ggscope.descriptions.spans import (
 from ggscope.model.tables import Array, Spans, schema_of
 from ggscope.model.tables import Column as SchemaColumn
 from ggscope.model.tokens import numbers_per_phase, token_text
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeForm,
@@ -47,14 +48,6 @@ NUMBERS = {
 }
 """Columns of numbers that people know by a name."""
 _SCAN = 1 << 20
-_NOT_LISTED = (
-    LaneKind.TOKEN,
-    LaneKind.PHASE,
-    LaneKind.SEQUENCE,
-    LaneKind.MARKER,
-    LaneKind.COUNTER,
-    LaneKind.MEMORY,
-)
 _MEASURED_LANES = 4096
 """The width of the column goes by the names of so many lanes."""
 _SHORT_LANE = 6
@@ -179,13 +172,13 @@ def _lane_column(trace: Trace) -> Column:
         width = 16 + 8 * _longest(map(_short_lane, lanes.names_of(is_listed)))
         return Column("lane", "T", "Thread", min(max(32, width), 40))
     width = min(max(32, 16 + 8 * _longest(lanes.names_of(is_listed))), 130)
-    if (is_listed & lanes.of_kind(LaneKind.ENGINE)).any():
+    if (is_listed & lanes.is_engine).any():
         return Column("lane", "engine", "Engine", max(width + 16, 64))
     return Column("lane", "lane", "Lane", width)
 
 
 def _listed_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
-    is_listed = ~trace.lanes.of_kind(*_NOT_LISTED)
+    is_listed = lanes_where(trace.lanes, lambda spec: spec.is_listed)
     is_listed[_MEASURED_LANES:] = False
     return is_listed
 
@@ -198,7 +191,7 @@ def _longest(names: Iterable[str]) -> int:
 def _has_numbers_of_threads(trace: Trace) -> bool:
     """Tell whether the column of lanes is called T and shows threads by number."""
     lanes, is_listed = trace.lanes, _listed_lanes(trace)
-    has_engines = bool((is_listed & lanes.of_kind(LaneKind.ENGINE)).any())
+    has_engines = bool((is_listed & lanes.is_engine).any())
     short = map(_short_lane, lanes.names_of(is_listed))
     return not has_engines and _longest(short) <= _SHORT_LANE
 

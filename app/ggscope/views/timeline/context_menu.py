@@ -13,10 +13,10 @@ from ggscope.descriptions.spans import Fact, absolute_words, span_facts, time_te
 from ggscope.model.selection import MarkedRange
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.units import TimeRange, format_absolute, format_exact
+from ggscope.render.timeline.hit_test import Hit
 from ggscope.sanitize import markdown_row, tsv_text
 from ggscope.session.session import Session
 from ggscope.views.base.safe_text import add_action, add_menu, copy_name, copy_text
-from ggscope.views.timeline.hit_test import Hit
 
 if TYPE_CHECKING:
     from ggscope.views.timeline.view import TimelineView

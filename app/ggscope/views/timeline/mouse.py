@@ -229,7 +229,7 @@ class Gestures(CanvasGestures):
         if prepared is None or hit.box is None or hit.box.lane is None or hit.row < 0:
             return tick
         lane = hit.box.lane
-        if lane.counter >= 0 or lane.key in prepared.waiting:
+        if not lane.track.has_rows or lane.key in prepared.waiting:
             return tick
         reach = int(_SNAP_PX * view.ticks_per_px())
         edge = prepared.index.nearest_edge(lane.key, hit.row, tick, reach)
@@ -277,8 +277,8 @@ class Gestures(CanvasGestures):
             key = index.lane_of_span(session.selection.active)
         else:
             for box in prepared.layout:
-                if box.lane is not None and box.lane.lane_ids and box.group != "Tokens":
-                    key = box.lane.key
+                if (lane := box.lane) and lane.lane_ids and not lane.track.band:
+                    key = lane.key
                     break
         if not key:
             return

@@ -34,6 +34,7 @@ from ggscope.render.export import Figure
 from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.theme import Theme
 from ggscope.render.timeline.compose import compose_timeline
+from ggscope.render.timeline.hit_test import Hit, hit_in_lane, row_at
 from ggscope.render.timeline.marks import bookmark_labels
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
@@ -48,7 +49,6 @@ from ggscope.session.tasks import TaskContext
 from ggscope.views.base.canvas import PaintedView, RasterCanvas
 from ggscope.views.base.safe_text import bookmark_tip, show_tip
 from ggscope.views.base.view import later
-from ggscope.views.timeline.hit_test import Hit, hit_in_lane, row_at
 from ggscope.views.timeline.legend import Legend
 from ggscope.views.timeline.mouse import Gestures, Mode
 from ggscope.views.timeline.smooth_scroll import Glide
@@ -160,7 +160,7 @@ class PrepareRequest:
         is_shown = ~is_closed[lanes.group]
         is_shown[lanes.positions(state.pinned)] = True
         is_shown[lanes.positions(tuple(state.hidden))] = False
-        return np.flatnonzero(is_shown & ~lanes.is_counter)
+        return np.flatnonzero(is_shown & lanes.has_rows)
 
     def _costly(self, shown: I64) -> I64:
         """Return the lanes of many spans, and the first one of each kind.

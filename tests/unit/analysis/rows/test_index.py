@@ -199,7 +199,7 @@ def test_rows_by_layer_hold_the_union_of_its_ops(llama):
     )
     assert row.total_covered == int(np.diff(ticks)[inside.any(axis=1)].sum())
     assert llama.lane("layer:1").n_spans == int(mine.sum())
-    assert llama.lane("layer:1").thin
+    assert llama.lane("layer:1").track.is_thin
 
 
 def test_counters_have_no_rows(llama):
@@ -337,7 +337,7 @@ def test_shares_of_a_range_are_those_of_brute_force(seed, cut) -> None:
 def test_shares_of_the_whole_are_the_busy_shares() -> None:
     trace = builders.llama_like_trace()
     found = TraceIndex(trace)
-    keys = [lane.key for lane in found.lanes if lane.kind is LaneKind.THREAD]
+    keys = [lane.key for lane in found.lanes if lane.track.id == "thread"]
 
     for by in ("family", "op"):
         uses = found.shares_in(keys, trace.extent, by)

@@ -20,7 +20,7 @@ def whole() -> Trace:
 def before(whole: Trace) -> TraceIndex:
     index = TraceIndex(spans_only(whole))
     for lane in index.lanes:
-        if lane.counter < 0:
+        if lane.track.has_rows:
             index.row_columns(lane.key, "family")
             index.row_columns(lane.key, "source")
     index.time_order()
@@ -28,7 +28,7 @@ def before(whole: Trace) -> TraceIndex:
 
 
 def plain_key(index: TraceIndex) -> str:
-    return next(x.key for x in index.lanes if not x.field and x.n_spans > 10)
+    return next(x.key for x in index.lanes if not x.track.column and x.n_spans > 10)
 
 
 def test_rows_colours_and_order_are_taken_over(

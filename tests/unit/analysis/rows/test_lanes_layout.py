@@ -3,18 +3,22 @@ import pytest
 import builders
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import (
-    COUNTER_HEIGHT,
     GROUP_HEIGHT,
     LANE_GAP,
-    ROW_HEIGHT,
-    THIN_ROW_HEIGHT,
     LaneLayout,
     LaneState,
     TimelineLane,
     default_collapsed,
     lay_out,
 )
-from ggscope.model.trace import LaneKind
+from ggscope.analysis.rows.tracks import (
+    COUNTER_HEIGHT,
+    ROW_HEIGHT,
+    THIN_ROW_HEIGHT,
+    TRACKS,
+)
+
+SPECS = {spec.id: spec for spec in TRACKS}
 
 
 def lane(key: str, group: str = "Threads", **fields) -> TimelineLane:
@@ -22,7 +26,7 @@ def lane(key: str, group: str = "Threads", **fields) -> TimelineLane:
         key=key,
         title=key,
         group=group,
-        kind=fields.pop("kind", LaneKind.THREAD),
+        track=SPECS[fields.pop("track", "thread")],
         **fields,
     )
 
@@ -31,10 +35,10 @@ LANES = (
     lane("a"),
     lane("b"),
     lane("c"),
-    lane("l0", "Layers", thin=True),
-    lane("l1", "Layers", thin=True),
-    lane("m", "Memory", kind=LaneKind.COUNTER, counter=0),
-    lane("o", "Ops", thin=True),
+    lane("l0", "Layers", track="layer"),
+    lane("l1", "Layers", track="layer"),
+    lane("m", "Memory", track="counter", value=0),
+    lane("o", "Ops", track="op"),
 )
 OPEN = frozenset[str]()
 
@@ -157,7 +161,7 @@ def test_lay_out_moved_lanes_swap_inside_their_group():
 
 def test_lay_out_tokens_come_before_all_other_groups():
     layout = lay_out(
-        (lane("a"), lane("token", "Tokens", kind=LaneKind.TOKEN)), {}, LaneState()
+        (lane("a"), lane("token", "Tokens", track="token")), {}, LaneState()
     )
 
     assert names(layout) == ["[Tokens]", "token", "[Threads]", "a"]
@@ -194,12 +198,12 @@ def test_box_of_collapsed_lane_is_none():
 def test_default_collapsed_closes_big_groups_but_not_the_main_ones():
     lanes = (
         *many(100, "Threads"),
-        *many(65, "Graphs", kind=LaneKind.GRAPH),
-        *many(64, "Commands", kind=LaneKind.COMMAND),
-        *many(65, "Thin", thin=True),
-        *many(1, "Ops", thin=True),
-        *many(48, "Layers", thin=True),
-        *many(70, "Engines", kind=LaneKind.ENGINE),
+        *many(65, "Graphs", track="graph"),
+        *many(64, "Commands", track="command"),
+        *many(65, "Thin", track="layer"),
+        *many(1, "Ops", track="op"),
+        *many(48, "Layers", track="layer"),
+        *many(70, "Engines", track="engine"),
     )
 
     assert default_collapsed(lanes) == {"Graphs", "Thin", "Ops"}
@@ -210,7 +214,7 @@ def test_default_collapsed_closes_big_groups_but_not_the_main_ones():
     [(48, 1, False), (49, 1, True), (2, 2_000_000, False), (2, 2_000_001, True)],
 )
 def test_default_collapsed_closes_layers_that_cost_much(n, n_spans, closed):
-    lanes = many(n, "Layers", thin=True, n_spans=n_spans)
+    lanes = many(n, "Layers", track="layer", n_spans=n_spans)
 
     assert (default_collapsed(lanes) == {"Layers"}) is closed
 

@@ -77,9 +77,9 @@ def test_row_counts_equal_the_rows_without_making_them(monkeypatch):
     counts = index.row_counts()
 
     assert not calls
-    expected = [1 if x.field else len(index.rows(x.key)) for x in index.lanes]
+    expected = [1 if x.track.column else len(index.rows(x.key)) for x in index.lanes]
     assert counts.tolist() == expected
-    assert sum(not lane.field for lane in index.lanes) == MANY
+    assert sum(not lane.track.column for lane in index.lanes) == MANY
 
 
 def test_of_many_lanes_only_those_in_view_are_prepared(monkeypatch):
@@ -105,7 +105,7 @@ def test_skyline_of_many_lanes_says_how_busy_they_are_on_average():
 
     found = skyline(scene, time)
 
-    lanes = [lane for lane in index.lanes if not lane.field]
+    lanes = [lane for lane in index.lanes if not lane.track.column]
     rows = [index.row_columns(x.key, "family")[index.work_row(x.key)] for x in lanes]
     busy = np.mean([row.query(time.edges).busy for row in rows], axis=0)
     np.testing.assert_allclose(found.busy, busy, atol=1e-9)

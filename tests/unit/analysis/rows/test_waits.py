@@ -17,7 +17,6 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.rows import Row, SpanIds, make_row
 from ggscope.analysis.rows.waits import WAIT_STEP
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Array
-from ggscope.model.trace import LaneKind
 from ggscope.model.units import TimeRange
 from oracles.waits import waits_slow
 from wait_traces import random_waits, recorded_wait, with_waits
@@ -155,7 +154,7 @@ def test_span_whose_wait_covers_a_tick_is_found():
 def test_lane_tells_how_much_of_the_trace_it_waits(shuffled):
     trace = random_waits(3, 3_000, lanes=3, shuffled=shuffled)
     index, wait = TraceIndex(trace), recorded_wait(trace)
-    threads = [lane for lane in index.lanes if lane.kind is LaneKind.THREAD]
+    threads = [lane for lane in index.lanes if lane.track.id == "thread"]
 
     for lane in threads[:3]:
         own = wait[np.isin(trace.spans.lane, lane.lane_ids)]
@@ -169,7 +168,7 @@ def test_lanes_by_layer_and_traces_without_waits_have_none():
     trace = random_waits(3, 300)
     index, plain = TraceIndex(trace), TraceIndex(builders.random_trace(3, 300))
 
-    fields = [lane.key for lane in index.lanes if lane.field]
+    fields = [lane.key for lane in index.lanes if lane.track.column]
 
     assert fields
     assert {index.waits(key) for key in fields} == {()}

@@ -5,14 +5,8 @@ from dataclasses import dataclass
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import LaneBox
 from ggscope.analysis.rows.waits import Gap
-from ggscope.descriptions.spans import wait_of
 from ggscope.render.timeline.compose import unknown_range
-from ggscope.render.timeline.lanes import WORK_KINDS
-
-_REACH_PX = 3.0
-"""How close to a span a point hits it: most are narrower than a mouse can aim at."""
-_WIDE_WAIT_PX, _REACH_IN_WAIT_PX = 6.0, 1.0
-"""Inside a wait wider than the first, spans have the second as their reach."""
+from ggscope.render.timeline.tracks.track import track_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +57,9 @@ def hit_in_lane(
     row, lane = row_at(box, y - box.y), box.lane
     unknown = unknown_range(index.trace)
     is_covered = unknown is not None and unknown.contains(tick)
-    if lane is None or row < 0 or lane.counter >= 0 or is_covered:
+    if lane is None or row < 0 or is_covered:
         return Hit(tick, box, row)
-    span = index.span_at(lane.key, row, tick)
-    if span is not None:
-        return Hit(tick, box, row, span)
-    waiting = index.wait_at(lane.key, row, tick)
-    reach_px = _REACH_PX
-    if waiting is not None and has_waits:
-        wait = wait_of(index.trace, waiting)
-        reach_px = (
-            _REACH_IN_WAIT_PX if wait > _WIDE_WAIT_PX * ticks_per_px else _REACH_PX
-        )
-    reach = int(reach_px * ticks_per_px) + 1
-    span = index.nearest_span(lane.key, row, tick, reach)
-    if span is not None:
-        return Hit(tick, box, row, span)
-    if waiting is not None:
-        return Hit(tick, box, row, waiting if has_waits else -1, is_wait=has_waits)
-    is_work = lane.kind in WORK_KINDS and not lane.thin
-    gap = index.gap_at(lane.key, row, tick) if is_work else None
-    return Hit(tick, box, row, gap=gap)
+    return track_of(lane).hit(index, box, row, tick, ticks_per_px, has_waits=has_waits)
 
 
 def row_at(box: LaneBox, y: float) -> int:
