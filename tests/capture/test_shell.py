@@ -3,6 +3,7 @@
 import argparse
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -90,6 +91,16 @@ def test_every_command_and_option_is_in_every_script_and_the_manual(capsys) -> N
             assert name in script
             assert all(flag.lstrip("-") in script for flag in flags)
         assert all(f"\\fB{flag}\\fR" in manual for flag in flags)
+
+
+def test_completion_without_shtab_is_one_message(capsys, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+
+    assert main(["completion", "bash"]) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "shtab" in said.err
 
 
 def test_every_option_says_what_it_is() -> None:

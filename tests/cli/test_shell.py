@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ def test_bash_completes_commands_options_values_and_files(run, tmp_path: Path) -
     assert set(COMMANDS) | {"a run.bin"} == complete(script, "ggscope ", tmp_path)
     assert complete(script, "ggscope stats --by ", tmp_path) == set(BY)
     assert complete(script, "ggscope export --vi", tmp_path) == {"--view"}
+    assert complete(script, "ggscope --them", tmp_path) == {"--theme"}
+    assert complete(script, "ggscope --theme light sta", tmp_path) == {"stats"}
     assert "graph" in complete(script, "ggscope export x.bin --view g", tmp_path)
     assert complete(script, "ggscope info a", tmp_path) == {"a run.bin"}
     assert complete(script, "ggscope export -o a", tmp_path) == {"a run.bin"}
@@ -163,6 +166,17 @@ def test_real_shell_finds_no_fault_in_the_script(run, shell: str) -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_completion_without_shtab_is_one_message(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+
+    done = run("completion", "bash")
+
+    assert (done.code, done.out) == (1, "")
+    assert "shtab" in done.err
 
 
 def test_unknown_shell_is_a_usage_error(run) -> None:
