@@ -50,7 +50,7 @@ MAX_TOKENS, MAX_THREADS = 1_000_000, 1024
 SYNC_MS = 1000
 """Changes are written after so long without another."""
 _MAX_TEXT = 1 << 20
-_MOST_HIDDEN = 1_000
+_MAX_HIDDEN = 1_000
 """Hidden lanes are remembered where they are no more than these."""
 
 
@@ -273,7 +273,7 @@ class Settings(QObject):
     plugins = _Topic(Plugins)
 
     changed = Signal(object)  # name of the topic
-    store_failed = Signal(str)  # why nothing is stored; told once
+    store_failed = Signal(str)  # why nothing is stored; once
     _written = Signal(str)  # from the thread that writes: why not, "" = it was
 
     def __init__(
@@ -303,7 +303,7 @@ class Settings(QObject):
         self._written.connect(self._on_written, Qt.ConnectionType.QueuedConnection)
 
     def sync(self) -> None:
-        """Write what has changed, now; tell once where that is not possible."""
+        """Write what has changed, now; report once where that is not possible."""
         self._sync_later.stop()
         self._on_written(self.store.sync())
 
@@ -317,7 +317,7 @@ class Settings(QObject):
             self._written.emit(problem)
 
     def _on_written(self, problem: str) -> None:
-        """Tell of a failure; take over what other windows have added to the lists."""
+        """Report a failure; take over what other windows have added to the lists."""
         damage = self.store.problem
         if damage and damage not in self.problems:
             self.problems.append(damage)
@@ -361,8 +361,9 @@ class Settings(QObject):
 
     def forget_recent(self, path: str | None = None) -> None:
         """Take one file, or all, off the list of recent ones."""
-        kept = () if path is None else tuple(p for p in self.files.recent if p != path)
-        self.change("files", recent=kept)
+        recent = self.files.recent
+        others = () if path is None else tuple(p for p in recent if p != path)
+        self.change("files", recent=others)
 
     def shifts_of(self, opened: Path) -> dict[Path, str]:
         """Return what is added to the times of the files of a session."""
@@ -371,11 +372,11 @@ class Settings(QObject):
         return {Path(r[1]): r[2] for r in rows if len(r) == 3 and r[0] == whole}
 
     def set_shift(self, opened: Path, file: Path, by: str) -> None:
-        """Remember what is added to the times of a file; "" = nothing any more."""
+        """Store what is added to the times of a file; "" = nothing any more."""
         key = f"{opened.absolute()}{RECENT_SEPARATOR}{file}{RECENT_SEPARATOR}"
-        kept = tuple(row for row in self.files.shifts if not row.startswith(key))
+        others = tuple(row for row in self.files.shifts if not row.startswith(key))
         new = (key + by,) if by else ()
-        self.change("files", shifts=(*new, *kept)[:MAX_SHIFTS])
+        self.change("files", shifts=(*new, *others)[:MAX_SHIFTS])
 
     def saved_filters(self) -> tuple[tuple[str, str], ...]:
         """Return (name, expression) of the saved filters in order of the names."""
@@ -414,16 +415,12 @@ class Settings(QObject):
             return LaneState()
 
     def set_lane_state(self, reader_id: str, state: "LaneState") -> None:
-        """Remember how lanes of this format are arranged.
-
-        How they are called is of one trace.
-        """
+        """Store how lanes of this format are arranged, without names given to them."""
         from ggscope.analysis.rows.lane_state import lane_state_data
 
-        few = state.hidden if len(state.hidden) <= _MOST_HIDDEN else frozenset()
+        few = state.hidden if len(state.hidden) <= _MAX_HIDDEN else frozenset()
         common = replace(state, hidden=few, names=())
-        kept = json.dumps(lane_state_data(common))
-        self.store.put(f"lanes/{reader_id}", kept)
+        self.store.put(f"lanes/{reader_id}", json.dumps(lane_state_data(common)))
         self._sync_later.start()
 
     def reset(self) -> None:
@@ -435,7 +432,7 @@ class Settings(QObject):
             self.changed.emit(name)
 
     def _load(self, topic: str, kind: type[_T]) -> _T:
-        good: dict[str, object] = {}
+        values: dict[str, object] = {}
         hints = get_type_hints(kind)
         for f in fields(kind):  # type: ignore[arg-type]  # all topics are dataclasses
             key = f"{topic}/{f.name}"
@@ -443,10 +440,10 @@ class Settings(QObject):
             if stored is None:
                 continue
             try:
-                good[f.name] = _checked(topic, f.name, hints[f.name], stored)
+                values[f.name] = _checked(topic, f.name, hints[f.name], stored)
             except (ValueError, TypeError, RecursionError, OverflowError):
                 self._ignore(key, stored)
-        return kind(**good)
+        return kind(**values)
 
     def _take_over(self, topic: str) -> None:
         old = self._topics[topic]

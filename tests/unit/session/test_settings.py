@@ -108,6 +108,15 @@ def test_recent_files_are_newest_first_and_few() -> None:
     assert settings.files.recent == ()
 
 
+def test_shifts_of_many_files_are_read_back() -> None:
+    store = MemoryStore()
+    files = [Path(f"/a/{number}.jsonl") for number in range(MAX_RECENT + 5)]
+    for file in files:
+        Settings(store).set_shift(Path("/a"), file, "1ms")
+
+    assert Settings(store).shifts_of(Path("/a")) == dict.fromkeys(files, "1ms")
+
+
 def test_lane_state_is_kept_per_format() -> None:
     store = MemoryStore()
     state = LaneState(
