@@ -402,28 +402,28 @@ def test_names_of_lanes_are_there_after_reopening(
     (dialog,) = window.findChildren(NameDialog)
     QTest.keyClicks(dialog.name, "main")
     QTest.keyClick(dialog.name, Qt.Key.Key_Return)
-    assert dict(session.lane_state.names) == {key: "main"}
+    assert dict(session.lanes.state.names) == {key: "main"}
     wait_kept(qtbot, document)
     assert settings.lane_state(session.trace.info.reader_id).names == ()
     window.close_document(document)
     moved = trace.rename(trace.with_name("moved.ggmlviz"))
 
     again = opened(moved)
-    qtbot.waitUntil(lambda: dict(again.session.lane_state.names) == {key: "main"})
+    qtbot.waitUntil(lambda: dict(again.session.lanes.state.names) == {key: "main"})
     assert not again.session.history.can_go_back  # nobody did anything
     again.loader.reload()
     qtbot.waitUntil(lambda: again.loader.state is LoadState.READY)
     other = opened(Path(shutil.copy(DEMO, trace.parent / "other.ggmlviz")))
     qtbot.waitUntil(lambda: other.bookmarks.keeper._is_found)
 
-    assert dict(again.session.lane_state.names) == {key: "main"}
-    assert other.session.lane_state.names == ()
-    again.session.rename_lane(key, "")
+    assert dict(again.session.lanes.state.names) == {key: "main"}
+    assert other.session.lanes.state.names == ()
+    again.session.lanes.rename(key, "")
     wait_kept(qtbot, again)
     window.close_document(again)
     third = opened(moved)
     qtbot.waitUntil(lambda: third.bookmarks.keeper._is_found)
-    assert third.session.lane_state.names == ()
+    assert third.session.lanes.state.names == ()
 
 
 def test_two_windows_see_each_others_bookmarks(

@@ -77,7 +77,10 @@ def test_token_of_the_palette_is_shown_and_selected(qtbot):
     session = Session()
     session.set_trace(builders.llama_like_trace(tokens=30, layers=1, threads=1))
     request = PlacesRequest(
-        session.index, session.reveal_lane, lambda name: name, session.go_to_token
+        session.index,
+        session.lanes.reveal_requested.emit,
+        lambda name: name,
+        session.go_to_token,
     )
 
     (entry,) = request().candidates("token 28")[:1]

@@ -370,16 +370,16 @@ def test_lane_state_is_kept_for_the_next_trace_of_the_format(
 ) -> None:
     document = window.open_path(file)
     wait_for(qtbot, document.loader, LoadState.READY)
-    state = replace(document.session.lane_state, pinned=("token",))
+    state = replace(document.session.lanes.state, pinned=("token",))
     hiding = replace(state, hidden=frozenset({"thread:thread 0"}))
-    document.session.set_lane_state(hiding)
+    document.session.lanes.set_state(hiding)
     other = tmp_path / "b.bin"
     other.write_bytes(b"1")
 
     second = window.open_path(other)
     wait_for(qtbot, second.loader, LoadState.READY)
 
-    assert second.session.lane_state == state
+    assert second.session.lanes.state == state
 
 
 def test_cancelled_exception_is_never_a_failure() -> None:

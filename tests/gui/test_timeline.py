@@ -352,10 +352,10 @@ def test_menu_isolates_pins_and_hides(view: TimelineView, session: Session) -> N
     actions["Copy details as Markdown"].trigger()
 
     assert session.filter.ops == frozenset({op})
-    assert session.lane_state.pinned == (key,)
+    assert session.lanes.state.pinned == (key,)
     assert QGuiApplication.clipboard().text().startswith("| field | value |")
     session.set_filter(Filter())
-    session.set_lane_state(LaneState(hidden=frozenset({key})))
+    session.lanes.set_state(LaneState(hidden=frozenset({key})))
     assert view.prepared().layout.box_of(key) is None  # type: ignore[union-attr]
     menu = build_menu(view, 500, canvas(view).height() - 3)
     assert "Show hidden lanes" in [a.text() for a in menu.actions()]
@@ -394,21 +394,21 @@ def test_group_is_hidden_pinned_and_unpinned_by_its_head(
     assert lanes() == before
 
     take(view, head_of(view, "Layers"), "Hide ")
-    assert session.lane_state.hidden == frozenset(before["Layers"])
+    assert session.lanes.state.hidden == frozenset(before["Layers"])
     assert lanes() == {k: v for k, v in before.items() if k != "Layers"}
 
 
 def test_hiding_is_undone_by_going_back(view: TimelineView, session: Session) -> None:
     session.history.record()
     take(view, head_of(view, "Layers"), "Hide ")
-    hidden = session.lane_state
+    hidden = session.lanes.state
     session.zoom(0.5)
 
     session.back()
     session.back()
-    assert session.lane_state.hidden == frozenset()
+    assert session.lanes.state.hidden == frozenset()
     session.forward()
-    assert session.lane_state == hidden
+    assert session.lanes.state == hidden
 
 
 def test_menu_of_a_point_in_time_bookmarks_copies_and_formats(
@@ -442,14 +442,14 @@ def test_lanes_and_groups_are_called_as_the_person_wants(
     key = view.prepared().layout.boxes  # type: ignore[union-attr]
     lane = next(b.lane for b in key if b.lane is not None and b.group == "Threads")
     asked: list[str] = []
-    session.lane_name_requested.connect(asked.append)
+    session.lanes.name_requested.connect(asked.append)
     take(view, head_of(view, "Threads"), "Rename")
     box = view.prepared().layout.box_of(lane.key)  # type: ignore[union-attr]
     take(view, QPoint(30, round(AXIS_HEIGHT + box.y + 8)), "Rename")
     assert asked == ["group:Threads", lane.key]
 
-    session.rename_lane("group:Threads", "Cores")
-    session.rename_lane(lane.key, "main\nthread")
+    session.lanes.rename("group:Threads", "Cores")
+    session.lanes.rename(lane.key, "main\nthread")
 
     boxes = view.prepared().layout.boxes  # type: ignore[union-attr]
     titles = [b.title for b in boxes]
@@ -466,7 +466,7 @@ def test_lanes_and_groups_are_called_as_the_person_wants(
     take(view, place, "Reset name")
     assert view.prepared().layout.box_of(lane.key).title == lane.title  # type: ignore[union-attr]
     take(view, QPoint(500, canvas(view).height() - 3), "Reset lanes")
-    assert dict(session.lane_state.names) == {"group:Threads": "Cores"}
+    assert dict(session.lanes.state.names) == {"group:Threads": "Cores"}
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -716,7 +716,7 @@ def test_released_view_ignores_the_session(
     view.release()
 
     session.set_visible(TimeRange(10, 500))
-    session.set_lane_state(replace(session.lane_state, pinned=("x",)))
+    session.lanes.set_state(replace(session.lanes.state, pinned=("x",)))
 
     assert view.prepared() is None
 
@@ -733,10 +733,10 @@ def test_lane_in_a_closed_group_is_opened_scrolled_to_and_framed(
 ) -> None:
     assert session.index is not None
     lane = [x for x in session.index.lanes if x.group == "Layers"][-1]
-    session.set_lane_state(LaneState(collapsed=frozenset({"Layers"})))
+    session.lanes.set_state(LaneState(collapsed=frozenset({"Layers"})))
     view.resize(1000, 200)
 
-    session.reveal_lane(lane.key)
+    session.lanes.reveal_requested.emit(lane.key)
 
     prepared = view.prepared()
     assert prepared is not None
@@ -754,18 +754,18 @@ def test_hidden_lane_is_shown_when_it_is_gone_to(
 ) -> None:
     assert session.index is not None
     key = session.index.lanes[0].key
-    session.set_lane_state(LaneState(hidden=frozenset({key})))
+    session.lanes.set_state(LaneState(hidden=frozenset({key})))
 
-    session.reveal_lane(key)
+    session.lanes.reveal_requested.emit(key)
 
-    assert key not in session.lane_state.hidden
+    assert key not in session.lanes.state.hidden
 
 
 def test_framed_lane_changes_the_picture(view: TimelineView, session: Session) -> None:
     assert session.index is not None
     before = len(view.picture(800, 300, 1.0).batches)
 
-    session.reveal_lane(session.index.lanes[0].key)
+    session.lanes.reveal_requested.emit(session.index.lanes[0].key)
 
     assert len(view.picture(800, 300, 1.0).batches) == before + 1
 

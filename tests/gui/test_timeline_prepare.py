@@ -104,7 +104,7 @@ def test_of_many_lanes_only_those_in_view_are_prepared(qtbot, monkeypatch):
 
     monkeypatch.setattr(PrepareRequest, "_prepare_lane", prepare)
     session = Session()
-    session.set_lane_state(LaneState(collapsed=frozenset()))
+    session.lanes.set_state(LaneState(collapsed=frozenset()))
     view = TimelineView(session, theme("dark"))
     view.resize(800, 400)
     qtbot.addWidget(view)

@@ -35,12 +35,12 @@ def test_hidden_lanes_are_a_chip_and_stay_with_their_file(
     window: MainWindow, opened: Callable[[Path], Document], hand: Hand, qtbot: QtBot
 ) -> None:
     first = opened(SAMPLES / "llama.ggmlviz")
-    state = first.session.lane_state
-    first.session.set_lane_state(replace(state, hidden=frozenset({HIDDEN})))
+    state = first.session.lanes.state
+    first.session.lanes.set_state(replace(state, hidden=frozenset({HIDDEN})))
 
     second = opened(SAMPLES / "whisper.ggmlviz")
 
-    assert not second.session.lane_state.hidden
+    assert not second.session.lanes.state.hidden
     assert not second.toolbar.chips.chips
     hand.press("ctrl+Tab")
     qtbot.waitUntil(lambda: window.document is first)
@@ -52,7 +52,7 @@ def test_hidden_lanes_are_a_chip_and_stay_with_their_file(
     else:  # a small window: behind "+1"
         hand.click(first.toolbar.chips._more)
         hand.press("Down", "Return")
-    qtbot.waitUntil(lambda: not first.session.lane_state.hidden)
+    qtbot.waitUntil(lambda: not first.session.lanes.state.hidden)
     assert not first.toolbar.chips.chips
 
 
@@ -69,8 +69,8 @@ def test_window_exports_the_lanes_that_are_seen(
     assert session.index is not None
     kept = session.index.lanes[-1]
     hidden = frozenset(lane.key for lane in session.index.lanes) - {kept.key}
-    session.set_lane_state(
-        replace(session.lane_state, hidden=hidden, pinned=(kept.key,))
+    session.lanes.set_state(
+        replace(session.lanes.state, hidden=hidden, pinned=(kept.key,))
     )
     path = tmp_path / "seen.svg"
     monkeypatch.setattr(
@@ -107,12 +107,14 @@ def test_token_key_shows_the_token_lane_or_says_why_not(
     assert session.index is not None
     hand.click(timeline)
     tokens = next(lane for lane in session.index.lanes if lane.group == "Tokens")
-    session.set_lane_state(replace(session.lane_state, collapsed=frozenset({"Tokens"})))
+    session.lanes.set_state(
+        replace(session.lanes.state, collapsed=frozenset({"Tokens"}))
+    )
     Hand.settle()
 
     hand.press("bracketright")
 
-    assert "Tokens" not in (session.lane_state.collapsed or ())
+    assert "Tokens" not in (session.lanes.state.collapsed or ())
     prepared = timeline.prepared()
     assert prepared is not None
     assert prepared.layout.box_of(tokens.key) is not None

@@ -530,7 +530,7 @@ class _Bench:
         self._show_alone("timeline")
         assert session.index is not None
         closed = groups_to_close(session.index.lanes, N_ROWS)
-        session.set_lane_state(replace(session.lane_state, collapsed=closed))
+        session.lanes.set_state(replace(session.lanes.state, collapsed=closed))
         self._settle("the lanes")
         left = self._opened + _PROBED_S - time.perf_counter()
         if self._options.renderer == "auto" and left > 0:

@@ -279,7 +279,7 @@ class MainWindow(QMainWindow):
         document.problem_reported.connect(document.messages.fail)
         document.messages.shown.connect(self._on_document_message)
         document.session.status_message.connect(self._on_status_message)
-        document.session.lane_name_requested.connect(self._on_lane_name_requested)
+        document.session.lanes.name_requested.connect(self._on_lane_name_requested)
         document.title_changed.connect(self._on_title_changed)
         document.ops_requested.connect(self._on_ops_requested)
         document.renderer_requested.connect(self._on_renderer_requested)
@@ -975,7 +975,7 @@ class MainWindow(QMainWindow):
             (session.marked_range_changed, self._on_moved),
             (session.queries.search_changed, self._on_moved),
             (session.queries.filter_changed, self._on_moved),
-            (session.lanes_changed, self._on_moved),
+            (session.lanes.changed, self._on_moved),
             (session.history.changed, self._on_moved),
         )
 

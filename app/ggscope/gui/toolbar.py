@@ -185,7 +185,7 @@ class ChipRow(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(28)
         session.queries.filter_changed.connect(self._on_changed)
-        session.lanes_changed.connect(self._on_changed)
+        session.lanes.changed.connect(self._on_changed)
         self._on_changed()
 
     def sizeHint(self) -> QSize:
@@ -210,7 +210,7 @@ class ChipRow(QWidget):
         session = self._session
         unit = "ns" if session.trace is None else session.trace.clock.unit
         parts = [*describe_filter(session.filter, unit)] if session.filter else []
-        if n := len(session.lane_state.hidden):
+        if n := len(session.lanes.state.hidden):
             words = "1 lane hidden" if n == 1 else "{0} lanes hidden"
             parts.insert(0, (HIDDEN_LANES, words.format(n)))
         for part, text in parts:
@@ -249,8 +249,8 @@ class ChipRow(QWidget):
 
     def _on_removed(self, part: str) -> None:
         if part == HIDDEN_LANES:
-            state = self._session.lane_state
-            self._session.set_lane_state(replace(state, hidden=frozenset()))
+            state = self._session.lanes.state
+            self._session.lanes.set_state(replace(state, hidden=frozenset()))
             return
         self._session.set_filter(self._session.filter.without(part))
 

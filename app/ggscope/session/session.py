@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Signal
 from ggscope.analysis.filters.masks import SearchHits
 from ggscope.analysis.links import Linked
 from ggscope.analysis.rows.index import TraceIndex
-from ggscope.analysis.rows.lanes import LaneState
 from ggscope.analysis.selection_mapping import reselected
 from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.selection import (
@@ -21,7 +20,6 @@ from ggscope.model.selection import (
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import viewport as view_range
-from ggscope.session.bookmarks import bookmarks
 from ggscope.session.bookmarks.bookmarks import (
     Subject,
     subject_of_range,
@@ -30,6 +28,7 @@ from ggscope.session.bookmarks.bookmarks import (
 from ggscope.session.bookmarks.model import BookmarkModel
 from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.display import DisplayOptions
+from ggscope.session.lanes import LaneModel
 from ggscope.session.linking import Linking
 from ggscope.session.queries import Mask, Queries
 from ggscope.session.scheduler import FrameScheduler
@@ -81,13 +80,10 @@ class Session(QObject):
     marked_range_changed = Signal(object)  # MarkedRange | None
     only_range_changed = Signal(object)  # bool
     list_kept_changed = Signal(object)  # bool: see Session.keeps_list
-    lanes_changed = Signal(object)  # LaneState
     status_message = Signal(object)  # str: for the status bar
     cursor_changed = Signal(object)  # tick under the mouse | None
     held_changed = Signal(object)  # bool: whether the mouse holds the picture
     reveal_requested = Signal(object)  # span id: scroll it into view
-    lane_reveal_requested = Signal(object)  # lane key: scroll it into view
-    lane_name_requested = Signal(object)  # key of a lane or group: ask for its name
     reload_requested = Signal(object)  # dict of reader options, or None
     problem_reported = Signal(object)  # str: a failure of a view or a task
 
@@ -103,6 +99,8 @@ class Session(QObject):
         self.tasks = Tasks(self)
         self.frames = FrameScheduler(self.tasks, self)
         self.history = History(self)
+        self.lanes = LaneModel(self.history, self)
+        self.lanes.changed.connect(self._note)
         self.display = DisplayOptions(self)
         self.bookmarks = BookmarkModel(self.bookmark_subject, self)
         self.bookmarks.status_message.connect(self.status_message)
@@ -125,7 +123,6 @@ class Session(QObject):
         self._shown_in = ("", Selection())
         self._listed = Selection()
         self._kept_range: tuple[MarkedRange | None] | None = None
-        self._lane_state = LaneState()
         self._marked_last = False
         self._cursor: int | None = None
         self._is_held = False
@@ -678,31 +675,6 @@ class Session(QObject):
         if span >= 0:
             self.reveal_requested.emit(span)
 
-    # -- lanes -------------------------------------------------------------
-
-    @property
-    def lane_state(self) -> LaneState:
-        """Which lanes are collapsed, hidden, pinned and moved."""
-        return self._lane_state
-
-    def set_lane_state(self, state: LaneState, *, is_step: bool = True) -> None:
-        """Arrange the lanes; `is_step` : the person did, and may go back."""
-        if state != self._lane_state:
-            self._lane_state = state
-            self.lanes_changed.emit(state)
-            self._note()
-            if not is_step:
-                self.history.settle()
-
-    def rename_lane(self, key: str, title: str) -> None:
-        """Call a lane or group otherwise; "" gives it its own title back."""
-        clean = bookmarks.clean_line(title, bookmarks.MAX_NAME)
-        self.set_lane_state(self._lane_state.named(key, clean))
-
-    def reveal_lane(self, key: str) -> None:
-        """Ask the timeline to scroll a lane into view."""
-        self.lane_reveal_requested.emit(key)
-
     # -- bookmarks ---------------------------------------------------------
 
     def go_to_bookmark(self, position: int) -> None:
@@ -723,7 +695,7 @@ class Session(QObject):
             self.set_marked(MarkedRange(found.time))
         index = self.index
         if found.lane and index is not None and index.lanes.position(found.lane) >= 0:
-            self.reveal_lane(found.lane)
+            self.lanes.reveal_requested.emit(found.lane)
 
     def bookmark_subject(self) -> Subject:
         """Return what a bookmark would be set on now: what was made last.
@@ -757,12 +729,12 @@ class Session(QObject):
         self._set_visible(point.visible)
         self.set_filter(point.filter)
         self.select(point.selection)
-        self.set_lane_state(point.lanes)
+        self.lanes.set_state(point.lanes)
 
-    def _note(self) -> None:
+    def _note(self, _: object = None) -> None:
         if self._trace is not None:
             self.history.note(
-                ViewPoint(self._visible, self._selection, self.filter, self._lane_state)
+                ViewPoint(self._visible, self._selection, self.filter, self.lanes.state)
             )
 
     def report(self, failure: TaskFailure) -> None:

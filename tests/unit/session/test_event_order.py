@@ -28,7 +28,7 @@ SIGNALS: dict[str, Callable[[Session], SignalInstance]] = {
     "filter": lambda s: s.queries.filter_changed,
     "mask": lambda s: s.queries.mask_changed,
     "search": lambda s: s.queries.search_changed,
-    "lanes": lambda s: s.lanes_changed,
+    "lanes": lambda s: s.lanes.changed,
 }
 
 
@@ -221,7 +221,7 @@ def test_back_restores_visible_range_filter_selection_and_lanes_in_this_order(
 ) -> None:
     session.history.record()
     before = snapshot(session)
-    session.set_lane_state(replace(session.lane_state, hidden=frozenset({"a"})))
+    session.lanes.set_state(replace(session.lanes.state, hidden=frozenset({"a"})))
     session.select(Selection("spans", (5,)))
     session.set_filter(Filter())
     session.set_visible(TimeRange(0, 50_000))
@@ -233,10 +233,10 @@ def test_back_restores_visible_range_filter_selection_and_lanes_in_this_order(
 
     assert log.names == ["visible", "filter", "mask", "selection", "linked", "lanes"]
     assert snapshot(session) == before
-    assert session.lane_state.hidden == frozenset()
+    assert session.lanes.state.hidden == frozenset()
     session.forward()
     assert snapshot(session) == after
-    assert session.lane_state.hidden == {"a"}
+    assert session.lanes.state.hidden == {"a"}
 
 
 def test_steps_back_end_at_the_first_view_of_the_trace(session: Session) -> None:
@@ -253,12 +253,12 @@ def test_steps_back_end_at_the_first_view_of_the_trace(session: Session) -> None
 
 def test_lanes_arranged_by_no_person_are_no_step(session: Session) -> None:
     session.history.record()
-    hidden = replace(session.lane_state, hidden=frozenset({"a"}))
+    hidden = replace(session.lanes.state, hidden=frozenset({"a"}))
 
-    session.set_lane_state(hidden, is_step=False)
+    session.lanes.set_state(hidden, is_step=False)
     session.history.record()
     session.back()
     session.forward()
 
-    assert session.lane_state == hidden
+    assert session.lanes.state == hidden
     assert not session.history.can_go_forward

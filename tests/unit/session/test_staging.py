@@ -66,7 +66,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
     lanes = LaneState(pinned=("token",))
     session.set_visible(zoomed)
     session.set_marked(marked)
-    session.set_lane_state(lanes)
+    session.lanes.set_state(lanes)
     session.display.set_color_by("op")
     session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     session.bookmarks.add("here", TimeRange(5, 6))
@@ -76,7 +76,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
 
     assert session.visible_range == zoomed
     assert session.marked_range == marked
-    assert session.lane_state == lanes
+    assert session.lanes.state == lanes
     assert session.display.color_by == "op"
     assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
     assert session.mask is not None

@@ -180,7 +180,7 @@ def conditions(window: CommandContext) -> Needs:
         (Needs.FILTER, bool(session.filter)),
         (Needs.BACK, session.history.can_go_back),
         (Needs.FORWARD, session.history.can_go_forward),
-        (Needs.HIDDEN, bool(session.lane_state.hidden)),
+        (Needs.HIDDEN, bool(session.lanes.state.hidden)),
         (Needs.BOOKMARK, bool(session.bookmarks.items)),
         (Needs.BOOKMARK_UNDO, bool(session.bookmarks.undo_title)),
         (Needs.BOOKMARK_REDO, bool(session.bookmarks.redo_title)),
@@ -357,13 +357,13 @@ def _mark_for_now(session: "Session") -> None:
 def _close_groups(session: "Session") -> None:
     if session.index is not None:
         closed = frozenset(session.index.lanes.groups)
-        session.set_lane_state(replace(session.lane_state, collapsed=closed))
+        session.lanes.set_state(replace(session.lanes.state, collapsed=closed))
 
 
 def _reset_lanes(session: "Session") -> None:
     from ggscope.analysis.rows.lanes import LaneState
 
-    session.set_lane_state(LaneState(names=session.lane_state.names))
+    session.lanes.set_state(LaneState(names=session.lanes.state.names))
 
 
 def _shows_details(window: CommandContext) -> bool:
@@ -500,9 +500,9 @@ _VIEW = (
     *_menu(
         "View/Lanes",
         Command("lanes.rename", "Rename lane or group…", "F2", TRACE, lambda w: w.dialogs.rename_lane()),
-        _session("lanes.show_hidden", "Show hidden lanes", "", HIDDEN, lambda s: s.set_lane_state(replace(s.lane_state, hidden=frozenset()))),
+        _session("lanes.show_hidden", "Show hidden lanes", "", HIDDEN, lambda s: s.lanes.set_state(replace(s.lanes.state, hidden=frozenset()))),
         _LINE,
-        _session("lanes.open", "Expand all groups", "", TRACE, lambda s: s.set_lane_state(replace(s.lane_state, collapsed=frozenset()))),
+        _session("lanes.open", "Expand all groups", "", TRACE, lambda s: s.lanes.set_state(replace(s.lanes.state, collapsed=frozenset()))),
         _session("lanes.close", "Collapse all groups", "", TRACE, _close_groups),
         _session("lanes.reset", "Reset lanes", "", TRACE, _reset_lanes),
     ),

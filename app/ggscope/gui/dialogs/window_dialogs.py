@@ -485,10 +485,10 @@ class WindowDialogs(QObject):
             return
         request = PlacesRequest(
             session.index,
-            session.reveal_lane,
+            session.lanes.reveal_requested.emit,
             self._find_tensor,
             session.go_to_token,
-            session.lane_state.names,
+            session.lanes.state.names,
         )
         if request.is_small:
             self._offer_places(request())
@@ -658,7 +658,7 @@ class WindowDialogs(QObject):
             words = "Select a span or point at a lane to rename it."
             document.messages.say(words)
             return
-        now = dict(session.lane_state.names).get(key, own)
+        now = dict(session.lanes.state.names).get(key, own)
         dialog = NameDialog(self._window, f"Rename “{own}”")
         dialog.name.setPlaceholderText(own)
         dialog.name.setText(now)
@@ -666,7 +666,7 @@ class WindowDialogs(QObject):
 
         def rename() -> None:
             name = dialog.name.text()
-            session.rename_lane(key, "" if name.strip() == own else name)
+            session.lanes.rename(key, "" if name.strip() == own else name)
 
         dialog.accepted.connect(rename)
         dialog.open()

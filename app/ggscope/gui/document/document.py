@@ -402,7 +402,7 @@ class Document(QWidget):
         self.loader.file_changed.connect(self._on_file_changed)
         self.session.tasks.task_changed.connect(self._on_task_changed)
         self.session.trace_changed.connect(self._on_trace_changed)
-        self.session.lanes_changed.connect(self._on_lanes_changed)
+        self.session.lanes.changed.connect(self._on_lanes_changed)
         self.session.problem_reported.connect(self._on_problem)
         self.workspace.cells_changed.connect(self._show_renderer)
         self.workspace.renderer_changed.connect(self._show_renderer)
@@ -638,14 +638,14 @@ class Document(QWidget):
         if self._lanes_reader != trace.info.reader_id:
             self._lanes_reader = trace.info.reader_id
             kept = self._settings.lane_state(self._lanes_reader)
-            names = self.session.lane_state.names
-            self.session.set_lane_state(
+            names = self.session.lanes.state.names
+            self.session.lanes.set_state(
                 replace(kept, hidden=frozenset(), names=names), is_step=False
             )
 
     def _on_lanes_changed(self, _: object) -> None:
         if self._lanes_reader:
-            self._settings.set_lane_state(self._lanes_reader, self.session.lane_state)
+            self._settings.set_lane_state(self._lanes_reader, self.session.lanes.state)
 
     def _on_settings_changed(self, topic: str) -> None:
         if topic == "memory":

@@ -89,7 +89,7 @@ class BookmarkKeeper(QObject):
         loader.state_changed.connect(self._on_load_state)
         loader.parts_changed.connect(self._follow_clock)
         session.bookmarks.changed.connect(self._on_bookmarks_changed)
-        session.lanes_changed.connect(self._on_lanes_changed)
+        session.lanes.changed.connect(self._on_lanes_changed)
         settings.changed.connect(self._on_settings_changed)
 
     # -- where ---------------------------------------------------------------
@@ -256,10 +256,10 @@ class BookmarkKeeper(QObject):
     def _take_names(self, names: Mapping[str, tuple[int, str]]) -> None:
         """Call lanes as they are called in what is kept."""
         self._lane_names = dict(names)
-        state = self._session.lane_state
+        state = self._session.lanes.state
         given = tuple(sorted((key, name) for key, (_, name) in names.items() if name))
         self._is_taking = True
-        self._session.set_lane_state(replace(state, names=given), is_step=False)
+        self._session.lanes.set_state(replace(state, names=given), is_step=False)
         self._is_taking = False
 
     def _on_lanes_changed(self, state: LaneState) -> None:

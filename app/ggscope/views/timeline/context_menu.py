@@ -129,7 +129,7 @@ def _lane_entries(
     view: "TimelineView", menu: QMenu, session: Session, hit: Hit
 ) -> None:
     add = partial(add_action, menu)
-    box, state = hit.box, session.lane_state
+    box, state = hit.box, session.lanes.state
     if box is None:
         return
     if box.lane is None:
@@ -141,65 +141,67 @@ def _lane_entries(
         pinned = tuple(k for k in state.pinned if k != key)
         if key not in state.pinned:
             pinned = (*pinned, key)
-        session.set_lane_state(replace(state, pinned=pinned))
+        session.lanes.set_state(replace(state, pinned=pinned))
 
     verb = "Unpin" if key in state.pinned else "Pin"
     add(f"{verb} “{title}”", pin)
     add(
         f"Hide “{title}”",
-        lambda: session.set_lane_state(replace(state, hidden=state.hidden | {key})),
+        lambda: session.lanes.set_state(replace(state, hidden=state.hidden | {key})),
     )
     _rename_entries(view, menu, session, key)
     for text, factor in (("Larger lane", 1.5), ("Smaller lane", 1 / 1.5)):
         heights = dict(state.heights)
         heights[key] = round(min(6.0, max(0.6, heights.get(key, 1.0) * factor)), 2)
         resized = replace(state, heights=tuple(sorted(heights.items())))
-        add(text, partial(session.set_lane_state, resized))
+        add(text, partial(session.lanes.set_state, resized))
 
 
 def _rename_entries(
     view: "TimelineView", menu: QMenu, session: Session, key: str
 ) -> None:
     """Add the commands that rename a lane or group and reset its name."""
-    rename = add_action(menu, "Rename…", partial(session.lane_name_requested.emit, key))
+    rename = add_action(
+        menu, "Rename…", partial(session.lanes.name_requested.emit, key)
+    )
     rename.setShortcut(QKeySequence(Qt.Key.Key_F2))
     # Only displayed: the window's command has this shortcut already.
     rename.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-    if key in dict(session.lane_state.names):
-        add_action(menu, "Reset name", partial(session.rename_lane, key, ""))
+    if key in dict(session.lanes.state.names):
+        add_action(menu, "Reset name", partial(session.lanes.rename, key, ""))
 
 
 def _group_entries(
     view: "TimelineView", menu: QMenu, session: Session, box: LaneBox
 ) -> None:
     """Add the commands of a group: expand, pin, hide, rename."""
-    add, state = partial(add_action, menu), session.lane_state
+    add, state = partial(add_action, menu), session.lanes.state
     verb = "Expand" if box.collapsed else "Collapse"
     add(f"{verb} “{box.title}”", lambda: view.toggle_group(box.group))
     if box.pinned:
         add(
             "Unpin all",
-            lambda: session.set_lane_state(replace(state, pinned=())),
+            lambda: session.lanes.set_state(replace(state, pinned=())),
         )
         return
     keys = view.lanes_of_group(box.group)
     pinned = (*state.pinned, *keys)
     add(
         f"Pin “{box.title}”",
-        lambda: session.set_lane_state(replace(state, pinned=pinned)),
+        lambda: session.lanes.set_state(replace(state, pinned=pinned)),
         enabled=0 < len(keys) <= _MAX_PINNED,
     )
     hidden = state.hidden | frozenset(keys)
     add(
         f"Hide “{box.title}”",
-        lambda: session.set_lane_state(replace(state, hidden=hidden)),
+        lambda: session.lanes.set_state(replace(state, hidden=hidden)),
     )
     _rename_entries(view, menu, session, group_key(box.group))
 
 
 def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> None:
     add = partial(add_action, menu)
-    state = session.lane_state
+    state = session.lanes.state
     if state.hidden:
         hidden = menu.addMenu("Show hidden lanes")
         for key in sorted(state.hidden)[:_MAX_LISTED]:
@@ -207,27 +209,27 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
                 hidden,
                 _title_of(session, key),
                 partial(
-                    session.set_lane_state, replace(state, hidden=state.hidden - {key})
+                    session.lanes.set_state, replace(state, hidden=state.hidden - {key})
                 ),
             )
         hidden.addSeparator()
         add_action(
             hidden,
             "All",
-            lambda: session.set_lane_state(replace(state, hidden=frozenset())),
+            lambda: session.lanes.set_state(replace(state, hidden=frozenset())),
         )
     if session.index is not None:
         groups = frozenset(session.index.lanes.groups)
         add(
             "Expand all groups",
-            lambda: session.set_lane_state(replace(state, collapsed=frozenset())),
+            lambda: session.lanes.set_state(replace(state, collapsed=frozenset())),
         )
         add(
             "Collapse all groups",
-            lambda: session.set_lane_state(replace(state, collapsed=groups)),
+            lambda: session.lanes.set_state(replace(state, collapsed=groups)),
         )
     plain = LaneState(names=state.names)
-    add("Reset lanes", lambda: session.set_lane_state(plain))
+    add("Reset lanes", lambda: session.lanes.set_state(plain))
     menu.addSeparator()
     add("Fit all", session.fit)
     if session.marked_range is not None:
@@ -237,7 +239,7 @@ def _general_entries(view: "TimelineView", menu: QMenu, session: Session) -> Non
 
 
 def _title_of(session: Session, key: str) -> str:
-    names = dict(session.lane_state.names)
+    names = dict(session.lanes.state.names)
     if key in names:
         return names[key]
     lanes = None if session.index is None else session.index.lanes

@@ -126,7 +126,7 @@ class Gestures(CanvasGestures):
         self._lane = hit.box.lane.key
         if self._on_lower_edge(at):
             session = self._view.session
-            heights = dict(session.lane_state.heights) if session else {}
+            heights = dict(session.lanes.state.heights) if session else {}
             self._start_factor = heights.get(self._lane, 1.0)
             self._begin(Mode.RESIZE_LANE)
         else:
@@ -331,14 +331,14 @@ class Gestures(CanvasGestures):
             return
         base = max(12.0, box.height / self._current_factor())
         factor = self._start_factor + (at.y() - self._start.y()) / base
-        heights = dict(session.lane_state.heights)
+        heights = dict(session.lanes.state.heights)
         heights[self._lane] = round(min(6.0, max(0.6, factor)), 2)
-        session.set_lane_state(
-            replace(session.lane_state, heights=tuple(sorted(heights.items())))
+        session.lanes.set_state(
+            replace(session.lanes.state, heights=tuple(sorted(heights.items())))
         )
 
     def _current_factor(self) -> float:
-        heights = dict(self._view.session.lane_state.heights)
+        heights = dict(self._view.session.lanes.state.heights)
         return heights.get(self._lane, 1.0)
 
     def _move_lane(self, at: QPointF) -> None:
@@ -355,13 +355,13 @@ class Gestures(CanvasGestures):
         position = keys.index(target.key)
         keys.remove(self._lane)
         keys.insert(position, self._lane)
-        state = session.lane_state
+        state = session.lanes.state
         if dragged.pinned:
-            session.set_lane_state(replace(state, pinned=tuple(keys)))
+            session.lanes.set_state(replace(state, pinned=tuple(keys)))
             return
         moved = frozenset(keys)
         others = [k for k in state.order if k not in moved]
-        session.set_lane_state(replace(state, order=(*others, *keys)))
+        session.lanes.set_state(replace(state, order=(*others, *keys)))
 
     # --- hovering, wheels, trackpads ---------------------------------------
 

@@ -248,11 +248,11 @@ class TimelineView(PaintedView):
             (session.queries.mask_changed, self._on_mask_changed),
             (session.queries.search_changed, self.repaint_picture),
             (session.display.color_by_changed, self.refresh),
-            (session.lanes_changed, self.refresh),
+            (session.lanes.changed, self.refresh),
             (session.bookmarks.changed, self.repaint_picture),
             (session.display.absolute_time_changed, self.repaint_picture),
             (session.reveal_requested, self._on_reveal),
-            (session.lane_reveal_requested, self._on_reveal_lane),
+            (session.lanes.reveal_requested, self._on_reveal_lane),
             (session.display.overlays_changed, self.repaint_picture),
         )
         self._on_linked_changed(None)
@@ -328,13 +328,13 @@ class TimelineView(PaintedView):
         except KeyError:
             return
         self._wanted_lane = key
-        state, closed = session.lane_state, session.lane_state.collapsed
+        state, closed = session.lanes.state, session.lanes.state.collapsed
         if closed is None:
             closed = default_collapsed(session.index.lanes)
         group = PINNED if key in state.pinned else lane.group
         if key in state.hidden or group in closed:
             # The lane may need rows that are computed first; see _on_prepared.
-            session.set_lane_state(
+            session.lanes.set_state(
                 replace(state, hidden=state.hidden - {key}, collapsed=closed - {group})
             )
         self._go_to_wanted_lane()
@@ -369,7 +369,7 @@ class TimelineView(PaintedView):
             return
         request = PrepareRequest(
             session.index,
-            session.lane_state,
+            session.lanes.state,
             session.display.color_by,
             session.mask,
             self._mask_number,
@@ -702,11 +702,11 @@ class TimelineView(PaintedView):
         prepared, session = self._prepared, self.session
         if prepared is None:
             return
-        state = session.lane_state
+        state = session.lanes.state
         closed = state.collapsed
         if closed is None:
             closed = default_collapsed(prepared.index.lanes)
-        session.set_lane_state(replace(state, collapsed=closed ^ {group}))
+        session.lanes.set_state(replace(state, collapsed=closed ^ {group}))
 
     def lanes_of_group(self, group: str) -> list[str]:
         """Return the keys of the lanes of a group that are neither hidden nor pinned.
@@ -715,7 +715,7 @@ class TimelineView(PaintedView):
         """
         if self._prepared is None:
             return []
-        lanes, state = self._prepared.index.lanes, self.session.lane_state
+        lanes, state = self._prepared.index.lanes, self.session.lanes.state
         if group not in lanes.groups:
             return []
         members = np.flatnonzero(lanes.group == lanes.groups.index(group))
@@ -787,7 +787,7 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
         color_by=session.display.color_by,
         mask=session.mask,
         where=format_filter(session.filter),
-        state=session.lane_state,
+        state=session.lanes.state,
         selection=session.selection,
         marked=session.marked_range,
         notes=tuple((mark.name, mark.time) for mark in session.bookmarks.items),
