@@ -21,7 +21,7 @@ import pytest
 
 from ggscope.live import ring as live
 from ggscope.live.program import ProgramSource
-from ggscope.live.recording_store import write_kept
+from ggscope.live.recording_store import save_recording
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from ggscope_capture.ring_format import FrameType
@@ -369,7 +369,7 @@ def test_viewer_takes_over_from_a_launcher_that_is_killed(
         wait_for(lambda: heard(20 * NODES))
         wait_for(lambda: not heard(0) and viewer.status().state is State.ENDED)
         kept = viewer.status().kept
-        made = write_kept(kept, saved, lambda *_: None, lambda: None)
+        made = save_recording(kept, saved, lambda *_: None, lambda: None)
     finally:
         viewer.close()
         viewer.forget()

@@ -20,7 +20,7 @@ import pytest
 from ggscope.live import builds as live_builds
 from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import folder_of
-from ggscope.live.recording_store import KeptBuilds
+from ggscope.live.recording_store import RecordedBuilds
 from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from ggscope_capture.config import resolve
@@ -361,7 +361,7 @@ def test_builds_that_the_ring_has_no_more_are_found_in_the_recording(
             recorder.poll()
         place = folder_of(path, recorder.ring.identity)
         assert place is not None
-        kept = KeptBuilds(place)
+        kept = RecordedBuilds(place)
         told = loaded(recorder).contents
         decoded = live_builds.Builds()
         for number in (3, 1, 500, 2):

@@ -11,7 +11,7 @@ from ggscope.cli.output import GOOD
 from ggscope.live.metrics import Rates, Shown, shown_in
 from ggscope.live.open_source import follow, path_to_follow, waiting_message
 from ggscope.live.options import OPTIONS
-from ggscope.live.recording_store import write_kept
+from ggscope.live.recording_store import save_recording
 from ggscope.live.running import ProgramList
 from ggscope.live.source import LiveSource, SourceStatus, State
 from ggscope.sanitize import json_text, one_line
@@ -53,7 +53,7 @@ def run(arguments: Namespace) -> int:
             source.close()
         if arguments.save:
             kept = source.status().kept
-            saved = write_kept(
+            saved = save_recording(
                 kept, Path(arguments.save), lambda *_: None, lambda: None
             )
             output.say(f"{saved.words()}.")

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from ggscope.atomic_write import write_files
 from ggscope.gui.widgets import CHANGES_NOTHING
-from ggscope.live.recording_store import Saved, write_kept
+from ggscope.live.recording_store import Saved, save_recording
 from ggscope.live.source import RecordingLocation
 from ggscope.sanitize import file_name
 from ggscope.session.tasks import TaskContext
@@ -49,7 +49,7 @@ class SaveKeptRequest:
 
     def __call__(self, context: TaskContext) -> Saved:
         """Return what was written; raises LiveError, WriteError."""
-        return write_kept(
+        return save_recording(
             self.kept, self.target, context.progress, context.check_cancelled
         )
 

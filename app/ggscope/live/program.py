@@ -14,10 +14,10 @@ from ggscope.live.builds import Build, Builds
 from ggscope.live.expert_routing import Choices
 from ggscope.live.recording_folder import RecordingFolder, folder_of
 from ggscope.live.recording_store import (
-    KeptBuilds,
+    RecordedBuilds,
     RecordingMirror,
     RecordingWriter,
-    kept_elsewhere,
+    other_recording,
 )
 from ggscope.live.regular_file import owner_name
 from ggscope.live.residency import ProgramResidency
@@ -161,9 +161,9 @@ class ProgramSource:
             else:  # it rested, and goes on with what it keeps
                 ring.release()
         writer = self._writer
-        batch = ring.take(None if writer is None else writer.keep)
+        batch = ring.take(None if writer is None else writer.append)
         if writer is not None:
-            writer.tell(ring.lost - self._missed, ring.count("events_dropped"))
+            writer.note_losses(ring.lost - self._missed, ring.count("events_dropped"))
         has_news = self._trace.add(ring, batch)
         has_news = self._trace.look(ring) or has_news
         resident, of, read, faults = self._trace.residency.counts()
@@ -192,7 +192,7 @@ class ProgramSource:
         if not is_running and not len(batch.records):
             has_news = self._stop(*_end(ring.value("state"))) or has_news
             # The other process writes what it took, and removes it then.
-            own = None if self._mirror is None else self._mirror.own(ring)
+            own = None if self._mirror is None else self._mirror.copy(ring)
             if own is not None:
                 self._status = replace(self._status, kept=RecordingLocation(own))
         elif self._status.state is not State.RUNNING:
@@ -256,7 +256,7 @@ class ProgramSource:
         mirror = self._mirror
         if folder is None or (mirror is not None and mirror.folder == folder.path):
             if mirror is not None:
-                mirror.look()
+                mirror.update()
             return
         if mirror is not None:
             mirror.remove()
@@ -283,7 +283,9 @@ class ProgramSource:
         else:
             self._trace.watch(folder_of(self.path, self._ring.identity.hex()))
         writer = self._writer
-        self._trace.begin(self._ring, goes_on=writer is not None and writer.goes_on)
+        self._trace.begin(
+            self._ring, is_resumed=writer is not None and writer.is_resumed
+        )
         return True
 
     def _begin_recording(self, ring: Ring) -> None:
@@ -303,7 +305,7 @@ class ProgramSource:
             self._mirror = None
         self._begin_recording(ring)
         writer = self._writer
-        if writer is not None and ring.n_taken and not writer.goes_on:
+        if writer is not None and ring.n_taken and not writer.is_resumed:
             # A recording without its beginning would pass for a whole one.
             writer.remove()
             self._writer = writer = None
@@ -311,7 +313,7 @@ class ProgramSource:
         taken, n_over = ring.untaken()
         self._missed -= n_over
         if writer is not None:
-            writer.keep(taken)
+            writer.append(taken)
         ring.release()
 
     def _wait(self, message: str) -> None:
@@ -365,7 +367,7 @@ class _ProgramTrace:
     n_graphs : of the records, those of whole graphs.
     n_tokens : in all ubatches that were told; -1 before the first one.
     residency : what of its models is in the page cache.
-    kept_builds : where those are that the ring has no more; None = nowhere.
+    recorded_builds : builds that the ring has no more; None = not recorded.
     """
 
     def __init__(self, path: Path, *, keeps_spans: bool) -> None:
@@ -387,7 +389,7 @@ class _ProgramTrace:
         self._is_choosing = np.zeros(_MAX_OPS + 1, np.bool_)
         self._decoded = Builds()
         self._builds: dict[int, tuple[int, int]] = {}
-        self.kept_builds: KeptBuilds | None = None
+        self.recorded_builds: RecordedBuilds | None = None
         self._counted: dict[int, int] = {}  # tokens of the newest ubatches
         self._told = RunEvents(self._builder)
         # When the last record of each lane of the ring ended, and losses behind it.
@@ -395,10 +397,10 @@ class _ProgramTrace:
         self._lost_since: dict[int, tuple[int, int]] = {}
         self._damage: set[str] = set()
 
-    def begin(self, ring: Ring, *, goes_on: bool) -> None:
+    def begin(self, ring: Ring, *, is_resumed: bool) -> None:
         """Take over the clock of `ring`.
 
-        `goes_on` : whether what came before is kept with what comes.
+        is_resumed : whether the recording holds what came before, too.
         """
         # A clock that cannot be is damaged: times stay within those of a trace.
         self._origin = min(ring.value("t0_mono"), FAR)
@@ -417,12 +419,12 @@ class _ProgramTrace:
         if not ring.n_before:
             return
         remedy = "Follow a program from its start to see all of it."
-        if goes_on:
+        if is_resumed:
             remedy = (
                 "Another process took them and was killed. They are kept: a recording "
                 "that is saved here has them."
             )
-        elif kept_elsewhere(self._path, ring.identity) is not None:
+        elif other_recording(self._path, ring.identity) is not None:
             remedy = (
                 "The other process keeps them: `ggscope-capture save RING -o FILE` "
                 "writes what it has."
@@ -496,10 +498,10 @@ class _ProgramTrace:
 
     def watch(self, folder: RecordingFolder | None) -> None:
         """Look for builds that the ring has no more in what another process keeps."""
-        before = self.kept_builds
+        before = self.recorded_builds
         if folder is None or (before is not None and before.folder == folder.path):
             return
-        self.kept_builds = KeptBuilds(folder)
+        self.recorded_builds = RecordedBuilds(folder)
 
     def look(self, ring: Ring) -> bool:
         """Take what of the models is in memory; tell whether that is news."""
@@ -703,8 +705,8 @@ class _ProgramTrace:
             self._told.count_graph(graph.backend_number)
             return
         is_known = graph.build in self._builds or graph.build == UNKNOWN_U32
-        if not is_known and self.kept_builds:
-            for definition in self.kept_builds.find(graph.build):
+        if not is_known and self.recorded_builds:
+            for definition in self.recorded_builds.find(graph.build):
                 self._frame(definition)
         self._told.begin_graph(
             graph.graph,

@@ -1,10 +1,10 @@
-"""What was taken out of a ring is kept, so that it can be saved while it grows.
+"""Spool what is read from a ring to disk, so that it can be saved while it grows.
 
-A ring forgets what its reader has taken. The reader therefore keeps every record and
-event as it came, in the folder that the capture tool calls a recording: the tool writes
-records of 256 bytes and their sidecar of it, at any moment, and after a crash of the
-viewer too. What another process takes out of a ring is kept by that process, until it
-has written it; whoever watched holds on to it from then on.
+A ring forgets what its reader has consumed. The reader therefore appends every record
+and event, unchanged, to the folder that the capture tool calls a recording: from it the
+tool writes records of 256 bytes and their sidecar, at any moment, and after a crash of
+the viewer too. Another process that reads a ring spools it itself; whoever watches that
+recording mirrors it, and has a copy when the process removes it.
 """
 
 import contextlib
@@ -57,14 +57,15 @@ if sys.platform != "win32":
     import fcntl
 
 _PREFIX = "ggscope-kept-"
-_LEFT_BYTES = 1 << 30
-"""A disk with less room than this is left alone."""
-_LOOK_BYTES = 1 << 26
+_MIN_FREE_BYTES = 1 << 30
+"""Nothing is spooled to a disk with less free space."""
+_CHECK_BYTES = 1 << 26
+"""So many bytes are written between two checks of the free space."""
 _COPY_BYTES = 1 << 20
 _POLL_S = 0.03
-_HELD = ("records", "events", "definitions")
+_STREAMS = ("records", "events", "definitions")
 _PAGES = ("control", "lanes")
-"""What a recording has of the ring itself, when it is over."""
+"""Pages of the ring itself, copied when the program has ended."""
 _MAX_FACTS_BYTES = 1 << 20
 
 
@@ -75,8 +76,8 @@ class Saved:
     Attributes
     ----------
     records : of ops; -1 = a file was copied as it is, and its records are not counted.
-    lost : records that the ring had no room for or that were written over unread; -1
-        = not told.
+    lost : records that the full ring dropped or that were overwritten unread; -1 =
+        unknown.
     lists : records that list choices of experts.
     """
 
@@ -87,92 +88,91 @@ class Saved:
 
     @property
     def by_kind(self) -> dict[str, int]:
-        """How many records are of what."""
+        """Number of records by kind."""
         return {"ops": self.records, "lists of experts": self.lists}
 
     def words(self) -> str:
-        """Return it in words."""
-        told = f"saved as {one_line(str(self.path))}"
+        """Return "saved as run.bin: 2,910 ops, none lost"."""
+        text = f"saved as {one_line(str(self.path))}"
         if self.records >= 0:
-            told += f": {counted_words(0, self.by_kind)}"
+            text += f": {counted_words(0, self.by_kind)}"
         if self.lost >= 0:
-            told += f", {format_count(self.lost) if self.lost else 'none'} lost"
-        return told
+            text += f", {format_count(self.lost) if self.lost else 'none'} lost"
+        return text
 
 
 class RecordingWriter:
-    """Keeps what one ring tells, until it is removed.
+    """Spools one ring to a recording, until that is removed.
 
-    What a reader that was killed has kept of the same ring is gone on with: then there
-    is one recording, of all that was ever taken out. As long as the ring is there such
-    a recording stays.
+    The recording that a killed reader of the same ring has left is resumed: then one
+    recording holds all that was ever consumed, and stays as long as the ring does.
 
     Attributes
     ----------
     folder : the recording.
-    goes_on : whether somebody else began it.
-    why : why keeping has ended before its time; "" = it goes on.
+    is_resumed : whether another reader began it.
+    why : why writing has stopped early; "" = it has not.
     """
 
     def __init__(self, ring: Path, identity: bytes, dropped: int = 0) -> None:
-        """Begin, or go on.
+        """Begin a recording, or resume one.
 
         Parameters
         ----------
         identity : of the ring.
-        dropped : records that the writer has not placed so far.
+        dropped : records that the traced program has dropped so far.
 
         Raises
         ------
         OSError
-            If there is no room.
+            If the disk is full.
         """
         self.why = ""
         self._files: list[BinaryIO] = []
-        self._told = (-1, -1)
-        # What else a reader that was killed has noted: settings, their changes.
-        self._noted, self._noted_size = "", 0
-        self._until_look = 0
-        self._left: _Left | None = None
+        self._losses = (-1, -1)
+        # Other facts that a killed reader has written: settings, their changes.
+        self._other_facts, self._facts_size = "", 0
+        self._until_check = 0
+        self._tail: _Tail | None = None
         self._seen = SeenDefinitions()
-        self._unkept = 0
+        self._n_unwritten = 0
         self._ring, self._identity = ring, identity.hex()
-        left = _left_of(ring, self._identity, self._files)
-        self.goes_on = left is not None
-        place = left or _made_folder(self._identity)
+        abandoned = _abandoned_recording(ring, self._identity, self._files)
+        self.is_resumed = abandoned is not None
+        place = abandoned or _make_folder(self._identity)
         self._place, self.folder = place, place.path
-        # Also where nobody says that it is to go.
+        # Also where nobody calls `remove`.
         self._remove = weakref.finalize(
-            self, _let_go, self._files, place, self._identity,
-            None if left is None else ring,
+            self, _release, self._files, place, self._identity,
+            None if abandoned is None else ring,
         )  # fmt: skip
         self._has_note = False
         try:
-            if left is None:
+            if abandoned is None:
                 place.write("ring", os.fsencode(ring.resolve()))
-                for name in ("facts", *_HELD):
+                for name in ("facts", *_STREAMS):
                     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                     self._files.append(os.fdopen(descriptor, "r+b", buffering=0))
                 _write(self._files[3], defs_head(identity))
                 _lock(self._files[0])
-                self.tell(0, 0)
+                self.note_losses(0, 0)
             else:
-                self._go_on(ring.stat().st_size, dropped)
-            # What somebody else has taken is found by its own note: it stays.
-            if left is not None or kept_elsewhere(ring, identity) is None:
-                # Where there can be none, it is saved all the same.
+                self._resume(ring.stat().st_size, dropped)
+            # The note of another reader's recording stays: it is found by that.
+            if abandoned is not None or other_recording(ring, identity) is None:
+                # Without a note the recording can be saved all the same.
                 self._has_note = write_note(ring, self.folder, self._identity)
         except OSError:
             self.remove()
             raise
 
-    def _go_on(self, most: int, dropped: int) -> None:
-        """Go on with a recording; not more than `most` bytes of it wait in the ring."""
+    def _resume(self, most: int, dropped: int) -> None:
+        """Resume a recording, of which at most `most` bytes are in the ring still."""
         place = self._place
-        for name in _PAGES:  # as if it had come to its end
+        for name in _PAGES:  # of a ring that had ended
             place.drop(name)
         flags = os.O_RDWR | os.O_APPEND
-        for name in _HELD:
+        for name in _STREAMS:
             more = os.O_CREAT if name == "definitions" else 0
             descriptor = place.open(name, flags | more)
             self._files.append(os.fdopen(descriptor, "a+b", buffering=0))
@@ -185,21 +185,21 @@ class RecordingWriter:
         data = place.read("events")
         end = max((at for _, at in frames(data)), default=0)
         events.truncate(end)
-        self._go_on_with_definitions(definitions)
+        self._resume_definitions(definitions)
         for file in (records, events):
             file.seek(0, os.SEEK_END)
-        self._left = _Left(waiting, data[max(end - most, 0) : end])
+        self._tail = _Tail(waiting, data[max(end - most, 0) : end])
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             facts.seek(0)
             content = facts.read(_MAX_FACTS_BYTES)
-            told = json.loads(content)
-            # The writer tells all that it could not place, whoever listens.
-            self._unkept = max(int(told["lost"]) - dropped, 0)
-            others = {k: v for k, v in told.items() if not k.startswith("lost")}
-            self._noted = f", {json.dumps(others)[1:-1]}" if others else ""
-            self._noted_size = len(content)
+            values = json.loads(content)
+            # The traced program counts all that it has dropped, for every reader.
+            self._n_unwritten = max(int(values["lost"]) - dropped, 0)
+            others = {k: v for k, v in values.items() if not k.startswith("lost")}
+            self._other_facts = f", {json.dumps(others)[1:-1]}" if others else ""
+            self._facts_size = len(content)
 
-    def _go_on_with_definitions(self, file: BinaryIO) -> None:
+    def _resume_definitions(self, file: BinaryIO) -> None:
         if file.seek(0, os.SEEK_END) < DEFS_HEAD_BYTES:
             # An older tool wrote them at its end.
             file.truncate(0)
@@ -213,16 +213,16 @@ class RecordingWriter:
                     self._seen.is_new(frame)
         file.truncate(last)
 
-    def keep(self, taken: Taken) -> None:
-        """Keep what is new; it may be written over in the ring after that.
+    def append(self, taken: Taken) -> None:
+        """Write what is new; the ring may overwrite it after that.
 
-        What comes when keeping has ended counts as lost.
+        What comes after writing has stopped counts as lost.
         """
         records, events = taken.records, taken.events
-        if self._left is not None:
-            records, events = self._left.without(records, events)
-            self._left = None
-        self._unkept += len(records)
+        if self._tail is not None:
+            records, events = self._tail.without(records, events)
+            self._tail = None
+        self._n_unwritten += len(records)
         if self.why:
             return
         begin = self._files[1].tell()
@@ -231,15 +231,15 @@ class RecordingWriter:
             for frame, _ in frames(taken.definitions)
             if frame is not None and self._seen.is_new(frame)
         )
-        self._until_look -= records.nbytes + len(events) + len(definitions)
+        self._until_check -= records.nbytes + len(events) + len(definitions)
         try:
-            if self._until_look <= 0:
-                self._until_look = _LOOK_BYTES
-                found = os.statvfs(self.folder)
-                if found.f_bavail * found.f_frsize < _LEFT_BYTES:
-                    self._give_up(f"less than {format_bytes(_LEFT_BYTES)} is free")
+            if self._until_check <= 0:
+                self._until_check = _CHECK_BYTES
+                disk = os.statvfs(self.folder)
+                if disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES:
+                    self._give_up(f"less than {format_bytes(_MIN_FREE_BYTES)} is free")
                     return
-            # Whoever reads records knows then what they belong to.
+            # Definitions first: a reader of records needs them.
             if definitions:
                 _write(self._files[3], definitions)
             if events:
@@ -248,52 +248,53 @@ class RecordingWriter:
                 _write(self._files[1], records.view(np.uint8).data)
         except OSError as error:
             self._give_up(error.strerror or str(error))
-        self._unkept -= (self._files[1].tell() - begin) // RECORD.itemsize
+        self._n_unwritten -= (self._files[1].tell() - begin) // RECORD.itemsize
 
-    def tell(self, lost: int, lost_events: int) -> None:
-        """Note what this reader knows to be lost so far."""
-        lost += self._unkept
-        if self._told == (lost, lost_events) or len(self._files) < 4:
+    def note_losses(self, lost: int, lost_events: int) -> None:
+        """Write how much this reader knows to be lost so far."""
+        lost += self._n_unwritten
+        if self._losses == (lost, lost_events) or len(self._files) < 4:
             return
-        self._told = (lost, lost_events)
-        # Of one length: who reads it meanwhile finds one or the other.
-        text = f'{{"lost": {lost:>20}, "lost_events": {lost_events:>20}{self._noted}}}'
+        self._losses = (lost, lost_events)
+        # Of one length, so that a reader sees the old or the new values.
+        losses = f'"lost": {lost:>20}, "lost_events": {lost_events:>20}'
+        text = f"{{{losses}{self._other_facts}}}"
         self._files[0].seek(0)
         with contextlib.suppress(OSError):
-            self._files[0].write(text.encode().ljust(self._noted_size))
+            self._files[0].write(text.encode().ljust(self._facts_size))
 
     def finish(self, ring: Ring) -> None:
-        """Keep what the ring itself tells: it will not be there any more."""
+        """Copy the pages of the ring itself, which goes away with its program."""
         with contextlib.suppress(OSError):
             pages = ring.pages() if ring.is_whole() else {}
             for name, content in pages.items():
                 self._place.write(name, content)
 
     def remove(self) -> None:
-        """Let go of all that was kept."""
+        """Remove the recording."""
         self._remove()
         if self._has_note and not (self.folder.exists() and self._ring.exists()):
             remove_note(self._ring, self._identity)
 
     def _give_up(self, reason: str) -> None:
         self.why = (
-            f"what comes is kept no longer, so that it cannot be saved: {reason} in "
+            f"recording stopped, new records cannot be saved: {reason} in "
             f"{one_line(str(self.folder.parent))}"
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Left:
-    """The end of what a reader that was killed has kept.
+class _Tail:
+    """The last records and events of a killed reader.
 
-    The writer may not have learned that room is free: then it comes again, and first.
+    The ring may not know yet that they were consumed: then they come again, first.
     """
 
     records: Array
     events: bytes
 
     def without(self, records: Array, events: bytes) -> tuple[Array, bytes]:
-        """Return what it does not have of the first records and events that come."""
+        """Return the records and events that are not in it."""
         last = np.full(1 << 16, -1, np.int64)
         np.maximum.at(last, self.records["lane"], self.records["t0"].astype(np.int64))
         is_new = records["t0"].astype(np.int64) > last[records["lane"]]
@@ -306,10 +307,10 @@ class _Left:
 
 
 class RecordingMirror:
-    """Holds on to what another process keeps of a ring and will remove.
+    """Mirrors a recording that another process writes and will remove.
 
-    Its files are held open: what is written to them until they are removed is there
-    afterwards, too, and takes no room twice.
+    Its files are held open: they stay readable after they are removed, and take no
+    space twice.
 
     Attributes
     ----------
@@ -317,68 +318,68 @@ class RecordingMirror:
     """
 
     def __init__(self, ring: Path, place: RecordingFolder, identity: bytes) -> None:
-        """Take hold; raises OSError where that cannot be."""
+        """Open the files; raises OSError."""
         self.folder, self._place = place.path, place
         self._identity = identity.hex()
         self._files: list[BinaryIO] = []
-        self._own: Path | None = None
+        self._copy: Path | None = None
         self._facts = b""
         try:
-            for name in _HELD:
-                # An older tool writes definitions at its end, and its ring keeps all.
+            for name in _STREAMS:
+                # An older tool writes definitions at its end; its ring has them all.
                 is_in_ring = name == "definitions" and not place.has(name)
                 descriptor = (
                     open_regular(defs_of(ring)) if is_in_ring else place.open(name)
                 )
                 self._files.append(os.fdopen(descriptor, "rb"))
-            self.look()
+            self.update()
         except OSError:
-            _let_go(self._files)
+            _release(self._files)
             raise
-        self._remove = weakref.finalize(self, _let_go, self._files)
+        self._remove = weakref.finalize(self, _release, self._files)
 
-    def look(self) -> None:
-        """Note what the other process says was lost so far."""
+    def update(self) -> None:
+        """Read how much the other process has lost so far."""
         with contextlib.suppress(OSError):
             self._facts = self._place.read("facts", _MAX_FACTS_BYTES) or self._facts
 
-    def own(self, ring: Ring) -> Path | None:
-        """Return a recording of one's own, of a program that has ended.
+    def copy(self, ring: Ring) -> Path | None:
+        """Return a copy of the recording of a program that has ended.
 
-        None where the system gives open files no names, or there is no room.
+        None where the system gives open files no names, or the disk is full.
         """
         names = Path(f"/proc/{os.getpid()}/fd")
-        if self._own is not None or not names.is_dir() or not self._facts:
-            return self._own
-        self.look()
+        if self._copy is not None or not names.is_dir() or not self._facts:
+            return self._copy
+        self.update()
         try:
-            made = _made_folder(self._identity)
+            place = _make_folder(self._identity)
         except OSError:
             return None
         self._remove.detach()
         self._remove = weakref.finalize(
-            self, _let_go, self._files, made, self._identity
+            self, _release, self._files, place, self._identity
         )
         try:
-            for name, file in zip(_HELD, self._files, strict=True):
-                made.link(name, names / str(file.fileno()))
-            made.write("facts", self._facts)
+            for name, file in zip(_STREAMS, self._files, strict=True):
+                place.link(name, names / str(file.fileno()))
+            place.write("facts", self._facts)
             pages = ring.pages()
             for name in ("lanes", "control"):
-                made.write(name, pages[name])
+                place.write(name, pages[name])
         except OSError:
             return None
-        self._own = made.path
-        return self._own
+        self._copy = place.path
+        return self._copy
 
     def remove(self) -> None:
-        """Let go of it."""
+        """Close the files."""
         self._remove()
         self._place.close()
 
 
-class KeptBuilds:
-    """Builds that another process took out of a ring, in its recording.
+class RecordedBuilds:
+    """Graph builds that another process has read from a ring, in its recording.
 
     Attributes
     ----------
@@ -391,7 +392,7 @@ class KeptBuilds:
         self._end = DEFS_HEAD_BYTES
 
     def find(self, number: int) -> list[Frame]:
-        """Return what tells a build: its frame, and that of the one that it is like."""
+        """Return the frame of a build, after that of the build that it is like."""
         place = self._place
         try:
             with os.fdopen(place.open("definitions"), "rb") as file:
@@ -406,7 +407,7 @@ class KeptBuilds:
         return [each for each in (whole, frame) if each is not None]
 
     def _scan(self, file: BinaryIO) -> None:
-        """Note where each build is that was added since the last look."""
+        """Index the builds that were added since the last scan."""
         while True:
             file.seek(self._end)
             head = file.read(20)
@@ -425,11 +426,11 @@ class KeptBuilds:
     def _frame(self, file: BinaryIO, number: int) -> Frame | None:
         begin, size = self._places.get(number, (0, 0))
         file.seek(begin)
-        found = next(frames(file.read(size)), None) if size else None
-        return None if found is None else found[0]
+        parsed = next(frames(file.read(size)), None) if size else None
+        return None if parsed is None else parsed[0]
 
 
-def _made_folder(identity: str) -> RecordingFolder:
+def _make_folder(identity: str) -> RecordingFolder:
     """Make a folder for the recording of a ring; raises OSError."""
     folder = Path("/var/tmp")
     has_place = os.access(folder, os.W_OK | os.X_OK)
@@ -439,13 +440,13 @@ def _made_folder(identity: str) -> RecordingFolder:
     return RecordingFolder.make(base, _PREFIX, identity)
 
 
-def _let_go(
+def _release(
     files: list[BinaryIO],
     place: RecordingFolder | None = None,
     identity: str = "",
     ring: Path | None = None,
 ) -> None:
-    """Remove what is kept; of a `ring` that is still there only what ends it."""
+    """Remove a recording; of a `ring` that still exists, only the copied pages."""
     for file in files:
         file.close()
     files.clear()
@@ -460,12 +461,12 @@ def _let_go(
     place.close()
 
 
-def _left_of(
+def _abandoned_recording(
     ring: Path, identity: str, files: list[BinaryIO]
 ) -> RecordingFolder | None:
-    """Return the recording of this ring that nobody goes on with; its facts are taken.
+    """Return the recording of this ring that no process writes, with its facts locked.
 
-    Only where it is of the ring at this place: a copy of a ring has its identity, too.
+    Only of the ring at this path: a copy of a ring has its identity, too.
     """
     if sys.platform == "win32":
         return None
@@ -473,7 +474,7 @@ def _left_of(
     if place is None:
         return None
     try:
-        if place.ring() != ring.resolve() or not all(map(place.has, _HELD[:2])):
+        if place.ring() != ring.resolve() or not all(map(place.has, _STREAMS[:2])):
             raise FileNotFoundError
         facts = os.fdopen(place.open("facts", os.O_RDWR), "r+b", buffering=0)
     except OSError:
@@ -488,7 +489,7 @@ def _left_of(
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Take a file for this process as long as it is open; tell whether that went."""
+    """Lock a file for this process while it is open; return whether that succeeded."""
     if sys.platform == "win32":
         return False
     try:
@@ -499,9 +500,9 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def _sweep(base: Path) -> None:
-    """Remove what killed viewers left of rings that are gone: it lacks its last part.
+    """Remove recordings that killed viewers left of rings that are gone.
 
-    Nobody can make a trace of it.
+    They lack their last part, so that no trace can be made of them.
     """
     for path in base.glob(f"{_PREFIX}*{FOLDER_SUFFIX}"):
         with contextlib.suppress(OSError):
@@ -514,12 +515,12 @@ def _sweep(base: Path) -> None:
 
 
 def _is_useless(place: RecordingFolder) -> bool:
-    """Tell whether nobody writes a recording, or will be able to make a trace of it.
+    """Return whether no process writes a recording and no trace can be made of it.
 
     Raises
     ------
     OSError
-        If that cannot be known.
+        If its files cannot be read.
     """
     if place.holds_what_is_gone():
         return True
@@ -537,10 +538,10 @@ def _write(file: BinaryIO, content: bytes | memoryview) -> None:
         view = view[file.write(view) :]
 
 
-def kept_elsewhere(ring: Path, identity: bytes) -> Path | None:
-    """Return the folder that another process keeps a ring's records in, if any.
+def other_recording(ring: Path, identity: bytes) -> Path | None:
+    """Return the folder to which another process records a ring; None without one.
 
-    What a ring of the same name has left, which is another one, does not count.
+    A recording of an earlier ring of the same name does not count.
     """
     place = folder_of(ring, identity.hex())
     if place is None:
@@ -549,18 +550,18 @@ def kept_elsewhere(ring: Path, identity: bytes) -> Path | None:
     return place.path
 
 
-def write_kept(
-    kept: RecordingLocation,
+def save_recording(
+    recording: RecordingLocation,
     target: Path,
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
     check: Callable[[], None],
 ) -> Saved:
-    """Write what was heard so far to a file, whole or not at all.
+    """Save a recording as far as it goes to a file, whole or not at all.
 
     Parameters
     ----------
-    tell : takes how much is done, and of how much.
-    check : raises what ends it, which passes.
+    report : takes how much is done, and of how much.
+    check : raises an exception to cancel.
 
     Raises
     ------
@@ -569,52 +570,53 @@ def write_kept(
     WriteError
         If a file cannot be copied.
     """
-    if kept.place is None:
-        raise LiveError(kept.why)
-    if kept.n_bytes >= 0:
-        write_file(target, _pieces(kept.place, kept.n_bytes, tell, check))
+    if recording.place is None:
+        raise LiveError(recording.why)
+    if recording.n_bytes >= 0:
+        write_file(target, _chunks(recording.place, recording.n_bytes, report, check))
         return Saved(target)
-    running = Running(["save", str(kept.place), "-o", str(target), "--json"])
-    said, complaint = "", ""
+    running = Running(["save", str(recording.place), "-o", str(target), "--json"])
+    output, errors = "", ""
     try:
         while True:
-            status = running.status()  # first: what it said last is there then
+            status = running.status()  # first, so that all its output is there
             for is_error, text in running.said():
                 if is_error:
-                    complaint += text
+                    errors += text
                 else:
-                    said += text
-            *lines, said = said.split("\n")
+                    output += text
+            *lines, output = output.split("\n")
             for line in lines:
-                told = json.loads(line)
-                if "written" in told:
-                    n_lists = int(told.get("extension_records", 0))
-                    n_ops, n_lost = int(told["records"]), int(told["lost"])
+                message = json.loads(line)
+                if "written" in message:
+                    n_lists = int(message.get("extension_records", 0))
+                    n_ops, n_lost = int(message["records"]), int(message["lost"])
                     return Saved(target, n_ops, n_lost, n_lists)
-                tell(int(told["done"]), int(told["of"]))
+                report(int(message["done"]), int(message["of"]))
             if status is not None:
-                words = complaint.strip().splitlines()[-1:] or [f"ended with {status}"]
-                raise LiveError(words[0].removeprefix(f"{TOOL}: "))
+                reasons = errors.strip().splitlines()[-1:]
+                reason = reasons[0] if reasons else f"ended with {status}"
+                raise LiveError(reason.removeprefix(f"{TOOL}: "))
             check()
             time.sleep(_POLL_S)
     except (ValueError, KeyError, TypeError) as error:
-        raise LiveError(f"{TOOL} gave no answer: {error}") from error
+        raise LiveError(f"{TOOL} did not answer: {error}") from error
     finally:
         running.let_go()
 
 
-def _pieces(
+def _chunks(
     path: Path,
     n_bytes: int,
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
     check: Callable[[], None],
 ) -> Iterator[bytes]:
     done = 0
     with open_for_reading(path, follows_links=True) as file:
-        while piece := file.read(min(_COPY_BYTES, n_bytes - done)):
+        while chunk := file.read(min(_COPY_BYTES, n_bytes - done)):
             check()
-            done += len(piece)
-            tell(done, n_bytes)
-            yield piece
+            done += len(chunk)
+            report(done, n_bytes)
+            yield chunk
     if done < n_bytes:
-        raise LiveError(f"{path} has become shorter than what was read of it")
+        raise LiveError(f"{path} is shorter than the part read from it")

@@ -20,7 +20,7 @@ from ggscope.live import recording_store
 from ggscope.live.files import GgmlvizSource
 from ggscope.live.program import ProgramSource
 from ggscope.live.recording_folder import note_path
-from ggscope.live.recording_store import RecordingWriter, write_kept
+from ggscope.live.recording_store import RecordingWriter, save_recording
 from ggscope.live.source import State
 from ggscope.model.run import WHOLE_GRAPH
 from ggscope.model.trace import LaneKind
@@ -40,7 +40,7 @@ PER_GRAPH = 4 * N_NODES
 
 def saved(source, target: Path):
     told = []
-    made = write_kept(
+    made = save_recording(
         source.status().kept, target, lambda *done: told.append(done), lambda: None
     )
     return made, told
@@ -340,7 +340,7 @@ def test_losses_before_a_viewer_was_killed_are_told(source, path, tmp_path):
     writer.graph()
     polled(source)
     first = source.status().lost
-    source._writer.tell(first, 0)
+    source._writer.note_losses(first, 0)
     source._writer._files[0].close()  # as if it had been killed
     other = ProgramSource(path)
     writer.graph(90)
@@ -620,14 +620,14 @@ def test_full_disk_ends_keeping_and_not_following(
     writer = Writer(path)
     writer.graph()
     polled(source)
-    monkeypatch.setattr(recording_store, "_LEFT_BYTES", 1 << 62)
-    source._writer._until_look = 0
+    monkeypatch.setattr(recording_store, "_MIN_FREE_BYTES", 1 << 62)
+    source._writer._until_check = 0
     writer.graph()
     polled(source)
 
     assert source.status().records == 2 * PER_GRAPH
     assert source.status().kept.place is None
-    assert "is kept no longer, so that it cannot be saved" in source.status().kept.why
+    assert "recording stopped" in source.status().kept.why
     assert recovered_after(source, path, tmp_path) == (PER_GRAPH, PER_GRAPH)
 
 
@@ -645,7 +645,7 @@ def test_record_that_no_longer_fits_ends_keeping_and_counts(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    assert "is kept no longer" in source.status().kept.why
+    assert "recording stopped" in source.status().kept.why
     assert source.status().records == 2 * PER_GRAPH
     kept = PER_GRAPH + 7
     assert recovered_after(source, path, tmp_path) == (kept, PER_GRAPH - 7)
@@ -689,7 +689,7 @@ def test_cancelled_saving_leaves_nothing(source, path, tmp_path):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        write_kept(source.status().kept, target, lambda *_: None, check)
+        save_recording(source.status().kept, target, lambda *_: None, check)
     for thread in threading.enumerate():
         if thread.name == "launch":
             thread.join()

@@ -10,7 +10,7 @@ import hostile_rings
 from ggscope.errors import LiveError
 from ggscope.live.open_source import follow, path_to_follow, rings
 from ggscope.live.recording_folder import note_path
-from ggscope.live.recording_store import write_kept
+from ggscope.live.recording_store import save_recording
 from ggscope.live.ring import Ring, defs_of
 from ggscope_capture.ring_format import FrameType
 from hostile_rings import FOLDER_FILES, HARMS, Harm, replaced
@@ -39,7 +39,7 @@ def followed(path: Path) -> tuple[int, str]:
         source.snapshot()
         kept = source.status().kept
         if kept.n_bytes >= 0:
-            write_kept(kept, path.with_name("copy"), lambda *_: None, lambda: None)
+            save_recording(kept, path.with_name("copy"), lambda *_: None, lambda: None)
     except LiveError as error:
         why = str(error)
     finally:
