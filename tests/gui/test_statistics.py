@@ -235,7 +235,7 @@ def test_estimated_times_are_left_out_until_asked_for(
     qtbot.waitUntil(lambda: column(view, 2)[0] != before)
 
     assert before == "5 ns"
-    assert words == "include estimated (2 left out)"
+    assert words == "Include estimated spans (2)"
     assert column(view, 2)[0] == "15 ns"
     assert view.model.row(0)[-1].caution
 
@@ -565,13 +565,13 @@ def test_cancelled_count_keeps_the_old_figures(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ((0, SpanFlag.ESTIMATED), "include estimated (1 left out)"),
-        ((0, SpanFlag.UNFINISHED), "include unfinished (1 left out)"),
+        ((0, SpanFlag.ESTIMATED), "Include estimated spans (1)"),
+        ((0, SpanFlag.UNFINISHED), "Include unfinished spans (1)"),
         (
             (SpanFlag.ESTIMATED, SpanFlag.UNFINISHED),
-            "include estimated and unfinished (2 left out)",
+            "Include estimated and unfinished spans (2)",
         ),
-        ((0, 0), "include estimated"),
+        ((0, 0), "Include estimated spans"),
     ],
 )
 def test_box_names_what_it_includes(

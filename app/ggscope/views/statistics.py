@@ -273,18 +273,17 @@ class StatisticsHead(QWidget):
         self.say_left_out(None)
 
     def say_left_out(self, result: StatisticsResult | None) -> None:
-        """Name the kinds of times that are left out, and how many there are."""
+        """Name the kinds of spans whose times are left out, and count them."""
         estimated = 0 if result is None else result.table.all.estimated
         unfinished = 0 if result is None else result.table.all.unfinished
         if estimated and unfinished:
-            text = "include estimated and unfinished"
+            text = "Include estimated and unfinished spans"
         elif unfinished:
-            text = "include unfinished"
+            text = "Include unfinished spans"
         else:
-            text = "include estimated"
+            text = "Include estimated spans"
         if result is not None and result.n_left_out:
-            n = format_count(result.n_left_out)
-            text += " " + f"({n} left out)"
+            text += f" ({format_count(result.n_left_out)})"
         tips = [
             "Estimated times share out a measured whole; rank with care.",
             "Unfinished spans have no end in the file.",
