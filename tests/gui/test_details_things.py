@@ -201,7 +201,7 @@ def test_cards_say_how_the_place_is_known(view: DetailsView, session: Session) -
     session.select_span(1)
 
     words = view.sources.accessibleDescription()
-    assert "offset 0x0001_0000 traced" in words
+    assert "offset 0x0001_0000 (from trace)" in words
     assert "of the file" not in words, "no file is known, only accesses to it"
 
 

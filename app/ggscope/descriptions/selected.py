@@ -32,10 +32,10 @@ _PLACES: dict[int, str] = {
     Place.TRACED: "from accesses in the trace",
 }
 _PLACE_WORDS: dict[int, str] = {
-    Place.STATED: "stated",
-    Place.LISTED: "listed",
-    Place.CALIBRATED: "calibrated",
-    Place.TRACED: "traced",
+    Place.STATED: "(from model)",
+    Place.LISTED: "(from side file)",
+    Place.CALIBRATED: "(calibrated)",
+    Place.TRACED: "(from trace)",
 }
 _NOT_LISTED = (Place.UNKNOWN, Place.TRACED)
 _SIZES: dict[int, str] = {
@@ -68,7 +68,7 @@ def tensor_name(trace: Trace, row: int) -> str:
 
 
 def place_word(trace: Trace, row: int) -> str:
-    """Return "stated", "listed", "calibrated", "traced" or "" for a tensor's offset."""
+    """Return where a tensor's offset is known from: "(from model)"; "" = unknown."""
     return _PLACE_WORDS.get(_place(trace, row), "")
 
 
@@ -77,7 +77,7 @@ def card_words(trace: Trace, row: int, n_bytes: int = -1) -> tuple[str, ...]:
 
     Parameters
     ----------
-    n_bytes : of the access; its share of a tensor is told where it reads a part.
+    n_bytes : of the access; its share of the tensor is added where it reads a part.
     """
     if row < 0:
         return ()

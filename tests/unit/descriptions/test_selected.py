@@ -71,7 +71,7 @@ def test_tensor_says_where_it_lies_and_how_that_is_known(trace: Trace) -> None:
     assert facts["type"].value == "q4_K"
     assert facts["shape"].value == "10 × 10 × 4"
     assert facts["experts"].value == "4 of 100 B"
-    assert facts["offset"].value == "0x03E8 calibrated"
+    assert facts["offset"].value == "0x03E8 (calibrated)"
     assert facts["offset"].caution
     assert "byte 1,000; calibrated" in facts["offset"].exact
     assert facts["size"].exact == "400 bytes; from a side file"
@@ -125,7 +125,7 @@ def test_size_of_the_file_is_not_known_from_accesses() -> None:
 
     assert file_bytes(trace, 0) == -1
     assert file_bytes(trace, 1) == -1
-    assert place_word(trace, 0) == "traced"
+    assert place_word(trace, 0) == "(from trace)"
     assert place_word(trace, 1) == ""
     assert not any("of the file" in words for words in card_words(trace, 0))
 
