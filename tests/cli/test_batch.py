@@ -131,7 +131,7 @@ def arguments(**more: object) -> Namespace:
 def test_no_more_files_at_once_than_fit_into_memory(monkeypatch, tmp_path) -> None:
     needs = {"small": 1 << 30, "large": 6 << 30}
     monkeypatch.setattr(jobs, "available_bytes", lambda: 8 << 30)
-    monkeypatch.setattr(jobs, "asked_limit", lambda _: 0)
+    monkeypatch.setattr(jobs, "memory_limit", lambda _: 0)
     monkeypatch.setattr(
         jobs, "estimate", lambda p, **_: Estimate(1, 1, needs[p.name])
     )  # fmt: skip

@@ -23,7 +23,7 @@ from ggscope.cli import output
 from ggscope.cli.output import ERROR, INTERRUPTED
 from ggscope.cli.reading import Results, failure_json, reader_options
 from ggscope.errors import TraceError
-from ggscope.readers.memory import asked_limit, available_bytes, judge
+from ggscope.readers.memory import available_bytes, judge, memory_limit
 from ggscope.readers.registry import estimate
 
 _PROCESS_BYTES = 200 << 20
@@ -68,7 +68,7 @@ class _Batch:
     def __init__(self, arguments: Namespace, paths: Sequence[Path]) -> None:
         self._arguments, self._paths = arguments, paths
         self._n_jobs = min(arguments.jobs or _n_cores(), len(paths))
-        self._room = asked_limit(0) or available_bytes()
+        self._room = memory_limit(0) or available_bytes()
         self._waiting = list(range(len(paths)))
         self._alone: set[int] = set()
         self._running: dict[int, _Child] = {}

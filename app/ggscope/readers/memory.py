@@ -85,14 +85,14 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        """Whether there is room."""
+        """Whether the file fits into memory."""
         return self.needed_bytes <= self.available_bytes
 
     @property
     def n_fitting(self) -> int:
-        """How many records there is room for, a round number, at least 1."""
-        room = int(self.available_bytes * 0.9 / max(self.bytes_per_record, 1))
-        n = min(room, self.estimate.records)
+        """How many records fit, a round number, at least 1."""
+        n_records = int(self.available_bytes * 0.9 / max(self.bytes_per_record, 1))
+        n = min(n_records, self.estimate.records)
         if n < 10:
             return max(n, 1)
         step: int = 10 ** (int(math.log10(n)) - 1)
@@ -110,14 +110,14 @@ def judge(
 
     Parameters
     ----------
-    limit_bytes : what reading may use; 0 = as the environment says, in MiB by
-        ``GGSCOPE_MEMORY_LIMIT``, else what the system has to give.
+    limit_bytes : memory for reading; 0 = that of ``GGSCOPE_MEMORY_LIMIT`` (MiB), else
+        what is available.
     extra_per_record : bytes that the caller needs beside the trace.
 
     Notes
     -----
-    A person who asked for fewer names has decided already: then only the spans
-    count, for which half of the estimate stands.
+    With the option for fewer names only the spans count, for which half of the
+    estimate stands.
     """
     n = estimate.records
     text = options.get(RANGE_OPTION, "")
@@ -125,17 +125,17 @@ def judge(
         try:
             first, stop = parse_range(text, n)
             n = stop - first
-        except ValueError:  # the reader says so, in its own words
+        except ValueError:  # the reader raises an error with a hint
             logger.debug("range %r is not understood", text)
     each = estimate.peak_bytes / max(estimate.records, 1) + extra_per_record
     if estimate.can_sample_names and options.get(NAMES_OPTION, "all") != "all":
         each /= 2
-    room = asked_limit(limit_bytes) or available_bytes()
-    return Fit(estimate, n, each, room)
+    available = memory_limit(limit_bytes) or available_bytes()
+    return Fit(estimate, n, each, available)
 
 
 def too_large(fit: Fit, path: Path, hint: str = "") -> TooLargeError:
-    """Return the error that says that `path` does not fit, and why."""
+    """Return the error for a file that does not fit into memory."""
     return TooLargeError(
         f"about {format_count(fit.n_records)} records need about "
         f"{format_bytes(fit.needed_bytes)} of memory; "
@@ -152,9 +152,9 @@ def available_bytes() -> int:
     The least of what the system, its control group and its own limit leave.
     """
     available, total = system_bytes()
-    rooms = [available, *_cgroup_rooms(), *_limit_rooms()]
+    free = [available, *_cgroup_free_bytes(), *_limit_free_bytes()]
     reserve = min(total // _RESERVE_SHARE, _RESERVE_MOST)
-    return max(min(rooms) - reserve, 0)
+    return max(min(free) - reserve, 0)
 
 
 def system_bytes() -> tuple[int, int]:
@@ -179,7 +179,7 @@ def process_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def asked_limit(limit_bytes: int) -> int:
+def memory_limit(limit_bytes: int) -> int:
     """Return the memory that a trace may take by the person's will; 0 = none was said.
 
     That is `limit_bytes`, else what the environment says.
@@ -189,7 +189,7 @@ def asked_limit(limit_bytes: int) -> int:
     return limit_bytes or said
 
 
-def _limit_rooms() -> list[int]:
+def _limit_free_bytes() -> list[int]:
     """Return what ``ulimit -v`` leaves; [] where there is none."""
     if sys.platform == "win32":
         return []
@@ -211,19 +211,19 @@ def _address_bytes() -> int:
     return int(psutil.Process().memory_info().vms)
 
 
-def _cgroup_rooms() -> list[int]:
+def _cgroup_free_bytes() -> list[int]:
     """Return what the control groups of this process leave; [] where there is none."""
     if sys.platform != "linux":
         return []
-    rooms = []
+    free = []
     for folder in (_CGROUP / _own_cgroup(), _CGROUP):
         limit, used = _number(folder / "memory.max"), _number(folder / "memory.current")
         if limit is None or used is None:
             continue
         # Pages of files are counted as used, but given up on demand.
         cached = _stat(folder / "memory.stat", "inactive_file")
-        rooms.append(max(limit - used + cached, 0))
-    return rooms
+        free.append(max(limit - used + cached, 0))
+    return free
 
 
 def _own_cgroup() -> str:

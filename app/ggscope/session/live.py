@@ -25,7 +25,7 @@ from ggscope.model.record_kinds import record_words
 from ggscope.model.selection import MarkedRange
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange, format_bytes
-from ggscope.readers.memory import asked_limit, available_bytes
+from ggscope.readers.memory import available_bytes, memory_limit
 from ggscope.session.loader import WINDOW_BYTES
 from ggscope.session.scheduler import (
     HIDDEN_S,
@@ -119,7 +119,7 @@ class PollThread(threading.Thread):
     ) -> None:
         super().__init__(name="ggscope-live")
         self._target, self._send, self.clock = target, send, clock
-        self._limit = asked_limit(limit_bytes)
+        self._limit = memory_limit(limit_bytes)
         self._source: LiveSource | None = None
         self._end = threading.Event()
         self._is_abandoned = self._has_closed = False
