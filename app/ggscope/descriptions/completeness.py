@@ -20,40 +20,40 @@ _WHOLE_GRAPHS = (
 _INCLUDES = "Times derived for the ops before them include theirs. "
 
 
-def completeness_words(found: Completeness) -> str:
+def completeness_words(result: Completeness) -> str:
     """Return "217 of 23,280 records missing (99.1 % complete, based on …)"."""
-    share, n = found.share, found.n_missing
-    skipped = f"; {_tokens_words(found.tokens)}" if found.tokens.gaps else ""
+    share, n = result.share, result.n_missing
+    skipped = f"; {_tokens_words(result.tokens)}" if result.tokens.gaps else ""
     if share is None:
-        why = found.why or "the expected number of records is unknown"
-        return f"unknown: {why}{skipped}{_lists_words(found)}"
-    basis = f"based on {' and '.join(found.rests_on)}"
+        why = result.why or "the expected number of records is unknown"
+        return f"unknown: {why}{skipped}{_lists_words(result)}"
+    basis = f"based on {' and '.join(result.rests_on)}"
     if not n:
-        text = f"no {'op ' if found.n_lists else ''}records missing ({basis})"
+        text = f"no {'op ' if result.n_lists else ''}records missing ({basis})"
     else:
         text = (
-            f"{format_count(n)} of {format_count(found.n_expected)} records missing "
+            f"{format_count(n)} of {format_count(result.n_expected)} records missing "
             f"({format_percent(share)} complete, {basis})"
         )
-        low, high = n - found.n_fewer, n + found.n_more
+        low, high = n - result.n_fewer, n + result.n_more
         if low < high:
             text += (
                 f"; likely {format_count(low)} to {format_count(high)}, with those "
                 "that every pass or the ends of the recording may lack"
             )
-    text += skipped + _lists_words(found)
-    if unseen := found.n_unseen:
+    text += skipped + _lists_words(result)
+    if unseen := result.n_unseen:
         text += (
             f"; not counted: {format_count(unseen)} "
             f"op{'' if unseen == 1 else 's'} of the graph that no pass records, "
             "probably invisible to the tracer"
         )
-    if n := found.n_altered:
+    if n := result.n_altered:
         text += (
             f"; {format_count(n)} record{'' if n == 1 else 's'} with another op or "
             "name than in the other passes"
         )
-    if varying := found.n_varying:
+    if varying := result.n_varying:
         text += (
             f"; not counted: {format_count(varying)} "
             f"{'op that varies' if varying == 1 else 'ops that vary'} "
@@ -62,8 +62,8 @@ def completeness_words(found: Completeness) -> str:
     return text
 
 
-def _lists_words(found: Completeness) -> str:
-    n = found.n_lists
+def _lists_words(result: Completeness) -> str:
+    n = result.n_lists
     if not n:
         return ""
     # Where both lists of a token and layer are lost, nothing may show it.
@@ -86,18 +86,18 @@ def format_percent(share: float) -> str:
     return "99.999999 %"
 
 
-def with_completeness(trace: Trace, found: Completeness) -> Trace:
+def with_completeness(trace: Trace, result: Completeness) -> Trace:
     """Return the trace with problems for what is missing or left out.
 
     Records that the tracer counted as lost have a problem already.
     """
     problems = tuple(w for w in trace.warnings if w.code not in _CODES)
-    if found.n_missing > found.n_token_records and found.rests_on != (COUNTED,):
-        problems = (*problems, _records_problem(trace, found))
-    if found.tokens.gaps:
-        problems = (*problems, _tokens_problem(found.tokens))
-    if found.n_altered:
-        problems = (*problems, _altered_problem(trace, found))
+    if result.n_missing > result.n_token_records and result.rests_on != (COUNTED,):
+        problems = (*problems, _records_problem(trace, result))
+    if result.tokens.gaps:
+        problems = (*problems, _tokens_problem(result.tokens))
+    if result.n_altered:
+        problems = (*problems, _altered_problem(trace, result))
     if trace.stories:
         problems = (*problems, *_left_out(trace))
     if problems == trace.warnings:
@@ -105,24 +105,24 @@ def with_completeness(trace: Trace, found: Completeness) -> Trace:
     return replace(trace, warnings=tuple(sorted(problems, key=lambda w: -w.severity)))
 
 
-def is_reported(trace: Trace, found: Completeness) -> bool:
+def is_reported(trace: Trace, result: Completeness) -> bool:
     """Return whether the problems of a trace report all that is missing."""
     codes = {warning.code for warning in trace.warnings}
-    has_records = CODE in codes or found.n_missing <= found.n_token_records
-    has_records = has_records or found.rests_on == (COUNTED,)
-    has_altered = ALTERED_CODE in codes or not found.n_altered
-    has_tokens = TOKENS_CODE in codes or not found.tokens.gaps
+    has_records = CODE in codes or result.n_missing <= result.n_token_records
+    has_records = has_records or result.rests_on == (COUNTED,)
+    has_altered = ALTERED_CODE in codes or not result.n_altered
+    has_tokens = TOKENS_CODE in codes or not result.tokens.gaps
     return has_records and has_altered and has_tokens
 
 
-def _records_problem(trace: Trace, found: Completeness) -> ReadWarning:
+def _records_problem(trace: Trace, result: Completeness) -> ReadWarning:
     is_derived = bool((trace.spans.flags & int(SpanFlag.INFERRED_END)).any())
     return ReadWarning(
         Severity.DATA_LOSS,
         CODE,
-        f"{completeness_words(found)}.",
-        found.n_missing - found.n_token_records,
-        place=gap_words(trace, found.gaps[0]) if found.gaps else "",
+        f"{completeness_words(result)}.",
+        result.n_missing - result.n_token_records,
+        place=gap_words(trace, result.gaps[0]) if result.gaps else "",
         remedy=(_INCLUDES if is_derived else "") + "Record again if you need them.",
     )
 
@@ -149,24 +149,24 @@ def _left_out(trace: Trace) -> tuple[ReadWarning, ...]:
     from ggscope.descriptions.coverage import stated_words
 
     coverage = trace_coverage(trace)
-    words = stated_words(coverage)
-    if not words:
+    stated = stated_words(coverage)
+    if not stated:
         return ()
     note = _WHOLE_GRAPHS if coverage.of(Cause.GRAPHS_WHOLE) else ""
     return (
         ReadWarning(
             Severity.NOTICE,
             LEFT_OUT_CODE,
-            f"The recording is partial: {words}.",
+            f"The recording is partial: {stated}.",
             remedy="Sums and shares cover what is recorded; ops without a record may "
             f"have run too.{note}",
         ),
     )
 
 
-def _altered_problem(trace: Trace, found: Completeness) -> ReadWarning:
-    n, place = found.n_altered, ""
-    for first in found.altered[:1]:
+def _altered_problem(trace: Trace, result: Completeness) -> ReadWarning:
+    n, place = result.n_altered, ""
+    for first in result.altered[:1]:
         op = trace.op_name(int(trace.spans.op[first]))
         name = trace.span_name(first)
         what = f"{name} ({op})" if op and op != name else name

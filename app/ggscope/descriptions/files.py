@@ -20,28 +20,28 @@ def stated_facts(trace: Trace) -> tuple[Fact, ...]:
 
     Values of several files stand under their file's name. Empty where no file has any.
     """
-    found = trace.stated_figures()
-    if not found:
+    metrics = trace.stated_figures()
+    if not metrics:
         return ()
-    order = sorted(found, key=lambda pair: pair[1].agrees is not False)
-    wrong = sum(figure.agrees is False for _, figure in found)
-    facts = [Fact("metadata check", _verdicts(found), caution=wrong > 0)]
-    facts += [_fact(file, figure) for file, figure in order[:wrong]]
-    above = ""
-    for file, figure in order[wrong:]:
-        if file != above:
-            n_here = sum(name == file for name, _ in order[wrong:])
+    order = sorted(metrics, key=lambda pair: pair[1].agrees is not False)
+    n_wrong = sum(figure.agrees is False for _, figure in metrics)
+    facts = [Fact("metadata check", _verdicts(metrics), caution=n_wrong > 0)]
+    facts += [_fact(file, figure) for file, figure in order[:n_wrong]]
+    heading = ""
+    for file, figure in order[n_wrong:]:
+        if file != heading:
+            n_here = sum(name == file for name, _ in order[n_wrong:])
             facts.append(Fact(file, "1 value" if n_here == 1 else f"{n_here} values"))
-            above = file
+            heading = file
         facts.append(_fact(file, figure))
     return tuple(facts)
 
 
-def _verdicts(found: Sequence[tuple[str, DeclaredMetric]]) -> str:
+def _verdicts(metrics: Sequence[tuple[str, DeclaredMetric]]) -> str:
     """Return "2 of 21 values do not match the data, 3 cannot be checked"."""
-    verdicts = [figure.agrees for _, figure in found]
+    verdicts = [figure.agrees for _, figure in metrics]
     n_wrong, n_right, n_open = (verdicts.count(v) for v in (False, True, None))
-    of_all = f"of {format_counted(len(found), 'value')}"
+    of_all = f"of {format_counted(len(metrics), 'value')}"
     parts = []
     if n_wrong:
         verb = "does" if n_wrong == 1 else "do"
@@ -58,10 +58,10 @@ def _fact(file: str, figure: DeclaredMetric) -> Fact:
     value = figure.stated_text
     exact = [figure.place, file]
     if figure.computed is not None:
-        found = figure.computed_text
+        computed = figure.computed_text
         by = f" ({figure.basis})" if figure.basis else ""
-        value = f"says {value}, computed {found}{by}" if not figure.agrees else value
-        exact.insert(0, f"{found}{by}")
+        value = f"says {value}, computed {computed}{by}" if not figure.agrees else value
+        exact.insert(0, f"{computed}{by}")
     return Fact(
         figure.name,
         value,
