@@ -48,7 +48,7 @@ class SessionFile:
     Attributes
     ----------
     role : as in `model.trace.JoinedFile`.
-    reader_id : who recognised it.
+    reader_id : the reader that recognised it.
     size : bytes.
     """
 
@@ -62,7 +62,7 @@ class SessionFile:
 class Skipped:
     """A file that takes no part, and why, in a sentence for people.
 
-    `is_fault` : it could not be opened, though somebody may have named it.
+    `is_fault` : it could not be opened.
     """
 
     path: Path
@@ -77,9 +77,9 @@ class FileSet:
     Attributes
     ----------
     mains : traces, in natural order of their names.
-    sides : what is told beside them, likewise.
+    sides : models, maps, graphs and other files beside them, likewise.
     skipped : files that no reader takes, or that belong to something else.
-    n_left : files that were not even looked at, because there are too many.
+    n_left : files that were not opened, because there are too many.
     folder : the folder where that alone was asked for, and all of its files take part;
         None = files were named.
     """
@@ -96,7 +96,7 @@ class FileSet:
         return self.mains + self.sides
 
     def without(self, paths: Collection[Path]) -> "FileSet":
-        """Return the bundle without some of its files."""
+        """Return the file set without some of its files."""
         mains = tuple(m for m in self.mains if m.path not in paths)
         sides = tuple(m for m in self.sides if m.path not in paths)
         if len(mains) + len(sides) == len(self.members):
@@ -127,7 +127,7 @@ def survey(
 
     Parameters
     ----------
-    check : called between files; raises where the answer is no longer wanted.
+    check : called between files; raises an exception to cancel.
 
     Notes
     -----
@@ -142,13 +142,13 @@ def survey(
         if not os.path.isdir(path):
             _sort_in([path], members, skipped, check)
             continue
-        found = _files_below(path, check)
+        listing = _files_below(path, check)
         inside: list[SessionFile] = []
-        _sort_in(found.paths, inside, skipped, check)
-        kept, others = _one_experiment(path, inside)
-        members += kept
+        _sort_in(listing.paths, inside, skipped, check)
+        chosen, others = _one_experiment(path, inside)
+        members += chosen
         skipped += others
-        n_left += found.n_left
+        n_left += listing.n_left
     members = list(dict.fromkeys(members))
     known = {m.path for m in members}
     # A recording of graphs alone has no records.
@@ -204,7 +204,7 @@ def beside(
     ReadError.
     """
     root = _experiment(path)
-    wanted: list[Path] = []
+    candidates: list[Path] = []
     for folder in (root, *(root / name for name in _INNER)):
         check()
         is_home = folder == path.parent
@@ -218,28 +218,28 @@ def beside(
                 and os.path.splitext(entry.name)[1].lower() in _BESIDE_SUFFIXES
             )
         ]
-        wanted += sorted(near, key=natural_key)
+        candidates += sorted(near, key=natural_key)
     members: list[SessionFile] = []
     skipped: list[Skipped] = []
-    _sort_in(wanted[:MAX_BESIDE], members, skipped, check, roles)
+    _sort_in(candidates[:MAX_BESIDE], members, skipped, check, roles)
     return FileSet(
         tuple(
             m
             for m in members
             if m.role == TRACE and _is_next_of(m.path.name, path.name)
         ),
-        # Other sidecars are of other runs, and its own one was taken with it.
+        # Other sidecars are of other runs; that of the trace is read with it.
         tuple(m for m in members if m.role not in (TRACE, RECORDING)),
         (),
-        max(len(wanted) - MAX_BESIDE, 0),
+        max(len(candidates) - MAX_BESIDE, 0),
     )
 
 
 def traces_beside(model: Path, check: Callable[[], object] = lambda: None) -> FileSet:
     """Return the newest trace of accesses that lies beside a model file.
 
-    With the further tokens of its run; looks at no more than `MAX_BESIDE` files. What
-    it reads is known only once it is read itself. Never raises ReadError.
+    With the further tokens of its run; looks at no more than `MAX_BESIDE` files. Never
+    raises ReadError.
     """
     near = [
         Path(entry.path)
@@ -249,12 +249,12 @@ def traces_beside(model: Path, check: Callable[[], object] = lambda: None) -> Fi
     near.sort(key=_newest_first)
     members: list[SessionFile] = []
     _sort_in(near[:MAX_BESIDE], members, [], check, {TRACE})
-    found = [m for m in members if m.reader_id in (_RECORDS, _TOKENS)]
-    if not found:
+    traces = [m for m in members if m.reader_id in (_RECORDS, _TOKENS)]
+    if not traces:
         return FileSet()
-    newest, run = found[0], found[:1]
+    newest, run = traces[0], traces[:1]
     if newest.reader_id == _TOKENS:
-        run += [m for m in found if _is_next_of(m.path.name, newest.path.name)]
+        run += [m for m in traces if _is_next_of(m.path.name, newest.path.name)]
     return FileSet(tuple(sorted(run, key=lambda m: natural_key(m.path))))
 
 
@@ -273,15 +273,17 @@ def sidecar_path(path: Path) -> Path:
 def sidecar_of(path: Path) -> SessionFile | None:
     """Return the sidecar that lies beside records of our own tool, if there is one.
 
-    Unlike other files that lie beside a trace it is taken unasked: it was written
-    with it. Whether it still belongs is known once both are read.
+    Unlike other files beside a trace it is always read, for it was written with it.
+    Whether it still belongs to the records is known once both are read.
     """
     place = sidecar_path(path)
     # Not of `Path`, which raises where a name is too long or a folder is closed.
     if place == path or not os.path.isfile(place):
         return None
-    found = recognise(place, {RECORDING})
-    return found if isinstance(found, SessionFile) and found.role == RECORDING else None
+    sidecar = recognise(place, {RECORDING})
+    if isinstance(sidecar, SessionFile) and sidecar.role == RECORDING:
+        return sidecar
+    return None
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -307,7 +309,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def recognise(path: Path, roles: Collection[str] = ROLES) -> SessionFile | Skipped:
-    """Return what part a file can take, by its first bytes."""
+    """Return the role of a file in a session, by its first bytes."""
     try:
         with Source(path) as source:
             if roles != ROLES and not may_be(source, roles):
@@ -347,11 +349,11 @@ def _sort_in(
         ):
             skipped.append(Skipped(path, f"Loaded with {_first_part(path).name}."))
             continue
-        found = recognise(path, roles)
-        if isinstance(found, SessionFile):
-            members.append(found)
+        file = recognise(path, roles)
+        if isinstance(file, SessionFile):
+            members.append(file)
         else:
-            skipped.append(found)
+            skipped.append(file)
 
 
 def _first_part(path: Path) -> Path:
@@ -362,34 +364,34 @@ def _first_part(path: Path) -> Path:
 
 def _files_below(folder: Path, check: Callable[[], object]) -> _Listing:
     """Return the files of a folder, then of its subfolders, in natural order."""
-    found = _Listing()
-    waiting = deque([(folder, 0)])
+    listing = _Listing()
+    pending = deque([(folder, 0)])
     n_entries = 0
-    while waiting:
-        here, depth = waiting.popleft()
+    while pending:
+        here, depth = pending.popleft()
         check()
         files, folders, n = _listed(here, MAX_ENTRIES - n_entries)
         n_entries += n
-        room = MAX_FILES - len(found.paths)
-        found.paths += files[:room]
-        found.n_left += max(len(files) - room, 0)
+        n_free = MAX_FILES - len(listing.paths)
+        listing.paths += files[:n_free]
+        listing.n_left += max(len(files) - n_free, 0)
         if n_entries >= MAX_ENTRIES:
-            found.n_left += max(n_entries - MAX_ENTRIES, 1)
+            listing.n_left += max(n_entries - MAX_ENTRIES, 1)
             break
         if depth < MAX_DEPTH:
-            waiting.extend((f, depth + 1) for f in folders)
-    return found
+            pending.extend((f, depth + 1) for f in folders)
+    return listing
 
 
-def _listed(folder: Path, room: int) -> tuple[list[Path], list[Path], int]:
+def _listed(folder: Path, max_entries: int) -> tuple[list[Path], list[Path], int]:
     """Return the files and folders of a folder, sorted, and how many names it has."""
     files: list[Path] = []
     folders: list[Path] = []
     n = 0
     for entry in _entries(folder):
         n += 1
-        if n > room or entry.name.startswith("."):
-            continue  # still counted: people want to know how many were left
+        if n > max_entries or entry.name.startswith("."):
+            continue  # still counted, for `n_left`
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
             is_file = not is_folder and entry.is_file()
@@ -403,9 +405,9 @@ def _listed(folder: Path, room: int) -> tuple[list[Path], list[Path], int]:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield what a folder holds, less the program's own files.
+    """Yield the entries of a folder, but for files of this program.
 
-    Nothing where it may not be looked into.
+    None where the folder may not be read.
     """
     try:
         with os.scandir(folder) as entries:
@@ -429,16 +431,16 @@ def _one_experiment(
     if len(homes) < 2:
         return members, []
     chosen = root if root in of_traces else homes[0]
-    kept: list[SessionFile] = []
+    inside: list[SessionFile] = []
     others: list[Skipped] = []
     for member in members:
         home = _home(_experiment(member.path), homes)
         if home is None or home == chosen:
-            kept.append(member)
+            inside.append(member)
         else:
             reason = f"Part of another experiment; open {home.name} separately."
             others.append(Skipped(member.path, reason))
-    return kept, others
+    return inside, others
 
 
 def _home(folder: Path, homes: Sequence[Path]) -> Path | None:

@@ -1,4 +1,4 @@
-"""Name what a file is that no reader takes: only for the message to people."""
+"""Name the kind of a file that no reader takes, for the error message."""
 
 import csv
 import json
@@ -57,7 +57,7 @@ _TEXT = (
     ),
     (
         r"(?m).*^tensor_(idx|name),",
-        "a table of tensors in CSV with columns that no reader knows",
+        "a CSV table of tensors with columns that no reader knows",
     ),
     (
         r"(?m).*(^[^\n]*\bioctl\(\d+|"
@@ -82,7 +82,7 @@ _TEXT = (
     (r"(?m).*^[^\n]*physical_offset", f"the output of filefrag; {_NOT_YET}"),
     (
         r"\s*((blk\.\d+\.|token_embd|output)[\w.]*(\n|$)){3}",
-        "a list of tensor names; nothing in it says which records it speaks of",
+        "a list of tensor names without the records that they belong to",
     ),
     (r"\s*(<!doctype html|<html)", "an HTML page"),
     (r"\s*<\?xml", "an XML file"),
@@ -98,7 +98,7 @@ _MOST_UNPACKED = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What a file is like; `is_known` where it is of a kind that has a name."""
+    """What a file looks like; `is_known` = its kind has a name."""
 
     sentence: str
     is_known: bool
@@ -114,16 +114,16 @@ def likeness(head: bytes) -> Likeness:
     if not head.strip(b"\0"):
         return Likeness(f"Its first {len(head):,} bytes are zeros.", False)
     for guess in (_safetensors, _imatrix, _known_json, _known_text):
-        if found := guess(head):
-            return Likeness(f"It looks like {found}.", True)
-    if found := _other_json(head) or _other_text(head):
-        return Likeness(f"It is {found}.", False)
+        if kind := guess(head):
+            return Likeness(f"It looks like {kind}.", True)
+    if kind := _other_json(head) or _other_text(head):
+        return Likeness(f"It is {kind}.", False)
     begins = head[:16].hex(" ").upper()
     return Likeness(f"It is binary data that begins with {begins}.", False)
 
 
 def is_text(head: bytes) -> bool:
-    """Tell whether a file with this head is text, of whatever kind."""
+    """Return whether a file with this head is text."""
     if b"\0" in head:
         return False
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
@@ -134,7 +134,7 @@ def is_text(head: bytes) -> bool:
 
 
 def is_all_zero(source: Source, head: bytes) -> bool:
-    """Tell whether the whole file is zeros; holes of sparse files cost nothing.
+    """Return whether the whole file is zeros; holes of sparse files cost nothing.
 
     Raises TruncatedError where it was cut since it was opened.
     """
@@ -156,8 +156,8 @@ def _packed(head: bytes) -> str:
         inner = zlib.decompressobj(wbits=31).decompress(head, _MOST_UNPACKED)
     except zlib.error:
         return ""
-    found = _known_json(inner) or _known_text(inner)
-    return f"a gzip archive of {found}" if found.endswith(_NOT_YET) else ""
+    kind = _known_json(inner) or _known_text(inner)
+    return f"a gzip archive of {kind}" if kind.endswith(_NOT_YET) else ""
 
 
 def _safetensors(head: bytes) -> str:
@@ -222,7 +222,7 @@ def _other_text(head: bytes) -> str:
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.strip().splitlines()
     if columns := _columns(lines):
-        return f"a table in CSV with the columns {columns}, which no reader knows"
+        return f"a CSV table with the columns {columns}, which no reader knows"
     first = " ".join(lines[0].split())[:_LONGEST] if lines else ""
     return f"text that begins “{first}”" if first else "blank text"
 

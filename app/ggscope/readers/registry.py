@@ -1,7 +1,7 @@
-"""Which readers there are, and which one a file belongs to.
+"""The registry of readers: detects a file's format and reads it.
 
-What is known of a built-in reader before its code is imported, its format's package
-says (`ReaderInfo`): a file's first bytes tell which ones are imported and asked.
+The package of each built-in format has its `ReaderInfo`, which selects by a file's
+first bytes the readers that are imported and asked.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A reader and what it thinks of a file."""
+    """A reader and its judgement of a file."""
 
     reader: Reader
     sniff: Sniff
@@ -97,7 +97,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatus:
-    """What became of one reader, for lists that people read.
+    """State of a reader, for lists of readers.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class ReaderStatus:
     origin : "built-in" or "plug-in".
     status : "ok", "loading" or "failed: …"; a plug-in that failed is switched off.
     path : file, entry point or module that it comes from.
-    changes : what a plug-in changed for the whole program, in words.
+    changes : what a plug-in changed for the whole program, as texts.
     """
 
     info: ReaderInfo | None
@@ -122,7 +122,7 @@ class BuiltIn:
     Attributes
     ----------
     path : its class, "module:Class".
-    error : "" where all is well, or nobody has needed it so far.
+    error : why it was switched off; "" = it was not.
     """
 
     path: str
@@ -132,7 +132,7 @@ class BuiltIn:
 
     @property
     def reader(self) -> Reader | None:
-        """The reader; None where it could not be loaded, which says `error`."""
+        """The reader; None where it could not be loaded, see `error`."""
         if self._reader is None and not self.error:
             try:
                 module, _, name = self.path.partition(":")
@@ -142,7 +142,7 @@ class BuiltIn:
         return self._reader
 
     def switch_off(self, error: str) -> None:
-        """Do not ask it again; `error` says why."""
+        """Never ask it again, because of `error`."""
         self.error = error
         logger.warning("reader of %s is switched off: %s", self.path, error)
 
@@ -157,8 +157,10 @@ def infos(*, waits: bool = True) -> list[ReaderInfo]:
     ----------
     waits : for plug-ins that are still being loaded; some seconds at worst.
     """
-    own = [item.info for item in _BUILT_IN if not item.error]
-    return own + [item.info for item in _guests(waits) if item.info and not item.error]
+    built_in = [item.info for item in _BUILT_IN if not item.error]
+    return built_in + [
+        item.info for item in _plugins(waits) if item.info and not item.error
+    ]
 
 
 def readers(*, waits: bool = True) -> list[Reader]:
@@ -168,36 +170,36 @@ def readers(*, waits: bool = True) -> list[Reader]:
     ----------
     waits : as for `infos`.
     """
-    own = [item.reader for item in _BUILT_IN]
-    guests = [item.reader for item in _guests(waits) if not item.error]
-    return [reader for reader in (*own, *guests) if reader is not None]
+    built_in = [item.reader for item in _BUILT_IN]
+    from_plugins = [item.reader for item in _plugins(waits) if not item.error]
+    return [reader for reader in (*built_in, *from_plugins) if reader is not None]
 
 
 def role_of(reader_id: str) -> str:
-    """Return what files of a reader are to a session; traces where it is not known."""
+    """Return the role of a reader's files; `TRACE` for an unknown reader."""
     for item in _BUILT_IN:
         if item.info.id == reader_id:
             return item.info.role
-    for guest in _guests(False):
-        if guest.info is not None and guest.info.id == reader_id:
-            return guest.info.role
+    for plugin in _plugins(False):
+        if plugin.info is not None and plugin.info.id == reader_id:
+            return plugin.info.role
     return TRACE
 
 
 def may_be(source: Source, roles: Collection[str]) -> bool:
-    """Tell whether a file may be one of these to a session, by its first bytes."""
+    """Return whether a file may have one of these roles, by its first bytes."""
     head = _head(source)
     return any(info.role in roles and info.allows(head) for info in infos())
 
 
 def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
-    """Return what became of every reader, those that failed too.
+    """Return the state of every reader, those that failed too.
 
     Parameters
     ----------
     waits : as for `infos`.
     """
-    own = tuple(
+    built_in = tuple(
         ReaderStatus(
             None if item.reader is None else item.info,
             BUILT_IN,
@@ -206,7 +208,7 @@ def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
         )
         for item in _BUILT_IN
     )
-    return own + tuple(
+    return built_in + tuple(
         ReaderStatus(
             item.info,
             PLUG_IN,
@@ -214,7 +216,7 @@ def statuses(*, waits: bool = True) -> tuple[ReaderStatus, ...]:
             item.path,
             item.changes,
         )
-        for item in _guests(waits)
+        for item in _plugins(waits)
     )
 
 
@@ -234,39 +236,39 @@ def troubles(*, waits: bool = False) -> tuple[ReadWarning, ...]:
             place=item.path,
             remedy="Fix or remove it; --safe-mode disables all plug-ins.",
         )
-        for item in _guests(waits)
+        for item in _plugins(waits)
         if item.error
     )
 
 
 def with_troubles(trace: Trace) -> Trace:
     """Return the trace with `troubles` among its warnings; waits for all plug-ins."""
-    found = (w for w in troubles(waits=True) if w not in trace.warnings)
-    warnings = sorted((*trace.warnings, *found), key=lambda w: -w.severity)
+    new = (w for w in troubles(waits=True) if w not in trace.warnings)
+    warnings = sorted((*trace.warnings, *new), key=lambda w: -w.severity)
     if len(warnings) == len(trace.warnings):
         return trace
     return dataclasses.replace(trace, warnings=tuple(warnings))
 
 
 def are_loading() -> bool:
-    """Tell whether some plug-in is not there yet."""
-    return any(item.is_awaited for item in _guests(False))
+    """Return whether some plug-in is still loading."""
+    return any(item.is_awaited for item in _plugins(False))
 
 
 def sniff_all(source: Source) -> list[Candidate]:
-    """Return what the readers asked think of a file, most confident first.
+    """Return the judgements of readers about a file, most confident first.
 
     Built-in readers are asked where the first bytes allow their format; those of
-    records without any mark, and plug-ins, where none of the others is `CERTAIN`; and
-    all built-in ones where nobody takes the file: then a person wants to know why. A
-    reader whose sniffing fails is not asked again and counts as 0.
+    records without a signature, and plug-ins, where none of the others is `CERTAIN`;
+    and all built-in ones where none takes the file, for the reasons in the error
+    message. A reader whose sniffing fails is not asked again and counts as 0.
     """
     head = _head(source)
     allowed = [item for item in _BUILT_IN if item.info.allows(head)]
     judged = _judgements([i for i in allowed if not i.info.is_binary], head)
     if all(c.sniff.confidence < CERTAIN for c in judged):
         judged += _judgements([i for i in allowed if i.info.is_binary], head)
-        judged += _judgements(_guests(True), head)
+        judged += _judgements(_plugins(True), head)
     if all(c.sniff.confidence == 0 for c in judged):
         others = [item for item in _BUILT_IN if item not in allowed]
         judged += _judgements(others, head)
@@ -287,8 +289,8 @@ def open_trace(
 
     Parameters
     ----------
-    admit : is told what reading would cost, before anything is read, where the
-        reader knows; what it raises comes out of here.
+    admit : called with the estimate before anything is read, where the reader makes
+        one; may raise to refuse the file.
 
     Raises
     ------
@@ -315,7 +317,7 @@ def open_trace(
 
 
 def estimate(path: Path | str, *, reader_id: str | None = None) -> Estimate | None:
-    """Return what reading `path` would cost; None where its reader cannot tell.
+    """Return what reading `path` would cost; None where its reader makes no estimate.
 
     Raises
     ------
@@ -332,30 +334,30 @@ def _estimate(reader: Reader, source: Source) -> Estimate | None:
     if not isinstance(reader, EstimatingReader):
         return None
     ask = functools.partial(reader.estimate, _head(source))
-    guest = _guest(reader)
+    plugin = _plugin_of(reader)
     try:
-        found: object = ask() if guest is None else guest.asked(ask)
+        result: object = ask() if plugin is None else plugin.asked(ask)
     except Exception:
         # Border to readers: one that cannot count may still be able to read.
         logger.warning("reader %s: estimate failed", reader.info.id, exc_info=True)
         return None
-    return found if isinstance(found, Estimate) else None
+    return result if isinstance(result, Estimate) else None
 
 
 def _admit(
     reader: Reader, source: Source, admit: Callable[[Estimate], None] | None
 ) -> None:
-    found = None if admit is None else _estimate(reader, source)
-    if admit is not None and found is not None:
-        admit(found)
+    cost = None if admit is None else _estimate(reader, source)
+    if admit is not None and cost is not None:
+        admit(cost)
 
 
 def _head(source: Source) -> Head:
     return Head(source.path.name, source.size, source.head(HEAD_BYTES))
 
 
-def _guests(waits: bool) -> "Sequence[Loaded]":
-    # Few files need them, and few people have any.
+def _plugins(waits: bool) -> "Sequence[Loaded]":
+    # Imported on demand: few files need plug-ins.
     from ggscope.readers import plugins
 
     return plugins.load_all({item.info.id: item.path for item in _BUILT_IN}, waits)
@@ -365,11 +367,11 @@ def _status(error: str) -> str:
     return f"failed: {error}" if error else "ok"
 
 
-def _guest(reader: Reader) -> "Loaded | None":
-    """Return the plug-in that a reader is of; None for built-in ones."""
+def _plugin_of(reader: Reader) -> "Loaded | None":
+    """Return the plug-in of a reader; None for built-in ones."""
     if any(item.info is reader.info for item in _BUILT_IN):
         return None
-    return next((item for item in _guests(False) if item.reader is reader), None)
+    return next((item for item in _plugins(False) if item.reader is reader), None)
 
 
 def _judgements(items: "Sequence[BuiltIn | Loaded]", head: Head) -> list[Candidate]:
@@ -387,7 +389,7 @@ def _judgement(item: "BuiltIn | Loaded", reader: Reader, head: Head) -> Sniff:
         if isinstance(item, BuiltIn):
             sniff = reader.sniff(head)
         else:
-            sniff = item.asked(functools.partial(_sniff_of_guest, reader, head))
+            sniff = item.asked(functools.partial(_sniff_of_plugin, reader, head))
     except Exception as error:  # noqa: BLE001 - border to readers
         item.switch_off(f"sniff: {_failure(error)}")
         return NOT_MINE
@@ -400,13 +402,13 @@ def _judgement(item: "BuiltIn | Loaded", reader: Reader, head: Head) -> Sniff:
 
 
 def _failure(error: Exception) -> str:
-    """Return on one line how a reader failed."""
+    """Return the failure of a reader as one line."""
     from ggscope.readers.plugins import GuestError, one_line
 
     return str(error) if isinstance(error, GuestError) else one_line(error)
 
 
-def _sniff_of_guest(reader: Reader, head: Head) -> Sniff:
+def _sniff_of_plugin(reader: Reader, head: Head) -> Sniff:
     return reader.sniff(head) if reader.info.allows(head) else NOT_MINE
 
 
@@ -423,17 +425,17 @@ def _named(reader_id: str, source: Source) -> Reader:
     for item in _BUILT_IN:
         if item.info.id == reader_id and item.reader is not None:
             return item.reader
-    for guest in _guests(True):
-        if guest.reader is None or guest.reader.info.id != reader_id:
+    for plugin in _plugins(True):
+        if plugin.reader is None or plugin.reader.info.id != reader_id:
             continue
-        if guest.error:
+        if plugin.error:
             raise ReadError(
-                f"plug-in {reader_id} is disabled: {guest.error}.",
+                f"plug-in {reader_id} is disabled: {plugin.error}.",
                 path=source.path,
                 reader_id=reader_id,
                 hint="Restart the program to try it again.",
             )
-        return guest.reader
+        return plugin.reader
     known = ", ".join(info.id for info in infos())
     raise UnknownFormatError(
         f"unknown reader {reader_id!r}.",
@@ -479,27 +481,27 @@ def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
     reasons = " ".join(
         f"{c.info.id}: {c.sniff.reason.rstrip('.')}." for c in judged if c.sniff.reason
     )
-    like = likeness(head)
+    hint = likeness(head)
     return UnknownFormatError(
-        f"unknown file format. {like.sentence}" + (f" {reasons}" if reasons else ""),
+        f"unknown file format. {hint.sentence}" + (f" {reasons}" if reasons else ""),
         path=source.path,
         offset=0,
         hint=""
-        if like.is_known
+        if hint.is_known
         else "If ggscope supports its format, select it with --format.",
     )
 
 
 def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
-    """Return what the reader makes of the file; its failures become ReadErrors."""
+    """Return the trace that the reader makes; its failures become ReadErrors."""
     context = context or ReadContext()
-    guest = _guest(reader)
+    plugin = _plugin_of(reader)
     try:
-        if guest is None:
+        if plugin is None:
             trace = reader.read(source, context)
         else:
             trace = _read_by(
-                guest, functools.partial(reader.read, source, context), context
+                plugin, functools.partial(reader.read, source, context), context
             )
     except (ReadError, Cancelled) as error:
         if isinstance(error, ReadError):
@@ -520,16 +522,18 @@ def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
             path=source.path,
             reader_id=reader.info.id,
             hint="Please report this with the file or its first 64 KiB."
-            if guest is None
-            else f"Report this to the author of the plug-in {guest.path}.",
+            if plugin is None
+            else f"Report this to the author of the plug-in {plugin.path}.",
         ) from error
     return _with_change(trace, source)
 
 
-def _read_by(guest: "Loaded", read: Callable[[], Trace], context: ReadContext) -> Trace:
-    """Return what a plug-in makes of a file, checked. It may take its time.
+def _read_by(
+    plugin: "Loaded", read: Callable[[], Trace], context: ReadContext
+) -> Trace:
+    """Return the checked trace that a plug-in makes.
 
-    It runs on a thread of its own, so that a person can give up even on one that
+    It runs on a thread of its own, so that a read can be cancelled even if the plug-in
     never looks at `context`.
     """
 
@@ -546,7 +550,7 @@ def _read_by(guest: "Loaded", read: Callable[[], Trace], context: ReadContext) -
         check=context.check_cancelled,
         passes=(ReadError, Cancelled, MemoryError),
     )
-    guest.note_changes(changes)
+    plugin.note_changes(changes)
     return trace
 
 
@@ -559,18 +563,18 @@ def _check(trace: object) -> None:
 
 
 def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Trace:
-    """Return the trace with a note of each part option, heeded or not."""
+    """Return the trace with a note on each option of partial reading."""
     asked = {} if context is None else context.options
     notes = []
     for option, whole in ((RANGE_OPTION, ""), (NAMES_OPTION, NAMES_CHOICES[0])):
         value = asked.get(option, whole)
         if value == whole or any(w.code.startswith(option) for w in trace.warnings):
-            continue  # nothing asked for, or the reader says it better
+            continue  # not requested, or the reader has a better note
         if option not in trace.info.options:
             message = f"The reader {reader.info.id} does not support {option}={value}."
             severity, code = Severity.NOTICE, f"{option}_ignored"
             message += " The whole file was read."
-        elif option == RANGE_OPTION and _guest(reader) is None:
+        elif option == RANGE_OPTION and _plugin_of(reader) is None:
             continue  # it left out nothing
         elif option == RANGE_OPTION:
             message = f"Only records {value} were read, as requested."
@@ -587,7 +591,7 @@ def _with_change(trace: Trace, source: Source) -> Trace:
     """Return the trace with a note that its file changed while it was read."""
     change = source.change()
     if change is Change.NONE or any(w.code == "file_changed" for w in trace.warnings):
-        return trace  # as ever, or the reader says it better
+        return trace  # unchanged, or the reader has a better note
     is_loss = change in (Change.SHRUNK, Change.REWRITTEN)
     note = ReadWarning(
         Severity.DATA_LOSS if is_loss else Severity.NOTICE,

@@ -268,7 +268,7 @@ def test_plugin_with_a_contradictory_trace_is_told(use, file):
         (b"a 9/9 198791.127353: cpu-clock:\n 0 x\n", "perf script"),
         (b"build_info: b9010\nsrv  load_model: loading\n", "log of llama.cpp"),
         (b"java;read;check 12\njava;write 3\n", "folded stacks"),
-        (b"a,b c,d\n1,2,3\n", "table in CSV with the columns a, b c, d,"),
+        (b"a,b c,d\n1,2,3\n", "CSV table with the columns a, b c, d,"),
         (b"hello, world\nmore\n", "text that begins"),
         (b"\x9a\0\0\0\x14\0\0\0blk.21.ffn_up.weight", "importance matrix"),
         (b'\xef\xbb\xbf{"ts":1.5,"op_id":7,"phase":"B"}\n', "CUDA call trace"),

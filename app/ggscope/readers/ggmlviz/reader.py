@@ -125,23 +125,23 @@ def note_failure(builder: TraceBuilder, failure: ReadError | None, at: int) -> N
 
 
 def note_parts(
-    builder: TraceBuilder, wanted: EventOptions, n_events: int, *, is_whole: bool
+    builder: TraceBuilder, requested: EventOptions, n_events: int, *, is_whole: bool
 ) -> None:
     """Warn that the options exclude part of the file.
 
     `is_whole`: the range holds all events that the file has.
     """
-    if (wanted.first or wanted.stop is not None) and not is_whole:
-        last = wanted.first + n_events - 1
+    if (requested.first or requested.stop is not None) and not is_whole:
+        last = requested.first + n_events - 1
         builder.warn(
             Severity.INFO,
             "range_read",
-            f"only events {wanted.first:,} to {last:,} were read, as "
+            f"only events {requested.first:,} to {last:,} were read, as "
             "requested; ops that cross these bounds have no begin or no end.",
             remedy=f"Remove reader option {RANGE_OPTION} to read all.",
         )
-    if wanted.names_every != NAMES_EVERY["all"]:
-        every = wanted.names_every
+    if requested.names_every != NAMES_EVERY["all"]:
+        every = requested.names_every
         read = f"one block of events in {every}" if every else "no events"
         builder.warn(
             Severity.INFO,
@@ -162,14 +162,14 @@ def note_end(
     """
     at, n = scan.position, scan.count
     rest = size - at
-    kept = f"the {n:,} events before it were loaded" if n else "nothing was readable"
+    loaded = f"the {n:,} events before it were loaded" if n else "nothing was readable"
     if scan.stop is Stop.END:
         _note_no_events(builder, n)
     elif scan.stop is Stop.TRUNCATED:
         builder.warn(
             Severity.DATA_LOSS,
             "truncated_event",
-            f"the file ends inside event {n:,} (after {rest:,} bytes of it); {kept}.",
+            f"the file ends inside event {n:,} (after {rest:,} bytes of it); {loaded}.",
             offset=at,
             remedy=(
                 "The traced program was probably killed; record again to get the end."
@@ -184,31 +184,31 @@ def note_end(
             Severity.DATA_LOSS if n else Severity.ERROR,
             code,
             f"event {n:,} has {what}, so the next event cannot be found; "
-            f"{kept}, the last {rest:,} bytes were not read.",
+            f"{loaded}, the last {rest:,} bytes were not read.",
             offset=at,
             remedy="If the layout is wrong, set reader option layout.",
         )
 
 
-def note_gaps(builder: TraceBuilder, found: StreamScan) -> None:
+def note_gaps(builder: TraceBuilder, scan: StreamScan) -> None:
     """Warn about damaged bytes between the events that were left out."""
-    if not found.gaps:
+    if not scan.gaps:
         return
-    first = found.gaps[0]
-    n_bytes = sum(gap.end - gap.start for gap in found.gaps)
-    others = len(found.gaps) - 1
+    first = scan.gaps[0]
+    n_bytes = sum(gap.end - gap.start for gap in scan.gaps)
+    others = len(scan.gaps) - 1
     where = f" here and at {others:,} other places" if others else ""
-    kept = found.count - first.row
+    n_after = scan.count - first.row
     text = _GAP_FAULTS[first.stop].format(row=first.row)
-    if len(found.gaps) == MAX_GAPS:
+    if len(scan.gaps) == MAX_GAPS:
         where += "; too much is damaged, the rest was not searched"
     builder.warn(
         Severity.DATA_LOSS,
         "skipped_bytes",
-        f"{text}: {n_bytes:,} damaged bytes were skipped{where}; the {kept:,} "
+        f"{text}: {n_bytes:,} damaged bytes were skipped{where}; the {n_after:,} "
         "events after them were loaded.",
         offset=first.start,
-        count=len(found.gaps),
+        count=len(scan.gaps),
         remedy="If the layout is wrong, set reader option layout.",
     )
 
@@ -311,7 +311,7 @@ def note_ops(
 
 def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, int]:
     """Return the op numbers from `n_known` on, and how many ops have one."""
-    found: I64 = np.empty(0, np.int64)
+    numbers: I64 = np.empty(0, np.int64)
     n_ops = 0
     for block in context.chunked.slices(len(events)):
         number = events.number[block]
@@ -319,8 +319,8 @@ def _beyond(events: Events, n_known: int, context: ReadContext) -> tuple[Array, 
         is_beyond &= events.kind[block] == EventType.OP_BEGIN
         if is_beyond.any():
             n_ops += int(np.count_nonzero(is_beyond))
-            found = distinct(np.append(found, number[is_beyond]))
-    return found, n_ops
+            numbers = distinct(np.append(numbers, number[is_beyond]))
+    return numbers, n_ops
 
 
 _ENDLESS = 1 << 62
@@ -332,12 +332,12 @@ _BESIDE_BYTES = 28
 PENDING = frozenset({"spans", "names", "accesses"})
 FIRST_S = 0.1
 MOST = 4
-"""One part in so many of the events is the most that is shown early: each picture
-costs as much as finishing so many events does, and is thrown away."""
+"""A snapshot holds at most one in so many of the events: it costs as much as finishing
+them does, and is thrown away."""
 _TAIL_BYTES = 1 << 16
 _SPARE_ROWS = 64
 _MOST_ROWS_AT_FIRST = 1 << 26
-"""Room for more events than this is made when they turn up."""
+"""Columns are allocated for at most so many events before they are read."""
 VERSION = 1
 
 
@@ -347,8 +347,7 @@ class GgmlvizOptions:
 
     Attributes
     ----------
-    end : bytes of the file that are looked at; the empty end of a sparse file is
-        left out but for a little.
+    end : bytes of the file to read; of the empty end of a sparse file, a few.
     n_events : about how many events that is.
     ops : op table, or "auto".
     shown : those that shape the trace, as `TraceInfo` holds them.
@@ -356,7 +355,7 @@ class GgmlvizOptions:
     """
 
     layout: EventLayout
-    wanted: EventOptions
+    events: EventOptions
     end: int
     n_events: int
     ops: str
@@ -388,7 +387,7 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
         shown[RANGE_OPTION] = f"{first}:{'' if stop is None else stop}"
         last = n_events if stop is None else min(stop, n_events)
         n_events = max(last - first, 0)
-    wanted = EventOptions(
+    requested = EventOptions(
         first=first,
         stop=stop,
         names_every=NAMES_EVERY[names],
@@ -398,7 +397,7 @@ def choose(source: Source, context: ReadContext) -> GgmlvizOptions:
     if numbering != AUTO:
         shown[NUMBERING_OPTION] = numbering
     return GgmlvizOptions(
-        seen.layout, wanted, end, n_events, chosen[OPS_OPTION], shown, numbering
+        seen.layout, requested, end, n_events, chosen[OPS_OPTION], shown, numbering
     )
 
 
@@ -458,7 +457,7 @@ def known_part(events: Events, intervals: Intervals) -> tuple[Intervals, int]:
 def last_time(
     source: Source, walk: Walk, events: Events, origin: int
 ) -> TimeRange | None:
-    """Return the time of the whole file, told from its end; None if it is not clear.
+    """Return the time of the whole file, from its end; None if it is unclear.
 
     Only a run of sound events that leads to the very end, with times that belong to
     those read so far, is believed.
@@ -468,10 +467,10 @@ def last_time(
     window.cover(begin, walk.end)
     tail = Walk(window, walk.layout, walk.max_label)
     middle = int(np.median(events.time[:ZERO_RUN]))
-    found = first_in(tail, begin, window.end, middle)
-    if found is None:
+    first = first_in(tail, begin, window.end, middle)
+    if first is None:
         return None
-    starts, end, _ = tail.slowly(found, window.end)
+    starts, end, _ = tail.slowly(first, window.end)
     stamps: I64 = tail.stamps(starts)
     is_near = (abs(stamps - np.int64(middle)) <= DAY_NS) & (stamps > 0)
     if end < walk.end - tail.reach or not is_near.all():
@@ -498,17 +497,17 @@ class Reading:
     ) -> None:
         self._source, self._context = source, context
         self._options, self._version = options, version
-        wanted, layout = options.wanted, options.layout
-        room = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
+        requested, layout = options.events, options.layout
+        n_rows = min(options.n_events * 51 // 50 + _SPARE_ROWS, _MOST_ROWS_AT_FIRST)
         self._collector: EventCollector | None = collector or EventCollector(
-            wanted, room, layout
+            requested, n_rows, layout
         )
         max_label = context.limits.label_bytes
         window_bytes = max(self._collector.window_bytes, 4 * max_label) + (1 << 16)
         window = Window(source, options.end, window_bytes)
         self._walk = Walk(window, layout, max_label)
         self._scan = StreamScan(
-            self._walk, self._collector, HEADER_BYTES, stop_row=wanted.stop
+            self._walk, self._collector, HEADER_BYTES, stop_row=requested.stop
         )
         self._shown_until = -1
         self._snapshots = None
@@ -590,12 +589,12 @@ class Reading:
         A full buffer drops ops, and some writers log none: fewer contradict nothing.
         Where each thread logs every op, the begins of one thread are compared.
         """
-        wanted, n_nodes, n_graphs = self._options.wanted, 0, 0
+        requested, n_nodes, n_graphs = self._options.events, 0, 0
         for block in self._context.chunked.slices(len(events)):
             is_graph = events.kind[block] == EventType.GRAPH_BEGIN
             n_nodes += int(events.number[block][is_graph].sum(dtype=np.int64))
             n_graphs += int(np.count_nonzero(is_graph))
-        if not n_graphs or wanted.first or wanted.stop is not None:
+        if not n_graphs or requested.first or requested.stop is not None:
             return ()
         basis = "ops that began"
         if n_ops > n_nodes and (most := self._most_of_a_thread(events)) < n_ops:
@@ -620,13 +619,13 @@ class Reading:
         return int(per_thread.max())
 
     def _all_events(self, builder: TraceBuilder) -> Events:
-        """Return the events; from now on nobody else holds them."""
+        """Return the events, and release the collector."""
         assert self._collector is not None
         events = gather(
             self._collector,
             builder.strings,
             self._context,
-            first_record=self._options.wanted.first,
+            first_record=self._options.events.first,
         )
         self._collector = None
         self._scan.close()
@@ -634,10 +633,10 @@ class Reading:
 
     def _publish(self, collector: EventCollector, n: int) -> None:
         """Publish a snapshot of the first `n` events, without those that may change."""
-        context, wanted = self._context, self._options.wanted
+        context, requested = self._context, self._options.events
         builder = TraceBuilder()
         events = gather(
-            collector, builder.strings, context, n=n, first_record=wanted.first
+            collector, builder.strings, context, n=n, first_record=requested.first
         )
         origin, end = int(events.time.min()), int(events.time.max())
         builder.clock = Clock.of_stamps(origin)
@@ -648,7 +647,7 @@ class Reading:
         self._shown_until = until
         builder.ops = self._ops(builder, events)
         extent = None
-        if wanted.stop is None:
+        if requested.stop is None:
             extent = last_time(self._source, self._walk, events, origin)
         builder.records = self._records()
         add_intervals(builder, events, part, origin, context)
@@ -662,12 +661,12 @@ class Reading:
 
     def _ops(self, builder: TraceBuilder, events: Events) -> OpTable | None:
         """Return the op table, after warnings about it; None where there are no ops."""
-        wanted = self._options.ops
+        table_id = self._options.ops
         try:
-            table = choose_ops(builder, events, wanted, self._context)
+            table = choose_ops(builder, events, table_id, self._context)
         except KeyError:
             raise ReadError(
-                f"unknown op table {wanted!r}.",
+                f"unknown op table {table_id!r}.",
                 hint=ggml.ERAS_HINT,
             ) from None
         if table is not None:
@@ -675,20 +674,20 @@ class Reading:
         return table
 
     def _note_reading(self, builder: TraceBuilder, n: int) -> None:
-        """Warn about what could not be read, and what was not to be."""
-        scan, wanted = self._scan, self._options.wanted
+        """Warn about what could not be read, and what was left out."""
+        scan, requested = self._scan, self._options.events
         note_gaps(builder, scan)
         if not scan.is_cut_short:
             note_end(builder, scan, self._source.size, self._context)
         note_failure(builder, self._walk.window.failure, scan.position)
-        if wanted.first and not n:
+        if requested.first and not n:
             raise ReadError(
-                f"the range begins at event {wanted.first:,}, but the file has "
+                f"the range begins at event {requested.first:,}, but the file has "
                 f"{scan.count:,} events.",
                 hint="Use a range within these.",
             )
-        is_whole = not wanted.first and scan.position >= self._walk.end
-        note_parts(builder, wanted, n, is_whole=is_whole)
+        is_whole = not requested.first and scan.position >= self._walk.end
+        note_parts(builder, requested, n, is_whole=is_whole)
 
     def _records(self) -> GgmlvizRecords:
         path, layout = self._source.path, self._options.layout

@@ -1,7 +1,7 @@
 """Tables of a sidecar: blocks of columns that are written in few bytes.
 
-The forms of a column are told in ``resources/docs/ring-format.md``. A few bytes may
-stand for many values, so that how many there may be in all is bounded beforehand.
+The forms of a column are documented in ``resources/docs/ring-format.md``. A few bytes
+may stand for many values, so that how many there may be in all is bounded beforehand.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Budget:
         """Count `n` values; raises ColumnError where they are too many."""
         self._left -= n
         if self._left < 0:
-            raise ColumnError("more values than a file of this size tells of")
+            raise ColumnError("more values than a file of this size can hold")
 
 
 def is_block(item: object) -> bool:
@@ -38,10 +38,10 @@ def is_block(item: object) -> bool:
 
 def rows(block: dict[str, Any], budget: Budget) -> Iterator[dict[str, Any]]:
     """Return the rows of a block one after the other; raises ColumnError at once."""
-    found = columns(block, budget)
-    names = tuple(found)
+    table = columns(block, budget)
+    names = tuple(table)
     return (
-        dict(zip(names, row, strict=True)) for row in zip(*found.values(), strict=True)
+        dict(zip(names, row, strict=True)) for row in zip(*table.values(), strict=True)
     )
 
 
@@ -50,23 +50,23 @@ def columns(block: dict[str, Any], budget: Budget) -> dict[str, list[Any]]:
     n, forms = block["rows"], block["columns"]
     if type(n) is not int or n < 0 or not isinstance(forms, dict):
         raise ColumnError("a block has no rows or columns")
-    found: dict[str, list[Any]] = {}
+    table: dict[str, list[Any]] = {}
     later: list[str] = []
     for name, form in forms.items():
         if isinstance(form, dict) and "after" in form:
             later.append(name)
         else:
-            found[name] = values(form, n, budget)
+            table[name] = values(form, n, budget)
     for name in later:
-        base = found.get(str(forms[name]["after"]))
+        base = table.get(str(forms[name]["after"]))
         steps = values(forms[name].get("items"), n, budget)
         if base is None:
             raise ColumnError("a column follows one that is not there")
-        found[name] = [
+        table[name] = [
             None if step is None else _whole(at) + _whole(step)
             for at, step in zip(base, steps, strict=True)
         ]
-    return {name: found[name] for name in forms}
+    return {name: table[name] for name in forms}
 
 
 def values(form: Any, n: int, budget: Budget, depth: int = 0) -> list[Any]:
@@ -76,29 +76,29 @@ def values(form: Any, n: int, budget: Budget, depth: int = 0) -> list[Any]:
         raise ColumnError("a column within too many others")
     match form:
         case list():
-            found = form
+            column = form
         case {"all": value}:
-            found = [value] * n
+            column = [value] * n
         case {"values": list(distinct), "index": inner}:
             places = values(inner, n, budget, depth + 1)
             if any(not 0 <= _whole(place) < len(distinct) for place in places):
                 raise ColumnError("a value outside of its list")
-            found = [distinct[place] for place in places]
+            column = [distinct[place] for place in places]
         case {"first": first, "steps": inner} if n:
             steps = values(inner, n - 1, budget, depth + 1)
-            found = list(accumulate(map(_whole, steps), initial=_whole(first)))
+            column = list(accumulate(map(_whole, steps), initial=_whole(first)))
         case {"lengths": inner, "items": items}:
             lengths = [_whole(k) for k in values(inner, n, budget, depth + 1)]
             if any(length < 0 for length in lengths):
                 raise ColumnError("a list of less than nothing")
             flat = values(items, sum(lengths), budget, depth + 1)
             stops = accumulate(lengths)
-            found = [flat[b - k : b] for k, b in zip(lengths, stops, strict=True)]
+            column = [flat[b - k : b] for k, b in zip(lengths, stops, strict=True)]
         case _:
             raise ColumnError("a column of no known form")
-    if len(found) != n:
+    if len(column) != n:
         raise ColumnError("a column is not as long as its table")
-    return found
+    return column
 
 
 def _whole(value: Any) -> int:

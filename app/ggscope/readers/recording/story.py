@@ -70,15 +70,15 @@ def end_words(story: RunStory) -> str:
     }.get(story.end, "")
 
 
-def _settings(told: object, doubt: Callable[[str], None]) -> dict[str, object]:
-    if told is None:
+def _settings(item: object, doubt: Callable[[str], None]) -> dict[str, object]:
+    if item is None:
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(item, dict):
         doubt("settings")
         return {}
-    found: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for name in (*_LISTS, *_NUMBERS, *_SWITCHES):
-        value = told.get(name)
+        value = item.get(name)
         if value is None:
             continue
         is_good = (
@@ -89,10 +89,10 @@ def _settings(told: object, doubt: Callable[[str], None]) -> dict[str, object]:
             else isinstance(value, bool)
         )
         if is_good:
-            found[name] = value
+            settings[name] = value
         else:
             doubt(f"settings.{name}")
-    return found
+    return settings
 
 
 def _are_words(value: object) -> bool:
@@ -106,18 +106,18 @@ def _are_words(value: object) -> bool:
     )
 
 
-def _account(told: object, doubt: Callable[[str], None]) -> RunAccount | None:
-    if told is None:
+def _account(item: object, doubt: Callable[[str], None]) -> RunAccount | None:
+    if item is None:
         return None
-    short = told.get("short", {}) if isinstance(told, dict) else None
-    if not isinstance(told, dict) or not isinstance(short, dict):
+    short = item.get("short", {}) if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(short, dict):
         doubt("account")
         return None
-    counts = {name: told.get(name, 0) for name in _COUNTS}
+    counts = {name: item.get(name, 0) for name in _COUNTS}
     columns = [
         _numbers(short.get(key, [])) for key in ("graph", "expected", "recorded")
     ]
-    interrupted = _numbers(told.get("interrupted", []))
+    interrupted = _numbers(item.get("interrupted", []))
     lengths = {-1 if column is None else len(column) for column in columns}
     if (
         not all(_is_count(value) for value in counts.values())

@@ -37,8 +37,8 @@ def intake_of(
 ) -> EventCollector | NumpyCollector:
     choice = choose(source, context)
     if kind == "numpy":
-        return NumpyCollector(choice.wanted, 8, walker_bytes=max(n_bytes // 1024, 1))
-    return EventCollector(choice.wanted, 8, choice.layout, window_bytes=n_bytes)
+        return NumpyCollector(choice.events, 8, walker_bytes=max(n_bytes // 1024, 1))
+    return EventCollector(choice.events, 8, choice.layout, window_bytes=n_bytes)
 
 
 def read(
