@@ -302,4 +302,4 @@ def test_unmodified_packages_are_known(
 
     assert report.linkage == linkage
     assert answers(report)["LD_PRELOAD"] is True
-    assert all("cannot be followed" not in route.why for route in report.routes)
+    assert all("cannot be intercepted" not in route.why for route in report.routes)

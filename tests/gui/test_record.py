@@ -191,25 +191,25 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
     dialog.program.setEditText(str(built["static"]))
     looked(dialog, qtbot)
     text = dialog.program_words.text()
-    assert text.startswith("Cannot be traced: ggml was linked into the program itself")
+    assert text.startswith("Cannot be traced: ggml is linked statically")
     cannot = text
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
     can = dialog.program_words.text()
     assert_sides("Cannot be traced: {0}. {1}", cannot, can)
     assert_sides("Can be traced: {0}.", can, cannot)
-    assert "Use a build whose ggml is a library" in text
+    assert "Use a build with ggml as a shared library" in text
     assert not dialog.start.isEnabled()
 
     closed = tmp_path / "llama-cli"
     closed.write_bytes(built["program"].read_bytes())
     dialog.program.setEditText(str(closed))
     looked(dialog, qtbot)
-    assert "you may not execute it. `chmod +x " in dialog.program_words.text()
+    assert "not executable. Run `chmod +x " in dialog.program_words.text()
 
     dialog.program.setEditText(str(tmp_path / "nothing"))
     looked(dialog, qtbot)
-    assert dialog.program_words.text().startswith("There is no program ")
+    assert dialog.program_words.text().endswith("not found.")
     assert not dialog.start.isEnabled()
 
 
@@ -261,7 +261,7 @@ def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_p
     looked(dialog, qtbot)
 
     assert dialog.program_words.text().startswith(
-        "May be traceable: it is a script run by sh"
+        "May be traceable: a script run by sh"
     )
     assert dialog.start.isEnabled()
 
@@ -496,10 +496,10 @@ def test_what_keeps_records_from_coming_is_told_step_by_step(
     def told():
         return "\n".join(texts_of_widgets(page.steps))
 
-    qtbot.waitUntil(lambda: "has loaded the tracer" in told(), timeout=PATIENCE)
+    qtbot.waitUntil(lambda: "The tracer is loaded." in told(), timeout=PATIENCE)
     seen = told()
     assert f"process {psutil.Process(document.run.pid).children()[0].pid}" in seen
-    assert "It has loaded ggml." in seen
+    assert "ggml is loaded." in seen
     assert "No graph computed yet" in seen
     assert "✗" not in seen
     assert page.steps.isVisible()
