@@ -159,8 +159,9 @@ def runs_of(trace: Trace) -> Runs:
     at once have lanes of their own. So they do in records with waits, which our own
     tracer alone writes.
     """
-    by_token = has_ubatches(trace) or trace.spans.wait is not None
-    by_token &= trace.spans.token is not None
+    by_token = trace.spans.token is not None and (
+        trace.spans.wait is not None or has_ubatches(trace)
+    )
     starts = np.zeros(0, np.int64) if by_token else _pass_starts(trace)
     lanes = _lanes_with_ops(trace)
     groups = [[lane] for lane in sorted(lanes)]
