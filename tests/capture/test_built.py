@@ -115,7 +115,7 @@ def test_demo_keeps_the_program_that_it_finds_to_a_pace(tmp_path: Path) -> None:
     assert f"running {program}".encode() in done.stderr
     sidecar = facts_of(tmp_path / "nano.bin")
     (note,) = sidecar["notes"]
-    assert "at most 50 tokens were to begin in a second" in note
+    assert "limited to 50 tokens per second" in note
     begins = [c["begin"] for c in sidecar["host"] if c["kind"] == "decode"]
     assert len(begins) == 6
     assert (np.diff(np.sort(begins)) >= 20_000_000).all()
