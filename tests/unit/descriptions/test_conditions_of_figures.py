@@ -1,4 +1,4 @@
-"""Claims of views and figures, each said of a trace for which it is true, alone."""
+"""Views and figures state a condition of a trace where it holds, and only there."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,15 +24,14 @@ from ggscope.render.experts import ExpertsOptions, Measure, experts_figure
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import FigureStyle, css_px
 from ggscope.render.heatmap.figure import heatmap_figure
-from ggscope.render.timeline.figure import timeline_figure
 from ggscope.views.buffers import texts as buffers
 from ggscope.views.experts import texts as experts
 from graph_traces import network_trace
 from hostile import SAMPLES
-from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
+from reads_builder import Op, Read, TensorRow, reads_trace
 from scenes import texts_of
-from sentences import assert_sides
 from session_files import model_trace, reading_trace
+from statements import new_statements
 
 LONG = "blk.0.attn_output.weight"
 MODEL = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768, 256)]
@@ -45,7 +44,7 @@ KV = Life(64, 0, 500, name="KVCache_CPU")
 LOADED = Life(64, 0, usage=WEIGHTS)
 
 
-def told_of(*lives: Life) -> str:
+def texts_about(*lives: Life) -> str:
     """Return the figures of buffers, and what their recording lacks."""
     trace = buffers_trace(list(lives))
     parts = (
@@ -57,56 +56,49 @@ def told_of(*lives: Life) -> str:
 
 
 @pytest.mark.parametrize(
-    ("claim", "true", "false"),
+    ("condition", "true", "false"),
     [
         (
-            "1 buffer alive",
+            "one buffer is alive",
             (Life(64, 0, 500), Life(64, 500)),
             (Life(64, 0, 600), Life(64, 500)),
         ),
         (
-            "some allocations not recorded",
+            "some allocations were not recorded",
             (LOADED, Life(64, 0, 500), Life(64, -1)),
             (Life(64, -1), Life(32, -1)),
         ),
         (
-            "no allocations recorded",
+            "no allocation was recorded",
             (Life(64, -1), Life(32, -1)),
             (LOADED, Life(64, 0, 500), Life(64, -1)),
         ),
         (
-            "no releases recorded",
+            "no release was recorded",
             (LOADED, Life(64, 0, usage=COMPUTE)),
             (LOADED, Life(64, 0, 500, usage=COMPUTE)),
         ),
         (
-            "No releases recorded; the recorder may not write them. “Never freed” may "
-            "be wrong.",
-            (LOADED, Life(64, 0, usage=COMPUTE)),
-            (LOADED, Life(64, 0, 500, usage=COMPUTE)),
-        ),
-        (
-            "No scheduler compute buffers recorded. The peak is a lower bound.",
+            "no scheduler buffer was recorded",
             (LOADED, KV),
             (LOADED, replace(KV, name="CPU compute")),
         ),
         (
-            "recording incomplete: no weights, no scheduler buffers",
+            "neither weights nor scheduler buffers were recorded",
             (KV,),
             (KV, LOADED),
         ),
         (
-            "No weight buffers recorded: the model was loaded before recording "
-            "started. The peak is a lower bound.",
+            "no weights were recorded",
             (KV,),
             (KV, LOADED),
         ),
     ],
 )
 def test_recordings_of_buffers_are_told_apart(
-    claim: str, true: tuple[Life, ...], false: tuple[Life, ...]
+    condition: str, true: tuple[Life, ...], false: tuple[Life, ...]
 ) -> None:
-    assert_sides(claim, told_of(*true), told_of(*false))
+    assert new_statements(texts_about(*true), texts_about(*false)), condition
 
 
 def test_accesses_of_a_buffer_are_not_known_where_none_names_one() -> None:
@@ -117,8 +109,8 @@ def test_accesses_of_a_buffer_are_not_known_where_none_names_one() -> None:
 
     none = said([[]])
     unsaid = [said([[0]]), said([[]], "accesses")]
-    assert_sides("accesses {0}: none of them names a buffer", none, "\n".join(unsaid))
-    assert "accesses still being read" in unsaid[1]
+    for other in unsaid:
+        assert len(new_statements(none, other)) == 1
 
 
 # -- experts ---------------------------------------------------------------------------
@@ -151,41 +143,36 @@ def cell(trace: Trace) -> str:
 
 CHOSEN = [[[1, 2], [3, 4]]]
 OF_EXPERTS: dict[str, tuple[Callable[[], str], Callable[[], str]]] = {
-    "Counts are accesses; an expert has several tensors.": (
+    "accesses are counted": (
         lambda: about(sliced(0, 0)), lambda: about(routed(CHOSEN)),
     ),
-    "{0} without a valid layer or expert omitted": (
+    "choices have no valid layer": (
         lambda: about(routed(CHOSEN, layers=[0, -1])),
         lambda: about(routed(CHOSEN, layers=[0, 1])),
     ),
-    "{0} experts per layer (inferred from the highest expert id seen).": (
+    "number of experts is inferred": (
         lambda: about(routed(CHOSEN)), lambda: about(routed(CHOSEN, n_experts=8)),
     ),
-    "Recorded lists hold at most 16 experts, and only those of a prompt's first "
-    "token. Shares and entropy of incomplete layers are omitted.": (
-        lambda: about(listed(1)), lambda: about(listed(0)),
-    ),
-    "{0} further choices of the layer unknown": (
+    "lists are cut": (lambda: about(listed(1)), lambda: about(listed(0))),
+    "further choices of a layer are unknown": (
         lambda: cell(listed(1)), lambda: cell(listed(0)),
     ),
-    "number of further choices": (
+    "number of further choices is unknown": (
         lambda: cell(listed(UNKNOWN_MORE)), lambda: cell(listed(1)),
     ),
-    "{0} of the layer": (
+    "share of the layer is known": (
         lambda: cell(listed(0)).splitlines()[1],
         lambda: cell(listed(1)).splitlines()[1],
     ),
-    "bytes {0}: sizes unknown": (
-        lambda: cell(routed(CHOSEN)), lambda: cell(listed(0)),
-    ),
+    "sizes are unknown": (lambda: cell(routed(CHOSEN)), lambda: cell(listed(0))),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("claim", OF_EXPERTS)
-def test_choices_of_experts_are_told_apart(claim: str) -> None:
-    said, unsaid = OF_EXPERTS[claim]
+@pytest.mark.parametrize("condition", OF_EXPERTS)
+def test_choices_of_experts_are_told_apart(condition: str) -> None:
+    holds, fails = OF_EXPERTS[condition]
 
-    assert_sides(claim, said(), unsaid())
+    assert new_statements(holds(), fails())
 
 
 # -- figures ---------------------------------------------------------------------------
@@ -210,67 +197,31 @@ def without_sizes(trace: Trace) -> Trace:
 
 
 @pytest.mark.usefixtures("qapp")
+def test_figure_whose_data_is_missing_says_which() -> None:
+    reasons = [
+        drawn(heatmap_figure(spans_trace([0], [1]))),
+        drawn(heatmap_figure(nowhere())),
+        drawn(heatmap_figure(open_trace(SAMPLES / "npu-prefill-decode.json"))),
+        drawn(buffers_figure(buffers_trace([Life(-1, -1)]))),
+        of_experts(network_trace()),
+    ]
+
+    assert all("\n" not in reason for reason in reasons), "a figure is drawn"
+    assert len(set(reasons)) == len(reasons)
+    assert "252" in reasons[2], "accesses that name no tensor are counted"
+
+
+@pytest.mark.usefixtures("qapp")
 @pytest.mark.parametrize(
-    ("claim", "true", "false"),
+    ("condition", "true", "false"),
     [
         (
-            "Timeline of *, * – * (*), coloured by *: * span* on * of * lane*. "
-            "Column opacity shows lane utilisation; a foot marks each column that "
-            "holds a span.",
-            lambda: drawn(timeline_figure(moe_reads())),
-            lambda: drawn(heatmap_figure(moe_reads())),
-        ),
-        (
-            "Reads of the model file of * by *: * accesses to * tensors and expert "
-            "slices in a file of *, * (* bytes), *.",
-            lambda: drawn(heatmap_figure(moe_reads())),
-            lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
-        ),
-        (
-            "The trace does not record which tensors its ops read.",
-            lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
-            lambda: (
-                drawn(heatmap_figure(moe_reads())) + drawn(heatmap_figure(nowhere()))
-            ),
-        ),
-        (
-            "None of the 252 accesses in this trace names a tensor.",
-            lambda: drawn(
-                heatmap_figure(open_trace(SAMPLES / "npu-prefill-decode.json"))
-            ),
-            lambda: drawn(heatmap_figure(spans_trace([0], [1]))),
-        ),
-        (
-            "File offsets of tensors are unknown: add the model or its map.",
-            lambda: drawn(heatmap_figure(nowhere())),
-            lambda: (
-                drawn(heatmap_figure(moe_reads()))
-                + drawn(heatmap_figure(spans_trace([0], [1])))
-            ),
-        ),
-        (
-            "* without a place in the file",
+            "tensors have no place in the file",
             lambda: drawn(heatmap_figure(placed(-1))),
             lambda: drawn(heatmap_figure(placed(64))),
         ),
         (
-            "Buffers of * by *, * in all; at most * (* byte*) in * of them.",
-            lambda: drawn(buffers_figure(buffers_trace([LOADED]))),
-            lambda: drawn(buffers_figure(buffers_trace([Life(-1, -1)]))),
-        ),
-        (
-            "Experts of *: * of * (layer, expert) slots active in * token*, known "
-            "from *.",
-            lambda: of_experts(routed(CHOSEN)),
-            lambda: of_experts(network_trace()),
-        ),
-        (
-            "Nothing in this trace has to do with experts.",
-            lambda: of_experts(network_trace()),
-            lambda: of_experts(routed(CHOSEN)) + of_experts(stacks()),
-        ),
-        (
-            "N/A: sizes of experts are not known",
+            "sizes of experts are unknown",
             lambda: of_experts(without_sizes(listed(1)), Measure.BYTES),
             lambda: (
                 of_experts(listed(0), Measure.BYTES)
@@ -278,7 +229,7 @@ def without_sizes(trace: Trace) -> Trace:
             ),
         ),
         (
-            "N/A: no layer has choices that are all recorded",
+            "no layer has all choices",
             lambda: of_experts(listed(1), Measure.SHARE),
             lambda: (
                 of_experts(listed(0), Measure.SHARE)
@@ -286,21 +237,21 @@ def without_sizes(trace: Trace) -> Trace:
             ),
         ),
         (
-            "N/A: no two tokens in a row have all choices recorded",
+            "no tokens follow each other",
             lambda: of_experts(routed([[[1, 2]], [[1, 3]]], tokens=[0, 5])),
             lambda: of_experts(routed([[[1, 2]], [[1, 3]]], tokens=[0, 1])),
         ),
         (
-            "N/A: no two tokens in a row have all choices recorded",
+            "no two tokens have all choices",
             lambda: of_experts(cut_short(routed([[[1, 2]], [[1, 3]]]))),
             lambda: of_experts(routed([[[1, 2]], [[1, 3]]])),
         ),
     ],
 )
-def test_figures_say_what_they_show_or_why_they_do_not(
-    claim: str, true: Callable[[], str], false: Callable[[], str]
+def test_figure_states_a_condition_where_it_holds(
+    condition: str, true: Callable[[], str], false: Callable[[], str]
 ) -> None:
-    assert_sides(claim, true(), false())
+    assert new_statements(true(), false()), condition
 
 
 def cut_short(trace: Trace) -> Trace:
@@ -338,37 +289,33 @@ def test_start_that_was_not_recorded_is_said_to_be_derived(flags: int) -> None:
         spans_trace([0], [10], flags=np.uint16(f))
         for f in (SpanFlag.INFERRED_START, flags)
     )
-    claim = "derived: start not recorded"
-
-    assert_sides(claim, quality_words(lost, 0), quality_words(other, 0))
+    assert new_statements(quality_words(lost, 0), quality_words(other, 0))
 
 
 def test_end_of_a_phase_is_not_that_of_a_record() -> None:
     thread, phase = (
-        spans_trace([0], [10], kind=kind, flags=np.uint16(SpanFlag.INFERRED_END))
+        quality_words(
+            spans_trace([0], [10], kind=kind, flags=np.uint16(SpanFlag.INFERRED_END)), 0
+        )
         for kind in (LaneKind.THREAD, LaneKind.PHASE)
     )
-    said = [quality_words(trace, 0) for trace in (phase, thread)]
 
-    assert_sides("derived: end not recorded", *said)
-    assert_sides("derived: until the next record of this thread", *said[::-1])
+    assert thread != phase
 
 
-def test_cut_names_that_a_map_completes_are_told() -> None:
-    def joined(name: str) -> Trace:
+def test_cut_names_that_a_map_completes_are_noted() -> None:
+    def codes(name: str) -> list[str]:
         reads = [MODEL[0], (name, *MODEL[1][1:])]
-        return join(reading_trace(reads), [SideFile(model_trace(MODEL), "map")])
+        joined = join(reading_trace(reads), [SideFile(model_trace(MODEL), "map")])
+        return [warning.code for warning in joined.warnings]
 
-    cut, whole = (
-        "\n".join(w.message for w in joined(name).warnings)
-        for name in (LONG[:19], LONG)
-    )
-    claim = "Truncated names completed from *"
-    assert_sides(claim, cut, whole)
+    assert "names_completed" in codes(LONG[:19])
+    assert "names_completed" not in codes(LONG)
 
 
-def test_offsets_are_compared_where_both_sides_tell_them() -> None:
+def test_offsets_are_compared_where_both_sides_have_them() -> None:
     none = Fit(belongs=True, n_names=3, n_named=2, n_offsets=0, n_agree=0, delta=None)
     both = replace(none, n_offsets=2, n_agree=1, delta=0)
 
-    assert_sides("*, * of * offsets match", both.evidence, none.evidence)
+    assert "1 of 2" in both.evidence
+    assert "1 of 2" not in none.evidence

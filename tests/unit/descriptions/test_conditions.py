@@ -1,4 +1,4 @@
-"""Claims, each said of a trace for which it is true, and not of its like."""
+"""Texts state a condition of a trace where it holds, and only there."""
 
 import json
 from collections.abc import Callable
@@ -37,9 +37,9 @@ from ggscope.session.bookmarks.files import (
 )
 from ggscope.views.buffers.texts import buffer_words, gap_head, gap_words
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
-from sentences import assert_sides
 from session_files import model_trace, reading_trace
 from silent_ops import MODEL, joined, traced
+from statements import new_statements
 
 LONG = "blk.0.attn_output.weight"
 WHOLE = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768, 256)]
@@ -106,32 +106,30 @@ def refused(op: str, trace: Trace) -> str:
     return ""
 
 
-Said = Callable[[], str]
-SIDES: dict[str, tuple[Said, Said]] = {
-    "* to * written": (lambda: cache_of(1), lambda: cache_of(0)),
-    "; * of them (marked ~) from their beginning only": (
+Text = Callable[[], str]
+CONDITIONS: dict[str, tuple[Text, Text]] = {
+    "KV cache was written": (lambda: cache_of(1), lambda: cache_of(0)),
+    "cut names were matched by their beginning": (
         lambda: notes(joins((LONG[:19], -1, 256))),
         lambda: notes(joins((LONG[:19], 512, 256))),
     ),
-    "name without suffix": (
+    "names were matched without suffix": (
         lambda: join_words(joins(("output.weight (view)", 768, 256)).joins[0]),
         lambda: join_words(joins(("output.weight", 768, 256)).joins[0]),
     ),
-    "*. Derived durations last until the next record, so they include these ops: "
-    "durations of other ops are upper limits.": (
+    "durations include ops without a record": (
         lambda: unrecorded_time_text(joined()),
         lambda: unrecorded_time_text(traced()),
     ),
-    "not recorded in any pass": (
+    "node was not recorded": (
         lambda: of_nodes(joined()),
         lambda: of_nodes(with_traced_nodes()),
     ),
-    "read by ops of the graph that have no record: * (*, * tensors and expert "
-    "slices)": (
+    "tensors are read by ops without a record": (
         lambda: facts(joined()),
         lambda: facts(join(traced(), [SideFile(model_trace(MODEL), "map")])),
     ),
-    "(of {0} buffers with this id)": (
+    "several buffers have an id": (
         lambda: buffers(
             Life(64, 0, 500, address=64),
             Life(64, 1500, address=64),
@@ -139,96 +137,78 @@ SIDES: dict[str, tuple[Said, Said]] = {
         ),
         lambda: buffers(Life(64, 0, 500), Life(64, 1500), accessed=[[0], [1]]),
     ),
-    "Buffers of unknown size are not included in the sums.": (
+    "buffer sizes are unknown": (
         lambda: gap_words(buffers_trace([Life(64, 0), Life(-1, 0)])),
         lambda: gap_words(buffers_trace([Life(64, 0), Life(64, 0)])),
     ),
-    "no release recorded": (
+    "release was not recorded": (
         lambda: buffers(Life(64, 0), Life(64, 0, 500)),
         lambda: buffers(Life(64, 0, 400), Life(64, 0, 500), Life(-1, -1)),
     ),
-    "allocation not recorded": (
+    "allocation was not recorded": (
         lambda: buffers(Life(-1, -1), accessed=[[0]]),
         lambda: buffers(Life(64, 0), accessed=[[0]]),
     ),
-    "recording incomplete: no scheduler buffers": (
+    "scheduler buffers were not recorded": (
         lambda: buffers(Life(64, 0, usage=WEIGHTS), Life(64, 0, name="KVCache_CPU")),
         lambda: buffers(Life(64, 0, usage=WEIGHTS), Life(64, 0, usage=COMPUTE)),
     ),
-    "recording incomplete: no weights": (
+    "weights were not recorded": (
         lambda: buffers(Life(64, 0, usage=COMPUTE)),
         lambda: gap_head(reference_buffers()),
     ),
-    "This trace has **.": (
+    "no op of the trace has the name": (
         lambda: refused("qqqqq", moe_reads()),
         lambda: refused("MUL_MAT", moe_reads()) + refused("MUL_MAX", moe_reads()),
     ),
-    "This trace has no ops.": (
+    "trace has no ops": (
         lambda: refused("qqqqq", spans_trace([0], [1])),
         lambda: refused("qqqqq", moe_reads()),
     ),
 }
 
 
-@pytest.mark.parametrize("claim", SIDES)
-def test_claim_is_said_where_it_is_true_and_nowhere_else(claim: str) -> None:
-    said, unsaid = SIDES[claim]
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_text_states_a_condition_where_it_holds(condition: str) -> None:
+    holds, fails = CONDITIONS[condition]
 
-    assert_sides(claim, said(), unsaid())
+    assert new_statements(holds(), fails())
 
 
 def test_spans_whose_expert_is_not_known_have_a_colour_of_their_own() -> None:
-    def used(trace: Trace) -> str:
-        found = coloring("expert").categorize(trace)
-        present = np.unique(found.index)
-        return "\n".join(found.labels[i] for i in present.tolist())
-
-    def one_op(more: dict[tuple[int, int], int]) -> Trace:
+    def categories(more: dict[tuple[int, int], int]) -> set[str]:
         stack = [TensorRow("blk.0.ffn_up_exps.weight", 0, 400, 0, 4)]
         op = Op(0, (Read(0, 400),), "MUL_MAT_ID")
-        return reads_trace(stack, [op], {(0, 0): [1]}, more)
+        trace = reads_trace(stack, [op], {(0, 0): [1]}, more)
+        categorized = coloring("expert").categorize(trace)
+        return {categorized.labels[i] for i in np.unique(categorized.index).tolist()}
 
-    assert_sides(
-        "experts not known", used(one_op({(0, 0): UNKNOWN_MORE})), used(one_op({}))
-    )
+    assert len(categories({(0, 0): UNKNOWN_MORE}) - categories({})) == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "claim"),
-    [
-        ("[]", "* is not a JSON object and is ignored."),
-        ("{", "Cannot read *: *. It is ignored."),
-        (" " * 2_000_000, "* is too large for a key map and is ignored."),
-    ],
-)
-def test_key_map_that_cannot_be_used_says_why(
-    tmp_path: Path, content: str, claim: str
-) -> None:
+@pytest.mark.parametrize("content", ["[]", "{", " " * 2_000_000])
+def test_key_map_that_cannot_be_used_is_a_problem(tmp_path: Path, content: str) -> None:
     path = tmp_path / "keys.json"
     path.write_text(content)
-    _, problems = load_overrides(path)
-    path.write_text("{}")
-    _, none = load_overrides(path)
 
-    assert_sides(claim, "\n".join(problems), "\n".join(none))
+    keys, problems = load_overrides(path)
+
+    assert keys == {}
+    assert len(problems) == 1
+    path.write_text("{}")
+    assert load_overrides(path)[1] == []
 
 
 def test_entries_of_bookmarks_that_are_left_out_are_counted(tmp_path: Path) -> None:
     trace = tmp_path / "run.bin"
     trace.write_bytes(bytes(range(256)) * 40)
-    shelf = BookmarkStorage(trace, "ns", None, True)
+    storage = BookmarkStorage(trace, "ns", None, True)
     entry = Entry(Bookmark("a", TimeRange(1, 9), id="0" * 16), 5)
-    kept = shelf.store(BookmarkSet((entry,)))
-    assert kept.place is not None
-    whole = shelf.find()
-    text = json.loads(kept.place.read_text())
-    text["bookmarks"] += [5, {}]
-    kept.place.write_text(json.dumps(text))
+    saved = storage.store(BookmarkSet((entry,)))
+    assert saved.place is not None
+    assert storage.find().problem == ""
+    content = json.loads(saved.place.read_text())
+    content["bookmarks"] += [5, {}]
+    saved.place.write_text(json.dumps(content))
 
-    found = shelf.find()
-
-    claim = (
-        "* * of its bookmark file left out: they make no sense, or are more than fit."
-    )
-    assert_sides(claim, found.problem, whole.problem)
-    assert found.problem.startswith("2 entries of")
+    assert storage.find().problem.startswith("2 entries of")
