@@ -13,6 +13,12 @@ def new_statements(text: str, other: str) -> list[str]:
     return [s for s in _statements(text) if _form(s) not in known]
 
 
+def new_statement(text: str, other: str) -> str:
+    """Return the only statement of `text` that `other` lacks."""
+    (statement,) = new_statements(text, other)
+    return statement
+
+
 def _statements(text: str) -> list[str]:
     parts = re.split(r"\n+|<br>|(?<=[.;])\s+|\s·\s|\s\|\s", text)
     return list(dict.fromkeys(filter(None, (part.strip(" .;") for part in parts))))

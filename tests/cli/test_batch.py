@@ -15,7 +15,7 @@ import pytest
 
 from ggscope.cli import jobs
 from ggscope.readers.api import Estimate
-from sentences import assert_sides
+from statements import new_statement, new_statements
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -169,18 +169,11 @@ def test_ended_processes_are_told_with_what_ended_them() -> None:
     killed, ended = jobs._why(-9, ""), jobs._why(143, "ggscope: ended by SIGTERM.\n")
     silent, told = jobs._why(3, ""), jobs._why(1, "ggscope: internal error: no\n")
 
-    assert_sides(
-        "the process that drew its figures was ended by *.* Figures that it had "
-        "finished are whole; --resume writes the others.",
-        killed,
-        silent,
-    )
+    assert new_statements(killed, silent)
     assert "ended by SIGKILL." in killed
     assert "ended by SIGTERM. Figures" in ended
-    assert_sides(
-        "Linux does so where memory runs out; --jobs 1 needs the least.", killed, ended
-    )
-    assert_sides("the process that drew its figures ended with *.", silent, told)
+    assert new_statements(killed, ended)
+    assert new_statement(silent, told)
     assert told == "internal error: no"
 
 
@@ -196,5 +189,5 @@ def test_a_terminal_shows_how_far_a_batch_is(monkeypatch) -> None:
         lines.append("")
 
     before, _, after = "\n".join(lines).partition("\n")
-    assert_sides("* of * files done; *", after, before)
+    assert new_statements(after, before)
     assert lines == ["", "0 of 2 files done; b", ""]

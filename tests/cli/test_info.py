@@ -18,8 +18,8 @@ from ggscope.cli.info.text import info_text
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import Clock
-from sentences import assert_sides
 from side_samples import sound_file
+from statements import new_statement, new_statements
 from support import ROOT
 from tensor_files import Rec, encode, llama_pass, llama_trace, weight
 
@@ -307,8 +307,8 @@ def test_safe_mode_lists_no_plugins(run):
     answer = run("readers", "--safe-mode")
 
     assert "builder" not in answer.out
-    assert_sides("Plug-ins are off (safe mode).", answer.out, usual.out)
-    assert_sides("Plug-ins are looked for in:", usual.out, answer.out)
+    assert new_statement(answer.out, usual.out)
+    assert new_statements(usual.out, answer.out)
 
 
 def test_system_report_names_versions_and_readers(shell):

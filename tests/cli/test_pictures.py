@@ -8,7 +8,7 @@ import pytest
 from builders import llama_like_trace, npu_like_trace
 from ggscope.exporters.ascii import ascii_timeline
 from ggscope.model.units import TimeRange
-from sentences import assert_sides
+from statements import new_statement, new_statements
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -113,7 +113,7 @@ def test_export_of_several_files_into_one_is_a_usage_error(run, built, tmp_path)
 
     one = run("export", built(), "-o", tmp_path / "x.svg", "--size", "400x300")
     assert (answer.code, one.code) == (2, 0)
-    assert_sides("several * need a folder: -o DIR/", answer.err, one.err)
+    assert new_statement(answer.err, one.err)
     assert "several files need a folder: -o DIR/" in answer.err
 
 
@@ -387,7 +387,7 @@ def test_all_views_leave_out_what_shows_nothing_without_a_fault(run, tmp_path) -
 
     assert whole.code == 0
     assert asked.code == 1
-    assert_sides("* is left out: *", whole.err, asked.err)
+    assert new_statements(whole.err, asked.err)
     assert "buffers is left out: No allocation of a buffer is recorded" in whole.err
     assert not (tmp_path / "a" / "tinyllama-256.buffers.png").exists()
 
@@ -408,7 +408,7 @@ def test_option_that_a_view_does_not_take_is_not_passed_over(run, tmp_path) -> N
     refusal = "hot takes no --where. Leave it out, or choose another view."
     assert refusal in alone.err
     assert refusal not in among.err
-    assert_sides("*; it has no effect there.", among.err, alone.err)
+    assert new_statements(among.err, alone.err)
     assert "note: hot takes no --where; it" in among.err
     assert "timeline takes" not in among.err
 
@@ -420,9 +420,9 @@ def test_figure_of_nothing_says_so(run, built, tmp_path) -> None:
         return answer.err
 
     far, here = said("--range", "5s:6s"), said("--range", ":1ms")
-    assert_sides("the trace is * long: nothing of it lies in *.", far, here)
+    assert new_statement(far, here)
     none, some = said("--where", "layer=9999"), said("--where", "layer=0")
-    assert_sides("no span passes *.", none, some)
+    assert new_statement(none, some)
 
 
 def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:
@@ -440,7 +440,7 @@ def test_batch_goes_on_where_it_was_left(run, tmp_path) -> None:
     assert resumed.code == 0
     assert kept.read_bytes() == b"mine"
     assert (out / "tinyllama-256.hot.png").stat().st_size > 1000
-    assert_sides("*: * of * * there already.", resumed.err, refused.err)
+    assert new_statements(resumed.err, refused.err)
     assert "1 of 2 is there already" in resumed.err
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ggscope import cli
-from sentences import assert_sides
+from statements import new_statement
 from tensor_files import encode, llama_trace
 
 pytestmark = pytest.mark.skipif(
@@ -97,7 +97,7 @@ def test_closed_streams_are_told_and_no_file_gets_their_number(trace: Path) -> N
     assert codes == {">&-": 1, "2>&-": 1, ">&- 2>&-": 1, "help": 1}
     told = b"ggscope: the output cannot be written: it is closed.\n"
     assert said[">&-"][1] == said["help"][1] == told
-    assert_sides("it is closed", told.decode(), said["2>&-"][0].decode())
+    assert new_statement(told.decode(), said["2>&-"][0].decode())
     assert b"run.bin" in said["2>&-"][0]
     # What was printed to closed streams is nowhere in what was written.
     written = Path(f"{trace}.html").read_text()

@@ -21,7 +21,7 @@ from ggscope.model.selection import Selection
 from ggscope.model.units import TimeRange
 from ggscope.session.session import Session
 from ggscope.views.registry import BUILTIN
-from sentences import assert_sides
+from statements import new_statement
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -376,7 +376,7 @@ def test_entry_of_the_key_file_that_is_ignored_is_told(
         (tmp_path / "keys.json").write_text(text)
         found.append("\n".join(load_overrides(tmp_path / "keys.json")[1]))
 
-    assert_sides(claim, *found)
+    assert new_statement(*found)
 
 
 def test_missing_key_file_is_no_problem(tmp_path: Path) -> None:

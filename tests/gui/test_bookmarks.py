@@ -25,7 +25,7 @@ from ggscope.session.settings_store import MemoryStore
 from ggscope.views.bookmarks import NAME, NOTE, BookmarksView
 from messages import clear, said, toast
 from pages import Page
-from sentences import assert_sides
+from statements import new_statements
 from support import ROOT
 
 DEMO = ROOT / "resources" / "samples" / "llama-demo.ggmlviz"
@@ -109,8 +109,7 @@ def test_rows_follow_the_bookmarks(view: BookmarksView, session: Session) -> Non
         view.model.data(view.model.index(row, NAME), Qt.ItemDataRole.ToolTipRole)
         for row in range(3)
     ]
-    claim = "Temporary; name it (F2) to keep it"
-    assert_sides(claim, tips[2], "\n".join(tips[:2]))
+    assert new_statements(tips[2], "\n".join(tips[:2]))
 
 
 def test_keys_are_told_of_the_first_nine_bookmarks(session: Session) -> None:
@@ -133,7 +132,7 @@ def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> Non
     session.bookmarks.set_note(0, "here")
     session.bookmarks.undo()
 
-    assert_sides("note of “{0}” changed", "\n".join(heard), renamed)
+    assert new_statements("\n".join(heard), renamed)
 
 
 def test_keys_rename_note_move_delete_and_undo(
@@ -266,8 +265,7 @@ def test_many_bookmarks_are_limited_and_said(session: Session) -> None:
     session.bookmarks.add("1000", TimeRange(1000, 1000))
 
     assert len(session.bookmarks.items) == 1000
-    claim = "Too many bookmarks; delete some first."
-    assert_sides(claim, str(said[-1]), before)
+    assert new_statements(str(said[-1]), before)
 
 
 def test_mark_takes_what_was_made_last(session: Session) -> None:
@@ -324,8 +322,7 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     clear(document)
     fill(document.session, "b")
     wait_kept(qtbot, document)
-    claim = "Bookmarks are saved in your profile. Settings can change it."
-    assert_sides(claim, asked, said(document))
+    assert new_statements(asked, said(document))
 
     assert settings.bookmarks.place == "beside"
     assert side_car(trace).exists()
@@ -358,10 +355,8 @@ def test_why_nothing_lies_beside_the_trace_is_told(
     monkeypatch.undo()
     beside = said("d")
 
-    nothing = "; the folder of the trace is not writable"
-    assert_sides(nothing, refused, wanted + taken + beside)
-    taken_words = "; another file next to the trace has their name"
-    assert_sides(taken_words, taken, wanted + refused + beside)
+    assert new_statements(refused, wanted + taken + beside)
+    assert new_statements(taken, wanted + refused + beside)
 
 
 def test_closed_question_means_the_data_folder(
@@ -469,8 +464,7 @@ def test_foreign_side_car_is_told_and_shown_on_request(
 
     qtbot.waitUntil(lambda: bool(said(found, "bookmarks")))
     assert found.session.bookmarks.items == ()
-    claim = "{0} belongs to other content of {1}; its bookmarks ({2}) are not shown."
-    assert_sides(claim, said(found, "bookmarks"), of_own)
+    assert new_statements(said(found, "bookmarks"), of_own)
 
 
 def test_safe_mode_and_settings_in_memory_keep_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.buffers.view import BuffersView
 from scenes import texts_of
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 LEFT = Qt.MouseButton.LeftButton
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -388,10 +388,9 @@ def test_buffers_known_by_accesses_only_are_listed_without_a_picture(
     settled(qtbot, view)
     sized = "\n".join(shown(view))
     assert "\nNo allocations recorded\n" not in unsized
-    assert_sides("No allocations recorded", none, sized)
-    claim = "No sizes recorded"
-    assert_sides(claim, unsized, none)
-    assert_sides(claim, unsized, sized)
+    assert new_statements(none, sized)
+    assert new_statement(unsized, none)
+    assert new_statement(unsized, sized)
 
 
 @pytest.mark.parametrize("width", [160, 470, 1300])

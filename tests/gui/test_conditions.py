@@ -231,7 +231,7 @@ def test_counter_has_no_value_before_its_first_sample(shown) -> None:
     trace = builders.npu_like_trace()
     view = shown("timeline", trace)
     hit, prepared = view.hit(600.0, 40.0), view.prepared()
-    box = next(b for b in prepared.layout.boxes if b.lane and b.lane.counter >= 0)
+    box = next(b for b in prepared.layout.boxes if b.lane and not b.lane.track.has_rows)
 
     def tip(tick: int) -> str:
         at = replace(hit, box=box, tick=tick, span=-1, in_header=False)
@@ -415,10 +415,10 @@ def test_place_of_bookmarks_is_stated_once_they_are_written(
         document = opened(path)
         keeper = document.bookmarks.keeper
         qtbot.waitUntil(lambda: keeper._is_found)
-        document.session.add_bookmark("a", TimeRange(0, 10))
-        at_once = document.session.bookmarks_kept
+        document.session.bookmarks.add("a", TimeRange(0, 10))
+        at_once = document.session.bookmarks.location
         qtbot.waitUntil(lambda: not keeper._later.isActive() and not keeper._is_keeping)
-        written = document.session.bookmarks_kept
+        written = document.session.bookmarks.location
         window.close_document(document)
         return at_once, written
 
@@ -445,7 +445,7 @@ def test_bookmarks_that_cannot_be_written_are_reported(
     document = opened(path)
     assert "the disk is full" not in said(document)
     monkeypatch.setattr(BookmarkStorage, "store", fail)
-    document.session.add_bookmark("b", TimeRange(50, 60))
+    document.session.bookmarks.add("b", TimeRange(50, 60))
 
     qtbot.waitUntil(lambda: "the disk is full" in said(document))
 

@@ -32,7 +32,7 @@ from ggscope.session.session import Session
 from ggscope.views.experts.texts import beside_words
 from ggscope.views.experts.view import ExpertsView
 from scenes import texts_of
-from sentences import assert_sides
+from statements import new_statement
 
 LEFT = Qt.MouseButton.LeftButton
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -232,13 +232,10 @@ def test_overlap_says_why_it_is_not_known() -> None:
         )
     )  # fmt: skip
 
-    claim = "previous token not recorded"
     for said in (first, behind_gap):
-        assert_sides(claim, said, after + is_open)
-    reuse = "{0} of its experts were also used by the previous token"
-    assert_sides(reuse, after, first + behind_gap + is_open)
-    claim = "routing of this or the previous token incomplete"
-    assert_sides(claim, is_open, after + first + behind_gap)
+        assert new_statement(said, after + is_open)
+    assert new_statement(after, first + behind_gap + is_open)
+    assert new_statement(is_open, after + first + behind_gap)
 
 
 def test_pairs_of_experts_are_told_as_what_they_are() -> None:
@@ -251,12 +248,10 @@ def test_pairs_of_experts_are_told_as_what_they_are() -> None:
     same = said(Beside.TOGETHER, alone)
     together, then = said(Beside.TOGETHER, both), said(Beside.TRANSITION, both)
     again = said(Beside.TRANSITION, alone)  # it may work for two tokens in turn
-    assert_sides("expert {0} with itself", same, together + then + again)
-    claim = "experts {0} and {1} for the same token: {2} times"
-    assert_sides(claim, together, same + then + again)
-    claim = "expert {0}, then expert {1} for the next token: {2} times"
-    assert_sides(claim, then, same + together)
-    assert_sides(claim, again, same + together)
+    assert new_statement(same, together + then + again)
+    assert new_statement(together, same + then + again)
+    assert new_statement(then, same + together)
+    assert new_statement(again, same + together)
     assert "expert 0, then expert 0 for the next token: 2 times" in again
 
 

@@ -24,7 +24,7 @@ from ggscope.model.units import TimeRange
 from ggscope.session.tasks import TaskContext
 from messages import clear, said
 from ring_writer import Writer
-from sentences import assert_sides
+from statements import new_statement
 
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"
 Opened = Callable[[Path], Document]
@@ -171,8 +171,7 @@ def test_report_of_a_program_that_runs_waits_for_its_recording(
     qtbot.waitUntil(target.exists, timeout=60_000)
     qtbot.waitUntil(lambda: said(window) == "Saved page.html.")
 
-    claim = "Save the recording first: a report is made from a file."
-    assert_sides(claim, refused, said(window))
+    assert new_statement(refused, said(window))
 
 
 def test_report_that_cannot_be_written_says_why(

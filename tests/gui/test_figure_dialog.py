@@ -22,7 +22,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import PRESETS
 from messages import clear, said
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 Opened = Callable[[Path], Document]
 SAMPLE = Path(__file__).parents[2] / "resources" / "samples" / "tinyllama-256.bin"
@@ -168,8 +168,7 @@ def test_copies_go_to_the_clipboard(studio: FigureDialog, qtbot: QtBot) -> None:
 
     assert studio.preview is not None
     assert clipboard.image().width() == studio.preview.width
-    claim = "Copied the picture ({0} px)."
-    assert_sides(claim, studio.problem.text(), before)
+    assert new_statement(studio.problem.text(), before)
 
 
 def test_what_cannot_be_drawn_or_written_is_said_in_the_dialog(
@@ -220,8 +219,8 @@ def test_preview_that_takes_long_can_be_stopped(
     gate.set()
     settled(studio, qtbot)
 
-    assert_sides("Drawing the preview…", busy, idle)
-    assert_sides("Cancelled. Change an option to draw again.", stopped, idle + busy)
+    assert new_statement(busy, idle)
+    assert new_statements(stopped, idle + busy)
     assert not studio.export.isEnabled()
     choose(studio.preset, "double")
     settled(studio, qtbot)
@@ -285,7 +284,7 @@ def test_view_without_a_picture_says_so(
     dialog.refresh()
     settled(dialog, qtbot)
 
-    assert_sides("This view has nothing to draw.", nothing, dialog.pane._words)
+    assert new_statement(nothing, dialog.pane._words)
     assert dialog.preview is not None
 
 
@@ -305,7 +304,7 @@ def test_repeated_export_of_a_view_that_shows_nothing_says_so(
     monkeypatch.setattr(window.dialogs, "_figure_of", lambda *_: None)
     window.actions_["file.export_again"].trigger()
 
-    assert_sides("{0}: this view has nothing to draw.", said(window), drawn)
+    assert new_statement(said(window), drawn)
 
 
 @pytest.mark.parametrize("view", ["hot_cold", "statistics"])

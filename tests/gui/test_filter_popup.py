@@ -18,7 +18,7 @@ from ggscope.session.settings import Settings
 from ggscope.session.settings_store import MemoryStore
 from link_traces import random_links_trace
 from panes import texts_of_widgets
-from sentences import assert_sides
+from statements import new_statement
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ def test_parts_that_do_not_fit_beside_each_other_are_counted(
 
     several, none = said(60), said(900)
     one = next(text for w in range(80, 900, 20) if "1 more" in (text := said(w)))
-    assert_sides("{0} more filter terms", several, none + one)
-    assert_sides("1 more filter term", one, none + several)
+    assert new_statement(several, none + one)
+    assert new_statement(one, none + several)
 
 
 def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
@@ -151,7 +151,7 @@ def test_list_of_very_many_values_ends_with_how_many_more_there_are(
     few = tuple((name, name) for name in names[:MOST_LISTED])
     popup._on_choices(Choices({"tensors": few}))
     rest = popup.list.item(popup.list.count() - 1).text()
-    assert_sides("{} more: type them above", remark_text, rest)
+    assert new_statement(remark_text, rest)
 
 
 # -- completion while typing -----------------------------------------------------

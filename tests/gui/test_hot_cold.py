@@ -19,7 +19,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.hot_cold import HotColdView
 from reads_builder import moe_reads
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_tooltip_of_a_bar_gives_exact_bytes(view):
     assert "in 6 of 6 tokens" in words
     show(view, "layers")
     cell = view.tooltip_at(view.canvas.width() // 2, view.canvas.height() // 2)
-    assert_sides("in {0} of {1} tokens", words, cell)
-    assert_sides("{0}, measured or derived", cell, words)
+    assert new_statements(words, cell)
+    assert new_statements(cell, words)
 
 
 def test_tooltip_of_a_cell_calls_its_token_as_the_axis_does(qtbot, view, session):
@@ -105,7 +105,7 @@ def test_tooltip_of_a_bar_counts_tokens_only_where_they_are_known(qtbot, session
     qtbot.waitUntil(lambda: view.tooltip_at(at.x(), at.y()) not in ("", without))
 
     words = view.tooltip_at(at.x(), at.y())
-    assert_sides("in {0} of {1} tokens", words, without)
+    assert new_statement(words, without)
 
 
 def test_facts_show_shares_below_a_tenth_of_a_per_cent(view, session, qtbot):

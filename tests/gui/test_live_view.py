@@ -37,7 +37,7 @@ from messages import said
 from panes import pane, texts_of_widgets
 from ring_writer import Writer
 from scenes import texts_of
-from sentences import assert_sides
+from statements import new_statement, new_statements
 from support import ROOT
 
 SAMPLES = ROOT / "resources" / "samples"
@@ -153,20 +153,15 @@ def test_page_says_what_is_waited_for_only_as_long_as_it_is(
 
     for words in (named, of_any):
         for unsaid in (silent, failed, stopped):
-            assert_sides("Waiting for a program", words, unsaid)
-    appears = (
-        "It appears here as soon as the traced program makes it. Programs that "
-        "ggscope-capture starts make rings of their own: File › Follow a running "
-        "program lists these."
-    )
+            assert new_statements(words, unsaid)
     for unsaid in (of_any, silent, failed, stopped):
-        assert_sides(appears, named, unsaid)
+        assert new_statements(named, unsaid)
     for unsaid in (named, silent, failed):
-        assert_sides("This command in a terminal makes it:", of_any, unsaid)
+        assert new_statements(of_any, unsaid)
     for unsaid in (named, of_any, failed, stopped):
-        assert_sides("The program has computed nothing yet", silent, unsaid)
+        assert new_statement(silent, unsaid)
     for unsaid in (named, of_any, silent, stopped):
-        assert_sides("This cannot be followed", failed, unsaid)
+        assert new_statements(failed, unsaid)
 
 
 def test_ring_without_graphs_says_what_is_waited_for(window, writer, qtbot):
@@ -216,7 +211,7 @@ def test_lack_of_memory_ends_following_in_words(
         lambda: other.live.metrics.phase is FollowState.FAILED, timeout=10_000
     )
     words = (document.live.metrics.status.message, other.live.metrics.status.message)
-    assert_sides("there is not enough memory to go on.", *words)
+    assert new_statement(*words)
 
 
 def test_reloading_leaves_a_program_that_runs_alone_and_follows_anew_at_its_end(
@@ -332,8 +327,7 @@ def test_pause_lets_the_picture_stand_while_reading_goes_on(
 
     window.actions_["live.pause"].trigger()
     qtbot.waitUntil(lambda: n_spans(document) >= n + 6_000, timeout=10_000)
-    claim = "· {0} new ops (paused)"
-    assert_sides(claim, paused, strip.figures.full_text)
+    assert new_statement(paused, strip.figures.full_text)
 
 
 def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot):
@@ -358,8 +352,7 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     assert session.mask is not None
     qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
     session.reload()  # follows anew
-    claim = "Cannot reload while following a program."
-    assert_sides(claim, follows, "\n".join(heard))
+    assert new_statement(follows, "\n".join(heard))
     assert document.live.is_on
 
 

@@ -29,7 +29,7 @@ from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
 from messages import said, toast
 from reading import Reading, wait_for, workers
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 
 @pytest.fixture
@@ -209,20 +209,10 @@ def test_page_says_why_nothing_was_read(qtbot: QtBot) -> None:
     lack = said(MemoryError("not enough memory"))
     for bad in (damaged, lack):
         others = cancelled + fault + several + unknown
-        assert_sides("{0} could not be read", bad, others)
-    for claim in (
-        "Reading was cancelled",
-        "{0} was not read.",
-        "Reload starts again.",
-    ):
-        assert_sides(claim, cancelled, fault + several + unknown + damaged + lack)
-    for claim in (
-        "ggscope failed to read this file",
-        "This is a bug in ggscope. Copy puts a report on the clipboard.",
-    ):
-        assert_sides(claim, fault, cancelled + several + unknown + damaged + lack)
-    claim = "Several readers claim {0}"
-    assert_sides(claim, several, cancelled + fault + unknown + damaged + lack)
+        assert new_statements(bad, others)
+    assert new_statements(cancelled, fault + several + unknown + damaged + lack)
+    assert new_statements(fault, cancelled + several + unknown + damaged + lack)
+    assert new_statements(several, cancelled + fault + unknown + damaged + lack)
 
 
 def test_fault_of_the_program_says_so_and_copies_the_trace(qtbot: QtBot) -> None:
@@ -303,7 +293,7 @@ def test_tab_offers_reload_when_the_file_changed(
     same = said(document)
     document.loader.file_changed.emit(True)
     assert said(document)
-    assert_sides("The file changed on disk.", said(document), same)
+    assert new_statement(said(document), same)
     QTest.mouseClick(toast(document).buttons[0], Qt.MouseButton.LeftButton)
     wait_for(qtbot, document.loader, LoadState.READY)
 

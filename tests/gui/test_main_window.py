@@ -43,7 +43,7 @@ from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from messages import clear, said, toast
 from panes import titles_of
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 Opened = Callable[[Path], Document]
 
@@ -350,7 +350,7 @@ def test_fault_elsewhere_shows_a_bar_and_copies_the_report(
     fault = after(ValueError("odd"))
 
     assert "ValueError: odd" in fault
-    assert_sides("Something went wrong: *: *", fault, lack)
+    assert new_statement(fault, lack)
     QTest.mouseClick(toast(window).buttons[0], Qt.MouseButton.LeftButton)
     assert "ValueError: odd" in qapp.clipboard().text()
 
@@ -705,9 +705,8 @@ def test_picture_of_the_view_used_last_is_copied(
     qtbot.waitUntil(lambda: "Copied the picture" in said(window))
 
     assert QGuiApplication.clipboard().image() == figure.image()
-    claim = "Copied the picture ({0} px)."
-    assert_sides(claim, said(window), before + while_drawn)
-    assert_sides("Drawing the picture", "\n".join(titles), without)
+    assert new_statement(said(window), before + while_drawn)
+    assert new_statement("\n".join(titles), without)
 
 
 def test_name_that_gets_a_suffix_is_asked_about_where_it_is_taken(
@@ -729,7 +728,7 @@ def test_name_that_gets_a_suffix_is_asked_about_where_it_is_taken(
 
     free = said()
     (tmp_path / "picture.png").write_bytes(b"precious")
-    assert_sides("{0} already exists. Replace it?", said(), free)
+    assert new_statements(said(), free)
 
 
 def test_dialogs_for_files_delete_and_rename_nothing(

@@ -20,7 +20,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.problems import ProblemsView, record_at
 from pages import ProblemsPage
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 
@@ -160,9 +160,8 @@ def test_trace_that_is_still_being_read_may_get_problems(
         session.set_trace(trace)
         return reading, f"{ProblemsPage(view).note}\n{ProblemsPage(view).placeholder}"
 
-    assert_sides("still reading", *said(troubled()))
-    claim = "No problems so far; still reading"
-    assert_sides(claim, *said(builders.llama_like_trace()))
+    assert new_statement(*said(troubled()))
+    assert new_statements(*said(builders.llama_like_trace()))
 
 
 def test_failure_of_the_program_is_added_with_its_time(
@@ -213,8 +212,7 @@ def test_place_without_a_span_is_told(
     nowhere = ProblemsPage(view).note
     open_row(view, "bad_op")
     qtbot.waitUntil(lambda: bool(session.selection))
-    claim = "No span at this location"
-    assert_sides(claim, nowhere, ProblemsPage(view).note)
+    assert new_statement(nowhere, ProblemsPage(view).note)
 
 
 def test_problem_without_a_place_is_told(
@@ -225,8 +223,7 @@ def test_problem_without_a_place_is_told(
     open_row(view, "cut")
     qtbot.waitUntil(lambda: ProblemsPage(view).note != without)
 
-    claim = "No location recorded for this problem"
-    assert_sides(claim, without, ProblemsPage(view).note)
+    assert new_statement(without, ProblemsPage(view).note)
 
 
 def test_place_in_a_file_beside_is_not_sought_in_the_trace(

@@ -26,7 +26,7 @@ from ggscope.session import run as run_module
 from ggscope_capture import models
 from messages import said, toast
 from panes import pane, texts_of_widgets, titles_of
-from sentences import assert_sides
+from statements import new_statement, new_statements
 from support import ROOT
 
 PATIENCE = 20_000
@@ -196,8 +196,8 @@ def test_program_that_cannot_be_traced_is_told_why_and_what_to_do(
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
     can = dialog.program_words.text()
-    assert_sides("Cannot be traced: {0}. {1}", cannot, can)
-    assert_sides("Can be traced: {0}.", can, cannot)
+    assert new_statements(cannot, can)
+    assert new_statement(can, cannot)
     assert "Use a build with ggml as a shared library" in text
     assert not dialog.start.isEnabled()
 
@@ -233,7 +233,7 @@ def test_program_is_said_to_be_looked_at_until_it_is_known(
     dialog._look_at_both()
     before = dialog.program_words.text()
     looked(dialog, qtbot)
-    assert_sides("Checking the program…", before, dialog.program_words.text())
+    assert new_statement(before, dialog.program_words.text())
 
 
 def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
@@ -249,8 +249,7 @@ def test_program_of_another_kind_is_perhaps_traced_and_gets_no_arguments(
     assert dialog.wish().command() == [str(Path(sys.executable).absolute())]
     dialog.program.setEditText(str(built["program"]))
     looked(dialog, qtbot)
-    claim = "Not a known llama.cpp tool: enter all its arguments."
-    assert_sides(claim, text, dialog.program_words.text())
+    assert new_statements(text, dialog.program_words.text())
 
 
 def test_program_that_a_run_must_tell_is_said_to_be_perhaps(dialog, qtbot, tmp_path):
@@ -369,7 +368,7 @@ def test_model_that_is_no_gguf_is_refused_in_words(
     assert not dialog.start.isEnabled()
     dialog.model.setEditText(str(model))
     looked(dialog, qtbot)
-    assert_sides("{0} Choose a GGUF file.", refused, dialog.model_words.text())
+    assert new_statements(refused, dialog.model_words.text())
 
 
 def test_machine_without_llama_is_told_what_brings_one(window, qtbot, monkeypatch):
@@ -449,7 +448,7 @@ def test_program_is_followed_while_its_text_streams(run, qtbot, traced):
     assert "to stderr" in text
     assert console.state.text() == "● exited with code 0"
     assert " · recorded to " in console.words.full_text
-    assert_sides("recording to {0}", while_it_runs, console.words.full_text)
+    assert new_statement(while_it_runs, console.words.full_text)
     assert Path(document.run.output).stat().st_size == heard * 256
 
 
@@ -477,7 +476,7 @@ def test_program_that_does_not_end_is_killed(run, qtbot, traced, monkeypatch):
 
     assert console_of(document, qtbot).state.text() == "● terminated by SIGKILL"
     killed, document.run.status = document.run.state(), 9
-    assert_sides("terminated by {0}", killed, document.run.state())
+    assert new_statement(killed, document.run.state())
     assert document.run.has_recording
 
 
@@ -613,7 +612,7 @@ def test_recording_is_opened_and_saved_elsewhere(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
     strip_of(document).save.click()
     qtbot.waitUntil(lambda: (tmp_path / "kept.json").exists(), timeout=PATIENCE)
-    assert_sides("Saving the recording", "\n".join(titles), refused)
+    assert new_statement("\n".join(titles), refused)
     saved = (tmp_path / "kept.bin").read_bytes()
     assert saved == Path(document.run.output).read_bytes()
     both = {str(tmp_path / "kept.bin"), document.run.output}

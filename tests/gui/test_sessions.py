@@ -26,8 +26,8 @@ from ggscope.session.settings import Settings
 from messages import said, toast
 from panes import texts_of_widgets
 from recordings import recording
-from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map, write_tokens
+from statements import new_statement
 from support import ROOT
 
 Opened = Callable[[Path], Document]
@@ -184,8 +184,7 @@ def test_files_beside_a_trace_are_counted(
     one = offered()
     shutil.copy(folder / "memory-map.json", folder / "memory-map-2.json")
 
-    claim = "Found {0} related files in this folder: {1}."
-    assert_sides(claim, offered(), one)
+    assert new_statement(offered(), one)
 
 
 def test_model_beside_an_npu_trace_is_not_offered(
@@ -352,7 +351,7 @@ def test_dialog_tells_which_file_holds_choices_of_experts(
 
     *others, last = trace.parts
     chosen = (*others, replace(last, role="experts"))
-    assert_sides("expert routing", said(chosen), said(trace.parts))
+    assert new_statement(said(chosen), said(trace.parts))
 
 
 def test_add_command_asks_for_files(
@@ -527,7 +526,7 @@ def test_times_of_a_file_are_typed_nudged_undone_and_remembered(
     qtbot.waitUntil(is_back, timeout=20_000)
     assert settings.shifts_of(folder) == {}
     as_told = said(again)
-    assert_sides("Shifted the times of {0} by {1}.", by_hand, as_told)
+    assert new_statement(by_hand, as_told)
 
 
 def test_times_of_a_file_are_dragged_at_the_scale_of_the_timeline(

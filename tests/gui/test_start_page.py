@@ -15,7 +15,7 @@ from ggscope.gui.pages.start import FileRow, StartPage, samples
 from ggscope.live.options import OPTIONS
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import RECENT_SEPARATOR, Settings
-from sentences import assert_sides
+from statements import new_statement
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_recent_files_are_listed_and_missing_ones_dimmed(
     assert page.recent_rows[1].is_missing
     assert not page.recent_rows[1].isEnabled()
     here, gone = (row.toolTip() for row in page.recent_rows)
-    assert_sides("{0} no longer exists", gone, here)
+    assert new_statement(gone, here)
 
 
 def test_recent_file_with_a_name_that_is_too_long_is_missing(

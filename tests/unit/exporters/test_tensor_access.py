@@ -19,7 +19,7 @@ from ggscope.model.trace import LaneKind, OpTable, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
-from sentences import assert_sides
+from statements import new_statements
 from support import need_corpus
 from tensor_files import (
     NO_INDEX,
@@ -231,65 +231,24 @@ def test_what_is_lost_is_listed(tmp_path: Path) -> None:
     npu = open_trace(SAMPLES / "npu-prefill-decode.json")
     like = llama_like_trace()
 
-    assert_sides("Omitted: * spans that are not ops.", losses(npu), losses(measured))
-    assert_sides(
-        "Omitted: names of lanes and of the trace.",
-        losses(measured),
-        losses(spans_trace([], [])),
+    assert new_statements(losses(npu), losses(measured))
+    assert new_statements(losses(measured), losses(spans_trace([], [])))
+    assert new_statements(losses(mixed), losses(measured))
+    assert new_statements(losses(spans_trace([0], [1 << 41], op=[1])), losses(measured))
+    assert new_statements(losses(npu), losses(measured))
+    assert new_statements(losses(measured), usual)
+    assert new_statements(of(replace(plain, dst="x" * 25)), usual)
+    assert new_statements(
+        of(replace(plain, sources=(weight("blk.0." + "w" * 20, 0),))), usual
     )
-    assert_sides(
-        "* ops with * times: the format does not distinguish them from measured ones.",
-        losses(mixed),
-        losses(measured),
-    )
-    assert_sides(
-        "Durations of * ops limited to 18 minutes.",
-        losses(spans_trace([0], [1 << 41], op=[1])),
-        losses(measured),
-    )
-    assert_sides(
-        "* ops that ggml does not have get number 0.", losses(npu), losses(measured)
-    )
-    assert_sides(
-        "Names of results are not recorded; op names are written instead.",
-        losses(measured),
-        usual,
-    )
-    assert_sides(
-        "* result names truncated to 24 bytes.",
-        of(replace(plain, dst="x" * 25)),
-        usual,
-    )
-    assert_sides(
-        "* source names truncated to 20 bytes.",
-        of(replace(plain, sources=(weight("blk.0." + "w" * 20, 0),))),
-        usual,
-    )
-    said = "Omitted: * write accesses."
-    assert_sides(said, losses(wrote(like)), losses(like))
-    assert_sides(
-        "* ops with more than four sources: only four written.",
-        losses(of_many(like)),
-        losses(like),
-    )
-    assert_sides(
-        "Sizes of 4 GiB and more truncated to 32 bits.",
-        losses(sized(like, 1 << 33)),
-        losses(like),
-    )
-    assert_sides(
-        "Unknown sizes written as 0.",
-        losses(sized(like, -1)),
-        losses(like),
-    )
-    assert_sides(
-        "All accesses outside of the model file are written as buffer accesses.",
-        losses(elsewhere(like)),
-        losses(like),
-    )
-    assert_sides("Omitted: cores of * ops.", losses(cored()), losses(measured))
+    assert new_statements(losses(wrote(like)), losses(like))
+    assert new_statements(losses(of_many(like)), losses(like))
+    assert new_statements(losses(sized(like, 1 << 33)), losses(like))
+    assert new_statements(losses(sized(like, -1)), losses(like))
+    assert new_statements(losses(elsewhere(like)), losses(like))
+    assert new_statements(losses(cored()), losses(measured))
     waits = losses(with_waits(measured, np.array([3, NO_WAIT])))
-    assert_sides("Omitted: waits of * ops.", waits, losses(measured))
+    assert new_statements(waits, losses(measured))
     assert "waits of 1 ops" in waits
 
 

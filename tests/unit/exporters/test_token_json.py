@@ -16,7 +16,7 @@ from ggscope.model.trace import Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.reader import TensorAccessReader
-from sentences import assert_sides
+from statements import new_statement
 from support import need_corpus
 from tensor_files import NO_LAYER, Rec, Src, encode, llama_trace, table_of, weight
 from token_files import TWINS, corpus_trace, document, op_names, read_file, read_text
@@ -227,23 +227,16 @@ def test_losses_are_told_where_the_schema_has_no_room(tmp_path: Path) -> None:
 
     plain, bare = llama_trace(1), [*llama_trace(1), Rec(5, "none")]
     chosen = [*plain[:-1], replace(plain[-1], experts=(1, 2))]
-    kept = (
-        "names of results, buffers and where sources lie are left out: the 128-byte "
-        "schema has one entry per source."
-    )
 
-    assert_sides(kept, said(plain, "256", "128"), said(plain, "256", "256"))
+    assert new_statement(said(plain, "256", "128"), said(plain, "256", "256"))
     lost = said(bare, "256", "128")
-    claim = "* * without sources * left out."
-    assert_sides(claim, lost, said(plain, "256", "128") + said(bare, "256", "256"))
-    assert_sides(
-        "the experts that were chosen are left out.",
+    assert new_statement(lost, said(plain, "256", "128") + said(bare, "256", "256"))
+    assert new_statement(
         said(chosen, "1024", "256"),
         said(chosen, "1024", "1024") + said(plain, "1024", "256"),
     )
     measured = llama_trace(duration=400)
-    claim = "* measured duration* left out: the schema has no place for them."
-    assert_sides(claim, said(measured, "256", "256"), said(plain, "256", "256"))
+    assert new_statement(said(measured, "256", "256"), said(plain, "256", "256"))
 
 
 def test_short_records_cannot_become_a_schema_that_knows_more(tmp_path: Path) -> None:

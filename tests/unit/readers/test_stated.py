@@ -25,8 +25,8 @@ from ggscope.model.trace import (
 )
 from ggscope.readers.registry import open_trace
 from map_files import document, row
-from sentences import assert_sides
 from side_files import edge, graph_text, node
+from statements import new_statement
 from support import need_corpus
 from tensor_files import llama_trace
 
@@ -72,7 +72,7 @@ def test_figure_without_content_to_tell_has_no_verdict():
         assert (figure.stated, figure.computed, figure.agrees) == (7.5, None, None)
         known = stated_figure("x", Decimal("7.5"), 7.5)
         assert known is not None
-        assert_sides("cannot be told", figure.verdict, known.verdict)
+        assert new_statement(figure.verdict, known.verdict)
 
 
 def test_capacity_may_be_larger():
@@ -113,10 +113,10 @@ def test_lost_content_contradicts_nothing():
     truth = DeclaredMetric(name="x", stated=1, computed=1, agrees=True)
 
     assert without_verdict(lie).agrees is None
-    judged, claim = without_verdict(lie).basis, "*, of which parts were lost"
+    judged = without_verdict(lie).basis
     assert judged.startswith("its rows, of")
-    assert_sides(
-        claim, judged, without_verdict(replace(lie, computed=1, agrees=True)).basis
+    assert new_statement(
+        judged, without_verdict(replace(lie, computed=1, agrees=True)).basis
     )
     assert without_verdict(truth) is truth
 
@@ -323,8 +323,7 @@ def test_facts_of_a_session_name_their_files(tmp_path):
     assert (alone[1].label, alone[1].caution) == ("duration", True)
     assert joined[1].exact.endswith("b.json")
     sound = opened(tmp_path, "c.json", timeline(total_events=29, duration_ms=28))
-    claim = "* of * values does not match the data"
-    assert_sides(claim, alone[0].value, stated_facts(sound)[0].value)
+    assert new_statement(alone[0].value, stated_facts(sound)[0].value)
     assert contradiction(trace.info.stated[1]).startswith("duration: 5 ms stated, 28")
 
 

@@ -25,7 +25,7 @@ from ggscope.render.experts import (
 )
 from ggscope.render.theme import theme
 from scenes import texts_of
-from sentences import assert_sides
+from statements import new_statement, new_statements
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_second_picture_is_what_was_chosen(
     assert heading in texts_of(picture)
     if beside is not Beside.TRANSITION:
         follows = "\n".join(texts_of(compose_experts(make(Beside.TRANSITION, 2))))
-        assert_sides("From token to token, *", follows, "\n".join(texts_of(picture)))
+        assert new_statements(follows, "\n".join(texts_of(picture)))
     lefts = [
         float(np.min(b.x if isinstance(b, AreaBatch) else b.x0))
         for b in picture.batches
@@ -159,5 +159,5 @@ def test_bytes_that_only_unnamed_choices_read_lack_no_sizes() -> None:
         return "\n".join(texts_of(compose_experts(replace(scene, result=result))))
 
     sized, unsized = said(0), said(-1)
-    assert_sides("N/A: no layer has choices that are all recorded", sized, unsized)
-    assert_sides("N/A: sizes of experts are not known", unsized, sized)
+    assert new_statement(sized, unsized)
+    assert new_statement(unsized, sized)

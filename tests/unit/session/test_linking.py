@@ -22,7 +22,7 @@ from ggscope.session.session import Session, TraceChange
 from graph_traces import add_graph
 from link_traces import random_links_trace
 from panes import titles_of
-from sentences import assert_sides
+from statements import new_statement
 from tensor_files import encode, llama_trace
 
 ACTIVATION = 24
@@ -232,7 +232,7 @@ def test_what_takes_long_is_done_by_a_task_of_that_name(
     at_once = said()
     monkeypatch.setattr(where, len(trace.spans) - 1)
 
-    assert_sides(claim, said(), at_once)
+    assert new_statement(said(), at_once)
 
 
 def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:

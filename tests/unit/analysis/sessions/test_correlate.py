@@ -22,7 +22,7 @@ from ggscope.model.trace import LaneKind, RawFileValues, Trace
 from ggscope.readers.discovery import survey
 from ggscope.session_loading import open_bundle
 from graph_traces import add_graph
-from sentences import assert_sides
+from statements import new_statement
 from support import need_corpus
 from watchers import CancelAfter
 
@@ -141,7 +141,7 @@ def test_suffix_is_left_out_where_the_graph_has_none() -> None:
         "name without suffix, op and order": 1,
     }
     alike = rules(traced([Run(LAYER)], [(LAYER, 0)]))
-    assert_sides("name without suffix, op and order", "\n".join(found.rules), alike)
+    assert new_statement("\n".join(found.rules), alike)
 
 
 def test_other_op_of_the_name_is_another_node() -> None:
@@ -174,8 +174,7 @@ def test_names_of_sources_lead_to_the_ops_that_read_them() -> None:
 
     assert nodes == [3, 3, 3, 3]
     assert found.rules == {"name of a source, op and order": 4}
-    claim = "name of a source, op and order"
-    assert_sides(claim, "\n".join(found.rules), rules(replace(trace, graphs=graphs)))
+    assert new_statement("\n".join(found.rules), rules(replace(trace, graphs=graphs)))
 
 
 def test_fewer_spans_than_nodes_are_not_said_to_be_in_order() -> None:
@@ -184,7 +183,7 @@ def test_fewer_spans_than_nodes_are_not_said_to_be_in_order() -> None:
     assert nodes == [0]
     assert found.rules == {"name and op, not order": 1}
     both = rules(traced([Run((("norm-0", "RMS_NORM"),) * 2)], [(LAYER, 0)]))
-    assert_sides("name and op, not order", "\n".join(found.rules), both)
+    assert new_statement("\n".join(found.rules), both)
 
 
 def test_unknown_name_is_in_no_graph() -> None:

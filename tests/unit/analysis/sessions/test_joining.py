@@ -13,7 +13,6 @@ from ggscope.descriptions.files import join_words
 from ggscope.model.tables import Space, Spans
 from ggscope.model.tensors import Place, SizeSource
 from ggscope.model.trace import MatchReport, ReadWarning, Severity, Trace
-from sentences import assert_sides
 from session_files import (
     buffers_trace,
     graph_trace,
@@ -21,6 +20,7 @@ from session_files import (
     reading_trace,
     rows_by_name,
 )
+from statements import new_statements
 
 LONG = "blk.0.attn_output.weight"
 MAP = [("token_embd.weight", 0, 512), (LONG, 512, 256), ("output.weight", 768, 256)]
@@ -71,7 +71,7 @@ def test_places_are_those_of_the_trace_only_where_there_is_one():
     of_model = join(stated_model(shifted(4096)), [SideFile(model_trace(MAP), "map")])
 
     assert told(of_trace).endswith("offsets in the trace.")
-    assert_sides("the other files", told(of_model), told(of_trace))
+    assert new_statements(told(of_model), told(of_trace))
 
 
 def test_map_of_absolute_offsets_needs_no_delta():
@@ -206,8 +206,8 @@ def test_model_without_a_common_name_is_named_too():
         )
     )
     for model in (nowhere, nameless, other):
-        assert_sides("* of * tensors matched by name", model, own)
-    assert_sides("*, no offsets to compare", nowhere, nameless + other + own)
+        assert new_statements(model, own)
+    assert new_statements(nowhere, nameless + other + own)
 
 
 def test_one_offset_in_two_is_no_evidence():

@@ -24,7 +24,7 @@ from ggscope.readers.discovery import beside, sidecar_of, survey
 from ggscope.readers.registry import open_trace
 from ggscope.session_loading import open_bundle, open_parts, without
 from recordings import N_GRAPHS, N_THREADS, NODES, recording
-from sentences import assert_sides
+from statements import new_statements
 from tensor_files import encode, llama_pass
 
 
@@ -302,7 +302,7 @@ def said(trace: Trace) -> str:
 def test_sidecar_of_another_run_is_refused_with_the_evidence(tmp_path):
     path = recording(tmp_path)
     fitting = said(opened(path))
-    assert_sides("records with a node of {0}", fitting, said(open_trace(path)))
+    assert new_statements(fitting, said(open_trace(path)))
     assert "records with a node of run.json: 24 of 24 (100.0 %)" in fitting
 
     def refused(expected: str, later: int = 0, **changes: Any) -> str:
@@ -317,20 +317,14 @@ def test_sidecar_of_another_run_is_refused_with_the_evidence(tmp_path):
         assert len(names(trace, LaneKind.THREAD)) == 24
         return warning.message
 
-    assert_sides(
-        "it states * records, but there are *",
-        refused("it states 3 records, but there are 24", records=3),
-        fitting,
+    assert new_statements(
+        refused("it states 3 records, but there are 24", records=3), fitting
     )
-    assert_sides(
-        "* of * records lie within its graphs",
-        refused("0 of 24 records lie within its graphs", later=10**10),
-        fitting,
+    assert new_statements(
+        refused("0 of 24 records lie within its graphs", later=10**10), fitting
     )
-    assert_sides(
-        "no record belongs to one of its graphs",
-        refused("no record belongs to one of its graphs", graph_list=[]),
-        fitting,
+    assert new_statements(
+        refused("no record belongs to one of its graphs", graph_list=[]), fitting
     )
 
 
@@ -343,7 +337,7 @@ def test_sidecar_named_with_records_of_other_sizes_is_refused(tmp_path):
 
     (refused,) = [w for w in trace.warnings if w.code == "sidecar_refused"]
     assert "other.bin has no 256-byte records" in refused.message
-    assert_sides("* has no 256-byte records", refused.message, fitting)
+    assert new_statements(refused.message, fitting)
 
 
 def test_records_that_were_cut_are_told_as_lost(tmp_path):

@@ -16,12 +16,7 @@ from ggscope.readers import discovery as readers_survey
 from ggscope.readers.maps import memory_map
 from ggscope.readers.registry import open_trace
 from ggscope.session_loading import open_bundle
-from sentences import (
-    APP,
-    CONDITIONS,
-    codes_in,
-    texts_in,
-)
+from problem_codes import APP, CONDITIONS, codes_in, texts_in
 from session_files import model_trace, reading_trace
 from support import ROOT
 from tensor_files import encode, llama_trace
@@ -35,7 +30,7 @@ def sources() -> dict[Path, str]:
     return {
         path: path.read_text("utf-8")
         for path in (ROOT / "tests").rglob("*.py")
-        if path.name not in ("sentences.py", Path(__file__).name)
+        if path.name not in ("problem_codes.py", Path(__file__).name)
     }
 
 
@@ -53,7 +48,7 @@ def codes_of(trace: Trace) -> frozenset[str]:
 def test_every_code_is_listed_with_its_condition():
     found = {code for path in APP.rglob("*.py") for code in codes_in(path)}
 
-    assert found - CONDITIONS.keys() == set(), "add them to tests/sentences.py"
+    assert found - CONDITIONS.keys() == set(), "add them to tests/problem_codes.py"
     assert all(len(words.split()) > 2 for words in CONDITIONS.values())
 
 

@@ -1,8 +1,7 @@
-"""Every kind of problem that a trace can have told of it, and when that is true.
+"""The code of every problem that a trace can have, with its condition.
 
-A code stands for one sentence (`ReadWarning.code`). `CONDITIONS` says of each under
-which condition it is given; ``tests/contract/test_sentences.py`` holds the list and
-the program together. An asterisk stands for what a code says of a key or a number.
+``tests/contract/test_problem_codes.py`` compares the list with the program
+(`ReadWarning.code`). An asterisk stands for a key or a number.
 """
 
 import ast
@@ -382,22 +381,3 @@ def texts_in(path: Path) -> set[str]:
         if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in skipped
         if (text := text_of(node)) is not None
     }
-
-
-def is_said(sentence: str, words: str) -> bool:
-    """Tell whether a line of `words` holds a sentence, whatever its ``*`` stand for."""
-    parts = [p for p in re.split(r"\*|\{\w*\}", sentence.strip()) if p.strip()]
-    longest = max(parts, key=len)
-    if longest not in words:
-        return False
-    pattern = re.compile(".*".join(map(re.escape, parts)))
-    return any(
-        longest in line and pattern.search(line) is not None
-        for line in words.split("\n")
-    )
-
-
-def assert_sides(sentence: str, said: str, unsaid: str) -> None:
-    """Check that a claim is in what is said where it is true, only there."""
-    assert is_said(sentence, said), said[:700]
-    assert not is_said(sentence, unsaid), unsaid[:700]
