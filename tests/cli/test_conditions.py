@@ -23,7 +23,7 @@ from ggscope.descriptions.files import join_words
 from ggscope.errors import TooLargeError
 from ggscope.exporters.ascii import ascii_timeline
 from ggscope.gui.single_instance import client
-from ggscope.model.trace import MatchReport
+from ggscope.model.trace import MatchReport, Trace
 from ggscope.readers import memory
 from ggscope.readers.api import Estimate
 from ggscope.readers.discovery import FileSet, Skipped
@@ -312,7 +312,7 @@ def test_lanes_that_are_not_drawn_in_letters_are_counted(n: int, n_left_out) -> 
 
     text = ascii_timeline(builders.spans_trace(lane, [i + 1 for i in lane], lane))
 
-    assert ("(1 more lanes of 401)" in text) == bool(n_left_out)
+    assert ("more lanes of" in text) == bool(n_left_out)
 
 
 @pytest.mark.parametrize(("n_fewer", "n_more"), [(0, 5), (5, 0)])
