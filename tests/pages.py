@@ -6,11 +6,18 @@ in another way while its tests stay.
 
 from typing import TypeVar
 
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QAbstractButton, QTabBar, QWidget
 
+from ggscope.gui.dialogs.filters import FilterPopup
+from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
+from ggscope.gui.tabs import TabRow
 from ggscope.model.trace import Severity
+from ggscope.session.tasks import Tasks
 from ggscope.views.base.safe_text import ElidedLabel, Label
 from ggscope.views.base.widgets import EmptyState
+from ggscope.views.console import ConsoleView
 from ggscope.views.details.swatch_line import SwatchLine
 from ggscope.views.table.footer import TableFooter
 
@@ -109,3 +116,43 @@ class TablePage(Page):
     def footer(self) -> TableFooter:
         """The bar below the rows."""
         return self.child(TableFooter, "table_footer")
+
+
+# -- parts of the window ---------------------------------------------------------------
+
+
+def is_settled(widget: QWidget) -> bool:
+    """Whether a dialog or view neither waits for input to pause nor for its tasks."""
+    direct = Qt.FindChildOption.FindDirectChildrenOnly
+    timers = widget.findChildren(QTimer, options=direct)
+    tasks = widget.findChildren(Tasks, options=direct)
+    return not any(timer.isSingleShot() and timer.isActive() for timer in timers) and (
+        all(each.is_idle for each in tasks)
+    )
+
+
+def tab_row(window: MainWindow) -> TabRow:
+    """Return the tabs of the window."""
+    row = window.findChild(TabRow)
+    assert row is not None
+    return row
+
+
+def drawer_tabs(drawer: QWidget) -> QTabBar:
+    """Return the tabs of the bottom panel."""
+    bar = drawer.findChild(QTabBar, "drawerTabs")
+    assert bar is not None
+    return bar
+
+
+def filter_popup(document: Document) -> FilterPopup | None:
+    """Return the popup that edits the filter, None where it is closed."""
+    popups = document.findChildren(FilterPopup)
+    return next((popup for popup in popups if popup.isVisible()), None)
+
+
+def waiting_console(document: Document) -> ConsoleView:
+    """Return the output of a program that has recorded nothing so far."""
+    console = document.waiting_page.findChild(ConsoleView)
+    assert console is not None
+    return console

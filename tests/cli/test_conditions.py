@@ -195,7 +195,7 @@ def test_live_tells_of_a_ring_only_where_there_is_one(
     writer.end()
     there = run("live", "--seconds", "5", tmp_path / "ring")
     monkeypatch.delenv("GGSCOPE_RING", raising=False)
-    monkeypatch.setattr(live, "wanted_path", lambda _: None)
+    monkeypatch.setattr(live, "path_to_follow", lambda _: None)
     none = run("live", "--seconds", "0.1")
 
     assert new_statement(none.err, there.err)

@@ -48,7 +48,7 @@ def trace(tmp_path: Path) -> Path:
 def document(opened: Callable[[Path], Document], trace: Path, qtbot: QtBot) -> Document:
     made = opened(trace)
     keeper = made.bookmarks.keeper
-    qtbot.waitUntil(lambda: keeper._is_found)
+    qtbot.waitUntil(lambda: keeper.is_read)
     return made
 
 
@@ -85,9 +85,7 @@ def fill(session: Session, *wanted: str) -> None:
 
 def wait_kept(qtbot: QtBot, document: Document) -> None:
     keeper = document.bookmarks.keeper
-    qtbot.waitUntil(
-        lambda: not keeper._later.isActive() and not keeper._is_keeping, timeout=10_000
-    )
+    qtbot.waitUntil(lambda: not keeper.is_saving, timeout=10_000)
 
 
 def test_empty_pane_says_how_to_make_one(view: BookmarksView) -> None:
@@ -409,7 +407,7 @@ def test_names_of_lanes_are_there_after_reopening(
     again.loader.reload()
     qtbot.waitUntil(lambda: again.loader.state is LoadState.READY)
     other = opened(Path(shutil.copy(DEMO, trace.parent / "other.ggmlviz")))
-    qtbot.waitUntil(lambda: other.bookmarks.keeper._is_found)
+    qtbot.waitUntil(lambda: other.bookmarks.keeper.is_read)
 
     assert dict(again.session.lanes.state.names) == {key: "main"}
     assert other.session.lanes.state.names == ()
@@ -417,7 +415,7 @@ def test_names_of_lanes_are_there_after_reopening(
     wait_kept(qtbot, again)
     window.close_document(again)
     third = opened(moved)
-    qtbot.waitUntil(lambda: third.bookmarks.keeper._is_found)
+    qtbot.waitUntil(lambda: third.bookmarks.keeper.is_read)
     assert third.session.lanes.state.names == ()
 
 
@@ -427,7 +425,7 @@ def test_two_windows_see_each_others_bookmarks(
 ) -> None:  # fmt: skip
     copy = Path(shutil.copy(trace, trace.with_name("same content.ggmlviz")))
     other = opened(copy)
-    qtbot.waitUntil(lambda: other.bookmarks.keeper._is_found)
+    qtbot.waitUntil(lambda: other.bookmarks.keeper.is_read)
     fill(document.session, "a", "b")
     wait_kept(qtbot, document)
     other.session.bookmarks.add("c", TimeRange(9, 9))

@@ -17,6 +17,7 @@ from ggscope.descriptions.reads import rests_on
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views.cache import CacheView
+from pages import is_settled
 from panes import empty_words, titles_of
 from reads_builder import moe_reads
 from statements import new_statement, new_statements
@@ -45,12 +46,12 @@ def answered(qtbot: QtBot, view: CacheView) -> None:
     """Wait until the answer is that of the chosen size."""
     qtbot.waitUntil(
         lambda: (
-            not view._timer.isActive()
+            is_settled(view)
             and view.session is not None
             and view.session.tasks.is_idle
-            and view._answer is not None
-            and view._answer.capacity == view.capacity
-            and view._best is not None
+            and view.answer is not None
+            and view.answer.capacity == view.capacity
+            and view.optimum is not None
         )
     )
 
@@ -75,7 +76,7 @@ def test_press_in_the_chart_chooses_the_size(view, qtbot, session):
 
     assert view.capacity > small
     read, _ = what_if(session.trace).curve.at(view.capacity)
-    assert view._answer.bytes_read == read
+    assert view.answer.bytes_read == read
 
 
 def test_arrow_keys_change_the_size(view, qtbot, session):
@@ -89,7 +90,7 @@ def test_arrow_keys_change_the_size(view, qtbot, session):
 
     assert larger > before
     assert view.capacity == what_if(session.trace).working_set
-    assert view._answer.bytes_read == view.capacity
+    assert view.answer.bytes_read == view.capacity
 
 
 def test_typed_size_is_answered_for(view, qtbot):

@@ -414,10 +414,10 @@ def test_place_of_bookmarks_is_stated_once_they_are_written(
         window.settings.change("bookmarks", place=place)
         document = opened(path)
         keeper = document.bookmarks.keeper
-        qtbot.waitUntil(lambda: keeper._is_found)
+        qtbot.waitUntil(lambda: keeper.is_read)
         document.session.bookmarks.add("a", TimeRange(0, 10))
         at_once = document.session.bookmarks.location
-        qtbot.waitUntil(lambda: not keeper._later.isActive() and not keeper._is_keeping)
+        qtbot.waitUntil(lambda: not keeper.is_saving)
         written = document.session.bookmarks.location
         window.close_document(document)
         return at_once, written

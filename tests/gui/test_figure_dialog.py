@@ -22,6 +22,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.render.export import Figure
 from ggscope.render.figure_style import PRESETS
 from messages import clear, said
+from pages import is_settled
 from statements import new_statement, new_statements
 
 Opened = Callable[[Path], Document]
@@ -42,9 +43,7 @@ def studio(window: MainWindow, opened: Opened, qtbot: QtBot) -> Iterator[FigureD
 
 def settled(dialog: FigureDialog, qtbot: QtBot) -> None:
     """Wait until what is chosen is drawn, or refused."""
-    qtbot.waitUntil(
-        lambda: not dialog._settle.isActive() and dialog._tasks.is_idle, timeout=20_000
-    )
+    qtbot.waitUntil(lambda: is_settled(dialog), timeout=20_000)
 
 
 def choose(box, value: object) -> None:
@@ -192,7 +191,7 @@ def test_what_cannot_be_drawn_or_written_is_said_in_the_dialog(
     assert "no such folder" in failed
     assert written == f"Saved {tmp_path / 'a.png'}"
     assert "written." not in before + failed
-    assert "too large" in studio.pane._words
+    assert "too large" in studio.pane.message
     assert not studio.export.isEnabled()
     assert not studio.caption.toPlainText()
 
@@ -210,12 +209,12 @@ def test_preview_that_takes_long_can_be_stopped(
         return draw(request, context)
 
     monkeypatch.setattr(figure_module.PreviewRequest, "__call__", late)
-    idle = studio.size_words.text() + studio.pane._words
+    idle = studio.size_words.text() + studio.pane.message
     choose(studio.preset, "single")
     qtbot.waitUntil(studio.stop.isVisible)
     busy = studio.size_words.text()
     QTest.mouseClick(studio.stop, Qt.MouseButton.LeftButton)
-    stopped = studio.pane._words
+    stopped = studio.pane.message
     gate.set()
     settled(studio, qtbot)
 
@@ -278,13 +277,13 @@ def test_view_without_a_picture_says_so(
     qtbot.addWidget(dialog)
     dialog.show()
     settled(dialog, qtbot)
-    nothing = dialog.pane._words
+    nothing = dialog.pane.message
     figures[0] = document.workspace.views("timeline")[0].figure()
 
     dialog.refresh()
     settled(dialog, qtbot)
 
-    assert new_statement(nothing, dialog.pane._words)
+    assert new_statement(nothing, dialog.pane.message)
     assert dialog.preview is not None
 
 

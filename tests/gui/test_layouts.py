@@ -23,6 +23,7 @@ from ggscope.session.settings import Layout, Settings
 from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.view import View
 from ggscope.views.registry import BUILTIN, ViewEntry, cell_views, entry
+from pages import drawer_tabs
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def ids(workspace: Workspace) -> list[str]:
 
 def tabs(workspace: Workspace) -> list[str]:
     """Return the views whose tabs the drawer shows."""
-    bar = workspace.drawer._bar
+    bar = drawer_tabs(workspace.drawer)
     return [i for n, i in enumerate(DRAWER) if bar.isTabVisible(n)]
 
 
@@ -106,7 +107,7 @@ def test_drawer_has_one_height_whatever_is_in_front(
     workspace: Workspace, session: Session, size: tuple[int, int]
 ) -> None:
     workspace.resize(*size)
-    drawer, bar = workspace.drawer, workspace.drawer._bar
+    drawer, bar = workspace.drawer, drawer_tabs(workspace.drawer)
     workspace.show_view("statistics")
     height, y = drawer.height(), bar.mapTo(workspace, QPoint()).y()
     tables = [cell.isHidden() for cell in workspace.cells]
@@ -354,7 +355,7 @@ def test_closed_drawer_keeps_its_tabs_and_a_click_opens_it(
     drawer.set_open(False)
     assert drawer.height() <= drawer.head_height()
 
-    bar = drawer._bar
+    bar = drawer_tabs(drawer)
     QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(1).center())
 
     assert drawer.is_open

@@ -42,6 +42,7 @@ from ggscope.session.loader import LoadState, read_error
 from ggscope.session.session import Session
 from ggscope.session.settings import Settings
 from messages import clear, said, toast
+from pages import filter_popup
 from panes import titles_of
 from statements import new_statement, new_statements
 
@@ -433,7 +434,7 @@ def test_filter_popup_takes_an_expression(
 ) -> None:
     document = opened(sample)
     document.show_filter_popup()
-    popup = document._popup
+    popup = filter_popup(document)
     QTest.keyClicks(popup.edit, "layer=")
     QTest.keyClick(popup.edit, Qt.Key.Key_Return)
     assert popup.problem.isVisible()
@@ -443,7 +444,7 @@ def test_filter_popup_takes_an_expression(
 
     assert document.session.filter.layers == frozenset(range(4))
     assert document.session.filter.min_duration is not None
-    assert document._popup is None
+    assert filter_popup(document) is None
 
 
 def test_filter_popup_lists_what_occurs(
@@ -451,7 +452,7 @@ def test_filter_popup_lists_what_occurs(
 ) -> None:
     document = opened(sample)
     document.show_filter_popup()
-    popup = document._popup
+    popup = filter_popup(document)
     popup.field.setCurrentIndex(4)
     qtbot.waitUntil(lambda: popup.list.item(0).text() != "…")
 

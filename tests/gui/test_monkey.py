@@ -30,6 +30,7 @@ from ggscope.session.loader import LoadState
 from ggscope.session.session import Session
 from ggscope.views.registry import cell_views
 from hostile import big_files, hostile_files
+from pages import filter_popup
 from panes import broken as broken_panes
 from reading import workers
 from support import ROOT
@@ -213,8 +214,8 @@ class Monkey:
             document.toolbar.search.edit.setText(text)
             return f"search {text[:20]!r}"
         document.show_filter_popup()
-        document._popup.edit.setText(text)
-        QTest.keyClick(document._popup.edit, Qt.Key.Key_Return)
+        filter_popup(document).edit.setText(text)
+        QTest.keyClick(filter_popup(document).edit, Qt.Key.Key_Return)
         return f"filter {text[:20]!r}"
 
     def change_session(self) -> str:

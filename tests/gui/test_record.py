@@ -25,6 +25,7 @@ from ggscope.session import live as live_module
 from ggscope.session import run as run_module
 from ggscope_capture import models
 from messages import said, toast
+from pages import is_settled, tab_row, waiting_console
 from panes import pane, texts_of_widgets, titles_of
 from statements import new_statement, new_statements
 from support import ROOT
@@ -65,7 +66,7 @@ def traced(monkeypatch, built, rings):
 def dialog(window, qtbot):
     window.actions_["file.record"].trigger()
     (made,) = window.findChildren(RecordDialog)
-    qtbot.waitUntil(lambda: made._tasks.is_idle, timeout=PATIENCE)
+    qtbot.waitUntil(lambda: is_settled(made), timeout=PATIENCE)
     yield made
     for left in window.findChildren(RecordDialog):
         left.close()
@@ -90,7 +91,7 @@ def test_window_that_closes_ends_what_its_dialog_looks_for(window, qtbot, monkey
 
 def looked(dialog, qtbot):
     qtbot.waitUntil(
-        lambda: not dialog._settle.isActive() and dialog._tasks.is_idle,
+        lambda: is_settled(dialog),
         timeout=PATIENCE,
     )
 
@@ -507,7 +508,7 @@ def test_what_keeps_records_from_coming_is_told_step_by_step(
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
     assert not page.steps.isVisible()
     assert page.head.text() == "Detached before anything came"
-    assert "· nothing recorded" in document._early_console.words.full_text
+    assert "· nothing recorded" in waiting_console(document).words.full_text
 
 
 def test_page_that_waits_has_no_focus_on_what_ends_the_run(run, window, qtbot, traced):
@@ -517,7 +518,7 @@ def test_page_that_waits_has_no_focus_on_what_ends_the_run(run, window, qtbot, t
     qtbot.waitUntil(lambda: window.focusWidget() is not None, timeout=PATIENCE)
 
     focus = window.focusWidget()
-    assert focus is document._early_console.text
+    assert focus is waiting_console(document).text
     for key in (Qt.Key.Key_Return, Qt.Key.Key_Space, Qt.Key.Key_Enter):
         qtbot.keyClick(focus, key)
     assert document.run.is_running
@@ -816,7 +817,7 @@ def test_run_again_of_the_demo_offers_what_it_ran(
         window.actions_["help.demo"].trigger()
         document = window.document
         ended(document, qtbot)
-    QTest.mouseClick(document._early_console.again, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(waiting_console(document).again, Qt.MouseButton.LeftButton)
 
     (dialog,) = window.findChildren(RecordDialog)
     looked(dialog, qtbot)
@@ -856,7 +857,7 @@ def test_two_runs_of_one_command_have_titles_of_their_own(run, window, qtbot, tr
     traced()
     for _ in range(2):
         run("--waits")
-    bar = window._tab_row.bar
+    bar = tab_row(window).bar
 
     assert len({bar.tabText(i) for i in range(bar.count())}) == 2
     for document in window.documents:
@@ -876,7 +877,7 @@ def test_closing_a_tab_asks_about_a_program_that_runs(
 
     def close():
         if way == "tab":
-            window._tab_row.close_requested.emit(0)
+            tab_row(window).close_requested.emit(0)
         elif way == "page":
             document.waiting_page.close_button.click()
         else:

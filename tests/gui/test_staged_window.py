@@ -198,7 +198,7 @@ def test_file_that_does_not_fit_is_not_read_and_the_page_says_why(
 ) -> None:
     page = refused.too_large_page
 
-    words = " ".join(figure.text() for figure in page._figures)
+    words = " ".join(figure.text() for figure in page.figures)
 
     assert page.isVisible()
     assert "1,000,000" in words
@@ -344,7 +344,7 @@ def test_limit_of_the_settings_counts(
     wait_for(qtbot, document.loader, LoadState.TOO_LARGE)
 
     page = document.too_large_page
-    assert "8.0 MiB" in page._figures[3].text()
+    assert "8.0 MiB" in page.figures[3].text()
     refused = f"{page.accessibleName()}\n" + "\n".join(texts_of_widgets(document))
     page.show_fit(judge(replace(BIG, can_range=False, can_sample_names=False), {}))
     whole_only = "\n".join(texts_of_widgets(page))

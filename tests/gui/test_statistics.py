@@ -26,7 +26,7 @@ from ggscope.render.theme import theme
 from ggscope.session.session import Session
 from ggscope.views import statistics as statistics_module
 from ggscope.views.statistics import StatisticsView
-from pages import Page
+from pages import Page, is_settled
 from panes import texts_of_widgets
 from scenes import texts_of
 from silent_ops import joined
@@ -58,11 +58,11 @@ def counted(qtbot: QtBot, view: StatisticsView) -> None:
     """Wait until the figures are those of the current scope."""
     qtbot.waitUntil(
         lambda: (
-            not view._timer.isActive()
+            is_settled(view)
             and view.session.tasks.is_idle
-            and view._result is not None
-            and view._result.scope == view.scope()
-            and view._result.by == view.by.currentData()
+            and view.result is not None
+            and view.result.scope == view.scope()
+            and view.result.by == view.by.currentData()
         )
     )
 
@@ -106,8 +106,8 @@ def test_visible_part_is_counted_when_nothing_is_marked(
 
     assert session.trace is not None
     expected = statistics(session.trace, "op", time=TimeRange(0, 1_000_000))
-    assert view._result is not None
-    assert list(view._result.rows) == expected
+    assert view.result is not None
+    assert list(view.result.rows) == expected
     assert view.about.full_text.startswith("visible range 1.000 ms")
 
 
@@ -121,8 +121,8 @@ def test_marked_range_is_what_the_figures_are_about(
 
     assert session.trace is not None
     expected = statistics(session.trace, "op", time=marked)
-    assert view._result is not None
-    assert list(view._result.rows) == expected
+    assert view.result is not None
+    assert list(view.result.rows) == expected
     n = sum(row.count for row in expected)
     assert view.about.full_text.startswith(f"marked range 448.6 µs · {n} ops")
 
@@ -145,8 +145,8 @@ def test_marked_lanes_restrict_the_figures(
         ids=on_lane,
         time=TimeRange(0, 2_000_000),
     )
-    assert view._result is not None
-    assert list(view._result.rows) == expected
+    assert view.result is not None
+    assert list(view.result.rows) == expected
     assert " · 1 lane · " in view.about.full_text
 
 
@@ -307,8 +307,8 @@ def test_ctrl_c_copies_plain_ticks(qtbot: QtBot, view: StatisticsView) -> None:
         line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()
     ]
     assert lines[0][:3] == ["op", "count", "total (ns)"]
-    assert view._result is not None
-    assert lines[1][2] == str(view._result.rows[0].total)
+    assert view.result is not None
+    assert lines[1][2] == str(view.result.rows[0].total)
 
 
 def test_ctrl_shift_c_copies_markdown(qtbot: QtBot, view: StatisticsView) -> None:
@@ -367,12 +367,12 @@ def test_switch_counts_the_whole_trace(
     session.set_marked(MarkedRange(TimeRange(0, 448_600)))
     counted(qtbot, view)
 
-    view._head.switch.all.click()
+    view.head.switch.all.click()
     qtbot.waitUntil(lambda: view.about.full_text.startswith("whole trace"))
 
     assert session.trace is not None
-    assert view._result is not None
-    assert list(view._result.rows) == statistics(session.trace, "op")
+    assert view.result is not None
+    assert list(view.result.rows) == statistics(session.trace, "op")
 
 
 def test_weights_are_a_grouping_whose_header_says_the_rule(
@@ -396,7 +396,7 @@ def test_hidden_pane_does_not_count(
     view.hide()
 
     session.set_marked(MarkedRange(TimeRange(0, 1_000)))
-    assert not view._timer.isActive()
+    assert is_settled(view)
 
     view.show()
     counted(qtbot, view)
@@ -480,7 +480,7 @@ def test_released_view_counts_no_more(
 
     session.set_marked(MarkedRange(TimeRange(0, 5)))
 
-    assert not view._timer.isActive()
+    assert is_settled(view)
 
 
 # -- while something is going on ---------------------------------------------
@@ -591,13 +591,13 @@ def test_narrow_pane_takes_more_lines_and_elides_with_a_tooltip(
     qtbot: QtBot, view: StatisticsView
 ) -> None:
     counted(qtbot, view)
-    assert view._head.n_lines == 1
+    assert view.head.n_lines == 1
     assert view.about.text() == view.about.full_text
 
     view.resize(200, 300)
     qtbot.waitUntil(lambda: view.about.text().endswith("…"))
 
-    assert view._head.n_lines > 1
+    assert view.head.n_lines > 1
     assert view.about.toolTip() == view.about.full_text
     for child in (view.about, view.estimated, view.by):
         right = child.mapTo(view, child.rect().topRight()).x()
@@ -620,8 +620,8 @@ def test_many_groups_are_cut_and_it_is_said(
     assert view.model.rowCount() == 3
     assert "the 2 largest of 4 groups" in view.about.full_text
     assert new_statement(view.about.full_text, all_of_them)
-    assert view._result is not None
-    assert column(view, 1)[-1] == str(view._result.n_spans)
+    assert view.result is not None
+    assert column(view, 1)[-1] == str(view.result.n_spans)
 
 
 def shown_cells(view: StatisticsView, row: int = 0) -> dict[str, str]:
@@ -794,8 +794,8 @@ def test_click_lights_the_spans_of_a_row(
 ) -> None:
     session.set_marked(MarkedRange(TimeRange(0, 2_000_000)))
     counted(qtbot, view)
-    assert view._result is not None
-    row = view._result.rows[1]
+    assert view.result is not None
+    row = view.result.rows[1]
 
     click_row(view, 1)
 
@@ -814,7 +814,7 @@ def test_rows_stay_what_they_are_while_one_walks_through_them(
 ) -> None:
     session.set_visible(TimeRange(0, 2_000_000))
     counted(qtbot, view)
-    result = view._result
+    result = view.result
     keys = column(view, 0)
     view.table.setFocus()
     click_row(view, 0)
@@ -827,15 +827,15 @@ def test_rows_stay_what_they_are_while_one_walks_through_them(
         assert session.selection.group is not None
         assert session.selection.group.key == keys[row]
         assert column(view, 0) == keys
-    assert view._result is result
+    assert view.result is result
 
 
 def test_double_click_goes_to_the_longest_span(
     qtbot: QtBot, view: StatisticsView, session: Session
 ) -> None:
     counted(qtbot, view)
-    assert view._result is not None
-    row = view._result.rows[0]
+    assert view.result is not None
+    row = view.result.rows[0]
 
     click_row(view, 0, double=True)
 

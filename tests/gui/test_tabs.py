@@ -16,6 +16,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.tabs import TabName, differing_options, distinct_titles
 from ggscope.model.units import TimeRange
+from pages import tab_row
 from session_files import write_experiment
 from support import ROOT
 
@@ -25,7 +26,7 @@ Opened = Callable[[Path], Document]
 
 
 def titles(window: MainWindow) -> list[str]:
-    bar = window._tab_row.bar
+    bar = tab_row(window).bar
     return [bar.tabText(i) for i in range(bar.count())]
 
 
@@ -96,7 +97,7 @@ def test_files_of_one_name_are_called_after_their_folders(
 
     assert titles(window) == ["one/run.ggmlviz", "two/run.ggmlviz"]
     assert window.windowTitle() == "two/run.ggmlviz — ggscope"
-    assert str(paths[1]) in window._tab_row.bar.tabToolTip(1)
+    assert str(paths[1]) in tab_row(window).bar.tabToolTip(1)
     window.close_document(second)
     assert titles(window) == ["run.ggmlviz"]
 
@@ -112,13 +113,13 @@ def test_added_files_are_counted_but_no_sidecar(
     document.parts.add_offered()
 
     qtbot.waitUntil(lambda: document.title == "token-00000.json +1")
-    assert "memory-map.json" in window._tab_row.bar.tabToolTip(1)
+    assert "memory-map.json" in tab_row(window).bar.tabToolTip(1)
 
 
 def choose(window: MainWindow, position: int, wanted: str) -> list[str]:
     """Ask for the menu of a tab and take an entry; return all that can be taken."""
     offered: list[str] = []
-    bar = window._tab_row.bar
+    bar = tab_row(window).bar
     at = bar.tabRect(position).center()
 
     def take() -> None:
@@ -193,7 +194,7 @@ def test_closed_tab_comes_back_in_its_place_at_its_range(
 def test_all_tabs_are_listed_where_they_do_not_fit(
     window: MainWindow, three: list[Document]
 ) -> None:
-    row = window._tab_row
+    row = tab_row(window)
     assert not row.all_tabs.isVisible()
 
     window.resize(640, 500)

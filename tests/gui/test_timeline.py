@@ -267,7 +267,7 @@ def test_wheel_scrolls_lanes_when_they_do_not_fit(
     qtbot: QtBot, view: TimelineView
 ) -> None:
     view.resize(800, 140)
-    qtbot.waitUntil(lambda: view._bar.maximum() > 0)
+    qtbot.waitUntil(lambda: view.scroll_bar.maximum() > 0)
 
     wheel(view, QPoint(400, 100), -120)
     scrolled = view._scroll_y
@@ -685,8 +685,8 @@ def test_reveal_scrolls_the_lane_into_view(
     qtbot: QtBot, view: TimelineView, session: Session
 ) -> None:
     view.resize(800, 150)
-    qtbot.waitUntil(lambda: view._bar.maximum() > 0)
-    view.scroll_to(view._bar.maximum())
+    qtbot.waitUntil(lambda: view.scroll_bar.maximum() > 0)
+    view.scroll_to(view.scroll_bar.maximum())
     span = first_op(session)
 
     session.select_span(span, reveal=True)

@@ -21,6 +21,7 @@ from ggscope.gui.main_window import MainWindow
 from ggscope.session.loader import LoadState
 from ggscope.session.settings import Settings
 from messages import said, toast
+from pages import tab_row
 from support import ROOT
 from touching import PATIENCE_MS, Hand, answer_file_dialog, focused
 
@@ -227,7 +228,7 @@ def test_after_the_command_line_and_closing_a_tab_by_its_cross(
     wait_read(window)
     assert_keys_reach_the_view(window, hand, qtbot)
 
-    bar = window._tab_row.bar
+    bar = tab_row(window).bar
     close = bar.tabButton(1, QTabBar.ButtonPosition.RightSide)
     assert close is not None
     hand.click(close)

@@ -20,6 +20,7 @@ from ggscope.gui.panes.workspace import (
 from ggscope.gui.widgets import GUTTER
 from ggscope.session.settings import Settings
 from ggscope.views.table.view import TableView
+from pages import drawer_tabs
 from support import ROOT
 from touching import PATIENCE_MS, Hand, visible_rect
 
@@ -122,7 +123,7 @@ def test_drawer_has_the_same_height_for_all_that_it_shows(
     window.open_path(FOLDER)
     document = wait_read(window)
     drawer = document.workspace.drawer
-    bar = drawer._bar
+    bar = drawer_tabs(drawer)
     closed = drawer.height()
     assert closed == drawer.head_height()
 

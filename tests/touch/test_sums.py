@@ -45,9 +45,9 @@ def test_time_of_an_op_is_booked_on_one_weight(
     steps = row - view.by.currentIndex()
     hand.press(*["Down" if steps > 0 else "Up"] * abs(steps), "Return")
     qtbot.waitUntil(lambda: view.model.headings[0].title == "weight")
-    qtbot.waitUntil(lambda: view._result is not None and view._result.by == "tensor")
+    qtbot.waitUntil(lambda: view.result is not None and view.result.by == "tensor")
 
-    result, trace = view._result, document.session.trace
+    result, trace = view.result, document.session.trace
     assert result is not None
     assert trace is not None
     n_ops = sum(lane.kind.name == "THREAD" for lane in trace.lanes)
@@ -68,7 +68,7 @@ def test_durations_at_the_edges_of_the_view_are_whole(
     hand.press("w", "w", "w", "w")
     qtbot.waitUntil(lambda: view.about.full_text.startswith("visible range"))
 
-    result = view._result
+    result = view.result
     assert result is not None
     whole = set((spans.end - spans.start).tolist())
     assert {row.max for row in result.rows} <= whole

@@ -12,6 +12,7 @@ from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
 from ggscope.gui.tabs import TabBar
 from ggscope.session.settings import Settings
+from pages import tab_row
 from support import ROOT
 from touching import Hand
 
@@ -44,7 +45,7 @@ def test_names_can_be_read_however_many_tabs_are_open(
         shutil.copy(DEMO, path)
         window.open_path(path)
         wait_read(window)
-    bar = window._tab_row.bar
+    bar = tab_row(window).bar
     assert isinstance(bar, TabBar)
 
     for position in range(N):

@@ -67,8 +67,8 @@ class CacheView(PaintedView):
         super().__init__("What-if cache", session, theme, parent)
         self.what_if: WhatIf | None = None
         self._of: Trace | None = None
-        self._best: Optimum | None = None
-        self._answer: Answer | None = None
+        self.optimum: Optimum | None = None
+        self.answer: Answer | None = None
         self.capacity = -1
         self._unit = 1 << 30
         self._hover: tuple[float, float] | None = None
@@ -141,7 +141,7 @@ class CacheView(PaintedView):
         """Compute the curve on a worker."""
         session = self.session
         trace = session.trace
-        self._best = self._answer = None
+        self.optimum = self.answer = None
         if trace is None or trace.is_partial or trace.awaits_files:
             self._forget()
             return
@@ -178,7 +178,7 @@ class CacheView(PaintedView):
         self.repaint_picture()
 
     def _on_best(self, best: Optimum) -> None:
-        self._best = best
+        self.optimum = best
         self.repaint_picture()
 
     def _ask(self) -> None:
@@ -200,7 +200,7 @@ class CacheView(PaintedView):
         )
 
     def _on_answer(self, result: Answer) -> None:
-        self._answer = result
+        self.answer = result
         self._say()
 
     def _on_marked(self, _: object) -> None:
@@ -239,9 +239,9 @@ class CacheView(PaintedView):
 
     def answer_lines(self) -> tuple[str, ...]:
         """Return the results, a text each, as shown and copied."""
-        if self.what_if is None or self._answer is None:
+        if self.what_if is None or self.answer is None:
             return ()
-        return answer_words(self.what_if, self._answer)
+        return answer_words(self.what_if, self.answer)
 
     def _say(self) -> None:
         remarks = () if self.what_if is None else rests_on(self.what_if)
@@ -295,7 +295,7 @@ class CacheView(PaintedView):
         if self.what_if is None or not self.what_if.curve.n_reads:
             return None
         return CacheScene(
-            self.what_if, width, height, self.theme, scale, self._best, self.capacity,
+            self.what_if, width, height, self.theme, scale, self.optimum, self.capacity,
             bool(self.unit_box.currentData()), self._hover,
         )  # fmt: skip
 

@@ -356,7 +356,7 @@ class StatisticsView(View):
         self, session: Session, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(session, theme, parent)
-        self._result: StatisticsResult | None = None
+        self.result: StatisticsResult | None = None
         self._blocks: SpanBlocks | None = None
         self._facts: StatFacts | None = None
         self._counted: Scope | None = None
@@ -370,17 +370,17 @@ class StatisticsView(View):
         self.table = TextTable(self.model, self, "statistics", keeps_first=True)
         self.table.setAccessibleName("Statistics of the selection")
         self._empty = EmptyState(self)
-        self._head = StatisticsHead(session, self)
-        self.about, self.by = self._head.about, self._head.by
-        self.estimated = self._head.estimated
-        self.table.fill_menu(self._head.menu)
+        self.head = StatisticsHead(session, self)
+        self.about, self.by = self.head.about, self.head.by
+        self.estimated = self.head.estimated
+        self.table.fill_menu(self.head.menu)
         self.table.clicked.connect(self._on_row)
         self.table.selectionModel().currentRowChanged.connect(self._on_row)
         self.table.row_opened.connect(self._on_opened)
         self.table.menu_requested.connect(self._on_menu)
         self.model.layoutChanged.connect(self._mark_group)
-        self._head.by_changed.connect(self.recount)
-        self._head.estimated_toggled.connect(self.recount)
+        self.head.by_changed.connect(self.recount)
+        self.head.estimated_toggled.connect(self.recount)
         self._lay_out()
         self.set_theme(theme)
         self.connect_until_release(
@@ -402,20 +402,20 @@ class StatisticsView(View):
         self._stack = QStackedLayout(body)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.table)
-        lay_out(QVBoxLayout(self), self._head, body, wide=body)
+        lay_out(QVBoxLayout(self), self.head, body, wide=body)
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
         super().set_theme(theme)
         self.table.set_theme(theme)
         self._empty.set_theme(theme)
-        self._head.set_theme(theme)
-        if self._result is not None:
-            self._show(self._result)
+        self.head.set_theme(theme)
+        if self.result is not None:
+            self._show(self.result)
 
     def figure(self) -> Figure | None:
         """Return what is counted as bars, by the column that the table is sorted by."""
-        session, scope, result = self.session, self.scope(), self._result
+        session, scope, result = self.session, self.scope(), self.result
         trace = session.trace
         if scope is None or trace is None or result is None or session.index is None:
             return None
@@ -469,10 +469,10 @@ class StatisticsView(View):
         if trace is None or trace.is_partial:
             self._timer.stop()
             self._end_waiting()
-            self._result = None
+            self.result = None
             self._say_empty()
             return
-        if self._result is None:
+        if self.result is None:
             self._empty.say("counting …")
         self._offer_groupings(trace)
         self._on_changed(None)
@@ -486,7 +486,7 @@ class StatisticsView(View):
         """Count anew, unless it is about the same spans as before."""
         if self.scope() != self._counted:
             self._on_changed(None)
-        elif self._result is not None and not self.model.is_stale:
+        elif self.result is not None and not self.model.is_stale:
             self._end_waiting()  # the range may be called something else now
 
     def _on_selection_changed(self, _: object) -> None:
@@ -569,8 +569,8 @@ class StatisticsView(View):
             return
         self._stale_timer.stop()
         self.model.set_stale(False)
-        if self._result is not None:
-            about, notes = self.about_text(self._result), self._result.notes
+        if self.result is not None:
+            about, notes = self.about_text(self.result), self.result.notes
             self.about.tip = "\n".join((about, *notes)) if notes else ""
             if notes:
                 many = f"{len(notes)} notes"
@@ -580,9 +580,9 @@ class StatisticsView(View):
     # -- showing -----------------------------------------------------------
 
     def _show(self, result: StatisticsResult) -> None:
-        self._result = result
+        self.result = result
         self._end_waiting()
-        self._head.say_left_out(result)
+        self.head.say_left_out(result)
         if not result.rows:
             self._say_empty()
             return
@@ -612,7 +612,7 @@ class StatisticsView(View):
 
     def group_at(self, row: int) -> SpanGroup | None:
         """Return the spans of a row; None where it is no group of spans."""
-        found, result = self.model.payload(row), self._result
+        found, result = self.model.payload(row), self.result
         if result is None or not isinstance(found, StatRow):
             return None
         scope = result.scope
@@ -637,8 +637,8 @@ class StatisticsView(View):
         """Select the row of the selected group, wherever it is now."""
         group, table = self.session.selection.group, self.table
         row = -1
-        if group is not None and self._result is not None:
-            same = group.by == self._result.by
+        if group is not None and self.result is not None:
+            same = group.by == self.result.by
             keys = self._keys() if same else []
             row = keys.index(group.key) if group.key in keys else -1
         self._is_marking = True
@@ -742,11 +742,11 @@ class StatisticsView(View):
             self._empty.say("Still reading…", hint)
             self.about.clear()
         else:
-            is_of_spans = self._result is not None and self._result.by in _OF_SPANS
+            is_of_spans = self.result is not None and self.result.by in _OF_SPANS
             what = "span" if is_of_spans else "op"
             words = f"No {what} lies in this range."
             hint = "Drag across the timeline to mark a range."
-            scope = None if self._result is None else self._result.scope
+            scope = None if self.result is None else self.result.scope
             if scope is not None and (scope.lanes is not None or scope.ids):
                 words = "No {0} that is asked for lies in this range."
                 words = words.format(what)

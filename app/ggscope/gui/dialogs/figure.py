@@ -111,18 +111,18 @@ class PreviewPane(QWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.image: QImage | None = None
-        self._words = ""
+        self.message = ""
         self.setMinimumSize(200, 120)
         self.setAccessibleName("Preview")
 
     def show_image(self, image: QImage) -> None:
         """Show a picture."""
-        self.image, self._words = image, ""
+        self.image, self.message = image, ""
         self.update()
 
     def say(self, words: str) -> None:
         """Say something in the place of a picture."""
-        self.image, self._words = None, plain(words)
+        self.image, self.message = None, plain(words)
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -138,7 +138,7 @@ class PreviewPane(QWidget):
                 painter.setPen(self.palette().placeholderText().color())
                 flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
                 area = self.rect().adjusted(24, 24, -24, -24)
-                painter.drawText(area, flags, self._words)
+                painter.drawText(area, flags, self.message)
             else:
                 self._paint_image(painter, self.image)
         finally:

@@ -45,7 +45,7 @@ class TooLargePage(QWidget):
         self.setAccessibleName("This file may not fit into memory")
         self.head = label("", self, "large", wraps=True)
         self.text = label("", self, "dim", wraps=True)
-        self._figures = [label("", self) for _ in range(4)]
+        self.figures = [label("", self) for _ in range(4)]
         self.records = QLineEdit(self)
         self.records.setAccessibleName("Records to read, first : stop")
         set_tip(
@@ -83,7 +83,7 @@ class TooLargePage(QWidget):
         if can_range or can_sample:
             advice += " " + "Choose how much of it to read."
         self.text.setText(advice)
-        for figure, text in zip(self._figures, self._values(fit), strict=True):
+        for figure, text in zip(self.figures, self._values(fit), strict=True):
             figure.setText(text)
         for part in self._range_row:
             part.setVisible(can_range)
@@ -201,7 +201,7 @@ class TooLargePage(QWidget):
             "Needs",
             "Available",
         )
-        for row, (name, figure) in enumerate(zip(names, self._figures, strict=True)):
+        for row, (name, figure) in enumerate(zip(names, self.figures, strict=True)):
             grid.addWidget(label(name, card, "dim"), row, 0)
             grid.addWidget(figure, row, 1)
         grid.setColumnStretch(1, 1)

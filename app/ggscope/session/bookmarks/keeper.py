@@ -95,6 +95,16 @@ class BookmarkKeeper(QObject):
     # -- where ---------------------------------------------------------------
 
     @property
+    def is_read(self) -> bool:
+        """Whether the bookmarks of the trace's file have been read."""
+        return self._is_found
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether bookmarks are being written, or are about to be."""
+        return self._later.isActive() or self._is_keeping
+
+    @property
     def trace_path(self) -> Path | None:
         """The file that the bookmarks belong to; None where there is none."""
         trace = self._session.trace
@@ -123,8 +133,7 @@ class BookmarkKeeper(QObject):
         """Tell the session in words where its bookmarks are."""
         words, path = "", self.trace_path
         if self._place is None:
-            waits = self._later.isActive() or self._is_keeping
-            is_open = waits or not (self._is_found or self._is_lost)
+            is_open = self.is_saving or not (self._is_found or self._is_lost)
             if self._storage() is None or not is_open:
                 words = "Bookmarks of this trace are not saved."
         elif path is not None and self._place == side_car(path):
@@ -214,7 +223,7 @@ class BookmarkKeeper(QObject):
 
     def check_file(self) -> None:
         """Look whether another window has changed them; called every two seconds."""
-        if self._place is None or self._is_keeping or self._later.isActive():
+        if self._place is None or self.is_saving:
             return
         if self._is_watching() and stamp_of(self._place) != self._stamp:
             self._find()
@@ -344,7 +353,7 @@ class BookmarkKeeper(QObject):
         """Write what is not written yet, now: the session is about to close."""
         self._watch.stop()
         storage = self._storage()
-        is_due = self._later.isActive() or self._is_keeping
+        is_due = self.is_saving
         self._later.stop()
         if storage is None or not self._is_found or not is_due:
             return

@@ -234,11 +234,11 @@ class TimelineView(PaintedView):
         self._touched_at = -REST_S
         self.legend = Legend(session, theme, self)
         self.legend.hide()
-        self._bar = QScrollBar(Qt.Orientation.Vertical, self)
-        self._bar.setAccessibleName("Scroll lanes")
-        self._bar.valueChanged.connect(self._on_scrolled)
+        self.scroll_bar = QScrollBar(Qt.Orientation.Vertical, self)
+        self.scroll_bar.setAccessibleName("Scroll lanes")
+        self.scroll_bar.valueChanged.connect(self._on_scrolled)
         self.box.setDirection(QBoxLayout.Direction.LeftToRight)
-        self.box.addWidget(self._bar)
+        self.box.addWidget(self.scroll_bar)
         self.connect_until_release(
             (session.visible_range_changed, self._on_moved),
             (session.selection_changed, self.repaint_picture),
@@ -627,7 +627,7 @@ class TimelineView(PaintedView):
 
     def scroll_to(self, pixels: float) -> None:
         """Scroll so that lane area position `pixels` is at the top."""
-        self._bar.setValue(round(pixels))
+        self.scroll_bar.setValue(round(pixels))
 
     def _on_scrolled(self, value: int) -> None:
         self._scroll_y = float(value)
@@ -636,11 +636,11 @@ class TimelineView(PaintedView):
     def _update_bar(self) -> None:
         total = 0.0 if self._prepared is None else self._prepared.layout.height
         room = self.lane_area_height()
-        self._bar.setRange(0, max(0, round(total - room)))
-        self._bar.setPageStep(max(1, round(room)))
-        self._bar.setSingleStep(24)
-        self._bar.setVisible(self._bar.maximum() > 0)
-        self._scroll_y = float(self._bar.value())
+        self.scroll_bar.setRange(0, max(0, round(total - room)))
+        self.scroll_bar.setPageStep(max(1, round(room)))
+        self.scroll_bar.setSingleStep(24)
+        self.scroll_bar.setVisible(self.scroll_bar.maximum() > 0)
+        self._scroll_y = float(self.scroll_bar.value())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the scroll bar in step with the size."""
