@@ -14,6 +14,7 @@ from ggscope.gui.dialogs.follow import FollowDialog, started
 from ggscope.gui.dialogs.record import RecordDialog
 from ggscope.live.running import Tracing
 from ggscope.session import live as live_module
+from ggscope.session.tasks import Tasks
 from ring_writer import Writer
 
 pytestmark = pytest.mark.skipif(
@@ -153,10 +154,10 @@ def test_recording_is_offered_from_the_list(dialog, window):
 
 
 def test_dialog_that_closes_looks_no_more(dialog, qtbot):
-    tasks = dialog._tasks
+    (tasks,) = dialog.findChildren(Tasks)
     dialog.close()
 
-    assert tasks._is_closed
+    assert tasks.is_closed
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from ggscope.live import launcher
 from ggscope.live.launcher import LaunchSpec, Target
 from ggscope.session import live as live_module
 from ggscope.session import run as run_module
+from ggscope.session.tasks import Tasks
 from ggscope_capture import models
 from messages import said, toast
 from pages import is_settled, tab_row, waiting_console
@@ -78,12 +79,12 @@ def test_window_that_closes_ends_what_its_dialog_looks_for(window, qtbot, monkey
     before = set(psutil.Process().children())
     window.actions_["file.record"].trigger()
     (dialog,) = window.findChildren(RecordDialog)
-    tasks = dialog._tasks
+    (tasks,) = dialog.findChildren(Tasks)
     qtbot.waitUntil(lambda: set(psutil.Process().children()) > before, timeout=PATIENCE)
 
     window.close()
 
-    assert tasks._is_closed
+    assert tasks.is_closed
     qtbot.waitUntil(
         lambda: set(psutil.Process().children()) == before, timeout=PATIENCE
     )

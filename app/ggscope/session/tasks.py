@@ -233,7 +233,7 @@ class Tasks(QObject):
         self._held: dict[str, _Task] = {}
         self._states: dict[str, TaskState] = {}
         self._jobs: set[Future[None]] = set()
-        self._is_closed = False
+        self.is_closed = False
         self._is_holding = False
         self._post = _Post(self)
         queued = Qt.ConnectionType.QueuedConnection
@@ -272,7 +272,7 @@ class Tasks(QObject):
         even_if_held : does not wait for `hold` to end, only for urgent tasks: what
             is worth doing while only a part of the trace is known.
         """
-        if self._is_closed:
+        if self.is_closed:
             return
         task = _Task(
             next(self._numbers),
@@ -351,9 +351,9 @@ class Tasks(QObject):
         Tasks notice within 50 ms where they ask often enough. Nothing that they
         return is delivered.
         """
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         self._post.close()
         for tasks in (self._running, self._waiting, self._held):
             for task in tasks.values():
@@ -415,7 +415,7 @@ class Tasks(QObject):
 
     def _is_current(self, task: _Task) -> bool:
         return (
-            not self._is_closed
+            not self.is_closed
             and self._running.get(task.key) is task
             and not task.cancel.is_set()
         )
@@ -436,7 +436,7 @@ class Tasks(QObject):
 
     def _on_finished(self, outcome: _Outcome) -> None:
         task = outcome.task
-        if self._is_closed or self._running.get(task.key) is not task:
+        if self.is_closed or self._running.get(task.key) is not task:
             return
         was_current = self._is_current(task)
         del self._running[task.key]
@@ -457,15 +457,15 @@ class Tasks(QObject):
             self._after(task)
 
     def _on_given_up(self, task: _Task) -> None:
-        is_asked_anew = self._is_closed or self.is_running(task.key)
+        is_asked_anew = self.is_closed or self.is_running(task.key)
         if task.on_cancel is not None and not is_asked_anew:
             task.on_cancel()
 
     def _after(self, task: _Task) -> None:
         """Let those go on that waited for a task."""
-        if task.is_urgent and not self._is_closed and not self.has_urgent:
+        if task.is_urgent and not self.is_closed and not self.has_urgent:
             self.urgent_done.emit()
-        if self._is_closed:  # by whoever took the result
+        if self.is_closed:  # by whoever took the result
             return
         self._let_go()
         if self.is_idle:
