@@ -9,9 +9,11 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from builders import llama_like_trace
 from ggscope.gui.app import create_window
 from ggscope.gui.document import Document
 from ggscope.gui.main_window import MainWindow
+from ggscope.gui.panes.workspace import Workspace
 from ggscope.gui.theme import base_px, mono_family, style_sheet, ui_font
 from ggscope.model.trace import Trace
 from ggscope.readers import registry
@@ -30,6 +32,29 @@ from reading import Reading
 def settings() -> Settings:
     """Return settings that live as long as the test."""
     return Settings(MemoryStore())
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    """Return a session that shows a small trace of llama.cpp."""
+    made = Session()
+    made.set_trace(llama_like_trace(tokens=2, layers=2))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workspace(
+    qtbot: QtBot, session: Session, settings: Settings
+) -> Iterator[Workspace]:
+    """Return a workspace of 1200 × 800 pixels that stands alone."""
+    made = Workspace(session, settings, theme("dark"))
+    qtbot.addWidget(made)
+    made.resize(1200, 800)
+    made.show()
+    qtbot.waitExposed(made)
+    yield made
+    made.release()
 
 
 @pytest.fixture

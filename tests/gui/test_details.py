@@ -257,10 +257,10 @@ def test_hovering_a_field_marks_its_bytes(
     settle(qtbot, session)
     view.record_section.set_open(True)
     fields = view.record_section.fields
-    qtbot.waitUntil(lambda: len(fields._rows) == 2)
+    qtbot.waitUntil(lambda: len(fields.row_boxes) == 2)
 
     def is_marked() -> bool:  # rows move while the pane takes its size
-        QTest.mouseMove(fields, fields._rows[1].center())
+        QTest.mouseMove(fields, fields.row_boxes[1].center())
         return view.record_section.bytes.marked == range(4, 8)
 
     qtbot.waitUntil(is_marked)
@@ -396,7 +396,7 @@ def test_fact_tooltip_gives_the_exact_value(
     view.facts.grab()
     row = [f.label for f in view.facts.facts].index("duration")
 
-    QTest.mouseMove(view.facts, view.facts._rows[row].center())
+    QTest.mouseMove(view.facts, view.facts.row_boxes[row].center())
 
     assert "0.000\u202f240\u202f000" in view.facts.toolTip()
 
@@ -506,11 +506,11 @@ def test_pointer_finds_no_row_of_facts_that_are_gone(qtbot: QtBot) -> None:
     facts.set_theme(theme("dark"))
     facts.set_facts(tuple(Fact(f"fact {i}", str(i)) for i in range(5)))
     facts.grab()
-    last = facts._rows[-1].center()
+    last = facts.row_boxes[-1].center()
 
     facts.set_facts(())
 
-    assert facts._row_at(QPointF(last)) is None
+    assert facts.row_at(QPointF(last)) is None
 
 
 @pytest.mark.parametrize(("ticks", "shown"), [(0, "–"), (30, "at least 30 ns")])

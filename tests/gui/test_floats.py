@@ -1,13 +1,10 @@
 """Panes that change places, and panes in windows of their own."""
 
-from collections.abc import Iterator
-
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from builders import llama_like_trace
 from ggscope.gui.panes.floats import parsed_place
 from ggscope.gui.panes.host import ViewHost
 from ggscope.gui.panes.workspace import Workspace
@@ -19,27 +16,6 @@ from ggscope.session.settings_store import MemoryStore
 from heat_traces import moe_trace
 
 LEFT = Qt.MouseButton.LeftButton
-
-
-@pytest.fixture
-def session(qtbot: QtBot) -> Iterator[Session]:
-    made = Session()
-    made.set_trace(llama_like_trace(tokens=2, layers=2))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workspace(
-    qtbot: QtBot, session: Session, settings: Settings
-) -> Iterator[Workspace]:
-    made = Workspace(session, settings, theme("dark"))
-    qtbot.addWidget(made)
-    made.resize(1200, 800)
-    made.show()
-    qtbot.waitExposed(made)
-    yield made
-    made.release()
 
 
 def ids(workspace: Workspace) -> list[str]:

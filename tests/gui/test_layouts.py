@@ -1,14 +1,11 @@
 """Panes: dual, grid, single; choosers; what is remembered."""
 
-from collections.abc import Iterator
-
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from builders import llama_like_trace
 from ggscope.gui.panes.host import ViewHost
 from ggscope.gui.panes.layouts import (
     LOW_TIMELINE_ROOM,
@@ -24,28 +21,6 @@ from ggscope.session.settings_store import MemoryStore
 from ggscope.views.base.view import View
 from ggscope.views.registry import BUILTIN, ViewEntry, cell_views, entry
 from pages import drawer_tabs
-
-
-@pytest.fixture
-def session(qtbot: QtBot) -> Iterator[Session]:
-    made = Session()
-    made.set_trace(llama_like_trace(tokens=2, layers=2))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def workspace(
-    qtbot: QtBot, session: Session, settings: Settings
-) -> Iterator[Workspace]:
-    made = Workspace(session, settings, theme("dark"))
-    qtbot.addWidget(made)
-    made.resize(1200, 800)
-    made.show()
-    qtbot.waitExposed(made)
-    yield made
-    made.release()
-
 
 DRAWER = [e.id for e in BUILTIN if e.area == "bottom" and not e.of_run]
 
@@ -376,8 +351,10 @@ def test_full_screen_button_fills_and_restores(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("known", cell_views(), ids=lambda known: known.id)
-def test_any_view_can_be_asked_for(workspace: Workspace, known: ViewEntry) -> None:
-    workspace._session.view_requested.emit(known.id)
+def test_any_view_can_be_asked_for(
+    workspace: Workspace, session: Session, known: ViewEntry
+) -> None:
+    session.view_requested.emit(known.id)
 
     host = next(h for h in workspace.hosts() if h.entry.id == known.id)
     assert host.isVisible()

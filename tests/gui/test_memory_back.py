@@ -21,7 +21,7 @@ from ggscope.session.tasks import TaskContext, Tasks
 from support import ROOT
 
 needs_glibc = pytest.mark.skipif(
-    memory._trim() is None, reason="the C library has no malloc_trim"
+    memory.malloc_trim() is None, reason="the C library has no malloc_trim"
 )
 BLOCK, N_BLOCKS = 1 << 16, 1_600
 
@@ -145,10 +145,10 @@ def test_threads_of_the_window_share_one_heap(wish: str, is_one: bool) -> None:
 
 def test_giving_back_is_possible_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.sys, "platform", "darwin")
-    memory._trim.cache_clear()
+    memory.malloc_trim.cache_clear()
     try:
         memory.give_back()
 
-        assert memory._trim() is None
+        assert memory.malloc_trim() is None
     finally:
-        memory._trim.cache_clear()
+        memory.malloc_trim.cache_clear()

@@ -657,21 +657,21 @@ def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
     bar = pane.text.verticalScrollBar()
     words = "many words that break into lines " * 9
     for n in range(200):
-        pane._on_said(n % 2 == 0, f"{n} {words}\n")
+        document.run.said.emit(n % 2 == 0, f"{n} {words}\n")
     window.resize(900, 600)
-    pane._on_said(False, "after that\n")
+    document.run.said.emit(False, "after that\n")
     QApplication.processEvents()
-    pane._on_said(False, "after that, too\n")
+    document.run.said.emit(False, "after that, too\n")
     qtbot.waitUntil(lambda: bar.maximum() > 150)
     at_end = bar.value(), bar.maximum()
     bar.triggerAction(bar.SliderAction.SliderPageStepSub)
     seen = bar.value()
-    pane._on_said(False, "more\n" * 20)
+    document.run.said.emit(False, "more\n" * 20)
 
     assert at_end[0] == at_end[1]
     assert bar.value() == seen < at_end[0]
     bar.triggerAction(bar.SliderAction.SliderToMaximum)
-    pane._on_said(False, "more\n" * 20)
+    document.run.said.emit(False, "more\n" * 20)
     assert bar.value() == bar.maximum()
     document.run.stop()
     ended(document, qtbot)

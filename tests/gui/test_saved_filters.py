@@ -1,6 +1,6 @@
 """Filters with names: saved, listed, applied and forgotten."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 import ggmlviz_files
-from builders import llama_like_trace
 from ggscope.gui.dialogs.dialogs import NameDialog
 from ggscope.gui.dialogs.filters import FilterPopup, apply_saved
 from ggscope.gui.document import Document
@@ -22,14 +21,6 @@ from ggscope.session.settings_store import MemoryStore
 
 LEFT = Qt.MouseButton.LeftButton
 MATMUL = Filter(families=frozenset({"matmul"}))
-
-
-@pytest.fixture
-def session(qtbot: QtBot) -> Iterator[Session]:
-    made = Session()
-    made.set_trace(llama_like_trace(tokens=2, layers=2))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -260,7 +260,7 @@ def test_trackpad_keeps_to_the_axis_of_its_first_motion(
 
     assert moved > 0
     assert session.visible_range.start >= moved
-    assert view._scroll_y == 0
+    assert view.scroll_bar.value() == 0
 
 
 def test_wheel_scrolls_lanes_when_they_do_not_fit(
@@ -270,12 +270,12 @@ def test_wheel_scrolls_lanes_when_they_do_not_fit(
     qtbot.waitUntil(lambda: view.scroll_bar.maximum() > 0)
 
     wheel(view, QPoint(400, 100), -120)
-    scrolled = view._scroll_y
+    scrolled = view.scroll_bar.value()
     QTest.keyClick(view, Qt.Key.Key_Down)
     QTest.keyClick(view, Qt.Key.Key_PageUp)
 
     assert scrolled > 0
-    assert view._scroll_y == 0
+    assert view.scroll_bar.value() == 0
 
 
 def test_double_click_fits_the_span(view: TimelineView, session: Session) -> None:

@@ -48,7 +48,7 @@ class MemoryReturner(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(QUIET_MS)
         self._timer.timeout.connect(self._on_quiet)
-        if _trim() is not None:
+        if malloc_trim() is not None:
             tasks.became_idle.connect(self._timer.start)
 
     def _on_quiet(self) -> None:
@@ -103,7 +103,7 @@ def share_one_heap() -> None:
 
     Where the C library is glibc; only before the first thread of the program begins.
     """
-    if _trim() is not None:
+    if malloc_trim() is not None:
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
@@ -116,13 +116,13 @@ def _give_back_aside() -> None:
 
 def give_back() -> None:
     """Return freed pages to the system, if the C library can."""
-    trim = _trim()
+    trim = malloc_trim()
     if trim is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Any | None:  # a function of ctypes
+def malloc_trim() -> Any | None:  # a function of ctypes
     """Return glibc's ``malloc_trim``; None elsewhere."""
     if sys.platform != "linux":
         return None

@@ -27,7 +27,7 @@ class FactList(QWidget):
         super().__init__(parent)
         self._facts: tuple[Fact, ...] = ()
         self._theme: Theme | None = None
-        self._rows: list[QRect] = []
+        self.row_boxes: list[QRect] = []
         # Layouts ask for the height at the same few widths again and again.
         self._heights: dict[int, tuple[int, ...]] = {}
         self.setMouseTracking(True)
@@ -47,7 +47,7 @@ class FactList(QWidget):
         self._facts = facts
         self._heights.clear()
         # Until it is painted again nobody knows which row is where.
-        self._rows.clear()
+        self.row_boxes.clear()
         text = "; ".join(f"{f.label}: {f.exact or f.value}" for f in facts)
         self.setAccessibleDescription(text)
         self.updateGeometry()
@@ -127,11 +127,11 @@ class FactList(QWidget):
             return
         with QPainter(self) as painter:
             top = 0
-            self._rows = []
+            self.row_boxes = []
             heights = self._row_heights(self.width())
             for fact, height in zip(self._facts, heights, strict=True):
                 box = QRect(0, top, self.width(), height)
-                self._rows.append(box)
+                self.row_boxes.append(box)
                 if box.intersects(event.rect()):
                     self._paint_row(painter, box, fact, self._theme)
                 top += height
@@ -160,7 +160,7 @@ class FactList(QWidget):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Show the exact value of the row under the mouse."""
-        row = self._row_at(event.position())
+        row = self.row_at(event.position())
         self.hovered.emit(row)
         if row is None:
             set_tip(self, "")
@@ -173,8 +173,9 @@ class FactList(QWidget):
         """Forget the row under the mouse."""
         self.hovered.emit(None)
 
-    def _row_at(self, place: QPointF) -> int | None:
-        for row, box in enumerate(self._rows):
+    def row_at(self, place: QPointF) -> int | None:
+        """Return the row at a position; None between rows and beyond them."""
+        for row, box in enumerate(self.row_boxes):
             if box.contains(place.toPoint()):
                 return row
         return None
