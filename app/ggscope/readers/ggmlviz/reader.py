@@ -405,7 +405,7 @@ def estimate(head: Head) -> Estimate | None:
     """Return what reading a whole file would cost; None where that is unknown."""
     if not head.data.startswith(MAGIC):
         return None
-    seen = probe(head.data, head.size)
+    seen = probe(head.data, head.size, "")
     n_events = seen.n_events(head.size)
     spans = int(n_events * seen.begin_share)
     peak = n_events * EVENT_BYTES + spans * _BESIDE_BYTES
