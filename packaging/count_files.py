@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PACKAGE = str(Path(ggscope.__file__).parent) + os.sep
 SAMPLES = Path(__file__).resolve().parent.parent / "resources" / "samples"
 LIMITS = {
-    ("info", "llama.ggmlviz"): 191,
+    ("info", "llama.ggmlviz"): 190,
     ("info", "tinyllama-256.bin"): 246,
     ("window", "llama.ggmlviz"): 830,
     ("click", "llama.ggmlviz"): 321,
