@@ -122,7 +122,7 @@ def press(document, name):
 
 
 def text_of(run):
-    return "".join(text for _, text in run.all_said())
+    return "".join(text for _, text in run.output_chunks())
 
 
 def console_of(document, qtbot):
@@ -568,7 +568,7 @@ def test_text_that_never_ends_is_bounded(run, qtbot, traced, monkeypatch):
     qtbot.waitUntil(lambda: "to stderr" in text_of(document.run), timeout=PATIENCE)
     document.run.stop()
     ended(document, qtbot)
-    kept = document.run.all_said()
+    kept = document.run.output_chunks()
     assert sum(len(text) for _, text in kept[1:]) <= 200
 
 
@@ -579,10 +579,10 @@ def test_a_stream_that_nobody_took_is_cut(monkeypatch):
     monkeypatch.setattr(launcher, "tool", lambda: [sys.executable, "-c", words])
     running = launcher.Running([])
     running._process.wait()
-    ((is_error, text),) = running.said()
+    ((is_error, text),) = running.read_output()
     assert not is_error
     assert text == "\n… 200 B left out …\nbbbbbbbbb\n"
-    running.let_go()
+    running.detach()
 
 
 def test_closing_the_tab_ends_the_program(run, window, qtbot, traced, tmp_path):
@@ -657,21 +657,21 @@ def test_text_stays_at_its_end_whatever_the_size_but_where_a_person_scrolled(
     bar = pane.text.verticalScrollBar()
     words = "many words that break into lines " * 9
     for n in range(200):
-        document.run.said.emit(n % 2 == 0, f"{n} {words}\n")
+        document.run.output_received.emit(n % 2 == 0, f"{n} {words}\n")
     window.resize(900, 600)
-    document.run.said.emit(False, "after that\n")
+    document.run.output_received.emit(False, "after that\n")
     QApplication.processEvents()
-    document.run.said.emit(False, "after that, too\n")
+    document.run.output_received.emit(False, "after that, too\n")
     qtbot.waitUntil(lambda: bar.maximum() > 150)
     at_end = bar.value(), bar.maximum()
     bar.triggerAction(bar.SliderAction.SliderPageStepSub)
     seen = bar.value()
-    document.run.said.emit(False, "more\n" * 20)
+    document.run.output_received.emit(False, "more\n" * 20)
 
     assert at_end[0] == at_end[1]
     assert bar.value() == seen < at_end[0]
     bar.triggerAction(bar.SliderAction.SliderToMaximum)
-    document.run.said.emit(False, "more\n" * 20)
+    document.run.output_received.emit(False, "more\n" * 20)
     assert bar.value() == bar.maximum()
     document.run.stop()
     ended(document, qtbot)
@@ -792,13 +792,13 @@ def test_demo_is_run_again_with_the_program_and_model_that_it_found(
             return 0
 
     demo = run_module.Run("live demo", Silent(), str(output), "")
-    wish = demo.wish_again()
+    wish = demo.spec_again()
 
     assert wish.target.path == (libraries or "/opt/llama-completion")
     assert (wish.model, wish.prompt) == ("/d/moe.gguf", "once upon")
     assert (wish.tokens, wish.threads) == (480, 2)
     output.with_suffix(".json").write_text("{}")
-    assert demo.wish_again() is None
+    assert demo.spec_again() is None
 
 
 def test_run_again_of_the_demo_offers_what_it_ran(

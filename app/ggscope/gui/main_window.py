@@ -242,7 +242,7 @@ class MainWindow(QMainWindow):
 
         run = self.sender()
         if isinstance(run, Run):
-            self.dialogs.show_record(run.wish_again())
+            self.dialogs.show_record(run.spec_again())
 
     def _on_recording(self, path: str) -> None:
         """Show the recording of a run in the place of the tab that was to follow it."""

@@ -83,10 +83,10 @@ class TraceabilityCheck:
 
     Attributes
     ----------
-    works : None where only a run can tell.
-    why : of each way in what speaks for it or against it, without repetition.
+    works : None where only a run can show.
+    why : a reason per way to trace it, without repetition.
     advice : what to do next.
-    machine : whether tracer, environment and permissions are as they have to be.
+    machine : checks of tracer, environment and permissions.
     """
 
     target: Target
@@ -99,7 +99,7 @@ class TraceabilityCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """What is to be run, and the file that its records go to."""
+    """A program to run, its arguments, and the file of its records."""
 
     target: Target
     output: str
@@ -112,7 +112,7 @@ class LaunchSpec:
 
     def command(self) -> list[str]:
         """Return the program with its arguments; raises LiveError."""
-        filled = {
+        values = {
             "{model}": self.model,
             "{prompt}": self.prompt,
             "{tokens}": str(self.tokens),
@@ -123,14 +123,14 @@ class LaunchSpec:
             more = shlex.split(self.more)
         except ValueError:
             raise LiveError("a quotation in the further arguments has no end") from None
-        return [*(filled.get(part, part) for part in parts), *more]
+        return [*(values.get(part, part) for part in parts), *more]
 
     def arguments(self) -> list[str]:
         """Return the arguments of the capture tool; raises LiveError."""
         return ["run", "-o", self.output, "--", *self.command()]
 
     def shown(self) -> str:
-        """Return the whole command as for a shell; raises LiveError."""
+        """Return the command for a shell; raises LiveError."""
         return shlex.join([TOOL, *self.arguments()])
 
 
@@ -140,17 +140,17 @@ def tool() -> list[str]:
     if not is_frozen and importlib.util.find_spec("ggscope_capture") is not None:
         return [sys.executable, "-m", "ggscope_capture"]
     beside = os.path.dirname(sys.executable)
-    found = shutil.which(TOOL, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
-    if found is None:
+    path = shutil.which(TOOL, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    if path is None:
         raise LiveError(
             f"{TOOL} is not installed; it comes with every ggscope but the Flatpak's, "
             "whose sandbox nothing can be traced from"
         )
-    return [found]
+    return [path]
 
 
-def _asked(check_cancelled: Callable[[], None], *arguments: str) -> Any:
-    """Return what the tool prints as JSON; raises LiveError with what it complains.
+def _query(check_cancelled: Callable[[], None], *arguments: str) -> Any:
+    """Return the JSON that the tool prints; raises LiveError with its error message.
 
     What `check_cancelled` raises ends the tool and passes.
     """
@@ -161,20 +161,20 @@ def _asked(check_cancelled: Callable[[], None], *arguments: str) -> Any:
             stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
         ) as child:  # fmt: skip
             try:
-                said, complaint = _all_said(child, check_cancelled)
+                answer, errors = _outputs(child, check_cancelled)
             except BaseException:
                 child.kill()
                 raise
         if child.returncode == 0:
-            return json.loads(said)
+            return json.loads(answer)
     except (OSError, ValueError) as error:
         raise LiveError(f"{TOOL} gave no answer: {error}") from error
-    lines = complaint.decode("utf-8", "replace").strip().splitlines()
-    told = lines[-1].removeprefix(f"{TOOL}: ") if lines else ""
-    raise LiveError(told or f"{TOOL} ended with {child.returncode}")
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    message = lines[-1].removeprefix(f"{TOOL}: ") if lines else ""
+    raise LiveError(message or f"{TOOL} ended with {child.returncode}")
 
 
-def _all_said(
+def _outputs(
     child: subprocess.Popen[bytes], check_cancelled: Callable[[], None]
 ) -> tuple[bytes, bytes]:
     until = time.monotonic() + _ASK_S
@@ -192,50 +192,55 @@ def _target(row: Mapping[str, Any]) -> Target:
 
 
 def targets(check_cancelled: Callable[[], None]) -> tuple[Target, ...]:
-    """Return the llama.cpp's of this machine, the best first; raises LiveError."""
-    return tuple(_target(row) for row in _asked(check_cancelled, "targets"))
+    """Return the llama.cpp installations, the best first; raises LiveError."""
+    return tuple(_target(row) for row in _query(check_cancelled, "targets"))
 
 
 def check(
     program: str, output: str, check_cancelled: Callable[[], None]
 ) -> TraceabilityCheck:
-    """Tell whether a program, or a llama.cpp library, can be traced.
+    """Return whether a program, or a llama.cpp library, can be traced.
 
     Parameters
     ----------
     output : file of the records, which is checked too; "" = none.
-    check_cancelled : asked again and again; what it raises ends the looking.
+    check_cancelled : called repeatedly; what it raises ends the check.
 
     Raises
     ------
     LiveError
-        If there is no such program, or it cannot be looked at.
+        If there is no such program, or it cannot be read.
     """
-    found = _asked(check_cancelled, "targets", "--program", program)
-    target = _target(found[0])
+    rows = _query(check_cancelled, "targets", "--program", program)
+    target = _target(rows[0])
     more = ("-o", output) if output else ()
-    told = _asked(check_cancelled, "doctor", target.path, *more)
-    answers = {door["works"] for door in told["doors"]}
+    report = _query(check_cancelled, "doctor", target.path, *more)
+    answers = {way["works"] for way in report["doors"]}
     works = True if True in answers else None if None in answers else False
     why = dict.fromkeys(
-        str(door["why"]) for door in told["doors"] if door["works"] is works
+        str(way["why"]) for way in report["doors"] if way["works"] is works
     )
     machine = tuple(
         MachineCheck(str(row["name"]), row["works"], str(row["text"]))
-        for row in told.get("checks", ())
+        for row in report.get("checks", ())
     )
     return TraceabilityCheck(
-        target, str(told["linkage"]), works, tuple(why), str(told["advice"]), machine
+        target,
+        str(report["linkage"]),
+        works,
+        tuple(why),
+        str(report["advice"]),
+        machine,
     )
 
 
 def model_words(path: str) -> str:
-    """Return what a model is, in a line.
+    """Return a line about a model: architecture, size, quantisation.
 
     Raises
     ------
     ReadError
-        If it is no GGUF file, or one of which nothing can be read.
+        If it is no GGUF file, or a damaged one.
     """
     with Source(path) as source:
         header = read_header(source)
@@ -251,10 +256,10 @@ def model_words(path: str) -> str:
     return " · ".join(
         word
         for word in (
-            architecture or "architecture not told",
+            architecture or "unknown architecture",
             f"{_in_words(n)} parameters",
-            kind or "quantisation not told",
-            f"{layers} layers" if layers >= 0 else "layers not told",
+            kind or "unknown quantisation",
+            f"{layers} layers" if layers >= 0 else "unknown number of layers",
             f"{experts} experts" if experts > 0 else "",
             format_bytes(size),
             f"one of {format_count(parts)} files" if parts > 1 else "",
@@ -271,9 +276,9 @@ def _in_words(n: int) -> str:
 
 
 class Running:
-    """A command of the capture tool, and what it and its program say.
+    """A process of the capture tool, and the output of it and its program.
 
-    Their text goes into files that have no name: the program never waits for the
+    The output goes into files without a name: the program never waits for the
     viewer, and neither notices when the other is killed.
     """
 
@@ -299,19 +304,19 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Number of the tool's process, after which it names its rings."""
+        """Process id of the tool, after which it names its rings."""
         return self._process.pid
 
     def status(self) -> int | None:
-        """Return how it ended, minus n for signal n; None while it runs."""
+        """Return the exit code, minus n for signal n; None while it runs."""
         return self._process.poll()
 
-    def said(self) -> list[tuple[bool, str]]:
-        """Return what is new: whether it came on stderr, and the text.
+    def read_output(self) -> list[tuple[bool, str]]:
+        """Return new output: whether it came on stderr, and the text.
 
-        Of more than a megabyte that nobody took only the end is kept.
+        Of more than a megabyte of unread output only the end is returned.
         """
-        found = []
+        chunks = []
         for number, stream in enumerate(self._streams):
             if stream.closed:
                 continue
@@ -324,8 +329,8 @@ class Running:
             self._at[number] = at + len(data)
             text += self._decoders[number].decode(data)
             if text:
-                found.append((number == 1, text))
-        return found
+                chunks.append((number == 1, text))
+        return chunks
 
     def stop(self) -> None:
         """Ask the program to end; kill it where it was asked five seconds ago.
@@ -340,7 +345,7 @@ class Running:
         elif time.monotonic() - self._asked_at >= _PATIENCE_S:
             _kill_children(self.pid)
 
-    def let_go(self, *, stops: bool = True) -> None:
+    def detach(self, *, stops: bool = True) -> None:
         """Ask it to end, and wait for that on a thread, if it has not yet.
 
         Where it is not stopped the program runs on, and is recorded to its end.
@@ -350,10 +355,10 @@ class Running:
             return
         if stops:
             self.stop()
-        target = self._see_off if stops else self._process.wait
+        target = self._wait_or_kill if stops else self._process.wait
         threading.Thread(target=target, name="launch", daemon=True).start()
 
-    def _see_off(self) -> None:
+    def _wait_or_kill(self) -> None:
         try:
             self._process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:

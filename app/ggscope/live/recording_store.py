@@ -580,7 +580,7 @@ def save_recording(
     try:
         while True:
             status = running.status()  # first, so that all its output is there
-            for is_error, text in running.said():
+            for is_error, text in running.read_output():
                 if is_error:
                     errors += text
                 else:
@@ -602,7 +602,7 @@ def save_recording(
     except (ValueError, KeyError, TypeError) as error:
         raise LiveError(f"{TOOL} did not answer: {error}") from error
     finally:
-        running.let_go()
+        running.detach()
 
 
 def _chunks(

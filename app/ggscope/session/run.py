@@ -1,4 +1,4 @@
-"""A program that was started from the window: what it says, how it ends, its record."""
+"""A program that was started from the window: output, exit status, recording."""
 
 import os
 import shlex
@@ -16,11 +16,11 @@ from ggscope.sanitize import plain
 from ggscope.session.settings import Settings
 
 MAX_TEXT = 1 << 19
-"""So much of what a program says is kept; what is older goes."""
+"""Characters of output that are kept; older ones are dropped."""
 _LOOK_MS = 100
 _DEMO, _DEMO_TOKENS, _DEMO_PACE = "moe", 480, 40
-"""With experts; so many tokens fit the driver's context, and at so many a second they
-take 12 s, in which a person sees them come: by themselves they take less than one."""
+"""A model with experts; tokens that fit the driver's context; tokens a second, so that
+the demo takes 12 s and can be watched: without a pace it takes less than one."""
 _MAX_SIDECAR = 1 << 24
 
 
@@ -29,23 +29,22 @@ class Run(QObject):
 
     Attributes
     ----------
-    output : file of the records, which is there when the tool has ended; "" = nowhere
-        that is known beforehand.
-    wish : what a person asked for; None = the demo, see `wish_again`.
-    shown_command : what does the same in a terminal.
-    check : what was found out beforehand, None = nothing.
-    began : when it was started, in seconds since 1970.
+    output : file of the records, complete when the tool has ended; "" = unknown.
+    spec : program and arguments; None = the demo, see `spec_again`.
+    shown_command : the same as a command for a terminal.
+    check : result of the check before the start; None = not checked.
+    began : start time, in seconds since 1970.
 
     Signals
     -------
-    said(is_error, text) : what the program, or the tool, says.
-    changed : the state in words.
-    ended : all that was recorded is written.
-    again_requested : a person wants to run it again, perhaps otherwise.
-    open_requested(path) : its recording is to be opened.
+    output_received(is_error, text) : output of the program or the tool.
+    changed : the state.
+    ended : the recording is complete.
+    again_requested : run it again, perhaps with other arguments.
+    open_requested(path) : open its recording.
     """
 
-    said = Signal(bool, str)
+    output_received = Signal(bool, str)
     changed = Signal()
     ended = Signal()
     again_requested = Signal()
@@ -58,19 +57,19 @@ class Run(QObject):
         output: str,
         shown_command: str,
         check: TraceabilityCheck | None = None,
-        wish: LaunchSpec | None = None,
+        spec: LaunchSpec | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.name, self.output, self.shown_command = name, output, shown_command
-        self.check, self.wish = check, wish
+        self.check, self.spec = check, spec
         self.began = time.time()
         self.status: int | None = None
         self.is_stopped = False
-        """Whether a person has stopped it."""
+        """Whether the user has stopped it."""
         self._running = running
-        self._said: deque[tuple[bool, str]] = deque()
-        self._n_letters = 0
+        self._chunks: deque[tuple[bool, str]] = deque()
+        self._n_characters = 0
         self._began = time.monotonic()
         self._second = -1
         self._look = QTimer(self, interval=_LOOK_MS)
@@ -79,7 +78,7 @@ class Run(QObject):
 
     @property
     def pid(self) -> int:
-        """Number of the tool's process."""
+        """Process id of the tool."""
         return self._running.pid
 
     @property
@@ -92,12 +91,12 @@ class Run(QObject):
         """Whether it has ended and left a recording."""
         return not self.is_running and bool(self.output) and os.path.exists(self.output)
 
-    def all_said(self) -> list[tuple[bool, str]]:
-        """Return what has been said, as far as it is kept."""
-        return list(self._said)
+    def output_chunks(self) -> list[tuple[bool, str]]:
+        """Return the output that is kept: whether it came on stderr, and the text."""
+        return list(self._chunks)
 
     def state(self) -> str:
-        """Return how it stands, in words."""
+        """Return the state as text: running, stopping, or how it ended."""
         if self.status is None:
             seconds = int(time.monotonic() - self._began)
             if self.is_stopped:
@@ -109,22 +108,22 @@ class Run(QObject):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended with an error that nobody asked for."""
+        """Whether it ended with an error and was not stopped by the user."""
         return bool(self.status) and not self.is_stopped
 
-    def wish_again(self) -> LaunchSpec | None:
-        """Return what would run it again; None where that is not known.
+    def spec_again(self) -> LaunchSpec | None:
+        """Return what runs it again; None where that is unknown.
 
-        What the demo found or installed is told by its recording.
+        For the demo, the command in its recording.
         """
-        if self.wish is not None or not self.output:
-            return self.wish
+        if self.spec is not None or not self.output:
+            return self.spec
         try:
             sidecar = Path(self.output).with_suffix(".json")
-            words = read_json(sidecar, _MAX_SIDECAR).get("command")
+            command = read_json(sidecar, _MAX_SIDECAR).get("command")
         except (OSError, ValueError):
             return None
-        return _demo_wish(words, self.output)
+        return _demo_spec(command, self.output)
 
     def stop(self) -> None:
         """Ask the program to end; it is killed where it does not within 5 s."""
@@ -134,13 +133,13 @@ class Run(QObject):
             self.changed.emit()
 
     def release(self, *, stops: bool = True) -> None:
-        """Hear it no more; stop it too, without waiting for its end."""
+        """Read no more output; stop it too, without waiting for its end."""
         self._look.stop()
-        self._running.let_go(stops=stops)
+        self._running.detach(stops=stops)
 
     def _on_look(self) -> None:
-        status = self._running.status()  # first: what it said last is there then
-        self._take()
+        status = self._running.status()  # first: its last output is complete then
+        self._read_output()
         if self.is_stopped:
             self._running.stop()
         second = int(time.monotonic() - self._began)
@@ -148,50 +147,50 @@ class Run(QObject):
             self._second = second
             self.changed.emit()
         if status is not None:
-            while self._take():
+            while self._read_output():
                 pass
             self._look.stop()
             self.status = status
             self.changed.emit()
             self.ended.emit()
 
-    def _take(self) -> bool:
-        """Keep and tell what is new; tell whether there was anything."""
-        found = self._running.said()
-        for is_error, raw in found:
+    def _read_output(self) -> bool:
+        """Append new output; return whether there was any."""
+        chunks = self._running.read_output()
+        for is_error, raw in chunks:
             text = plain(raw.replace("\r\n", "\n"))
-            self._said.append((is_error, text))
-            self._n_letters += len(text)
-            while self._n_letters > MAX_TEXT and len(self._said) > 1:
-                self._n_letters -= len(self._said.popleft()[1])
-            self.said.emit(is_error, text)
-        return bool(found)
+            self._chunks.append((is_error, text))
+            self._n_characters += len(text)
+            while self._n_characters > MAX_TEXT and len(self._chunks) > 1:
+                self._n_characters -= len(self._chunks.popleft()[1])
+            self.output_received.emit(is_error, text)
+        return bool(chunks)
 
 
-def start(wish: LaunchSpec, check: TraceabilityCheck | None) -> Run:
-    """Start what a person wants to be run; raises LiveError."""
-    running = Running(wish.arguments())
-    output = str(Path(wish.output).absolute())
-    return Run(wish.target.name, running, output, wish.shown(), check, wish)
+def start(spec: LaunchSpec, check: TraceabilityCheck | None) -> Run:
+    """Start a program under the capture tool; raises LiveError."""
+    running = Running(spec.arguments())
+    output = str(Path(spec.output).absolute())
+    return Run(spec.target.name, running, output, spec.shown(), check, spec)
 
 
 def start_demo(settings: Settings) -> Run:
     """Start the demo of the capture tool; raises LiveError."""
     folder = settings.data_folder or Path(tempfile.gettempdir()) / "ggscope"
-    place = str(folder / "demo")
+    target = str(folder / "demo")
     # A core is left to the window: threads that wait for each other spin.
     threads = max(1, min(2, (os.cpu_count() or 1) - 1))
-    arguments = ["demo", place, "--model", _DEMO, "--tokens", str(_DEMO_TOKENS)]
+    arguments = ["demo", target, "--model", _DEMO, "--tokens", str(_DEMO_TOKENS)]
     arguments += ["--threads", str(threads), "--pace", str(_DEMO_PACE)]
     output = str(folder / "demo" / f"{_DEMO}.bin")
     return Run("live demo", Running(arguments), output, shlex.join([TOOL, *arguments]))
 
 
-def _demo_wish(words: object, output: str) -> LaunchSpec | None:
+def _demo_spec(recorded: object, output: str) -> LaunchSpec | None:
     """Return what the demo ran, by the command in its recording."""
-    if not isinstance(words, list) or not words:
+    if not isinstance(recorded, list) or not recorded:
         return None
-    command = [str(word) for word in words]
+    command = [str(argument) for argument in recorded]
     option = {
         name: command[at + 1] for at, name in enumerate(command[:-1]) if name[:1] == "-"
     }

@@ -60,7 +60,9 @@ class ConsoleView(View):
             return
         self._stack.setCurrentWidget(body)
         self.setFocusProxy(self.text)
-        self.connect_until_release((run.said, self._on_said), (run.changed, self._show))
+        self.connect_until_release(
+            (run.output_received, self._on_output), (run.changed, self._show)
+        )
         self._show()
 
     def _make_head(self, parent: Widget) -> Widget:
@@ -155,10 +157,10 @@ class ConsoleView(View):
 
     def _replay(self, run: Run) -> None:
         self.text.clear()
-        for is_error, text in run.all_said():
+        for is_error, text in run.output_chunks():
             self._append(is_error, text)
 
-    def _on_said(self, is_error: bool, text: str) -> None:
+    def _on_output(self, is_error: bool, text: str) -> None:
         run = self.session.run
         if run is not None and self.text.document().characterCount() > 2 * MAX_TEXT:
             self._replay(run)

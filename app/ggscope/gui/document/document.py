@@ -198,9 +198,9 @@ class Document(QWidget):
     @property
     def command(self) -> tuple[str, ...]:
         """Command of the program that the tab has started and shows; () = none."""
-        if self.live is None or self.run is None or self.run.wish is None:
+        if self.live is None or self.run is None or self.run.spec is None:
             return ()
-        return tuple(self.run.wish.command())
+        return tuple(self.run.spec.command())
 
     @property
     def runs_program(self) -> bool:
