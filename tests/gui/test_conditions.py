@@ -437,7 +437,7 @@ def test_place_of_bookmarks_is_stated_once_they_are_written(
 def test_bookmarks_that_cannot_be_written_are_reported(
     window: MainWindow, opened, tmp_path: Path, qtbot: QtBot, monkeypatch
 ) -> None:
-    def fail(_: object, __: object = None) -> None:
+    def fail(*_: object) -> None:
         raise WriteError("the disk is full.")
 
     path = tmp_path / "a.ggmlviz"
