@@ -123,7 +123,7 @@ def test_changed_note_is_told_apart_from_a_changed_name(session: Session) -> Non
     fill(session, "a")
     heard: list[str] = []
     session.status_message.connect(heard.append)
-    session.bookmarks.rename(0, "b")
+    session.bookmarks.set_name(0, "b")
     session.bookmarks.undo()
     renamed = "\n".join(heard)
     heard.clear()
@@ -411,7 +411,7 @@ def test_names_of_lanes_are_there_after_reopening(
 
     assert dict(again.session.lanes.state.names) == {key: "main"}
     assert other.session.lanes.state.names == ()
-    again.session.lanes.rename(key, "")
+    again.session.lanes.set_title(key, "")
     wait_kept(qtbot, again)
     window.close_document(again)
     third = opened(moved)

@@ -448,8 +448,8 @@ def test_lanes_and_groups_are_called_as_the_person_wants(
     take(view, QPoint(30, round(AXIS_HEIGHT + box.y + 8)), "Rename")
     assert asked == ["group:Threads", lane.key]
 
-    session.lanes.rename("group:Threads", "Cores")
-    session.lanes.rename(lane.key, "main\nthread")
+    session.lanes.set_title("group:Threads", "Cores")
+    session.lanes.set_title(lane.key, "main\nthread")
 
     boxes = view.prepared().layout.boxes  # type: ignore[union-attr]
     titles = [b.title for b in boxes]

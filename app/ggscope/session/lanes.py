@@ -33,6 +33,6 @@ class LaneModel(QObject):
         if not is_step:
             self._history.settle()
 
-    def rename(self, key: str, title: str) -> None:
+    def set_title(self, key: str, title: str) -> None:
         """Name a lane or group; "" gives it its own title back."""
         self.set_state(self.state.named(key, clean_line(title, MAX_NAME)))

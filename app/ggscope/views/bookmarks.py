@@ -447,7 +447,7 @@ class BookmarksView(View):
         if column == NOTE:
             session.bookmarks.set_note(row, text)
         else:
-            session.bookmarks.rename(row, text)
+            session.bookmarks.set_name(row, text)
 
     def _on_delete(self) -> None:
         rows = self._chosen()

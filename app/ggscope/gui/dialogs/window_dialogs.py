@@ -666,7 +666,7 @@ class WindowDialogs(QObject):
 
         def rename() -> None:
             name = dialog.name.text()
-            session.lanes.rename(key, "" if name.strip() == own else name)
+            session.lanes.set_title(key, "" if name.strip() == own else name)
 
         dialog.accepted.connect(rename)
         dialog.open()

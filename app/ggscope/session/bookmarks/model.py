@@ -82,7 +82,7 @@ class BookmarkModel(QObject):
             title = f"{len(names)} bookmarks deleted"
         self._change(bookmarks.without(self.items, positions), title)
 
-    def rename(self, position: int, name: str) -> None:
+    def set_name(self, position: int, name: str) -> None:
         """Give the bookmark at `position` another name."""
         title = f"“{self.items[position].name}” renamed"
         self._change(bookmarks.renamed(self.items, position, name), title)
