@@ -168,7 +168,7 @@ def _rename_entries(
     # Only displayed: the window's command has this shortcut already.
     rename.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
     if key in dict(session.lanes.state.names):
-        add_action(menu, "Reset name", partial(session.lanes.rename, key, ""))
+        add_action(menu, "Reset name", partial(session.lanes.set_title, key, ""))
 
 
 def _group_entries(
