@@ -333,7 +333,8 @@ def stats(
     Parameters
     ----------
     by : what a group is: "op", "family", "layer", "token", "thread", "phase",
-        "engine", "lane", "tensor", "source", "expert", "core" or "numa".
+        "engine", "backend", "lane", "name", "tensor", "type", "shape", "source",
+        "expert", "core" or "numa".
     where : a filter, as in the window; "" = all spans.
     time : only spans that touch this range, with their whole durations.
     include_estimated : use the times of estimated and unfinished spans too.

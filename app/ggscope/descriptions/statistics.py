@@ -39,6 +39,18 @@ GROUPING_RULES: Mapping[By, str] = {
         "have a row of their own; where reads are not recorded, an op counts on the "
         "tensor that it computes. The rows add up to the ops."
     ),
+    "type": (
+        "Each op is attributed to the type of the weight that it reads most bytes of, "
+        "with all of its time and bytes; the rows add up to the ops."
+    ),
+    "shape": (
+        "Each op is attributed to the shape of the weight that it reads most bytes of, "
+        "with all of its time and bytes; the rows add up to the ops."
+    ),
+    "name": (
+        "Names of tensors that ops compute, without the number of the layer, "
+        "which * stands for."
+    ),
     "expert": (
         "The time of an op on several experts is shared out among them by the bytes "
         "that it reads of each, evenly where these are unknown. This is an estimate; "

@@ -103,7 +103,8 @@ _QUIET_MS = 80
 _STALE_MS = 150
 """Figures are greyed if newer ones take longer than this."""
 _WITH_OPS: tuple[By, ...] = (
-    "op", "family", "layer", "token", "thread", "phase", "tensor",
+    "op", "family", "name", "layer", "token", "thread", "backend", "phase", "tensor",
+    "type", "shape",
 )  # fmt: skip
 _OF_SPANS: tuple[By, ...] = ("lane", "engine")
 """Groupings of all spans; the others are of ops."""
@@ -184,8 +185,14 @@ def _has_groups(trace: Trace, by: By) -> bool:
         return has_ops and bool(lanes.is_thread.any())
     if by == "engine":
         return bool(lanes.is_engine.any())
+    if by == "name":
+        return has_ops
+    if by == "backend":
+        return has_ops and len(lanes.groups) > 1
     if by == "tensor":
         return has_ops and len(trace.tensors) > 0
+    if by in ("type", "shape"):
+        return has_ops and getattr(trace.tensors, by) is not None
     if by in ("source", "expert"):
         return False  # their spans are sorted, which takes too long while one pans
     if by in ("layer", "token", "phase"):

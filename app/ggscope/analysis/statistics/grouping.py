@@ -19,6 +19,8 @@ from ggscope.analysis.reads.op_io import (
 from ggscope.analysis.reads.weights import NO_WEIGHT, NOT_RECORDED, booked_on
 from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.model.ggml.ops import FAMILIES, family_of
+from ggscope.model.ggml.types import type_name
+from ggscope.model.names import NameShape, shapes_of
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -159,8 +161,14 @@ def grouping(trace: Trace, by: str) -> Grouping:
     if by == "token":
         tokens = tokens_of(trace)
         return _by_number(trace, tokens.key, tokens.text)
+    if by == "name":
+        return _by_name(trace)
+    if by == "backend":
+        return _by_backend(trace)
     if by == "tensor":
-        return _by_weight(trace)
+        return _by_weight(trace, _tensor_names(trace))
+    if by in ("type", "shape"):
+        return _by_weight(trace, _tensor_kinds(trace, by))
     if by == "source":
         return _by_source(trace)
     if by == "expert":
@@ -244,15 +252,83 @@ def _by_number(
     return Grouping(n, name, of, lookup)
 
 
-def _by_weight(trace: Trace) -> Grouping:
-    """Group by the weight that spans read: each is in one group, see ``weights``."""
+def _by_name(trace: Trace) -> Grouping:
+    """Group by what spans compute, alike in all layers: ``Qcur-*``."""
+    column, sizes = trace.spans.name, SpanBytes(trace)
+    used = distinct(column)
+    used = used[used >= 0].astype(np.int64)
+    names = [trace.strings[int(i)] for i in used.tolist()]
+    shapes, which = shapes_of(names)
+    groups: dict[str, int] = {}
+    table = np.full(int(used.max(initial=-1)) + 2, -1, np.int32)
+    for i, name, shape in zip(used.tolist(), names, which.tolist(), strict=True):
+        label = _without_layer(name, shapes[shape])
+        table[i + 1] = groups.setdefault(label, len(groups))
+    table[0] = groups.setdefault(NONE, len(groups))
+    labels = list(groups)
+    group_of = table.astype(np.int64)
+
+    def of(ids: Array) -> Grouped:
+        return Grouped(None, group_of[column[ids].astype(np.int64) + 1], *sizes.of(ids))
+
+    return Grouping(
+        len(labels), lambda g: labels[g], of, Lookup(column, -1, table, sizes)
+    )
+
+
+def _without_layer(name: str, shape: NameShape) -> str:
+    """Return the base of a name with * in place of the layer's number."""
+    begin, end = shape.layer
+    if begin == end:
+        return name[shape.begin : shape.end] or NONE
+    return f"{name[shape.begin : begin]}*{name[end : shape.end]}"
+
+
+def _by_backend(trace: Trace) -> Grouping:
+    """Group threads and engines by what encloses them, as ``Backend 1``."""
+    lanes = trace.lanes
+    is_used = lanes.is_thread | lanes.is_engine
+    titles = [" / ".join(group) or NONE for group in lanes.groups]
+    table = np.where(is_used, lanes.group, -1).astype(np.int64)
+    return _by_table(trace, trace.spans.lane, table, titles)
+
+
+def _tensor_names(trace: Trace) -> tuple[list[str], I64]:
+    """Return the names of tensors, and which of them each tensor has."""
+    used, place = np.unique(trace.tensors.name.astype(np.int64), return_inverse=True)
+    return [trace.strings[int(i)] if i >= 0 else NONE for i in used], place
+
+
+def _tensor_kinds(trace: Trace, by: str) -> tuple[list[str], I64]:
+    """Return the types, or shapes, of tensors, and which of them each tensor has."""
+    tensors = trace.tensors
+    n = len(tensors)
+    if by == "type":
+        column = np.full(n, -1) if tensors.type is None else tensors.type
+        used, place = np.unique(column.astype(np.int64), return_inverse=True)
+        return [type_name(i) or OPEN_LABEL for i in used.tolist()], place
+    shape = np.zeros((n, 4), np.int64) if tensors.shape is None else tensors.shape
+    rows, place = np.unique(shape, axis=0, return_inverse=True)
+    labels = []
+    for row in rows.tolist():
+        sizes = row[: max((i + 1 for i, ne in enumerate(row) if ne != 1), default=1)]
+        is_known = all(ne > 0 for ne in row)
+        labels.append("×".join(map(str, sizes)) if is_known else OPEN_LABEL)
+    return labels, place.reshape(-1)
+
+
+def _by_weight(trace: Trace, labelled: tuple[list[str], I64]) -> Grouping:
+    """Group by the weight that spans read: each is in one group, see ``weights``.
+
+    Parameters
+    ----------
+    labelled : labels, and which of them each tensor has.
+    """
     booked, sizes = booked_on(trace), SpanBytes(trace)
-    names = trace.tensors.name.astype(np.int64)
-    used, place = np.unique(names, return_inverse=True)
-    texts = [trace.strings[int(i)] if i >= 0 else NONE for i in used]
+    texts, place = labelled
     labels = [*texts, NO_WEIGHT_LABEL, NOT_RECORDED_LABEL]
     # Negative numbers of `booked_on` count from the end: -2, then -1.
-    table = np.append(place, [len(used) + 1, len(used)]).astype(np.int64)
+    table = np.append(place, [len(texts) + 1, len(texts)]).astype(np.int64)
     assert (NOT_RECORDED, NO_WEIGHT) == (-2, -1)
     pattern, computed = trace.accesses.pattern, booked.computed
 
@@ -276,7 +352,7 @@ def _by_weight(trace: Trace) -> Grouping:
             groups = table[np.roll(booked.per_pattern, 1)].astype(np.int32)
             lookup = Lookup(pattern, -1, groups, sizes)
         elif len(booked.per_pattern) == 1:
-            groups = np.append(len(used) + 1, place).astype(np.int32)
+            groups = np.append(len(texts) + 1, place).astype(np.int32)
             lookup = Lookup(computed, -1, groups, sizes)
     return Grouping(len(labels), lambda g: labels[g], of, lookup)
 
