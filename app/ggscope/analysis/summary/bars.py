@@ -10,7 +10,7 @@ from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.workers import chunks
 from ggscope.model.tables import I64, Phase, Quality, quality_of
 from ggscope.model.tokens import has_ubatches, token_noun, tokens_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 GRAPH_PASS = "graph pass"
@@ -90,7 +90,7 @@ def token_bars(trace: Trace) -> TokenBars:
     Spans of token lanes where there are any, else of graphs: a format without tokens
     still records when each graph was computed.
     """
-    ids = _of_lanes(trace, trace.lanes.of_kind(LaneKind.TOKEN))
+    ids = _of_lanes(trace, trace.lanes.is_token)
     noun = token_noun(trace)
     if not len(ids):
         ids, noun = _graphs(trace), GRAPH_PASS
@@ -135,10 +135,10 @@ def _of_lanes(trace: Trace, chosen: npt.NDArray[np.bool_]) -> I64:
 
 def _graphs(trace: Trace) -> I64:
     """Return the spans of whole graphs: of graph lanes, else around ops of threads."""
-    ids = _of_lanes(trace, trace.lanes.of_kind(LaneKind.GRAPH))
+    ids = _of_lanes(trace, trace.lanes.is_graph)
     if len(ids):
         return ids
-    ids = _of_lanes(trace, trace.lanes.of_kind(LaneKind.THREAD))
+    ids = _of_lanes(trace, trace.lanes.is_thread)
     return ids[trace.spans.op[ids] < 0]
 
 

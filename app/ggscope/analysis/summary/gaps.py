@@ -7,10 +7,8 @@ import numpy.typing as npt
 
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, NO_WAIT, Quality, narrow, quality_of
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-
-_COMPUTING = (LaneKind.THREAD, LaneKind.ENGINE, LaneKind.COMMAND)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +58,9 @@ def gaps(
     known. O(n log n).
     """
     spans = trace.spans
-    chosen = trace.lanes.of_kind(*_COMPUTING) if lanes is None else lanes
+    all_lanes = trace.lanes
+    is_computing = all_lanes.is_thread | all_lanes.is_engine | all_lanes.is_command
+    chosen = is_computing if lanes is None else lanes
     ids = np.flatnonzero(chosen[spans.lane])
     if watcher is not None:
         watcher.progress(0, 3)
