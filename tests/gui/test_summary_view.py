@@ -10,6 +10,7 @@ from builders import empty_trace, llama_like_trace
 from ggscope.analysis.summary.summary import summary
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.base import summary_panel
 from ggscope.views.base.summary_list import SummaryList
 from ggscope.views.summary import SummaryView
 from pages import Page
@@ -107,6 +108,21 @@ def test_it_is_painted_at_any_width(view: SummaryView, width: int, name: str) ->
     assert all(row.rect.right() < width for row in rows)
     for i, row in enumerate(rows):
         assert not any(row.rect.intersects(other.rect) for other in rows[i + 1 :])
+
+
+def test_a_large_trace_is_summed_up_by_a_worker(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, session: Session
+) -> None:
+    monkeypatch.setattr(summary_panel, "SYNC_SPANS", 0)
+    view = SummaryView(session, theme("dark"))
+    qtbot.addWidget(view)
+
+    assert view.panel.result is None
+    qtbot.waitUntil(lambda: view.panel.result is not None)
+    assert session.trace is not None
+    expected = summary(session.trace)
+    assert view.panel.result.cause is expected.cause
+    view.release()
 
 
 def test_a_trace_without_spans_has_no_summary(qtbot: QtBot) -> None:

@@ -87,7 +87,7 @@ def test_table_is_cut_by_filter_and_range(tmp_path) -> None:
     assert set(columns["op"]) == {"MUL_MAT"}
     assert made.save(tmp_path / "a.csv") == []
     assert len((tmp_path / "a.csv").read_text().splitlines()) == len(rows) + 1
-    assert "no place for" in " ".join(made.save(tmp_path / "a.trace.json"))
+    assert "omitted" in " ".join(made.save(tmp_path / "a.trace.json"))
     with pytest.raises(ExportError, match="forms are csv"):
         made.save(tmp_path / "a.xyz")
     with pytest.raises(QueryError):

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ggscope.errors import Cancelled, ReadError
@@ -314,9 +313,12 @@ class ReadContext:
         if self._publish is not None:
             self._publish(trace)
 
-    @cached_property
+    @property
     def chunked(self) -> "ChunkedOps":
-        """Operations on long columns, which stop where the read is cancelled."""
+        """Operations on long columns, which stop where the read is cancelled.
+
+        Made anew each time: kept, the two would hold each other.
+        """
         # Readers of small files need no numpy.
         from ggscope.readers.chunked import ChunkedOps
 

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
+from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.summary import (
     Target,
     bottleneck_name,
@@ -67,7 +68,7 @@ class SummaryPanel(QWidget):
         self._of, self.result = trace, None
         load = partial(_summary_of, trace)
         if len(trace.spans) <= SYNC_SPANS:
-            self._show(trace, load())
+            self._show(trace, load(None))
             return
         self.lines.set_message("Computing the summary…")
         self.unknown.setVisible(False)
@@ -117,5 +118,5 @@ class SummaryPanel(QWidget):
             session.select_group(SpanGroup(*target.group))
 
 
-def _summary_of(trace: Trace) -> Summary:
-    return summary(trace, peak=peak_of(trace))
+def _summary_of(trace: Trace, watcher: Watcher | None) -> Summary:
+    return summary(trace, peak=peak_of(trace), watcher=watcher)

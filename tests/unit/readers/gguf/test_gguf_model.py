@@ -256,7 +256,7 @@ def test_overlaps_name_both_tensors(tmp_path):
         ([T("a", (64,)), T("b", (8,), offset=257)], "gguf_misaligned", "32 bytes"),
         ([T("a", (64,)), T("b", (8,), offset=512)], "gguf_gaps", "256 bytes"),
         ([T("a", (8,)), T("a", (8,))], "gguf_repeated_tensor", "Duplicate"),
-        ([T("a", (100,), "q4_K")], "gguf_odd_rows", "whole blocks"),
+        ([T("a", (100,), "q4_K")], "gguf_odd_rows", "block size"),
         ([T("a", (1 << 40, 1 << 40))], "gguf_impossible_tensor", "invalid shape"),
         ([T("a", (8,), offset=1 << 63)], "gguf_impossible_tensor", "invalid shape"),
     ],
