@@ -155,7 +155,7 @@ def test_statistics_follow_the_same_switch(
 
     hand.press("w", "w", "w")
     qtbot.waitUntil(lambda: view.about.full_text.startswith("visible range"))
-    hand.click(view._head.switch.all)
+    hand.click(view.head.switch.all)
     qtbot.waitUntil(lambda: view.about.full_text.startswith("whole trace"))
 
     (table,) = document.workspace.views("table")
