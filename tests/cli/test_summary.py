@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from builders import llama_like_trace
 from ggscope.analysis.summary import machine
 from ggscope.cli import values
+from oracles import run_times
 from tensor_files import Rec, encode, weight
 
 SAMPLES = Path(__file__).resolve().parents[2] / "resources" / "samples"
@@ -79,6 +81,39 @@ def test_summary_of_a_file_reads_as_lines(run, built):
     assert {"Tokens", "Ops", "Threads", "Weights", "Data"} <= set(
         answer.out.splitlines()
     )
+
+
+def test_gaps_are_the_longest_of_a_plain_loop(run, built):
+    trace = built(LLAMA)
+    value = json.loads(run("summary", trace, "--json", "--gaps", "7").out)
+
+    listed = value["gaps"]
+    assert {"lane", "start", "end", "duration_ns", "before", "after"} == set(listed[0])
+    expected = sorted((b - a for _, a, b in run_times.gaps(llama_like_trace())))[::-1]
+    assert [gap["duration_ns"] for gap in listed] == expected[:7]
+    assert all(gap["end"] - gap["start"] == gap["duration_ns"] for gap in listed)
+    assert "gaps" not in json.loads(run("summary", trace, "--json").out)
+    text = run("summary", trace, "--gaps", "7").out
+    assert listed[0]["before"] in text
+    assert listed[0]["after"] in text
+
+
+def test_gaps_that_derived_ends_hide_are_null_with_a_reason(run, built):
+    trace = built("spans_trace([0,10],[10,30],op=1,flags=2)")
+    value = json.loads(run("summary", trace, "--json", "--gaps", "3").out)
+
+    assert value["gaps"] is None
+    assert "derived" in value["unknown"]["gaps"]
+    assert value["barriers"]["n"] is None
+    assert value["unknown"]["barriers.n"]
+    assert value["unknown"]["gaps"] in run("summary", trace, "--gaps", "3").out
+
+
+def test_gaps_that_are_not_there_are_an_empty_list(run, built):
+    trace = built("spans_trace([0,10],[10,30],op=1)")
+
+    assert json.loads(run("summary", trace, "--json", "--gaps", "3").out)["gaps"] == []
+    assert run("summary", trace, "--gaps", "0").code == 2
 
 
 def test_diff_of_a_trace_and_itself_is_equal(run, built):

@@ -167,8 +167,9 @@ def test_empty_picture_of_hot_and_cold_does_not_deny_accesses(
 
 @pytest.mark.parametrize(
     "view_id",
-    ["bookmarks", "buffers", "details", "experts", "problems", "statistics", "table"],
-)
+    ["bookmarks", "buffers", "details", "experts", "problems", "statistics", "table",
+     "threads"],
+)  # fmt: skip
 def test_missing_trace_is_no_empty_trace(shown, view_id: str) -> None:
     def text(trace: Trace | None) -> str:
         view = shown(view_id, trace)

@@ -301,7 +301,16 @@ def test_command_says_so_where_there_is_no_table(
 
 
 @pytest.mark.parametrize(
-    "view_id", ["statistics", "problems", "buffers", "bookmarks", "hot_cold", "details"]
+    "view_id",
+    [
+        "statistics",
+        "problems",
+        "buffers",
+        "bookmarks",
+        "hot_cold",
+        "details",
+        "threads",
+    ],
 )
 def test_every_pane_with_rows_saves_them(
     window: MainWindow,

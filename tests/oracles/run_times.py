@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from ggscope.model.tables import NO_WAIT, Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.units import TimeRange
 
 
 def union(intervals: list[tuple[int, int]]) -> int:
@@ -83,3 +84,34 @@ def gaps(trace: Trace) -> list[tuple[int, int, int]]:
             if furthest is None or end > furthest[0]:
                 furthest = (end, i)
     return found
+
+
+def clipped_gaps(trace: Trace, time: TimeRange) -> list[tuple[int, int, int]]:
+    """Return the parts of `gaps` that lie in a range."""
+    cut = [(lane, max(a, time.start), min(b, time.end)) for lane, a, b in gaps(trace)]
+    return [(lane, a, b) for lane, a, b in cut if a < b]
+
+
+def last_at_barriers(
+    ops: list[list[int]], trace: Trace, time: TimeRange | None = None
+) -> tuple[int, dict[int, tuple[int, int]]]:
+    """Return how many ops end in a range, and (times last, waited for) by lane.
+
+    Parameters
+    ----------
+    ops : the spans of each op, one per thread.
+    """
+    s, n = trace.spans, 0
+    assert s.wait is not None
+    found: dict[int, tuple[int, int]] = {}
+    for spans in ops:
+        last = max(spans, key=lambda i: int(s.end[i]))
+        if time is not None and not time.start < int(s.end[last]) <= time.end:
+            continue
+        n += 1
+        waits = [
+            int(s.wait[i]) for i in spans if i != last and int(s.wait[i]) != NO_WAIT
+        ]
+        times, waited = found.get(int(s.lane[last]), (0, 0))
+        found[int(s.lane[last])] = (times + 1, waited + sum(waits))
+    return n, found

@@ -6,6 +6,7 @@ import numpy as np
 
 from ggscope.model.tables import I64, Array, distinct
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,14 @@ class CoreUse:
     migrations: int
 
 
-def core_use(trace: Trace) -> dict[int, CoreUse]:
+def core_use(trace: Trace, time: TimeRange | None = None) -> dict[int, CoreUse]:
     """Return what is recorded of the cores of each lane, by its number.
 
     Lanes of which no core is recorded are left out.
+
+    Parameters
+    ----------
+    time : only spans that begin in it; None = all.
 
     Notes
     -----
@@ -35,7 +40,10 @@ def core_use(trace: Trace) -> dict[int, CoreUse]:
     spans = trace.spans
     if spans.core is None:
         return {}
-    rows = np.flatnonzero(spans.core >= 0)
+    is_known = spans.core >= 0
+    if time is not None:
+        is_known &= (spans.start >= time.start) & (spans.start < time.end)
+    rows = np.flatnonzero(is_known)
     if not len(rows):
         return {}
     lane = spans.lane[rows]

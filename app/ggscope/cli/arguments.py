@@ -490,6 +490,13 @@ def _add_summary(parser: _Parser) -> None:
         help="peak memory bandwidth, e.g. 50GiB/s; default: what ggscope machine "
         "measured, for traces of the same processor",
     )
+    parser.add_argument(
+        "--gaps",
+        type=values.positive,
+        metavar="N",
+        help="list the N longest idle gaps of threads and engines, and the ops around "
+        "them",
+    )
 
 
 def _add_diff(parser: _Parser) -> None:

@@ -5,19 +5,28 @@ from pathlib import Path
 from typing import Any
 
 from ggscope.analysis.summary.bars import bar_text
+from ggscope.analysis.summary.gaps import Gaps, gaps
 from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.spans import column_time_form, op_words
 from ggscope.descriptions.summary import (
     bottleneck_name,
     bottleneck_text,
     summary_sections,
     unknown_lines,
 )
+from ggscope.descriptions.threads import (
+    barriers_reason,
+    gaps_note,
+    gaps_reason,
+    gaps_text,
+)
 from ggscope.model.tables import Quality
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import Severity, Trace, lane_titles
+from ggscope.model.units import format_duration
 from ggscope.sanitize import one_line
 
 _GIB = 1 << 30
@@ -30,9 +39,11 @@ def run(arguments: Namespace) -> int:
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
         found = summary(trace, peak=peak_of(trace, arguments.peak))
+        n_gaps = arguments.gaps
+        idle = None if n_gaps is None else gaps(trace, limit=n_gaps)
         if not arguments.json:
-            _print(path, trace, found, arguments)
-        return GOOD, summary_json(path, trace, found)
+            _print(path, trace, found, idle, arguments)
+        return GOOD, summary_json(path, trace, found, idle)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -40,8 +51,15 @@ def run(arguments: Namespace) -> int:
     return results.code
 
 
-def summary_json(path: Path, trace: Trace, found: Summary) -> dict[str, object]:
-    """Return what ``summary --json`` prints of one file."""
+def summary_json(
+    path: Path, trace: Trace, found: Summary, idle: Gaps | None = None
+) -> dict[str, object]:
+    """Return what ``summary --json`` prints of one file.
+
+    Parameters
+    ----------
+    idle : the gaps to list; None = they were not asked for.
+    """
     unknown = dict(found.unknown)
     ns = 1.0 if trace.clock.unit == "ns" else None
     if trace.clock.hz and ns is None:
@@ -145,10 +163,44 @@ def summary_json(path: Path, trace: Trace, found: Summary) -> dict[str, object]:
             "because": None if found.cause is None else bottleneck_text(found),
         },
     }
+    if idle is not None:
+        result["gaps"] = _gaps_json(trace, idle, ticks, unknown)
+    if reason := barriers_reason(threads):
+        unknown["barriers.n"] = reason
     return {**result, "unknown": unknown}
 
 
-def _print(path: Path, trace: Trace, found: Summary, arguments: Namespace) -> None:
+def _gaps_json(
+    trace: Trace, idle: Gaps, ticks: str, unknown: dict[str, str]
+) -> list[dict[str, object]] | None:
+    """Return a value per gap; None, with the reason, where gaps cannot be seen."""
+    if reason := gaps_reason(idle):
+        unknown["gaps"] = reason
+        return None
+    titles = lane_titles(trace.lanes)
+    columns = (idle.lane, idle.start, idle.end, idle.before, idle.after)
+    return [
+        {
+            "lane": titles[lane],
+            "start": start,
+            "end": end,
+            f"duration_{ticks}": end - start,
+            "before": op_words(trace, before),
+            "after": op_words(trace, after),
+        }
+        for lane, start, end, before, after in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+
+
+def _print(
+    path: Path,
+    trace: Trace,
+    found: Summary,
+    idle: Gaps | None,
+    arguments: Namespace,
+) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
     name = bottleneck_name(found)
@@ -160,7 +212,37 @@ def _print(path: Path, trace: Trace, found: Summary, arguments: Namespace) -> No
         output.emit(section.title)
         rows = [(f"  {line.title}", line.value, line.remark) for line in lines]
         output.emit(output.table(("", "", ""), rows, left=(0, 1, 2)).split("\n", 1)[1])
+    if idle is not None:
+        _print_gaps(trace, idle)
     if found.unknown:
         output.emit("\nNot known")
         for text in unknown_lines(found):
             output.emit(one_line(f"  {text}"))
+
+
+def _print_gaps(trace: Trace, idle: Gaps) -> None:
+    unit, form = trace.clock.unit, column_time_form(trace)
+    if reason := gaps_reason(idle):
+        output.emit(f"\nGaps\n  cannot be seen: {reason}")
+        return
+    output.emit(f"\nGaps  {gaps_text(idle, unit)}")
+    if note := gaps_note(idle):
+        output.emit(f"  {note}")
+    if not len(idle):
+        return
+    titles = lane_titles(trace.lanes)
+    columns = (idle.lane, idle.start, idle.end, idle.before, idle.after)
+    rows = [
+        (
+            f"  {titles[lane]}",
+            form.text(start),
+            format_duration(end - start, unit),
+            op_words(trace, before),
+            op_words(trace, after),
+        )
+        for lane, start, end, before, after in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+    head = ("  lane", "begin", "duration", "before", "after")
+    output.emit(output.table(head, rows, left=(0, 3, 4)))

@@ -22,8 +22,6 @@ from ggscope.model.units import (
     format_share,
 )
 
-TOKENS, PASSES = "Tokens", "Graph passes"
-"""Titles of the section of bars."""
 N_OPS, N_LANES = 3, 16
 """Lines of ops and threads, before "and so many more"."""
 
@@ -122,10 +120,7 @@ def bottleneck_text(found: Summary) -> str:
 def summary_sections(trace: Trace, found: Summary) -> tuple[SummarySection, ...]:
     """Return the sections of the summary, those without any value left out."""
     sections = (
-        SummarySection(
-            PASSES if found.tokens.bars.noun == GRAPH_PASS else TOKENS,
-            tuple(_tokens(trace, found)),
-        ),
+        SummarySection("Tokens", tuple(_tokens(trace, found))),
         SummarySection("Ops", tuple(_ops(trace, found))),
         SummarySection(
             "Threads" if found.evidence.engine is None else "Engines",
@@ -281,7 +276,7 @@ def _threads(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
             "waited for most",
             last.name,
             f"last at {format_count(last.n_last)} of "
-            f"{format_count(threads.n_barriers)} barriers",
+            f"{format_count(threads.n_barriers or 0)} barriers",
         )
 
 

@@ -75,6 +75,10 @@ def _with_figure(
     )
 
 
+def _has_workers(trace: "Trace") -> bool:
+    return bool((trace.lanes.is_thread | trace.lanes.is_engine).any())
+
+
 _TIMELINE_GESTURES = (
     ("Up / Down, PgUp / PgDown", "Scroll lanes"),
     ("Wheel", "Scroll lanes"),
@@ -98,6 +102,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("timeline", "centre", "timeline.view:TimelineView", "timeline", menu="View/Panes", keys="Ctrl+1", gestures=_TIMELINE_GESTURES, uses_gl=True),
     ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
     ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", lambda trace: len(trace.spans) > 0, keys="Ctrl+Shift+1"),
+    ViewEntry("threads", "Threads and waits", "bottom", "threads:ThreadsView", _has_workers),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics:StatisticsView", "statistics", keys="Ctrl+9"),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", uses_gl=True),

@@ -9,17 +9,21 @@ import pytest
 import builders
 from ggscope.analysis.cores import CoreUse, core_use
 from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
 
 
 def with_cores(trace: Trace, core: np.ndarray) -> Trace:
     return replace(trace, spans=replace(trace.spans, core=core.astype(np.int16)))
 
 
-def slowly(trace: Trace) -> dict[int, CoreUse]:
+def slowly(trace: Trace, time: TimeRange | None = None) -> dict[int, CoreUse]:
     """Return the same, one span after the other."""
     assert trace.spans.core is not None
     seen: dict[int, list[int]] = {}
     for span in sorted(range(len(trace.spans)), key=lambda i: trace.spans.start[i]):
+        start = int(trace.spans.start[span])
+        if time is not None and not time.start <= start < time.end:
+            continue
         if trace.spans.core[span] >= 0:
             lane = int(trace.spans.lane[span])
             seen.setdefault(lane, []).append(int(trace.spans.core[span]))
@@ -46,6 +50,9 @@ def test_cores_and_migrations_equal_a_loop(
     trace = with_cores(replace(trace, spans=replace(trace.spans, start=start)), core)
 
     assert core_use(trace) == slowly(trace)
+    third = int(trace.extent.end) * 1000 // 3
+    time = TimeRange(third, 2 * third + 1)
+    assert core_use(trace, time) == slowly(trace, time)
 
 
 def test_pinned_threads_never_move() -> None:

@@ -21,6 +21,9 @@ class Gaps:
     start, end : int64[n], ticks; waits at barriers are no part of a gap.
     before, after : int64[n], the spans around each gap.
     n_all, total : number and ticks of all gaps, of which these are the longest.
+    n_spans, n_derived, n_open : spans of these lanes that touch the range, those whose
+        begin or end is derived, so that no idle time is seen there, and those whose
+        times are estimated or whose end is missing, which border no gap.
     """
 
     lane: I64
@@ -30,6 +33,9 @@ class Gaps:
     after: I64
     n_all: int
     total: int
+    n_spans: int = 0
+    n_derived: int = 0
+    n_open: int = 0
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -71,7 +77,12 @@ def gaps(
     if spans.wait is not None:
         wait = spans.wait[ids]
         end = end + np.where(wait == NO_WAIT, 0, wait).astype(np.int64)
-    is_open = quality_of(spans.flags[ids]) > Quality.DERIVED
+    quality = quality_of(spans.flags[ids])
+    is_open = quality > Quality.DERIVED
+    inside = quality
+    if time is not None:
+        inside = quality[(start < time.end) & (end > time.start)]
+    n_by_quality = np.bincount(inside, minlength=len(Quality))
     is_new = np.ones(len(ids), np.bool_)
     is_new[1:] = lane[1:] != lane[:-1]
     last, reached = _furthest(end, is_new)
@@ -96,6 +107,9 @@ def gaps(
         ids[at[rows]],
         len(length),
         int(length.sum()),
+        int(n_by_quality.sum()),
+        int(n_by_quality[Quality.DERIVED]),
+        int(n_by_quality[Quality.DERIVED + 1 :].sum()),
     )
 
 

@@ -1,17 +1,18 @@
 """How busy lanes are: work, waits at barriers, idle time; and who is waited for."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ggscope.analysis.cores import core_use
+from ggscope.analysis.cores import CoreUse, core_use
 from ggscope.analysis.reads.shared import has_shared_ops, op_owners
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.workers import add_by_group
 from ggscope.model.selection import By
-from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, distinct, quality_of
+from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, quality_of
 from ggscope.model.trace import Lane, LaneKind, Trace, lane_titles
 from ggscope.model.units import TimeRange
 
@@ -62,17 +63,30 @@ class ThreadTimes:
     kind : `LaneKind.THREAD` or `LaneKind.ENGINE`; None without either.
     lanes : in the order of the trace.
     duration : ticks of the range that the times are of.
-    n_barriers : ops that several threads computed together.
+    n_barriers : ops that several threads computed together, and that ended in the
+        range; None where no waits are recorded or the spans of an op are not found.
     last : who came last at these, most waited for first.
-    n_cores : different cores on which threads were seen; 0 = not recorded.
+    cores : by the name of the lane, where they are recorded.
     """
 
     kind: LaneKind | None
     lanes: tuple[LaneTimes, ...]
     duration: int
-    n_barriers: int = 0
+    n_barriers: int | None = None
     last: tuple[WaitedFor, ...] = ()
-    n_cores: int = 0
+    cores: Mapping[str, CoreUse] = field(default_factory=dict)
+
+    @property
+    def n_cores(self) -> int:
+        """Number of different cores on which threads were seen; 0 = not recorded."""
+        return len({core for use in self.cores.values() for core in use.cores})
+
+    def waited_for(self, name: str) -> WaitedFor | None:
+        """Return how often a lane came last; None where barriers are not known."""
+        if self.n_barriers is None:
+            return None
+        found = (one for one in self.last if one.name == name)
+        return next(found, WaitedFor(name, 0, 0))
 
     @property
     def imbalance(self) -> float | None:
@@ -118,10 +132,12 @@ def thread_times(
         lanes = _of_all(trace, kind, blocks)
     else:
         lanes = _of_range(trace, kind, time)
-    used = core_use(trace) if kind is LaneKind.THREAD else {}
-    cores = {core for use in used.values() for core in use.cores}
-    n_barriers, last = barriers(trace, time) if time is None else (0, ())
-    return ThreadTimes(kind, tuple(lanes), shown.duration, n_barriers, last, len(cores))
+    if kind is not LaneKind.THREAD:
+        return ThreadTimes(kind, tuple(lanes), shown.duration)
+    titles = lane_titles(trace.lanes)
+    cores = {titles[lane]: use for lane, use in core_use(trace, time).items()}
+    n_barriers, last = barriers(trace, time)
+    return ThreadTimes(kind, tuple(lanes), shown.duration, n_barriers, last, cores)
 
 
 def _of_all(trace: Trace, kind: LaneKind, blocks: SpanBlocks | None) -> list[LaneTimes]:
@@ -140,42 +156,50 @@ def _of_all(trace: Trace, kind: LaneKind, blocks: SpanBlocks | None) -> list[Lan
 
 
 def _of_range(trace: Trace, kind: LaneKind, time: TimeRange) -> list[LaneTimes]:
-    """Return the times of the lanes of a kind that have spans in a range."""
-    spans = trace.spans
+    """Return the times within a range of all lanes of a kind that have spans."""
+    spans, n = trace.spans, len(trace.lanes)
     is_wanted = trace.lanes.of_kind(kind)[spans.lane]
     if kind is LaneKind.THREAD:
         is_wanted &= spans.op >= 0
+    n_spans = np.bincount(spans.lane[is_wanted], minlength=n)
+    is_timed = is_wanted & (quality_of(spans.flags) <= Quality.DERIVED)
+    n_timed = np.bincount(spans.lane[is_timed], minlength=n)
+    n_waits = np.zeros(n, np.int64)
+    if spans.wait is not None:
+        is_waiting = is_wanted & (spans.wait != NO_WAIT)
+        n_waits = np.bincount(spans.lane[is_waiting], minlength=n)
     # A wait lies behind its span, so a span before the range may have one within.
     ids = np.flatnonzero(is_wanted & (spans.start < time.end))
     end = spans.end[ids].astype(np.int64)
     wait = np.zeros(len(ids), np.int64)
-    has_wait = np.zeros(len(ids), np.bool_)
     if spans.wait is not None:
-        has_wait = spans.wait[ids] != NO_WAIT
-        wait = np.where(has_wait, spans.wait[ids], 0).astype(np.int64)
+        wait = np.where(spans.wait[ids] == NO_WAIT, 0, spans.wait[ids])
+        wait = wait.astype(np.int64)
     inside = end + wait > time.start
-    ids, end, wait, has_wait = ids[inside], end[inside], wait[inside], has_wait[inside]
-    lane, n = spans.lane[ids].astype(np.int64), len(trace.lanes)
+    ids, end, wait = ids[inside], end[inside], wait[inside]
+    lane, touches = spans.lane[ids].astype(np.int64), end > time.start
     quality = quality_of(spans.flags[ids])
-    timed = (quality <= Quality.DERIVED) & (end > time.start)
+    timed = (quality <= Quality.DERIVED) & touches
     low = np.maximum(spans.start[ids], time.start)
     busy = covered(lane[timed], low[timed], np.minimum(end, time.end)[timed], n)
     waited = np.zeros(n, np.int64)
     cut = np.minimum(end + wait, time.end) - np.clip(end, time.start, time.end)
     add_by_group(waited, lane, np.maximum(cut, 0))
     has_timed = np.bincount(lane[timed], minlength=n) > 0
-    has_waits = np.bincount(lane[has_wait], minlength=n) > 0
+    # Busy for no time at all is known only where nothing untimed runs.
+    is_free = np.bincount(lane[touches], minlength=n) == 0
+    is_known = (n_timed > 0) & (has_timed | is_free)
     has_derived = np.bincount(lane[timed & (quality > Quality.MEASURED)], minlength=n)
     titles = lane_titles(trace.lanes)
     return [
         _times(
             titles[i],
             time.duration,
-            int(busy[i]) if has_timed[i] else None,
-            int(waited[i]) if has_waits[i] else None,
+            int(busy[i]) if is_known[i] else None,
+            int(waited[i]) if n_waits[i] else None,
             not has_derived[i],
         )
-        for i in distinct(lane).tolist()
+        for i in np.flatnonzero(n_spans).tolist()
     ]
 
 
@@ -188,20 +212,24 @@ def _times(
 
 def barriers(
     trace: Trace, time: TimeRange | None = None
-) -> tuple[int, tuple[WaitedFor, ...]]:
+) -> tuple[int | None, tuple[WaitedFor, ...]]:
     """Return how many ops threads computed together, and who came last at their ends.
 
-    Without recorded waits, and in traces too long to find the spans of each op, none.
+    None without recorded waits, and in traces too long to find the spans of each op.
+
+    Parameters
+    ----------
+    time : only ops whose last thread ends in it; None = all.
     """
     spans = trace.spans
-    if spans.wait is None or not has_shared_ops(trace):
+    if spans.wait is None:
+        return None, ()
+    if not has_shared_ops(trace):
         return 0, ()
     owner = op_owners(trace)
     if owner is None:
-        return 0, ()
+        return None, ()
     ids = np.flatnonzero(owner >= 0)
-    if time is not None:
-        ids = ids[(spans.start[ids] < time.end) & (spans.end[ids] > time.start)]
     ids = ids[quality_of(spans.flags[ids]) <= Quality.DERIVED]
     of = owner[ids]
     order = np.lexsort((spans.end[ids], of))
@@ -218,6 +246,9 @@ def barriers(
     sums = np.zeros(int(group[-1]) + 1 if len(group) else 0, np.int64)
     add_by_group(sums, group, waited)
     is_shared = np.bincount(group, minlength=len(sums)) > 1
+    if time is not None:
+        end = spans.end[ids[is_last]]
+        is_shared &= (end > time.start) & (end <= time.end)
     lane = spans.lane[ids[is_last]][is_shared].astype(np.int64)
     n_lanes = len(trace.lanes)
     n_last = np.bincount(lane, minlength=n_lanes)

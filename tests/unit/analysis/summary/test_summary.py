@@ -112,6 +112,7 @@ def test_busy_time_and_waits_of_a_range_are_those_of_a_plain_loop(name, seed):
     found = thread_times(trace, TimeRange(low, high + 1))
 
     s = trace.spans
+    assert len(found.lanes) == len(run_times.busy_and_wait(trace))
     for lane in found.lanes:
         number = list(trace.lanes.names).index(lane.name)
         ids = [i for i in range(len(s)) if s.lane[i] == number and s.op[i] >= 0]
@@ -125,6 +126,24 @@ def test_busy_time_and_waits_of_a_range_are_those_of_a_plain_loop(name, seed):
         assert (lane.wait or 0) == sum(part for part in cut if part > 0)
 
 
+def test_a_thread_that_does_nothing_in_a_range_is_idle():
+    trace = spans_trace([0, 0, 60], [100, 20, 80], [0, 1, 1], op=1)
+
+    found = thread_times(trace, TimeRange(30, 50))
+
+    times = [(lane.busy, lane.wait, lane.idle) for lane in found.lanes]
+    assert times == [(20, None, 0), (0, None, 20)]
+    assert found.imbalance == pytest.approx(1)
+
+
+def test_an_estimated_op_in_a_range_is_no_idle_time():
+    trace = spans_trace([0, 50], [20, 80], op=1, flags=[0, int(SpanFlag.ESTIMATED)])
+
+    (lane,) = thread_times(trace, TimeRange(40, 90)).lanes
+
+    assert (lane.busy, lane.idle) == (None, None)
+
+
 def test_gaps_are_those_of_a_plain_loop(trace):
     found = gaps(trace, limit=None)
 
@@ -136,6 +155,83 @@ def test_gaps_are_those_of_a_plain_loop(trace):
     length = (found.end - found.start).tolist()
     assert length == sorted(length, reverse=True)
     assert (found.n_all, found.total) == (len(expected), sum(length))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gaps_of_a_range_are_cut_by_it(trace, seed):
+    rng = np.random.default_rng(seed)
+    low, high = sorted(rng.integers(0, max(trace.extent.end, 1) + 1, 2).tolist())
+    time = TimeRange(low, high + 1)
+
+    found = gaps(trace, time, limit=None)
+
+    rows = zip(
+        found.lane.tolist(), found.start.tolist(), found.end.tolist(), strict=True
+    )
+    assert sorted(rows) == sorted(run_times.clipped_gaps(trace, time))
+    assert sum(found.end - found.start) == found.total
+    assert len(found) == found.n_all
+
+
+def test_spans_that_hide_gaps_are_counted():
+    derived, open_end = int(SpanFlag.INFERRED_END), int(SpanFlag.UNFINISHED)
+    trace = spans_trace(
+        [0, 10, 50, 90], [10, 50, 80, 99], op=1, flags=[derived, derived, 0, open_end]
+    )
+
+    found, part = gaps(trace), gaps(trace, TimeRange(20, 60))
+
+    assert (found.n_spans, found.n_derived, found.n_open) == (4, 2, 1)
+    assert (part.n_spans, part.n_derived, part.n_open) == (2, 1, 0)
+
+
+def in_step(seed: int, n: int, threads: int) -> tuple[Trace, list[list[int]]]:
+    """Return a trace whose threads compute the same ops, and the spans of each op."""
+    rng = np.random.default_rng(seed)
+    shape = (threads, n)
+    start = np.arange(n) * 100 + rng.integers(0, 10, shape)
+    # No two end at once: who came last would be nobody's choice.
+    end = np.arange(n) * 100 + 20 + rng.integers(0, 10, shape) * threads
+    end += np.arange(threads)[:, None]
+    wait = rng.integers(0, 30, shape).astype(np.uint32)
+    wait[rng.random(shape) < 0.1] = NO_WAIT
+    repeated = np.full(shape, int(SpanFlag.REPEATED))
+    repeated[0] = 0
+    trace = spans_trace(
+        start.ravel(),
+        end.ravel(),
+        np.repeat(np.arange(threads), n),
+        op=np.tile(np.arange(n) % 5 + 1, threads),
+        name=-1,
+        flags=repeated.ravel(),
+        wait=wait.ravel(),
+    )
+    return trace, [[lane * n + i for lane in range(threads)] for i in range(n)]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize("time", [None, TimeRange(300, 1777), TimeRange(5000, 6000)])
+def test_who_comes_last_is_that_of_a_plain_loop(threads, time):
+    trace, ops = in_step(threads, 40, threads)
+
+    found = thread_times(trace, time)
+
+    n, last = run_times.last_at_barriers(ops, trace, time)
+    assert found.n_barriers == n
+    for lane, title in enumerate(trace.lanes.names):
+        one = found.waited_for(title)
+        assert one is not None
+        assert (one.n_last, one.waited) == last.get(lane, (0, 0))
+
+
+def test_barriers_are_unknown_without_waits_and_none_with_one_thread():
+    without = thread_times(spans_trace([0, 0], [30, 10], [0, 1], op=1))
+    alone = thread_times(spans_trace([0], [30], op=1, wait=np.array([4], np.uint32)))
+
+    assert without.n_barriers is None
+    assert without.waited_for("thread 0") is None
+    assert alone.n_barriers == 0
+    assert alone.waited_for("thread 0") is not None
 
 
 def test_the_longest_gaps_know_what_is_around_them():

@@ -1,0 +1,316 @@
+"""Threads and waits in their pane: figures, real clicks, keys and the range."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from builders import empty_trace, npu_like_trace, spans_trace
+from ggscope.analysis.summary.gaps import gaps
+from ggscope.analysis.summary.threads import thread_times
+from ggscope.model.selection import MarkedRange
+from ggscope.model.tables import SpanFlag
+from ggscope.model.trace import Trace
+from ggscope.model.units import TimeRange
+from ggscope.render.theme import theme
+from ggscope.session.session import Session
+from ggscope.views.base.text_table import TextTable
+from ggscope.views.threads import ThreadsView
+from pages import Page
+from panes import settle_view
+from wait_traces import random_waits
+
+LEFT = Qt.MouseButton.LeftButton
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture
+def session(qtbot: QtBot) -> Iterator[Session]:
+    made = Session()
+    made.set_trace(random_waits(4, 600, lanes=3))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, session: Session) -> ThreadsView:
+    return shown(qtbot, session)
+
+
+def shown(qtbot: QtBot, session: Session) -> ThreadsView:
+    made = ThreadsView(session, theme("dark"))
+    qtbot.addWidget(made)
+    made.resize(1000, 300)
+    made.show()
+    qtbot.waitExposed(made)
+    counted(qtbot, made)
+    return made
+
+
+def counted(qtbot: QtBot, view: ThreadsView) -> None:
+    """Wait until the view shows the range that it should."""
+
+    def is_counted() -> bool:
+        result = view.result
+        return (
+            result is not None
+            and result.trace is view.session.trace
+            and result.scope == view.scope()
+        )
+
+    qtbot.waitUntil(is_counted, timeout=20_000)
+    settle_view(qtbot, view)
+
+
+def show_gaps(qtbot: QtBot, view: ThreadsView) -> None:
+    qtbot.mouseClick(view.tabs.button(1), LEFT)
+
+
+def click_row(qtbot: QtBot, table: TextTable, row: int) -> None:
+    index = table.rows.index(row, 1)
+    table.scrollTo(index)
+    viewport: QWidget = table.viewport()
+    qtbot.mouseClick(viewport, LEFT, NONE, table.visualRect(index).center())
+
+
+def raw(table: TextTable, title: str) -> list[object]:
+    """Return a column as plain numbers."""
+    column = [heading.title for heading in table.rows.headings].index(title)
+    rows = range(table.rows.rowCount())
+    return [table.rows.row(row)[column].raw for row in rows]
+
+
+def trace_of(session: Session) -> Trace:
+    assert session.trace is not None
+    return session.trace
+
+
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_figures_are_those_of_the_analysis(
+    qtbot: QtBot, view: ThreadsView, session: Session, is_measured: bool
+) -> None:
+    if is_measured:
+        trace = trace_of(session)
+        flags = np.zeros_like(trace.spans.flags)
+        session.set_trace(replace(trace, spans=replace(trace.spans, flags=flags)))
+        counted(qtbot, view)
+    times = thread_times(trace_of(session))
+
+    assert {lane.is_measured for lane in times.lanes} == {is_measured}
+    assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
+    assert raw(view.threads, "wait") == [lane.wait for lane in times.lanes]
+    idle = [lane.idle if is_measured else "" for lane in times.lanes]
+    assert raw(view.threads, "idle") == idle
+    found = gaps(trace_of(session), limit=500)
+    assert raw(view.gaps, "begin") == found.start.tolist()
+    assert raw(view.gaps, "duration") == (found.end - found.start).tolist()
+    assert len(found) > 50
+
+
+@pytest.mark.parametrize("name", ["threads", "gaps"])
+def test_models_keep_the_rules_of_item_models(view: ThreadsView, name: str) -> None:
+    model = getattr(view, name).rows
+    mode = QAbstractItemModelTester.FailureReportingMode.Fatal
+
+    QAbstractItemModelTester(model, mode, view)
+    model.sort(2, Qt.SortOrder.DescendingOrder)
+
+    assert model.rowCount() > 2
+
+
+def test_a_marked_range_is_counted_and_all_again(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    trace = trace_of(session)
+    third = trace.extent.duration // 3
+    time = TimeRange(third, 2 * third)
+    session.set_marked(MarkedRange(time))
+    counted(qtbot, view)
+
+    times, found = thread_times(trace, time), gaps(trace, time, limit=500)
+    assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
+    assert raw(view.gaps, "duration") == (found.end - found.start).tolist()
+
+    session.set_only_range(False)
+    counted(qtbot, view)
+
+    busy = [lane.busy for lane in thread_times(trace).lanes]
+    assert raw(view.threads, "busy") == busy
+
+
+def test_a_click_marks_the_gap_and_selects_the_span_before_it(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    found = gaps(trace_of(session), limit=500)
+    show_gaps(qtbot, view)
+    click_row(qtbot, view.gaps, 2)
+    qtbot.wait(200)
+    settle_view(qtbot, view)
+
+    time = TimeRange(int(found.start[2]), int(found.end[2]))
+    assert session.marked_range == MarkedRange(time)
+    assert session.selection.ids == (int(found.before[2]),)
+    # The other gaps stay in the list though a range is marked.
+    assert view.gaps.rows.rowCount() == len(found)
+    assert view.gaps.selected_rows() == [2]
+
+
+@pytest.mark.parametrize("by", ["enter", "double click"])
+def test_opening_a_gap_fits_the_timeline_to_it(
+    qtbot: QtBot, view: ThreadsView, session: Session, by: str
+) -> None:
+    found = gaps(trace_of(session), limit=500)
+    show_gaps(qtbot, view)
+    click_row(qtbot, view.gaps, 1)
+    if by == "enter":
+        qtbot.keyClick(view.gaps, Qt.Key.Key_Down)
+        qtbot.keyClick(view.gaps, Qt.Key.Key_Return)
+        row = 2
+    else:
+        row = 1
+        box = view.gaps.visualRect(view.gap_model.index(row, 1))
+        qtbot.mouseDClick(view.gaps.viewport(), LEFT, NONE, box.center())
+
+    visible = session.visible_range
+    assert visible.start <= found.start[row]
+    assert found.end[row] <= visible.end
+    assert visible.duration <= max(2 * (found.end[row] - found.start[row]), 32)
+    assert session.selection.ids == (int(found.before[row]),)
+
+
+def test_the_switch_counts_the_marked_gap_where_it_is_asked_for(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    show_gaps(qtbot, view)
+    click_row(qtbot, view.gaps, 0)
+    session.set_only_range(False)
+    counted(qtbot, view)
+    session.set_only_range(True)
+    counted(qtbot, view)
+
+    assert session.marked_range is not None
+    assert view.result is not None
+    assert view.result.scope.time == session.marked_range.time
+
+
+def test_a_thread_lights_its_spans(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    click_row(qtbot, view.threads, 1)
+
+    group = session.selection.group
+    assert group is not None
+    assert (group.by, group.key) == ("thread", view.thread_model.payload(1))
+
+
+def test_gaps_that_derived_ends_hide_are_told_from_none(qtbot: QtBot) -> None:
+    texts = []
+    for flags in (int(SpanFlag.INFERRED_END), 0):
+        session = Session()
+        session.set_trace(spans_trace([0, 10], [10, 30], op=1, flags=flags))
+        view = shown(qtbot, session)
+        show_gaps(qtbot, view)
+        assert Page(view).is_empty
+        texts.append(Page(view).placeholder)
+        # Unknown is not zero.
+        assert view.tabs.button(1).text() == ("Gaps" if flags else "Gaps  0")
+        idle = view.thread_model.row(0)[5]
+        assert idle.raw == ("" if flags else 0)
+        session.close()
+
+    assert "derived" in texts[0].lower()
+    assert "derived" not in texts[1].lower()
+
+
+def test_waits_and_cores_that_are_not_recorded_are_no_zeros(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(spans_trace([0, 0], [30, 10], [0, 1], op=1))
+    view = shown(qtbot, session)
+
+    for title in ("wait", "last", "waited for", "cores", "moves"):
+        assert raw(view.threads, title) == ["", ""]
+    session.close()
+
+
+def test_who_is_waited_for_and_cores(qtbot: QtBot) -> None:
+    repeated = int(SpanFlag.REPEATED)
+    session = Session()
+    session.set_trace(
+        spans_trace(
+            [0, 100, 0, 100], [50, 150, 90, 180], [0, 0, 1, 1], op=[1, 2, 1, 2],
+            name=-1, flags=[0, 0, repeated, repeated],
+            wait=np.array([40, 30, 2, 0], np.uint32),
+            core=np.array([0, 1, 3, 3], np.int16),
+        )
+    )  # fmt: skip
+    view = shown(qtbot, session)
+
+    assert raw(view.threads, "last") == [0, 2]
+    assert raw(view.threads, "waited for") == [0, 70]
+    assert raw(view.threads, "cores") == ["0, 1", "3"]
+    assert raw(view.threads, "moves") == [1, 0]
+    session.close()
+
+
+def test_engines_have_rows_too(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(npu_like_trace())
+    view = shown(qtbot, session)
+
+    times = thread_times(trace_of(session))
+    assert raw(view.threads, "busy") == [lane.busy for lane in times.lanes]
+    click_row(qtbot, view.threads, 0)
+    assert session.selection.group is not None
+    assert session.selection.group.by == "engine"
+    session.close()
+
+
+def test_a_trace_without_threads_says_so(qtbot: QtBot) -> None:
+    session = Session()
+    session.set_trace(empty_trace())
+    view = shown(qtbot, session)
+
+    assert Page(view).is_empty
+    session.close()
+
+
+def test_rows_are_copied_with_their_units(qtbot: QtBot, view: ThreadsView) -> None:
+    show_gaps(qtbot, view)
+    view.gaps.copy_tsv()
+
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert lines[0].split("\t")[:3] == ["lane", "begin (ns)", "duration (ns)"]
+    assert len(lines) == view.gap_model.rowCount() + 1
+
+
+def test_nothing_is_counted_any_more_once_it_is_released(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    view.release()
+    before = view.result
+    session.set_marked(MarkedRange(TimeRange(1, 5)))
+    qtbot.wait(200)
+
+    assert view.result is before
+    assert session.tasks.is_idle
+
+
+def test_a_hidden_pane_counts_when_it_is_seen(
+    qtbot: QtBot, view: ThreadsView, session: Session
+) -> None:
+    view.hide()
+    session.set_marked(MarkedRange(TimeRange(1, 500)))
+    qtbot.wait(200)
+    assert view.result is not None
+    assert view.result.scope.time is None
+
+    view.show()
+    counted(qtbot, view)
+
+    assert view.result.scope.time == TimeRange(1, 500)
