@@ -34,6 +34,8 @@ COMMANDS = (
     ("summary",),
     ("summary", "--json"),
     ("cache",),
+    ("flags", "--vram", "1KiB"),
+    ("flags", "--vram", "1KiB", "--json"),
     ("show",),
 )
 

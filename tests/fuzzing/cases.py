@@ -46,6 +46,7 @@ _COMMANDS = (
     ("hot",),
     ("summary",),
     ("cache",),
+    ("flags", "--vram", "64KiB"),
 )
 _OPTION_VALUES = {
     "range": ("0:1", "1:3", "5%:50%", "3:", ":", "9:1", "x", "9" * 30, "-1:2", "%:%"),

@@ -129,6 +129,8 @@ def _run(arguments: Namespace) -> int:
             from ggscope.cli.machine import run
         case "hot":
             from ggscope.cli.hot import run
+        case "flags":
+            from ggscope.cli.flags import run
         case "cache":
             from ggscope.cli.cache import run
         case "residency":

@@ -23,6 +23,7 @@ COMMANDS = {
     "diff": "compare two runs: what takes longer, by how much",
     "hot": "list the most-read and never-read tensors",
     "cache": "simulate a page cache: disk reads for a given size",
+    "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
     "residency": "show how much of a model file is in the page cache",
     "show": "draw a timeline in the terminal",
     "export": "write a figure as PNG, SVG or PDF",
@@ -44,7 +45,7 @@ EPILOG = """exit codes: 0 success, 1 error, 2 usage, 3 unknown or ambiguous form
 is not an error.
 To open a file named like a command, write ./info."""
 _REPLACES = "overwrite existing files; "
-_WRITING = ("export", "convert", "check", "report")
+_WRITING = ("export", "convert", "check", "report", "flags")
 SHELLS = ("bash", "zsh", "fish")
 _LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
 _TABLE_FORMATS = ("table", "csv", "json")
@@ -604,6 +605,24 @@ def _add_live(parser: _Parser) -> None:
     _add_poll_interval(parser)
 
 
+def _add_flags(parser: _Parser) -> None:
+    parser.add_argument(
+        "--vram",
+        type=values.bytes_of,
+        metavar="SIZE",
+        help="memory of the device that weights may take, e.g. 8GiB",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=values.target,
+        metavar="FILE",
+        help="write the experts that tokens chose as FILE.csv, which "
+        "--moe-cache-profile of the fork thecodacus/llama.cpp reads; --force "
+        "overwrites an existing file",
+    )
+
+
 def _add_cache(parser: _Parser) -> None:
     parser.add_argument(
         "--cache-size",
@@ -1016,6 +1035,7 @@ _READING: dict[str, str | int] = {
     "bench": 1,
     "convert": 1,
     "report": 1,
+    "flags": 1,
     "diff": 2,
     **dict.fromkeys(
         ("check", "summary", "stats", "hot", "cache", "show", "export"), "+"
@@ -1053,6 +1073,7 @@ _OWN = {
     "machine": _add_machine,
     "hot": _add_hot,
     "cache": _add_cache,
+    "flags": _add_flags,
     "residency": _add_residency,
     "live": _add_live,
     "bench": _add_bench,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ASK_FOR_MODELS = ("info", "check", "hot", "cache")
+_ASK_FOR_MODELS = ("info", "check", "hot", "cache", "flags")
 """Commands that say what only a model or its map can tell."""
 _QUIET_SECONDS = 0.5
 """Files that are read faster show no progress."""

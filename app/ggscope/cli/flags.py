@@ -1,0 +1,119 @@
+"""``ggscope flags``: flags of llama.cpp from what was read, chosen or waited for."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from ggscope.analysis.flags import UNKNOWN_FLAGS, Flags, flags
+from ggscope.atomic_write import check_target, write_file
+from ggscope.cli import output
+from ggscope.cli.output import GOOD, spare_inputs
+from ggscope.cli.reading import for_each_file, load
+from ggscope.descriptions.coverage import coverage_json
+from ggscope.descriptions.flags import flag_texts, unknown_lines
+from ggscope.errors import ExportError, SuffixError
+from ggscope.model.units import format_bytes
+from ggscope.sanitize import one_line
+
+
+def run(arguments: Namespace) -> int:
+    """Print the flags of a file, write the cache profile; return the exit code."""
+    target: Path | None = arguments.output
+    if target is not None:
+        if target.suffix.lower() != ".csv":
+            raise SuffixError("a cache profile", (".csv",), target)
+        spare_inputs(target, (*arguments.files, *arguments.beside))
+        check_target(target, overwrite=arguments.force)
+
+    def work(path: Path) -> tuple[int, object]:
+        found = flags(load(path, arguments), arguments.vram)
+        if target is not None:
+            _write(found, target, overwrite=arguments.force)
+        if not arguments.json:
+            _print(found, target)
+        return GOOD, flags_json(path, found, target)
+
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def _write(found: Flags, target: Path, *, overwrite: bool) -> None:
+    if found.profile is None:
+        reason = found.unknown["moe_cache_profile"]
+        raise ExportError(f"there is no cache profile to write: {reason}.")
+    write_file(target, found.profile.lines(), overwrite=overwrite)
+    output.say(f"{target} written.")
+
+
+def flags_json(path: Path, found: Flags, target: Path | None) -> dict[str, object]:
+    """Return what ``flags --json`` prints of a file."""
+    facts: dict[str, dict[str, object] | None] = dict.fromkeys(UNKNOWN_FLAGS)
+    if (placement := found.placement) is not None:
+        facts["override_tensor"] = {
+            "value": placement.expression,
+            "device_tensors": list(placement.device),
+            "cpu_tensors": list(placement.host),
+            "device_bytes": placement.device_size,
+            "cpu_bytes": placement.host_size,
+            "device_read_bytes": placement.device_read,
+            "cpu_read_bytes": placement.host_read,
+            "tensors_with_unknown_reads": placement.n_open,
+        }
+    if (layers := found.cpu_layers) is not None:
+        facts["n_cpu_moe"] = {
+            "value": layers.n,
+            "expert_layers": layers.n_layers,
+            "device_bytes": layers.device_size,
+            "cpu_bytes": layers.host_size,
+            "cpu_read_bytes": layers.host_read,
+        }
+    if (profile := found.profile) is not None:
+        facts["moe_cache_profile"] = {
+            "value": None if target is None else str(target),
+            "choices": profile.hits,
+            "experts": profile.n_experts,
+            "all_experts": profile.n_slots,
+            "choices_not_listed": profile.n_more,
+        }
+    if (threads := found.threads) is not None:
+        facts["threads"] = {
+            "value": threads.n,
+            "recorded": threads.n_threads,
+            "cores": threads.n_cores or None,
+            "waiting": threads.waiting,
+        }
+    for text in flag_texts(found):
+        one = facts[text.key]
+        assert one is not None
+        one["rests_on"] = {"quality": text.quality.word, "text": text.rests_on}
+    return {
+        "path": str(path),
+        "vram_bytes": found.limit,
+        **facts,
+        "coverage": coverage_json(found.coverage),
+        "unknown": found.unknown,
+    }
+
+
+def _print(found: Flags, target: Path | None) -> None:
+    if found.limit is not None and (found.placement or found.cpu_layers):
+        output.emit(
+            f"For {format_bytes(found.limit)} of weights on the device, with -ngl 99; "
+            "KV cache and compute buffers need room besides."
+        )
+    if found.placement and found.cpu_layers:
+        output.emit("Take -ot or --n-cpu-moe, not both.")
+    texts = flag_texts(found, "FILE.csv" if target is None else str(target))
+    for text in texts:
+        if text.key == "moe_cache_profile" and target is None:
+            effect = f"{text.effect}; -o FILE.csv writes it"
+        else:
+            effect = text.effect
+        output.emit(one_line(text.argument))
+        output.emit(one_line(f"  {effect}"))
+        output.emit(one_line(f"  rests on ({text.quality.word}): {text.rests_on}"))
+    if found.unknown:
+        output.emit("\nNot known" if texts else "Not known")
+        for line in unknown_lines(found):
+            output.emit(one_line(f"  {line}"))

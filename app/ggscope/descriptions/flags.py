@@ -1,0 +1,161 @@
+"""Flags of llama.cpp as texts: ready to paste, what they do, and what they rest on."""
+
+import shlex
+from dataclasses import dataclass
+
+from ggscope.analysis.flags import (
+    CacheProfile,
+    CpuLayers,
+    Flags,
+    Placement,
+    ThreadCount,
+)
+from ggscope.descriptions.coverage import coverage_words
+from ggscope.model.tables import Quality
+from ggscope.model.units import (
+    format_bytes,
+    format_count,
+    format_counted,
+    format_share,
+)
+
+NAMES = {
+    "override_tensor": "-ot",
+    "n_cpu_moe": "--n-cpu-moe",
+    "moe_cache_profile": "--moe-cache-profile",
+    "threads": "-t",
+}
+"""Flags as llama.cpp has them, by the names of ``--json``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagText:
+    """One flag: ``-t 2``.
+
+    Attributes
+    ----------
+    key : its name in ``--json``.
+    argument : flag and value as a shell takes them.
+    effect : what it does.
+    quality : how what it rests on is known.
+    rests_on : that, as a text.
+    """
+
+    key: str
+    argument: str
+    effect: str
+    quality: Quality
+    rests_on: str
+
+
+def flag_texts(found: Flags, profile: str = "FILE.csv") -> list[FlagText]:
+    """Return the flags that the trace gives evidence for.
+
+    Parameters
+    ----------
+    profile : name of the file of the cache profile.
+    """
+    texts = []
+    if found.placement is not None:
+        texts.append(_placement(found.placement, found))
+    if found.cpu_layers is not None:
+        texts.append(_cpu_layers(found.cpu_layers))
+    if found.profile is not None:
+        texts.append(_profile(found.profile, found, profile))
+    if found.threads is not None:
+        texts.append(_threads(found.threads))
+    return texts
+
+
+def unknown_lines(found: Flags) -> list[str]:
+    """Return which flags the trace does not tell, and why."""
+    return [f"{NAMES[key]}: {reason}" for key, reason in found.unknown.items()]
+
+
+def _argument(key: str, value: str) -> str:
+    return f"{NAMES[key]} {shlex.quote(value)}"
+
+
+def _placement(one: Placement, found: Flags) -> FlagText:
+    n, n_device = len(one.device) + len(one.host), len(one.device)
+    share = one.device_read / max(one.device_read + one.host_read, 1)
+    effect = (
+        f"keeps {format_count(n_device)} of {format_counted(n, 'tensor')} on the "
+        f"device ({format_bytes(one.device_size)}), the most bytes read per byte of "
+        f"size first: {format_share(share)} of the weights that ops read; "
+        f"{format_bytes(one.host_size)} stay on the CPU"
+    )
+    rests = "sizes of the model file, reads of the trace"
+    if one.n_open:
+        rests += f"; reads of {format_counted(one.n_open, 'tensor')} may be missing"
+    return FlagText(
+        "override_tensor",
+        _argument("override_tensor", one.expression),
+        effect,
+        one.quality,
+        rests + _left_out(found),
+    )
+
+
+def _cpu_layers(one: CpuLayers) -> FlagText:
+    layers = format_counted(one.n_layers, "layer")
+    effect = (
+        f"keeps the experts of layers below {one.n} on the CPU "
+        f"({format_bytes(one.host_size)}; {layers} have experts); "
+        f"{format_bytes(one.device_size)} on the device"
+        if one.n
+        else f"all experts fit: {format_bytes(one.device_size)} on the device"
+    )
+    return FlagText(
+        "n_cpu_moe",
+        _argument("n_cpu_moe", str(one.n)),
+        effect,
+        Quality.DERIVED,
+        "sizes of the model file alone, not on what was read",
+    )
+
+
+def _profile(one: CacheProfile, found: Flags, name: str) -> FlagText:
+    effect = (
+        f"{format_counted(one.hits, 'choice')} of {format_count(one.n_experts)} of "
+        f"{format_counted(one.n_slots, 'expert')}, for the expert cache of the fork "
+        "thecodacus/llama.cpp (with --moe-cache-slots)"
+    )
+    rests = (
+        "lists of the router"
+        if one.quality is Quality.MEASURED
+        else "accesses, sizes of tensors, or lists that are not whole"
+    )
+    if one.n_more is None:
+        rests += "; further choices are not listed"
+    elif one.n_more:
+        rests += f"; {format_counted(one.n_more, 'further choice')} not listed"
+    return FlagText(
+        "moe_cache_profile",
+        _argument("moe_cache_profile", name),
+        effect,
+        one.quality,
+        rests + _left_out(found),
+    )
+
+
+def _threads(one: ThreadCount) -> FlagText:
+    n_threads = format_counted(one.n_threads, "thread")
+    cores = format_counted(one.n_cores, "core")
+    waiting = "" if one.waiting is None else format_share(one.waiting)
+    if one.n < one.n_threads:
+        effect = f"fewer than the {n_threads} of the trace: they share {cores}"
+        rests = f"cores of spans, and waits at barriers: {waiting} of work and waits"
+    else:
+        effect = "as in the trace"
+        rests = f"{n_threads} recorded"
+        rests += f", seen on {cores}" if one.n_cores else "; cores not recorded"
+        rests += f"; waits {waiting}" if waiting else "; waits not recorded"
+    return FlagText(
+        "threads", _argument("threads", str(one.n)), effect, one.quality, rests
+    )
+
+
+def _left_out(found: Flags) -> str:
+    words = coverage_words(found.coverage)
+    return f"; the trace leaves out: {words}" if words else ""

@@ -1,0 +1,345 @@
+"""Flags of llama.cpp against plain loops: what fits, what matches, what was chosen."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders import empty_trace, npu_like_trace, op_number, spans_trace
+from expert_traces import moe_file, random_choices, routed, routing
+from ggscope.analysis.flags import (
+    UNKNOWN_FLAGS,
+    Flags,
+    cache_profile,
+    flags,
+    layer_patterns,
+    patterns,
+    thread_count,
+)
+from ggscope.model.tables import Phase, Quality
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
+from wait_traces import random_waits, recorded_wait
+
+EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""As llama.cpp writes it, for ``--n-cpu-moe``."""
+
+
+def random_model(seed: int) -> tuple[list[TensorRow], list[Op]]:
+    """Return tensors of a mixture of experts, and ops that read some of them."""
+    rng = np.random.default_rng(seed)
+    tensors = [TensorRow("token_embd.weight", 0, 512)]
+    if seed % 3:
+        tensors.append(TensorRow("output.weight", 512, int(rng.integers(1, 900))))
+    at, first_expert = 2000, int(rng.integers(0, 2))
+    for layer in range(int(rng.integers(2, 25))):
+        rests = ["attn_q.weight", "ffn_norm.weight", "ffn_gate_inp.weight"]
+        rests += ["ffn_up_exps.weight", "ffn_down_exps.weight"] * (
+            layer >= first_expert
+        )
+        for rest in rests:
+            n = 4 if "exps" in rest else 0
+            size = 4 * int(rng.integers(1, 300))
+            tensors.append(TensorRow(f"blk.{layer}.{rest}", at, size, layer, n))
+            at += size + int(rng.integers(0, 9))
+    ops = []
+    for i in range(150):
+        row = int(rng.integers(1, len(tensors)))
+        one = tensors[row]
+        if one.n_experts:
+            chosen = rng.choice(4, int(rng.integers(1, 4)), replace=False)
+            reads = [Read(row, one.size // 4, expert=int(e)) for e in chosen]
+            ops.append(Op(12 * i, tuple(reads), "MUL_MAT_ID"))
+        else:
+            ops.append(Op(12 * i, (Read(row, one.size),)))
+    return tensors, ops
+
+
+def matched(expression: str, names: list[str]) -> list[str]:
+    """Return what llama.cpp moves: it cuts at commas, searches by what is before =."""
+    found = [override.partition("=") for override in expression.split(",")]
+    assert {target for _, _, target in found} == {"CPU"}
+    return [n for n in names if any(re.search(p, n) for p, _, _ in found)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
+def test_hottest_tensors_stay_on_the_device(seed: int, share: float) -> None:
+    tensors, ops = random_model(seed)
+    names = [one.name for one in tensors]
+    on_device = [
+        one
+        for one in tensors
+        if one.name != "token_embd.weight" or "output.weight" not in names
+    ]
+    limit = int(share * sum(one.size for one in on_device))
+    read = Counter()
+    for op in ops:
+        for one in op.reads:
+            read[tensors[one.tensor].name] += one.size
+    kept, room = [], limit
+    for one in sorted(on_device, key=lambda t: (-read[t.name] / t.size, t.layer)):
+        if one.size <= room:
+            kept.append(one)
+            room -= one.size
+
+    found = flags(reads_trace(tensors, ops), limit).placement
+
+    assert found is not None
+    assert list(found.device) == [one.name for one in kept]
+    rest = [one for one in on_device if one not in kept]
+    assert sorted(found.host) == sorted(one.name for one in rest)
+    assert found.device_size == sum(one.size for one in kept) <= limit
+    assert found.host_size == sum(one.size for one in rest)
+    assert found.device_read == sum(read[one.name] for one in kept)
+    assert found.host_read == sum(read[one.name] for one in rest)
+    others = [f"{name}.x" for name in names] + [f"x.{name}" for name in names]
+    others += [name.replace("blk.", "blk.1") for name in names if "blk." in name]
+    others = [name for name in others if name not in names]
+    assert sorted(matched(found.expression, names + others)) == sorted(found.host)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_least_number_of_layers_has_its_experts_on_the_cpu(seed: int) -> None:
+    tensors, ops = random_model(seed)
+    trace = reads_trace(tensors, ops)
+    names = [one.name for one in tensors]
+    tied = "output.weight" not in names
+    on_device = [t for t in tensors if tied or t.name != "token_embd.weight"]
+
+    def size_with(n: int) -> int:
+        moved = [rf"blk\.{i}{EXPERTS}" for i in range(n)]
+        return sum(
+            t.size for t in on_device if not any(re.search(p, t.name) for p in moved)
+        )
+
+    for limit in range(0, size_with(0) + 500, 401):
+        fits = [n for n in range(30) if size_with(n) <= limit]
+        found = flags(trace, limit)
+
+        if fits:
+            assert found.cpu_layers is not None
+            assert found.cpu_layers.n == fits[0]
+            assert found.cpu_layers.device_size == size_with(fits[0])
+            assert found.cpu_layers.host_size == size_with(0) - size_with(fits[0])
+        else:
+            assert found.cpu_layers is None
+            assert "does not fit" in found.unknown["n_cpu_moe"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_patterns_of_layers_match_these_numbers_only(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    high = (9, 30, 120, 1300)[seed % 4]
+    numbers = {int(i) for i in rng.integers(0, high, int(rng.integers(1, high)))}
+    if seed % 5 == 0:
+        numbers = set(range(int(rng.integers(1, high)), high + 1))
+
+    found = re.compile("|".join(layer_patterns(sorted(numbers))))
+
+    assert {i for i in range(2000) if found.fullmatch(str(i))} == numbers
+
+
+def test_tensors_of_the_same_layers_share_a_pattern() -> None:
+    names = [f"blk.{i}.ffn_{x}.weight" for i in range(4, 13) for x in ("up", "down")]
+
+    assert patterns([*names, "output.weight"]) == [
+        r"^blk\.(?:[4-9]|1[0-2])\.(?:ffn_up\.weight|ffn_down\.weight)$",
+        r"^output\.weight$",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["blk.0.a,b=c", "blk.0.(", "x\n", "blk.0." + "y" * 999]
+)
+def test_names_that_the_flag_cannot_hold_give_no_flag(name: str) -> None:
+    tensors = [TensorRow(name, 0, 900), TensorRow("output.weight", 900, 10)]
+
+    found = flags(reads_trace(tensors, [Op(0, (Read(1, 10),))]), 100)
+
+    assert found.placement is None
+    assert "characters" in found.unknown["override_tensor"]
+
+
+def choices_read(data: bytes) -> tuple[Counter, Counter]:
+    """Return choices by (layer, expert) as the fork counts them, and those it skips."""
+    counted: tuple[Counter, Counter] = (Counter(), Counter())
+    for line in data.decode().splitlines():
+        assert len(line) < 4095
+        position, layer, *ids = map(int, line.split(","))
+        counted[position < 0].update((layer, expert) for expert in ids)
+    return counted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cache_profile_has_every_choice(seed: int) -> None:
+    chosen = random_choices(seed, 30, 3, 150, 100)
+    trace = routed(chosen)
+
+    found = cache_profile(trace)
+
+    assert not isinstance(found, str)
+    expected = Counter(
+        (layer, expert)
+        for token in chosen.tolist()
+        for layer, experts in enumerate(token)
+        for expert in experts
+    )
+    counted, skipped = choices_read(b"".join(found.lines()))
+    assert counted == expected
+    assert not skipped
+    assert found.hits == expected.total()
+    assert found.n_experts == len(expected)
+    assert found.quality is Quality.MEASURED
+
+
+def with_phases(trace: Trace, n_prompt: int) -> Trace:
+    """Return a trace whose first tokens are of a prompt."""
+    token = trace.spans.token
+    assert token is not None
+    phase = np.where(token < n_prompt, Phase.PROMPT, Phase.GENERATE).astype(np.int8)
+    return replace(trace, spans=replace(trace.spans, phase=phase))
+
+
+def test_choices_of_prompts_have_negative_positions() -> None:
+    tokens, layers, chosen, experts = 6, 3, 2, 4
+    trace = with_phases(moe_reads(), 2)
+
+    found = cache_profile(trace)
+
+    assert not isinstance(found, str)
+    rows = {
+        (token, layer, (layer + token + i) % experts)
+        for token in range(tokens)
+        for layer in range(layers)
+        for i in range(chosen)
+    }
+    counted, skipped = choices_read(b"".join(found.lines()))
+    assert counted == Counter((la, e) for t, la, e in rows if t >= 2)
+    assert skipped == Counter((la, e) for t, la, e in rows if t < 2)
+    assert found.hits == counted.total()
+    assert found.quality is Quality.DERIVED  # of accesses
+    assert isinstance(cache_profile(with_phases(moe_reads(), 99)), str)
+
+
+def test_choices_that_are_not_listed_are_counted() -> None:
+    trace = routed(random_choices(0, 5, 2, 8, 2))
+    more = np.zeros(len(trace.routing), np.int32)
+    more[:2] = 3  # of one token and layer
+    found = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
+
+    assert not isinstance(found, str)
+    assert found.n_more == 3
+    assert found.quality is Quality.DERIVED
+    more[:2] = -1
+    found = cache_profile(replace(trace, routing=replace(trace.routing, n_more=more)))
+    assert not isinstance(found, str)
+    assert found.n_more is None
+
+
+def test_ranked_experts_that_do_not_compute_are_left_out() -> None:
+    chosen = random_choices(1, 5, 2, 8, 4)
+    trace = routed(chosen, used=2)
+
+    found = cache_profile(trace)
+
+    assert not isinstance(found, str)
+    expected = Counter(
+        (layer, expert)
+        for token in chosen[:, :, :2].tolist()
+        for layer, experts in enumerate(token)
+        for expert in experts
+    )
+    assert choices_read(b"".join(found.lines()))[0] == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("n_cores", [0, 1, 2, 8])
+def test_threads_are_fewer_only_where_they_wait_for_cores(
+    seed: int, n_cores: int
+) -> None:
+    trace = random_waits(seed, 200, 4)
+    if n_cores:
+        core = (np.arange(200) % n_cores).astype(np.int16)
+        trace = replace(trace, spans=replace(trace.spans, core=core))
+    wait = recorded_wait(trace)
+    s = trace.spans
+    used = sorted({int(lane) for lane in s.lane})
+
+    found = thread_count(trace)
+
+    assert not isinstance(found, str)
+    assert found.n_threads == len(used) == 4
+    assert found.n_cores == n_cores
+    waited = int(wait[wait >= 0].sum())
+    is_crowded = 0 < n_cores < 4
+    assert found.waiting is not None
+    if is_crowded and found.waiting >= 0.3:
+        assert (found.n, found.quality) == (n_cores, Quality.DERIVED)
+        assert waited > 0
+    else:
+        assert (found.n, found.quality) == (4, Quality.MEASURED)
+
+
+def test_threads_without_waits_are_those_of_the_trace() -> None:
+    core = np.zeros(4, np.int16)
+    op = op_number("MUL_MAT")
+    trace = spans_trace([0, 0, 10, 10], [9, 9, 19, 19], [0, 1, 0, 1], op=op, core=core)
+
+    found = thread_count(trace)
+
+    assert not isinstance(found, str)
+    assert (found.n, found.n_cores, found.waiting) == (2, 1, None)
+
+
+def _missing(found: Flags) -> set[str]:
+    values = (found.placement, found.cpu_layers, found.profile, found.threads)
+    return {n for n, v in zip(UNKNOWN_FLAGS, values, strict=True) if v is None}
+
+
+@pytest.mark.parametrize("limit", [None, 0, 10_000, 1 << 40])
+def test_what_is_none_has_a_reason(limit: int | None, tmp_path) -> None:
+    traces = [
+        empty_trace(),
+        npu_like_trace(),
+        moe_reads(),
+        routed(random_choices(0, 3, 2, 8, 2)),
+        open_trace(moe_file(tmp_path, [(0, 1), ()])),
+        random_waits(0, 50),
+    ]
+    for trace in traces:
+        found = flags(trace, limit)
+
+        assert _missing(found) == set(found.unknown)
+        assert all(found.unknown.values())
+
+
+def test_a_model_without_experts_has_no_layers_of_them() -> None:
+    tensors = [TensorRow("blk.0.ffn_up.weight", 0, 900, 0)]
+
+    found = flags(reads_trace(tensors, [Op(0, (Read(0, 900),))]), 100)
+
+    assert found.unknown["n_cpu_moe"] == "the model has no stacks of experts"
+
+
+def test_without_reads_no_tensor_is_called_hot() -> None:
+    tensors, _ = random_model(1)
+
+    found = flags(reads_trace(tensors, [Op(0)]), 100)
+
+    assert found.placement is None
+    assert found.unknown["override_tensor"] == "the trace does not tell what ops read"
+
+
+def test_routing_of_unknown_tokens_counts() -> None:
+    chosen = random_choices(0, 4, 2, 8, 2)
+    trace = routed(chosen)
+    open_tokens = routing(chosen, tokens=np.full(4, -1))
+
+    found = cache_profile(replace(trace, routing=open_tokens))
+
+    assert not isinstance(found, str)
+    assert found.hits == chosen.size
