@@ -68,7 +68,7 @@ def gaps(trace: Trace) -> list[tuple[int, int, int]]:
         if LaneKind(int(trace.lanes.kinds[lane])) not in computing:
             continue
         ids = [i for i in range(len(s)) if s.lane[i] == lane]
-        ids.sort(key=lambda i: (int(s.start[i]), int(s.end[i])))
+        ids.sort(key=lambda i: int(s.start[i]))
         furthest = None
         for i in ids:
             end = int(s.end[i])
@@ -81,7 +81,7 @@ def gaps(trace: Trace) -> list[tuple[int, int, int]]:
                 and is_timed(trace, i)
             ):
                 found.append((lane, furthest[0], int(s.start[i])))
-            if furthest is None or end > furthest[0]:
+            if furthest is None or end >= furthest[0]:
                 furthest = (end, i)
     return found
 

@@ -125,7 +125,11 @@ def _by_lane_and_start(trace: Trace, ids: I64) -> I64:
 
 
 def _furthest(end: I64, is_new: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
-    """Return which span up to each reaches furthest in its lane, and how far."""
+    """Return which span up to each reaches furthest in its lane, and how far.
+
+    Of several that reach as far, the last: an op without an end may begin where another
+    one ends.
+    """
     if not len(end):
         return np.zeros(0, np.int64), end
     # Lanes are told apart by adding a step that is larger than all times.
@@ -133,17 +137,15 @@ def _furthest(end: I64, is_new: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
     step = int(end.max()) - low + 1
     lane = np.cumsum(is_new) - 1
     if step * (int(lane[-1]) + 1) < 1 << 62:
-        reached = np.maximum.accumulate(end - low + lane * step)
-        is_furthest = np.ones(len(end), np.bool_)
-        is_furthest[1:] = reached[1:] > reached[:-1]
-        place = np.where(is_furthest, np.arange(len(end)), 0)
+        ends = end - low + lane * step
+        reached = np.maximum.accumulate(ends)
+        place = np.where(ends == reached, np.arange(len(end)), 0)
         return np.maximum.accumulate(place), reached - lane * step + low
     reached, last = end.copy(), np.arange(len(end))
     edges = np.append(np.flatnonzero(is_new), len(end))
     for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         part = np.maximum.accumulate(end[begin:stop])
-        grows = np.ones(stop - begin, np.bool_)
-        grows[1:] = part[1:] > part[:-1]
-        place = np.where(grows, np.arange(begin, stop), begin)
+        is_furthest = end[begin:stop] == part
+        place = np.where(is_furthest, np.arange(begin, stop), begin)
         last[begin:stop], reached[begin:stop] = np.maximum.accumulate(place), part
     return last, reached

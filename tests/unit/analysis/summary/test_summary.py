@@ -245,12 +245,33 @@ def test_the_longest_gaps_know_what_is_around_them():
     assert gaps(trace, TimeRange(25, 95)).total == 5 + 10 + 5
 
 
-def test_a_span_without_an_end_borders_no_gap():
+@pytest.mark.parametrize(("begin", "end"), [(50, 60), (20, 20), (20, 30)])
+def test_a_span_without_an_end_borders_no_gap(begin, end):
     trace = spans_trace(
-        [0, 50, 90], [20, 60, 99], op=1, flags=[0, int(SpanFlag.UNFINISHED), 0]
+        [0, begin, 90], [20, end, 99], op=1, flags=[0, int(SpanFlag.UNFINISHED), 0]
     )
 
     assert not len(gaps(trace))
+    assert not run_times.gaps(trace)
+
+
+@pytest.mark.parametrize("shift", [0, 1 << 61])
+def test_gaps_are_found_however_large_times_are(shift):
+    trace = spans_trace(
+        [0, 20 + shift, 50 + shift, 5, 40 + shift],
+        [20, 30 + shift, 55 + shift, 10, 47 + shift],
+        [0, 0, 0, 1, 1],
+        op=1,
+        flags=[0, int(SpanFlag.UNFINISHED), 0, 0, 0],
+    )
+
+    found = gaps(trace)
+
+    rows = zip(
+        found.lane.tolist(), found.start.tolist(), found.end.tolist(), strict=True
+    )
+    assert sorted(rows) == sorted(run_times.gaps(trace)) == [(1, 10, 40 + shift)]
+    assert (found.before.tolist(), found.after.tolist()) == ([3], [4])
 
 
 def test_the_last_at_barriers_is_waited_for():
