@@ -1,6 +1,7 @@
 """One-liners that make traces for tests, through the public TraceBuilder."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ggscope.model.tables import (
     Phase,
     Space,
     SpanFlag,
+    freeze,
 )
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, Trace, TraceInfo
@@ -196,6 +198,15 @@ def overlapping_trace(seed: int = 0, n: int = 100, *, span: int = 1000) -> Trace
     rng = np.random.default_rng(seed)
     start = rng.integers(0, span, n)
     return spans_trace(start, start + rng.integers(0, span // 4, n), op=1)
+
+
+def slowed(trace: Trace, factor: int) -> Trace:
+    """Return a trace all of whose times are multiplied."""
+    s = trace.spans
+    wait = None if s.wait is None else (s.wait * factor).astype(np.uint32)
+    spans = replace(s, start=s.start * factor, end=s.end * factor, wait=wait)
+    freeze(spans)
+    return replace(trace, spans=spans)
 
 
 def llama_like_trace(tokens: int = 4, layers: int = 4, threads: int = 2) -> Trace:

@@ -17,11 +17,12 @@ from ggscope.descriptions.compare import (
     only_text,
     relative_text,
     spread_text,
+    time_text,
 )
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.errors import QueryError, TraceError
 from ggscope.model.trace import Trace
-from ggscope.model.units import Unit, format_count, format_duration
+from ggscope.model.units import Unit, format_count
 from ggscope.readers.discovery import runs_in
 from ggscope.sanitize import one_line
 
@@ -149,18 +150,16 @@ def _table(noun: str, rows: Sequence[CompareRow], unit: Unit) -> str:
     has_spread = any(spread_text(row, unit) for row in rows)
     head = [noun, "A", "B", "change", "", ""]
     head += ["range of runs"] if has_spread else []
-    cells = []
-    for row in rows:
-        a, b = row.a.value, row.b.value
-        cells.append(
-            [
-                row.key,
-                "—" if a is None else format_duration(a, unit),
-                "—" if b is None else format_duration(b, unit),
-                change_text(row.change, unit),
-                relative_text(row.relative),
-                "noise" if row.is_noise and row.change else "",
-                *([spread_text(row, unit)] if has_spread else []),
-            ]
-        )
+    cells = [
+        [
+            row.key,
+            time_text(row.a.value, unit),
+            time_text(row.b.value, unit),
+            change_text(row.change, unit),
+            relative_text(row.relative),
+            "noise" if row.is_noise and row.change else "",
+            *([spread_text(row, unit)] if has_spread else []),
+        ]
+        for row in rows
+    ]
     return output.table(head, cells, left=(0, 5, 6) if has_spread else (0, 5))

@@ -28,6 +28,23 @@ def relative_text(relative: float | None) -> str:
     return f"{sign}{abs(relative) * 100:.1f} %"
 
 
+def time_text(ticks: float | None, unit: Unit) -> str:
+    """Return the time of a side; "N/A" unknown."""
+    return NOT_AVAILABLE if ticks is None else format_duration(ticks, unit)
+
+
+def parts_text(found: Comparison, unit: Unit) -> str:
+    """Return how the time of a thread changed, part by part; "" where not known."""
+    texts = []
+    for part in found.parts:
+        change = relative_text(part.relative)
+        if part.relative is None:
+            change = change_text(part.change, unit)
+        a, b = time_text(part.a.value, unit), time_text(part.b.value, unit)
+        texts.append(f"{part.key} {a} → {b} ({change})")
+    return f"Per thread: {' · '.join(texts)}" if texts else ""
+
+
 def change_text(ticks: float | None, unit: Unit) -> str:
     """Return a change of time: ``+1.2 ms``, ``−30 µs``; "—" unknown."""
     if ticks is None:

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from ggscope.gui.dialogs.window_dialogs import WindowDialogs
     from ggscope.gui.document import Document
     from ggscope.live.launcher import LaunchSpec, TraceabilityCheck
+    from ggscope.session.loader import LoadRequest
+    from ggscope.session.open_traces import OpenTraces
     from ggscope.session.run import Run
     from ggscope.session.session import Session
 
@@ -272,6 +274,7 @@ class MainWindow(QMainWindow):
             more=others,
             live=live,
             run=run,
+            open_traces=self._open_traces,
             parent=self,
         )
         if document.live is not None:
@@ -550,6 +553,31 @@ class MainWindow(QMainWindow):
     # -- made when they are asked for --------------------------------------
 
     @cached_property
+    def _open_traces(self) -> "OpenTraces":
+        """The sessions of all tabs, for views that look at another one."""
+        from ggscope.session.open_traces import OpenTraces
+
+        return OpenTraces(self._ask_run, self)
+
+    def _ask_run(self) -> "LoadRequest | None":
+        """Ask for a run to compare with; it is read into no tab."""
+        from ggscope.gui.dialogs.window_dialogs import name_filters
+        from ggscope.session.loader import LoadRequest
+
+        path, _ = QFileDialog.getOpenFileName(
+            self,
+            "Compare with",
+            self.settings.files.folder,
+            name_filters(),
+            "",
+            CHANGES_NOTHING,
+        )
+        if not path:
+            return None
+        limit = self.settings.memory.limit_bytes
+        return LoadRequest(Path(path).absolute(), limit_bytes=limit)
+
+    @cached_property
     def dialogs(self) -> "WindowDialogs":
         """Dialogs and lists that commands open."""
         from ggscope.gui.dialogs.window_dialogs import WindowDialogs
@@ -807,6 +835,8 @@ class MainWindow(QMainWindow):
         names = distinct_titles([document.tab_name for document in self._documents])
         for position, document in enumerate(self._documents):
             self._tab_row.set_title(position, names[position], document.tip)
+        sessions = [document.session for document in self._documents]
+        self._open_traces.set_sessions(list(zip(names, sessions, strict=True)))
         self._show_title()
 
     def _on_shown(self) -> None:

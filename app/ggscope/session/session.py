@@ -43,6 +43,7 @@ from ggscope.session.viewport import (
 
 if TYPE_CHECKING:
     from ggscope.session.live import LiveSession
+    from ggscope.session.open_traces import OpenTraces
     from ggscope.session.run import Run
 
 
@@ -96,6 +97,8 @@ class Session(QObject):
         """A program that the tab has started; set before its views are made."""
         self.follower: LiveSession | None = None
         """What shows a program here while it runs; set before its views are made."""
+        self.open_traces: OpenTraces | None = None
+        """The sessions of all tabs; set before its views are made."""
         self.tasks = Tasks(self)
         self.frames = FrameScheduler(self.tasks, self)
         self.history = History(self)

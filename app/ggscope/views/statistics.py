@@ -35,6 +35,7 @@ from ggscope.analysis.statistics.columns import (
     shown_columns,
     stat_facts,
 )
+from ggscope.analysis.statistics.grouping import has_groups
 from ggscope.analysis.statistics.members import filter_of_group
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow, StatTable, stat_table
@@ -96,7 +97,8 @@ _ABOUT_PX = 240
 MAX_ROWS = 500
 """More groups than a person reads; the largest ones are shown, and it is said."""
 _KEY = "statistics"
-_SOME_ROWS = 100_000
+_SLOW: tuple[By, ...] = ("source", "expert")
+"""Groupings whose spans are sorted, which takes too long while one pans."""
 _LEAST_FIGURE_PX = 480.0
 _QUIET_MS = 80
 """Rest before counting anew while the range is being dragged."""
@@ -173,31 +175,6 @@ class StatisticsResult:
     def n_left_out(self) -> int:
         """Number of spans whose times were not used."""
         return self.table.all.count - self.table.all.timed
-
-
-def _has_groups(trace: Trace, by: By) -> bool:
-    """Tell whether spans can be grouped by something that the trace knows."""
-    spans, lanes = trace.spans, trace.lanes
-    has_ops = trace.ops is not None or bool((spans.op[:_SOME_ROWS] >= 0).any())
-    if by in ("op", "family"):
-        return has_ops
-    if by == "thread":
-        return has_ops and bool(lanes.is_thread.any())
-    if by == "engine":
-        return bool(lanes.is_engine.any())
-    if by == "name":
-        return has_ops
-    if by == "backend":
-        return has_ops and len(lanes.groups) > 1
-    if by == "tensor":
-        return has_ops and len(trace.tensors) > 0
-    if by in ("type", "shape"):
-        return has_ops and getattr(trace.tensors, by) is not None
-    if by in ("source", "expert"):
-        return False  # their spans are sorted, which takes too long while one pans
-    if by in ("layer", "token", "phase"):
-        return has_ops and getattr(spans, by) is not None
-    return by == "lane" or getattr(spans, by) is not None
 
 
 def figures_of(
@@ -506,7 +483,8 @@ class StatisticsView(View):
         self._timer.start()
 
     def _offer_groupings(self, trace: Trace) -> None:
-        offered = [by for by in GROUPINGS if _has_groups(trace, by)]
+        known = [by for by in GROUPINGS if by not in _SLOW]
+        offered = [by for by in known if has_groups(trace, by)]
         current = [self.by.itemData(i) for i in range(self.by.count())]
         if current == offered:
             return

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ggscope.analysis.compare.alignment import Alignment, align
+from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatRow, stat_table
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.workers import Watcher
@@ -55,8 +56,8 @@ class Side:
     def value(self) -> float | None:
         """Median over the runs that have the group; a whole number of one run."""
         known = [ticks for ticks in self.ticks if ticks is not None]
-        if not known:
-            return None
+        if len(known) < 2:
+            return known[0] if known else None
         middle = float(np.median(known))
         return int(middle) if middle.is_integer() else middle
 
@@ -185,9 +186,10 @@ def compare(
     traces = [*a, *b]
     reason = _reason(traces)
     alignment = align(traces, None if reason else align_by)
+    blocks = [SpanBlocks(trace) for trace in traces]
     tables = []
-    for trace, run in zip(traces, alignment.runs, strict=True):
-        table = stat_table(trace, by, mask=run.mask, watcher=watcher)
+    for trace, run, part in zip(traces, alignment.runs, blocks, strict=True):
+        table = stat_table(trace, by, mask=run.mask, blocks=part, watcher=watcher)
         tables.append({row.key: row for row in table.rows} | {_ALL: table.all})
     n_a = len(a)
     keys = list(
@@ -223,7 +225,7 @@ def compare(
         only_b,
         whole,
         of_all,
-        _parts(traces, n_a, tolerance),
+        _parts(traces, blocks, n_a, tolerance),
         reason,
         n_a,
     )
@@ -301,15 +303,18 @@ def _of_times(
 
 
 def _parts(
-    traces: Sequence[Trace], n_a: int, tolerance: Tolerance
+    traces: Sequence[Trace],
+    blocks: Sequence[SpanBlocks],
+    n_a: int,
+    tolerance: Tolerance,
 ) -> tuple[CompareRow, ...]:
     """Return the parts of the time that a thread spends, on average over threads.
 
     Those that are not recorded on both sides are left out.
     """
     spent: list[dict[str, int]] = []
-    for trace in traces:
-        times = thread_times(trace)
+    for trace, part in zip(traces, blocks, strict=True):
+        times = thread_times(trace, blocks=part)
         n = len(times.lanes)
         known = [lane for lane in times.lanes if lane.busy is not None]
         mine: dict[str, int] = {}

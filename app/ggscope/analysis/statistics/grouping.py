@@ -21,6 +21,7 @@ from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.model.ggml.ops import FAMILIES, family_of
 from ggscope.model.ggml.types import type_name
 from ggscope.model.names import NameShape, shapes_of
+from ggscope.model.selection import By
 from ggscope.model.tables import (
     I64,
     AccessColumns,
@@ -42,6 +43,7 @@ NOT_RECORDED_LABEL = "not recorded"
 OPEN_LABEL = "unknown"
 """Label of what is read of experts that no list names, and of unknown cores."""
 
+_SOME_ROWS = 100_000
 _MAX_DENSE = 1 << 18
 """Up to this many numbers get a group each; beyond, only those that occur."""
 _OF_CORES = ("core", "numa")
@@ -135,6 +137,34 @@ class Grouping:
 
     def __len__(self) -> int:
         return self._n
+
+
+def has_groups(trace: Trace, by: By) -> bool:
+    """Tell whether spans can be grouped by something that the trace knows."""
+    spans, lanes = trace.spans, trace.lanes
+    has_ops = trace.ops is not None or bool((spans.op[:_SOME_ROWS] >= 0).any())
+    if by in ("op", "family", "name"):
+        return has_ops
+    if by == "thread":
+        return has_ops and bool(lanes.is_thread.any())
+    if by == "engine":
+        return bool(lanes.is_engine.any())
+    if by == "backend":
+        return has_ops and len(lanes.groups) > 1
+    if by == "tensor":
+        return has_ops and len(trace.tensors) > 0
+    if by in ("type", "shape"):
+        return has_ops and getattr(trace.tensors, by) is not None
+    if by == "source":
+        return has_ops and len(trace.accesses.patterns.space) > 0
+    if by == "expert":
+        names_experts = len(trace.routing) > 0 or bool(
+            (trace.tensors.expert >= 0).any()
+        )
+        return has_ops and names_experts
+    if by in ("layer", "token", "phase"):
+        return has_ops and getattr(spans, by) is not None
+    return by == "lane" or getattr(spans, by) is not None
 
 
 def grouping(trace: Trace, by: str) -> Grouping:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ggscope.gui.pages.too_large import TooLargePage
     from ggscope.live.recording_store import Saved
     from ggscope.session.live import LiveSession
+    from ggscope.session.open_traces import OpenTraces
     from ggscope.session.run import Run
     from ggscope.views.console import ConsoleView
 
@@ -59,6 +60,7 @@ class Document(QWidget):
     live : what to follow, as `live.open_source.path_to_follow` takes it; "" = any.
         None: `path` is read.
     run : what was started from the window; the console shows what it prints.
+    open_traces : the sessions of all tabs, for views that look at another one.
 
     Attributes
     ----------
@@ -97,6 +99,7 @@ class Document(QWidget):
         more: Sequence[Path] = (),
         live: str | None = None,
         run: "Run | None" = None,
+        open_traces: "OpenTraces | None" = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -108,6 +111,7 @@ class Document(QWidget):
         # What is followed is no file that could be read again.
         self.session = Session(path if live is None else None, self)
         self.run = self.session.run = run
+        self.session.open_traces = open_traces
         self.stops_run = True
         self._options = ""
         self.live: LiveSession | None = None

@@ -70,6 +70,7 @@ class Cell:
     tip : every digit.
     color : sign before the text, 0 = none; `shape` is its form.
     caution : whether the text is drawn in the caution colour.
+    is_dim : whether it is greyed: it matters less than other rows.
     """
 
     text: str
@@ -79,6 +80,7 @@ class Cell:
     color: int = 0
     shape: Shape = "square"
     caution: bool = False
+    is_dim: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,8 @@ class TextTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.ForegroundRole:
             if self._is_stale:
                 return qcolor(self.theme.faint)
+            if cell.is_dim:
+                return qcolor(self.theme.dim)
             return qcolor(self.theme.caution if cell.caution else self.theme.text)
         if role == Qt.ItemDataRole.BackgroundRole and is_total:
             return qcolor(self.theme.raised)

@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from builders import llama_like_trace, npu_like_trace, spans_trace, token_trace
+from builders import (
+    llama_like_trace,
+    npu_like_trace,
+    slowed,
+    spans_trace,
+    token_trace,
+)
 from ggscope.analysis.compare.alignment import align
 from ggscope.analysis.compare.compare import Comparison, Tolerance, compare
 from ggscope.model.selection import BY
@@ -13,15 +19,6 @@ from ggscope.model.tables import freeze
 from ggscope.model.trace import Trace
 
 TRACES = {"llama": llama_like_trace(), "npu": npu_like_trace()}
-
-
-def slowed(trace: Trace, factor: int) -> Trace:
-    """Return a trace all of whose times are multiplied."""
-    s = trace.spans
-    wait = None if s.wait is None else (s.wait * factor).astype(np.uint32)
-    spans = replace(s, start=s.start * factor, end=s.end * factor, wait=wait)
-    freeze(spans)
-    return replace(trace, spans=spans)
 
 
 def everything(found: Comparison) -> list[tuple[float | None, float | None]]:
