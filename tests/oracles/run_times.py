@@ -99,13 +99,14 @@ def last_at_barriers(
 
     Parameters
     ----------
-    ops : the spans of each op, one per thread.
+    ops : the spans of each op, one per thread; of those that end at once the one with
+        the highest id is last.
     """
     s, n = trace.spans, 0
     assert s.wait is not None
     found: dict[int, tuple[int, int]] = {}
     for spans in ops:
-        last = max(spans, key=lambda i: int(s.end[i]))
+        last = max(spans, key=lambda i: (int(s.end[i]), i))
         if time is not None and not time.start < int(s.end[last]) <= time.end:
             continue
         n += 1

@@ -190,9 +190,7 @@ def in_step(seed: int, n: int, threads: int) -> tuple[Trace, list[list[int]]]:
     rng = np.random.default_rng(seed)
     shape = (threads, n)
     start = np.arange(n) * 100 + rng.integers(0, 10, shape)
-    # No two end at once: who came last would be nobody's choice.
-    end = np.arange(n) * 100 + 20 + rng.integers(0, 10, shape) * threads
-    end += np.arange(threads)[:, None]
+    end = np.arange(n) * 100 + 20 + rng.integers(0, 10, shape)
     wait = rng.integers(0, 30, shape).astype(np.uint32)
     wait[rng.random(shape) < 0.1] = NO_WAIT
     repeated = np.full(shape, int(SpanFlag.REPEATED))
