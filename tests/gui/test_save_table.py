@@ -310,6 +310,7 @@ def test_command_says_so_where_there_is_no_table(
         "hot_cold",
         "details",
         "threads",
+        "tokens",
     ],
 )
 def test_every_pane_with_rows_saves_them(

@@ -1,6 +1,7 @@
 """Plain loops over spans: bars, busy time, waits, barriers, gaps and traffic."""
 
 from collections import defaultdict
+from fractions import Fraction
 
 from ggscope.model.tables import NO_WAIT, Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace
@@ -116,3 +117,37 @@ def last_at_barriers(
         times, waited = found.get(int(s.lane[last]), (0, 0))
         found[int(s.lane[last])] = (times + 1, waited + sum(waits))
     return n, found
+
+
+def positions(trace: Trace) -> list[int]:
+    """Return the position of each bar of a ubatch, -1 where it has none of its own."""
+    tokens, sequences = trace.batch_tokens, trace.token_sequences
+    result = []
+    for _, _, span in bars(trace):
+        token = trace.spans.token
+        rows = [
+            i
+            for i in range(len(tokens))
+            if token is not None and tokens.ubatch[i] == token[span]
+        ]
+        places = sorted(int(tokens.position[i]) for i in rows)
+        of = {
+            int(sequences.sequence[k])
+            for k in range(len(sequences))
+            if int(sequences.token[k]) in rows
+        }
+        is_one = len(rows) == 1 or len(of) == 1
+        goes_on = bool(places) and places == list(
+            range(places[0], places[0] + len(places))
+        )
+        result.append(places[0] if is_one and goes_on and places[0] >= 0 else -1)
+    return result
+
+
+def line(points: list[tuple[int, int]]) -> tuple[Fraction, Fraction]:
+    """Return slope and height at 0 of the line of least squares, exactly."""
+    n = len(points)
+    sx, sy = sum(x for x, _ in points), sum(y for _, y in points)
+    sxx, sxy = sum(x * x for x, _ in points), sum(x * y for x, y in points)
+    slope = Fraction(n * sxy - sx * sy, n * sxx - sx * sx)
+    return slope, (sy - slope * sx) / n

@@ -230,10 +230,10 @@ def _log_values(axis: Axis, max_n: int) -> list[float]:
     return inside or [axis.low]
 
 
-def compose_chart(scene: ChartScene) -> DisplayList:
-    """Return the picture of a chart."""
+def compose_chart(scene: ChartScene, marks: Sequence[Batch] = ()) -> DisplayList:
+    """Return the picture of a chart, with `marks` over its grid and under its rules."""
     geometry = ChartGeometry(scene)
-    batches: list[Batch] = [*_grid(geometry)]
+    batches: list[Batch] = [*_grid(geometry), *marks]
     for curve in scene.curves:
         batches += _curve(geometry, curve)
     batches += _rules(geometry)

@@ -26,6 +26,14 @@ def has_times(trace: "Trace") -> bool:
     )
 
 
+def has_bars(trace: "Trace") -> bool:
+    """Return whether a trace may hold spans of tokens or of whole graphs."""
+    from ggscope.model.trace import LaneKind
+
+    kinds = (LaneKind.TOKEN, LaneKind.GRAPH, LaneKind.THREAD)
+    return any(bool(trace.lanes.of_kind(kind).any()) for kind in kinds)
+
+
 def has_graphs(trace: "Trace") -> bool:
     """Return whether a trace holds computation graphs."""
     return bool(trace.graphs)
@@ -90,6 +98,7 @@ class FigureSpec:
 # fmt: off
 FIGURES: dict[str, FigureSpec] = {
     "timeline": FigureSpec("Timeline", "ggscope.render.timeline.figure", "timeline_figure", "TimelineOptions", has_times),
+    "tokens": FigureSpec("Token latency", "ggscope.render.tokens", "tokens_figure", "TokensOptions", has_bars),
     "statistics": FigureSpec("Selection statistics", "ggscope.render.statistics", "statistics_figure", "StatisticsOptions"),
     "heatmap": FigureSpec("File heatmap", "ggscope.render.heatmap.figure", "heatmap_figure", "HeatmapOptions", has_accesses),
     "graph": FigureSpec("Graph", "ggscope.render.graph.figure", "graph_figure", "GraphOptions", has_graphs),

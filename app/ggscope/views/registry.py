@@ -95,6 +95,13 @@ _TABLE_GESTURES = (
     ("Up / Down, PgUp / PgDown", "Scroll rows"),
     ("Ctrl+G", "Go to a row, record or time"),
 )
+_TOKENS_GESTURES = (
+    ("Wheel, Up / Down", "Zoom the axis"),
+    ("Drag, Shift+wheel", "Pan the axis"),
+    ("Click", "Select a token and fit the timeline to it"),
+    ("Left / Right, Home / End", "Select the previous, next, first or last token"),
+    ("Enter", "Fit the timeline to the selected token"),
+)
 
 # fmt: off
 BUILTIN: tuple[ViewEntry, ...] = (
@@ -103,6 +110,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     ViewEntry("table", "Trace table", "centre", "table.view:TableView", lambda trace: len(trace.spans) > 0, menu="View/Panes", keys="Ctrl+2", gestures=_TABLE_GESTURES),
     ViewEntry("summary", "Summary", "bottom", "summary:SummaryView", lambda trace: len(trace.spans) > 0, keys="Ctrl+Shift+1"),
     ViewEntry("threads", "Threads and waits", "bottom", "threads:ThreadsView", _has_workers),
+    _with_figure("tokens", "bottom", "tokens:TokensView", "tokens", gestures=_TOKENS_GESTURES),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     _with_figure("statistics", "bottom", "statistics:StatisticsView", "statistics", keys="Ctrl+9"),
     ViewEntry("compare", "Compare", "bottom", "compare:CompareView", lambda trace: len(trace.spans) > 0),

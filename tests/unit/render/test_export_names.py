@@ -24,6 +24,7 @@ VIEWS = {
     "hot": ("hot", "trace-json"),
     "cache": ("cache", "trace-json"),
     "statistics": ("statistics", "trace-json"),
+    "tokens": ("tokens", "trace-json"),
 }
 FORBIDDEN = re.compile(
     "[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -59,8 +60,9 @@ def test_svg_is_xml(
 ) -> None:
     name, reader = VIEWS[view]
     target = tmp_path / "figure.svg"
-    # What-if cache draws no name of the trace; all draw their title.
-    title = " ".join((*CONTROLS, *MARKUP)) if passes_by or view == "cache" else None
+    # These draw no name of the trace; all draw their title.
+    is_nameless = view in ("cache", "tokens")
+    title = " ".join((*CONTROLS, *MARKUP)) if passes_by or is_nameless else None
     if passes_by:  # the document is made safe once more, whatever was drawn
         width = text_metrics.text_width.__wrapped__
         elided = text_metrics.elided.__wrapped__

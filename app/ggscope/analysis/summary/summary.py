@@ -17,6 +17,7 @@ from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
 from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
+from ggscope.analysis.summary.latency import SLOW, counted_bars
 from ggscope.analysis.summary.threads import ThreadTimes, thread_times
 from ggscope.analysis.summary.weight_traffic import WeightTraffic, weight_traffic
 from ggscope.analysis.workers import Watcher, chunks
@@ -184,8 +185,7 @@ def _tokens(trace: Trace, unknown: dict[str, str]) -> TokenSummary:
     generated = bars.of_phase(Phase.GENERATE) & has_tokens
     n_prompt = _n_tokens(bars, prompt, Phase.PROMPT, unknown, has_tokens)
     n_generated = _n_tokens(bars, generated, Phase.GENERATE, unknown, has_tokens)
-    of_interest = generated if generated.any() else bars.is_timed
-    rows = np.flatnonzero(of_interest)
+    rows = np.flatnonzero(counted_bars(bars))
     median = slowest = None
     outliers: tuple[int, ...] = ()
     if len(rows):
@@ -193,7 +193,7 @@ def _tokens(trace: Trace, unknown: dict[str, str]) -> TokenSummary:
         median = float(np.median(duration))
         order = np.argsort(-duration, kind="stable")
         slowest = int(rows[order[0]])
-        is_slow = duration[order] > 2 * median
+        is_slow = duration[order] > SLOW * median
         outliers = tuple(rows[order[is_slow]].tolist())
     else:
         reason = f"no {bars.noun} has a recorded begin and end"

@@ -56,7 +56,8 @@ _TITLE_PX = 420
 """A narrower dialog has a title that the window manager cuts."""
 GUIDE_PAGES = (
     "start", "guide/opening", "guide/experiments", "guide/navigation",
-    "views/summary", "views/threads", "views/timeline", "guide/filters", "views/index",
+    "views/summary", "views/threads", "views/tokens", "views/timeline",
+    "guide/filters", "views/index",
     "views/heatmap", "views/tensors", "views/hot", "views/cache", "views/experts",
     "views/buffers", "views/graph", "guide/export", "guide/shell", "guide/recording",
     "guide/live", "guide/problems", "guide/plugins",

@@ -1,0 +1,539 @@
+"""Picture of the latency of tokens: a bar each, or a dot each over the context.
+
+Where there are more bars than pixels, a column shows from the shortest to the longest
+of all its bars, for each phase.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ggscope.analysis.summary.latency import SLOW, Latency, token_latency
+from ggscope.descriptions.spans import phase_word
+from ggscope.descriptions.tokens import fit_text, latency_text, plural, slope_text
+from ggscope.errors import ExportError, NothingToDrawError
+from ggscope.model.tables import I64, Phase
+from ggscope.model.trace import Trace
+from ggscope.model.units import format_duration
+from ggscope.render.batch import Batch, DisplayList, Pattern, RectList
+from ggscope.render.charts import (
+    Axis,
+    ChartGeometry,
+    ChartScene,
+    Curve,
+    Rule,
+    compose_chart,
+    plain,
+)
+from ggscope.render.colors import Entry, Sign, phase_color
+from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.figure_style import FigureStyle
+from ggscope.render.frame import framed
+from ggscope.render.options import changed_options, option
+from ggscope.render.theme import Theme, mix, visible_on, with_alpha
+from ggscope.render.theme import theme as theme_named
+
+Over = Literal["time", "context"]
+Shown = Literal["all", "prompt", "generated"]
+Window = tuple[float, float]
+I8 = npt.NDArray[np.int8]
+MIN_WINDOW = 4.0
+"""Bars, or tokens of context, that the axis shows at least."""
+_UNTIMED = 3
+"""Kind of bars without a measured or derived time; others have their `Phase`."""
+_KINDS = (Phase.PROMPT, Phase.GENERATE, Phase.MIXED, -1, _UNTIMED)
+_MAX_BAR_PX, _GAP_SHARE, _MAX_GAP_PX = 64.0, 0.2, 4.0
+_MIN_GAP_FROM_PX = 4.0
+_CAP_PX = 3.0
+_DOT_PX, _SMALL_DOT_PX, _MANY_DOTS = 4.0, 2.0, 2_000
+_REACH_PX = 6.0
+_BODY_SHARE = 0.5
+"""How much of a column's colour the part has that all its bars reach."""
+_NO_FLOATS = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokensScene:
+    """The inputs of the picture of token latency.
+
+    Attributes
+    ----------
+    over : what the x axis is: the order of time, or the position in the context.
+    show : bars of which phase.
+    window : part of the x axis: numbers of shown bars, the first of which lies from
+        -0.5 to 0.5, or positions; None = all of it.
+    selected, hover : rows of ``latency.bars``, -1 = none.
+    """
+
+    trace: Trace
+    latency: Latency
+    width: float
+    height: float
+    theme: Theme
+    scale: float = 1.0
+    over: Over = "time"
+    show: Shown = "all"
+    window: Window | None = None
+    selected: int = -1
+    hover: int = -1
+    is_figure: bool = False
+
+
+def shown_rows(scene: TokensScene) -> I64:
+    """Return the bars of the chart, rows of ``latency.bars`` in their order."""
+    latency = scene.latency
+    is_shown = np.ones(len(latency.bars), np.bool_)
+    if scene.show != "all":
+        phase = Phase.PROMPT if scene.show == "prompt" else Phase.GENERATE
+        is_shown &= latency.bars.phase == phase
+    if scene.over == "context":
+        is_shown &= (latency.position >= 0) & latency.bars.is_timed
+    return np.flatnonzero(is_shown)
+
+
+def full_window(scene: TokensScene) -> Window:
+    """Return the whole x axis."""
+    rows = shown_rows(scene)
+    if scene.over == "time" or not len(rows):
+        return -0.5, max(len(rows), 1) - 0.5
+    position = scene.latency.position[rows]
+    low, high = float(position.min()), float(position.max())
+    air = max((high - low) * 0.02, 1.0)
+    return low - air, high + air
+
+
+def x_values(scene: TokensScene, rows: I64) -> npt.NDArray[np.float64]:
+    """Return where shown bars lie on the x axis."""
+    if scene.over == "time":
+        return np.arange(len(rows), dtype=np.float64)
+    return scene.latency.position[rows].astype(np.float64)
+
+
+def chart_of_tokens(scene: TokensScene) -> ChartScene:
+    """Return axes, lines and legend; the bars are drawn by `compose_tokens`."""
+    latency, theme, unit = scene.latency, scene.theme, scene.trace.clock.unit
+    rows = shown_rows(scene)
+    low, high = scene.window or full_window(scene)
+    x = x_values(scene, rows)
+    inside = rows[(x >= low - 0.5) & (x <= high + 0.5)]
+    heights = [int(latency.bars.duration[inside].max())] if len(inside) else []
+    rules = []
+    if scene.show != "prompt" and latency.is_counted.any():
+        for name, value, color in (
+            ("median", latency.median, theme.accent),
+            ("p99", latency.p99, theme.dim),
+        ):
+            if value is not None:
+                label = f"{name} {format_duration(value, unit)}"
+                rules.append(Rule(label, y=value, color=color))
+                heights.append(int(value))
+    noun = plural(latency.bars.noun)
+    label = f"{noun} in the order of time"
+    if scene.over == "context":
+        label = "position: tokens computed before"
+    curves = [
+        Curve(_NO_FLOATS, _NO_FLOATS, entry.color, entry.label)
+        for entry in legend(scene)
+    ]
+    return ChartScene(
+        scene.width, scene.height, theme,
+        Axis(low, high, label, _whole),
+        Axis(0, max(*heights, 1) * 1.12 if heights else 1.0, "wall time",
+             lambda value: format_duration(value, unit)),
+        (*curves, *_fit_curve(scene)), tuple(rules), scale=scene.scale,
+        is_figure=scene.is_figure,
+    )  # fmt: skip
+
+
+def _whole(value: float) -> str:
+    return plain(value) if float(value).is_integer() else ""
+
+
+def _fit_curve(scene: TokensScene) -> list[Curve]:
+    """Return the line of growth with the context, as far as bars were fitted."""
+    fit = scene.latency.fit
+    if scene.over != "context" or scene.show == "prompt" or fit is None:
+        return []
+    x = np.array([fit.low, fit.high], np.float64)
+    label = slope_text(fit, scene.trace.clock.unit)
+    color = scene.theme.text
+    y = fit.at_zero + fit.slope * x
+    return [Curve(x, y, color, label, is_dashed=True)]
+
+
+def kinds_of(latency: Latency, rows: I64) -> I8:
+    """Return the kind of bars: their phase, -1 unknown, or that of no known time."""
+    bars = latency.bars
+    return np.where(bars.is_timed[rows], bars.phase[rows], _UNTIMED).astype(np.int8)
+
+
+def kind_color(kind: int, theme: Theme) -> int:
+    """Return the colour of bars of a kind, with a contrast of 3:1 on the pane."""
+    if kind == _UNTIMED:
+        return theme.dim
+    return visible_on(phase_color(kind, theme), theme.pane)
+
+
+def legend(scene: TokensScene) -> list[Entry]:
+    """Return the kinds of bars that are shown, and the mark of outliers."""
+    latency, theme = scene.latency, scene.theme
+    rows = shown_rows(scene)
+    there = set(np.unique(kinds_of(latency, rows)).tolist())
+    entries = []
+    for kind in _KINDS:
+        if int(kind) not in there:
+            continue
+        color = kind_color(int(kind), theme)
+        if kind == _UNTIMED:
+            text = "no measured time"
+            entries.append(Entry(text, color, pattern=Pattern.HATCH))
+        else:
+            text = phase_word(scene.trace, int(kind)) if kind >= 0 else "phase unknown"
+            entries.append(Entry(text, color))
+    if latency.is_outlier[rows].any():
+        entries.append(Entry(f"over {SLOW} × the median", theme.caution))
+    return entries
+
+
+def compose_tokens(scene: TokensScene) -> DisplayList:
+    """Return the picture."""
+    chart = chart_of_tokens(scene)
+    geometry = ChartGeometry(chart)
+    rows = shown_rows(scene)
+    marks = _dots if scene.over == "context" else _bars
+    batches = [*_highlight(scene, geometry), *marks(scene, geometry, rows)]
+    return compose_chart(chart, batches)
+
+
+# -- bars ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Bars by pixel column and kind, the highest of a column first.
+
+    Attributes
+    ----------
+    column, kind : int64[n], int8[n].
+    low, high : int64[n], ticks of the shortest and the longest.
+    rank : int64[n], 0 for the highest of its column.
+    """
+
+    column: I64
+    kind: I8
+    low: I64
+    high: I64
+    rank: I64
+
+
+def columns_of(column: I64, kind: I8, duration: I64) -> Columns:
+    """Return the shortest and the longest of all bars by column and kind.
+
+    Parameters
+    ----------
+    column : int64[n], ascending.
+    """
+    parts = []
+    for one in np.unique(kind):
+        rows = np.flatnonzero(kind == one)
+        first = _firsts(column[rows])
+        parts.append((
+            column[rows][first],
+            np.full(len(first), one, np.int8),
+            np.minimum.reduceat(duration[rows], first),
+            np.maximum.reduceat(duration[rows], first),
+        ))  # fmt: skip
+    if not parts:
+        empty = np.zeros(0, np.int64)
+        return Columns(empty, empty.astype(np.int8), empty, empty, empty)
+    of_column, of_kind, low, high = (
+        np.concatenate(values) for values in zip(*parts, strict=True)
+    )
+    order = np.lexsort((-high, of_column))
+    of_column = of_column[order]
+    first = _firsts(of_column)
+    sizes = np.diff(np.append(first, len(of_column)))
+    rank = np.arange(len(of_column)) - np.repeat(first, sizes)
+    return Columns(of_column, of_kind[order], low[order], high[order], rank)
+
+
+def _firsts(column: I64) -> I64:
+    """Return where each run of equal numbers begins; of at least one number."""
+    return np.flatnonzero(np.diff(column, prepend=column[0] - 1))
+
+
+def _visible(geometry: ChartGeometry, n: int) -> slice:
+    """Return the numbers of the bars of which a part is shown."""
+    axis = geometry.scene.x
+    low, high = int(np.floor(axis.low + 0.5)), int(np.ceil(axis.high + 0.5))
+    return slice(min(max(low, 0), n), min(max(high, 0), n))
+
+
+def _bar_px(geometry: ChartGeometry) -> float:
+    """Return the width of a bar with its gap."""
+    axis = geometry.scene.x
+    return (geometry.right - geometry.left) / max(axis.high - axis.low, 1e-9)
+
+
+def _column_of(geometry: ChartGeometry, number: npt.ArrayLike) -> I64:
+    """Return the device-pixel column of the middles of bars."""
+    x = geometry.px(np.asarray(number, np.float64)) - geometry.left
+    return np.floor(x * geometry.scene.scale).astype(np.int64)
+
+
+def _bars(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]:
+    part = _visible(geometry, len(rows))
+    rows, number = rows[part], np.arange(part.start, part.stop)
+    if not len(rows):
+        return []
+    duration = scene.latency.bars.duration[rows]
+    kind = kinds_of(scene.latency, rows)
+    if _bar_px(geometry) * scene.scale < 1:
+        return _column_batches(scene, geometry, rows, number)
+    x0, x1 = _edges(geometry, number)
+    boxes = RectList()
+    fill, pattern = _fills(kind, scene.theme)
+    top = np.minimum(_snapped(geometry, geometry.py(duration)),
+                     geometry.bottom - 1 / scene.scale)  # fmt: skip
+    boxes.add(x0, x1, top, geometry.bottom, fill, pattern=pattern)
+    is_slow = scene.latency.is_outlier[rows]
+    if is_slow.any():
+        y = top[is_slow]
+        left, right = _at_least(x0[is_slow], x1[is_slow])
+        boxes.add(left, right, y - _CAP_PX - 1, y - 1, scene.theme.caution)
+    return boxes.batch(clip=geometry.clip)
+
+
+def _edges(
+    geometry: ChartGeometry, number: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return left and right edges of bars, on device pixels."""
+    px = _bar_px(geometry)
+    gap = min(px * _GAP_SHARE, _MAX_GAP_PX) if px >= _MIN_GAP_FROM_PX else 0.0
+    half = min((px - gap) / 2, _MAX_BAR_PX / 2)
+    middle = geometry.px(number.astype(np.float64))
+    x0 = _snapped(geometry, middle - half)
+    x1 = _snapped(geometry, middle + half)
+    return x0, np.maximum(x1, x0 + 1 / geometry.scene.scale)
+
+
+def _snapped(
+    geometry: ChartGeometry, px: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    scale = geometry.scene.scale
+    return np.asarray(np.floor(px * scale + 0.5) / scale)
+
+
+def _at_least(
+    x0: npt.NDArray[np.float64], x1: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return edges of marks that are wide enough to be seen."""
+    more = np.maximum(_CAP_PX - (x1 - x0), 0) / 2
+    return x0 - more, x1 + more
+
+
+def _fills(
+    kind: I8, theme: Theme
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
+    fill = np.zeros(len(kind), np.uint32)
+    for one in np.unique(kind).tolist():
+        fill[kind == one] = kind_color(one, theme)
+    pattern = np.where(kind == _UNTIMED, Pattern.HATCH, Pattern.SOLID)
+    return fill, pattern.astype(np.uint8)
+
+
+def _column_batches(
+    scene: TokensScene, geometry: ChartGeometry, rows: I64, number: I64
+) -> list[Batch]:
+    """Return a column per pixel: pale up to the shortest bar, full to the longest."""
+    latency, pixel = scene.latency, 1 / scene.scale
+    duration = latency.bars.duration[rows]
+    column = _column_of(geometry, number)
+    found = columns_of(column, kinds_of(latency, rows), duration)
+    x0 = _snapped(geometry, geometry.left + found.column * pixel)
+    high = np.minimum(_snapped(geometry, geometry.py(found.high)),
+                      geometry.bottom - pixel)  # fmt: skip
+    low = np.maximum(_snapped(geometry, geometry.py(found.low)), high + pixel)
+    fill, pattern = _fills(found.kind, scene.theme)
+    pale = np.array(
+        [mix(scene.theme.pane, int(color), _BODY_SHARE) for color in fill], np.uint32
+    )
+    batches: list[Batch] = []
+    for rank in range(int(found.rank.max()) + 1):
+        at, boxes = found.rank == rank, RectList()
+        boxes.add(x0[at], x0[at] + pixel, low[at], geometry.bottom, pale[at])
+        boxes.add(x0[at], x0[at] + pixel, high[at], low[at], fill[at],
+                  pattern=pattern[at])  # fmt: skip
+        batches += boxes.batch(clip=geometry.clip)
+    is_slow = latency.is_outlier[rows]
+    if is_slow.any():
+        slow = columns_of(
+            column[is_slow], np.zeros(int(is_slow.sum()), np.int8), duration[is_slow]
+        )
+        y = _snapped(geometry, geometry.py(slow.high))
+        left = _snapped(geometry, geometry.left + slow.column * pixel)
+        x_low, x_high = _at_least(left, left + pixel)
+        caps = RectList()
+        caps.add(x_low, x_high, y - _CAP_PX - 1, y - 1, scene.theme.caution)
+        batches += caps.batch(clip=geometry.clip)
+    return batches
+
+
+# -- dots ------------------------------------------------------------------------
+
+
+def _dots(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]:
+    """Return a dot per bar, those of outliers with the mark's colour around them."""
+    latency, bars = scene.latency, scene.latency.bars
+    size = _DOT_PX if len(rows) <= _MANY_DOTS else _SMALL_DOT_PX
+    x = _snapped(geometry, geometry.px(latency.position[rows]) - size / 2)
+    y = _snapped(geometry, geometry.py(bars.duration[rows]) - size / 2)
+    kind, is_slow = kinds_of(latency, rows), latency.is_outlier[rows]
+    fill, _ = _fills(kind, scene.theme)
+    fill[is_slow] = scene.theme.caution
+    # Dots at the same pixel of the same colour are one.
+    table = np.column_stack([x, y, fill.astype(np.float64)])
+    _, once = np.unique(table, axis=0, return_index=True)
+    boxes = RectList()
+    boxes.add(x[once], x[once] + size, y[once], y[once] + size, fill[once])
+    return boxes.batch(clip=geometry.clip)
+
+
+# -- what is pointed at ------------------------------------------------------------
+
+
+def _highlight(scene: TokensScene, geometry: ChartGeometry) -> list[Batch]:
+    """Return grounds behind the selected bar and the one under the mouse."""
+    theme, rows, boxes = scene.theme, shown_rows(scene), RectList()
+    for row, color, alpha in (
+        (scene.hover, theme.text, 0.12),
+        (scene.selected, theme.selection, 0.5),
+    ):
+        at = np.flatnonzero(rows == row)
+        if not len(at):
+            continue
+        if scene.over == "context":
+            middle = geometry.px(scene.latency.position[rows[at]])
+            x0, x1 = middle - 1, middle + 1
+        else:
+            x0, x1 = _at_least(*_edges(geometry, at))
+        boxes.add(x0, x1, geometry.top, geometry.bottom, with_alpha(color, alpha))
+    return boxes.batch(clip=geometry.clip)
+
+
+def bars_at(scene: TokensScene, x: float, y: float) -> I64:
+    """Return the bars at a position, the longest (or of dots the nearest) first."""
+    none, rows = np.zeros(0, np.int64), shown_rows(scene)
+    geometry = ChartGeometry(chart_of_tokens(scene))
+    value = geometry.value_at(x, y)
+    if value is None or not len(rows):
+        return none
+    duration = scene.latency.bars.duration
+    if scene.over == "context":
+        dx = geometry.px(scene.latency.position[rows]) - x
+        dy = geometry.py(duration[rows]) - y
+        away = np.hypot(dx, dy)
+        near = np.flatnonzero(away <= _REACH_PX)
+        return rows[near[np.argsort(away[near], kind="stable")]]
+    if _bar_px(geometry) * scene.scale >= 1:
+        number = int(np.floor(value[0] + 0.5))
+        return rows[number : number + 1] if 0 <= number < len(rows) else none
+    part = _visible(geometry, len(rows))
+    column = _column_of(geometry, np.arange(part.start, part.stop))
+    here = rows[part][column == int(np.floor((x - geometry.left) * scene.scale))]
+    return here[np.argsort(-duration[here], kind="stable")]
+
+
+# -- figure ----------------------------------------------------------------------
+
+
+def draw_tokens(scene: TokensScene, look: FigureStyle, name: str) -> RenderedFigure:
+    """Return the figure of a scene, as `look` says."""
+    width = look.width_or(scene.width)
+    scene = replace(
+        scene, width=width, theme=theme_named(look.theme), scale=look.scale, hover=-1,
+        selected=scene.selected if look.seen else -1, is_figure=True,
+    )  # fmt: skip
+    if not len(shown_rows(scene)):
+        raise NothingToDrawError(why_nothing(scene))
+    noun = scene.latency.bars.noun
+    what = f"latency of {plural(noun)}"
+    texts = [latency_text(scene.trace, scene.latency)]
+    if scene.over == "context":
+        what += " over the context"
+        texts.append(fit_text(scene.trace, scene.latency))
+    fitted = [Entry(c.label, c.color, Sign.DASHES) for c in _fit_curve(scene)]
+    return framed(
+        look, f"{name} · {what}",
+        lambda height: compose_tokens(replace(scene, height=height)), width=width,
+        wanted=max(width * 0.4, 200.0),
+        entries=[*legend(scene), *fitted],
+        description=". ".join((f"L{what[1:]} of {name}", *texts)) + ".",
+    )  # fmt: skip
+
+
+def why_nothing(scene: TokensScene) -> str:
+    """Return why no bar is shown, a sentence."""
+    if not len(scene.latency.bars):
+        return "The trace records no tokens and no graphs."
+    if scene.over == "context" and not (scene.latency.position >= 0).any():
+        return "The trace does not record positions of tokens."
+    noun = plural(scene.latency.bars.noun)
+    where = " with a known position" if scene.over == "context" else ""
+    phase = "" if scene.show == "all" else f" of the phase {_PHASES[scene.show]}"
+    return f"No {noun}{phase}{where} in this trace."
+
+
+_PHASES = {"prompt": "prompt", "generated": "generate"}
+
+
+def _read_window(value: Any) -> Window:
+    low, high = value
+    if not float(low) < float(high):
+        raise ValueError(value)
+    return float(low), float(high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensOptions:
+    """Options of the figure of token latency.
+
+    Attributes
+    ----------
+    over : "time" for bars in the order of time, "context" for dots by position.
+    show : "all", or one phase: "prompt" or "generated".
+    window : ends of the x axis in numbers of bars, from 0, or positions; None = all.
+    """
+
+    over: Over = "time"
+    show: Shown = "all"
+    window: Window | None = field(default=None, metadata=option(read=_read_window))
+
+
+def tokens_recipe(
+    trace: Trace, options: TokensOptions, lacks: Sequence[str] = ()
+) -> ExportCommand:
+    """Return the command line that makes the figure."""
+    values = changed_options(options)
+    return ExportCommand("tokens", trace.info.opened, values, lacks=tuple(lacks))
+
+
+def tokens_figure(trace: Trace, options: TokensOptions = TokensOptions()) -> Figure:
+    """Return the figure of token latency."""
+    for value, known in (
+        (options.over, get_args(Over)), (options.show, get_args(Shown)),
+    ):  # fmt: skip
+        if value not in known:
+            raise ExportError(f"There is no {value!r}: {', '.join(known)}.")
+
+    def draw(look: FigureStyle) -> RenderedFigure:
+        scene = TokensScene(
+            trace, token_latency(trace), 1200.0, 480.0, theme_named(look.theme),
+            look.scale, options.over, options.show, options.window,
+        )  # fmt: skip
+        return draw_tokens(scene, look, trace_name(trace))
+
+    return Figure("tokens", draw, recipe=tokens_recipe(trace, options))

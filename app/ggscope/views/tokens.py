@@ -1,0 +1,450 @@
+"""Token latency: how long each token takes, and how that grows with the context."""
+
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QMenu, QWidget
+
+from ggscope.analysis.summary.bars import bar_text
+from ggscope.analysis.summary.latency import Latency, token_latency
+from ggscope.analysis.workers import Watcher
+from ggscope.descriptions.spans import phase_word
+from ggscope.descriptions.tokens import bar_lines, bars_lines, fit_text, latency_text
+from ggscope.model.tables import I64, Phase, Quality
+from ggscope.model.trace import Trace
+from ggscope.render.charts import ChartGeometry
+from ggscope.render.export import NOT_MARKED, ExportCommand
+from ggscope.render.theme import Theme
+from ggscope.render.tokens import (
+    MIN_WINDOW,
+    TokensOptions,
+    TokensScene,
+    Window,
+    bars_at,
+    chart_of_tokens,
+    compose_tokens,
+    draw_tokens,
+    full_window,
+    shown_rows,
+    tokens_recipe,
+    why_nothing,
+    x_values,
+)
+from ggscope.sanitize import Value
+from ggscope.session.session import Session
+from ggscope.session.tasks import TaskContext
+from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.cells import CopyForm, TableFile, rows_text
+from ggscope.views.base.gestures import CanvasGestures, WheelDelta
+from ggscope.views.base.safe_text import add_action, copy_text
+from ggscope.views.base.widgets import ControlRow, keeps_key
+
+_KEY = "tokens"
+_ZOOM_STEP = 1.25
+_DRAG_PX = 4.0
+_CHECK_ROWS = 4096
+_STEPS = {
+    Qt.Key.Key_Left: -1,
+    Qt.Key.Key_Right: 1,
+    Qt.Key.Key_Home: -(1 << 40),
+    Qt.Key.Key_End: 1 << 40,
+}
+_ZOOMS = {Qt.Key.Key_Up: 1 / _ZOOM_STEP, Qt.Key.Key_Down: _ZOOM_STEP}
+_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
+
+class TokensGestures(CanvasGestures):
+    """Turns mouse events into calls of the view."""
+
+    def __init__(self, view: "TokensView") -> None:
+        super().__init__(view)
+        self._view = view
+        self._pressed: QPointF | None = None
+        self._pressed_window: Window = (0.0, 1.0)
+        self._is_panning = False
+
+    def _is_ready(self) -> bool:
+        return self._view.scene_now() is not None
+
+    def _leave(self) -> None:
+        self._view.point_at(-1)
+
+    def _press(self, event: QMouseEvent, at: QPointF) -> bool:
+        buttons = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
+        if event.button() not in buttons:
+            return False
+        self._pressed, self._is_panning = at, False
+        self._pressed_window = self._view.window_now()
+        return True
+
+    def _move(self, _: QMouseEvent, at: QPointF) -> bool:
+        if self._pressed is None:
+            rows = self._view.rows_at(at.x(), at.y())
+            self._view.point_at(int(rows[0]) if len(rows) else -1)
+            return True
+        dx = self._pressed.x() - at.x()
+        if self._is_panning or abs(dx) >= _DRAG_PX:
+            self._is_panning = True
+            low, high = self._pressed_window
+            shift = dx * self._view.units_per_px()
+            self._view.set_window(low + shift, high + shift)
+        return True
+
+    def _release(self, event: QMouseEvent, at: QPointF) -> bool:
+        pressed, self._pressed = self._pressed, None
+        is_click = event.button() == Qt.MouseButton.LeftButton and not self._is_panning
+        self._is_panning = False
+        if pressed is None:
+            return False
+        rows = self._view.rows_at(at.x(), at.y())
+        if is_click and len(rows):
+            self._view.go_to(int(rows[0]))
+        return True
+
+    def _wheel(self, turn: WheelDelta, at: QPointF) -> bool:
+        if turn.x:
+            low, high = self._view.window_now()
+            shift = -turn.pan_px * self._view.units_per_px()
+            self._view.set_window(low + shift, high + shift)
+        elif turn.y:
+            self._view.zoom_axis(_ZOOM_STEP**-turn.notches, at.x())
+        return True
+
+    def _pinch(self, factor: float, at: QPointF) -> bool:
+        self._view.zoom_axis(1 / factor, at.x())
+        return True
+
+
+class TokensView(PaintedView):
+    """A bar per token, ubatch or graph pass; its axis follows nothing else.
+
+    Attributes
+    ----------
+    latency : what is shown; None before it is computed.
+    window_range : part of the x axis that is shown; None = all of it.
+    """
+
+    draw_scene = staticmethod(compose_tokens)
+    draw_figure = staticmethod(draw_tokens)
+    passing: ClassVar = {"hover": -1}
+
+    def __init__(
+        self, session: Session, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__("Token latency", session, theme, parent)
+        self.setObjectName("tokens")
+        self.latency: Latency | None = None
+        self.window_range: Window | None = None
+        self._of: Trace | None = None
+        self._hover = -1
+        self._gestures = TokensGestures(self)
+        self.controls = ControlRow(self)
+        axes = (("order of time", "time"), ("context", "context"))
+        self.over_box = self.controls.add_choice(
+            "over", axes, "What the x axis is", self._on_choice
+        )
+        phases = (("all", "all"), ("prompt", "prompt"), ("generated", "generated"))
+        self.show_box = self.controls.add_choice(
+            "show", phases, "Phase of the bars", self._on_choice
+        )
+        self.controls.add_button("Show all", "Show the whole axis", self.show_all)
+        self.controls.add_button("Copy", "Copy all bars as text", self.copy_tsv)
+        self.box.insertWidget(0, self.controls)
+        self.set_theme(theme)
+        self.connect_until_release((session.selection_changed, self.repaint_picture))
+
+    # -- session ---------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Measure the bars on a worker."""
+        trace = self.session.trace
+        if trace is None or trace.is_partial or trace.awaits_files:
+            self._show(None, None)
+            return
+        if trace is not self._of and not trace.is_running:
+            self._show(None, None)
+        self.run(
+            _KEY,
+            partial(_measured, trace),
+            partial(self._show, trace),
+            "Measuring the latency of tokens",
+        )
+
+    def _show(self, trace: Trace | None, latency: Latency | None) -> None:
+        if trace is None or not trace.is_running:
+            self.window_range = None
+        self.latency, self._of, self._hover = latency, trace, -1
+        self._say()
+        self.repaint_picture()
+
+    def _say(self) -> None:
+        text, trace, latency = "", self._of, self.latency
+        if trace is not None and latency is not None and len(latency.bars):
+            is_context = self.over_box.currentData() == "context"
+            text = (fit_text if is_context else latency_text)(trace, latency)
+        self.controls.words.setText(text)
+
+    def _on_choice(self) -> None:
+        self.show_all()
+        self._hover = -1
+        self._say()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Use the colours of `theme`."""
+        super().set_theme(theme)
+        self.controls.set_theme(theme)
+
+    # -- picture ---------------------------------------------------------------
+
+    def scene(self, width: float, height: float, scale: float) -> TokensScene | None:
+        """Return the scene of the chart; None without bars."""
+        latency, trace = self.latency, self._of
+        if latency is None or trace is None or self.session.trace is None:
+            return None
+        scene = TokensScene(
+            trace, latency, width, height, self.theme, scale,
+            self.over_box.currentData(), self.show_box.currentData(),
+            self.window_range, self._selected(latency), self._hover,
+        )  # fmt: skip
+        return scene if len(shown_rows(scene)) else None
+
+    def _selected(self, latency: Latency) -> int:
+        """Return the bar whose span is selected, -1 for none."""
+        selection = self.session.selection
+        if selection.table != "spans" or selection.active is None:
+            return -1
+        at = np.flatnonzero(latency.bars.span == selection.active)
+        return int(at[0]) if len(at) else -1
+
+    def recipe(self, scene: TokensScene) -> ExportCommand:
+        """Return the command line that makes the figure of a scene."""
+        options = TokensOptions(over=scene.over, show=scene.show, window=scene.window)
+        lacks = (NOT_MARKED,) if scene.selected >= 0 else ()
+        return tokens_recipe(scene.trace, options, lacks)
+
+    def empty_words(self) -> tuple[str, str]:
+        """Return why there is no chart: a title and a hint."""
+        trace, latency = self.session.trace, self.latency
+        if trace is None:
+            return "", ""
+        if trace.is_unread or self.is_computing(_KEY) or latency is None:
+            return "Measuring…", ""
+        scene = TokensScene(
+            trace, latency, 1, 1, self.theme, 1, self.over_box.currentData(),
+            self.show_box.currentData(),
+        )  # fmt: skip
+        hint = ""
+        if scene.over == "context" and not (latency.position >= 0).any():
+            hint = "Recordings of ggscope-capture have them."
+        return why_nothing(scene).rstrip("."), hint
+
+    # -- axis --------------------------------------------------------------------
+
+    def window_now(self) -> Window:
+        """Return the part of the x axis that is shown."""
+        scene = self.scene_now()
+        if scene is None:
+            return 0.0, 1.0
+        return scene.window or full_window(scene)
+
+    def units_per_px(self) -> float:
+        """Return how many bars, or tokens of context, a pixel is."""
+        scene = self.scene_now()
+        if scene is None:
+            return 0.0
+        geometry = ChartGeometry(chart_of_tokens(scene))
+        low, high = self.window_now()
+        return (high - low) / (geometry.right - geometry.left)
+
+    def set_window(self, low: float, high: float) -> None:
+        """Show this part of the x axis, moved into its bounds."""
+        scene = self.scene_now()
+        if scene is None:
+            return
+        first, last = full_window(scene)
+        width = min(max(high - low, MIN_WINDOW), last - first)
+        middle = (low + high) / 2
+        low = min(max(middle - width / 2, first), last - width)
+        is_all = width >= last - first
+        self.window_range = None if is_all else (low, low + width)
+        self.repaint_picture()
+
+    def show_all(self) -> None:
+        """Show the whole x axis."""
+        self.window_range = None
+        self.repaint_picture()
+
+    def zoom_axis(self, factor: float, x: float | None = None) -> None:
+        """Make the window `factor` times as wide around a pixel, or its middle."""
+        scene = self.scene_now()
+        if scene is None:
+            return
+        low, high = self.window_now()
+        geometry = ChartGeometry(chart_of_tokens(scene))
+        share = 0.5
+        if x is not None:
+            share = (x - geometry.left) / (geometry.right - geometry.left)
+            share = min(max(share, 0.0), 1.0)
+        first, last = full_window(scene)
+        width = min(max((high - low) * factor, MIN_WINDOW), last - first)
+        centre = low + (high - low) * share
+        self.set_window(centre - width * share, centre + width * (1 - share))
+
+    # -- bars --------------------------------------------------------------------
+
+    def rows_at(self, x: float, y: float) -> I64:
+        """Return the bars at a position of the picture, see ``bars_at``."""
+        scene = self.scene_now()
+        return np.zeros(0, np.int64) if scene is None else bars_at(scene, x, y)
+
+    def point_at(self, row: int) -> None:
+        """Light the bar under the mouse, -1 for none."""
+        if row != self._hover:
+            self._hover = row
+            self.repaint_picture()
+
+    def go_to(self, row: int) -> None:
+        """Select the span of a bar and fit the timeline to it."""
+        if self.latency is None:
+            return
+        self.session.select_span(int(self.latency.bars.span[row]))
+        self.session.fit_selection()
+
+    def step(self, by: int) -> None:
+        """Select a bar that many further along the axis, and bring it into view."""
+        scene = self.scene_now()
+        if scene is None:
+            return
+        rows = shown_rows(scene)
+        x = x_values(scene, rows)
+        order = np.argsort(x, kind="stable")
+        rows, x = rows[order], x[order]
+        low, high = self.window_now()
+        at = np.flatnonzero(rows == scene.selected)
+        if len(at):
+            position = int(at[0]) + by
+        else:  # begin with what is shown
+            inside = np.flatnonzero((x >= low) & (x <= high))
+            position = int(inside[0 if by > 0 else -1]) if len(inside) else 0
+            position += by if abs(by) > 1 else 0
+        position = min(max(position, 0), len(rows) - 1)
+        row, value = int(rows[position]), float(x[position])
+        self.session.select_span(int(scene.latency.bars.span[row]), reveal=False)
+        lines = bar_lines(scene.trace, scene.latency, row)
+        self.setAccessibleDescription(". ".join(lines))
+        air = 0.5 if scene.over == "time" else 0.0
+        shift = min(value - air - low, 0.0) + max(value + air - high, 0.0)
+        if shift and self.window_range is not None:
+            self.set_window(low + shift, high + shift)
+
+    # -- input -------------------------------------------------------------------
+
+    def pointer_event(self, event: QEvent) -> bool:
+        """Hover, select, zoom and pan."""
+        return self._gestures.handle(event)
+
+    def event(self, event: QEvent) -> bool:
+        """Take arrows and Enter before the window's shortcuts while there are bars."""
+        return keeps_key(event, self._is_mine) or super().event(event)
+
+    def _is_mine(self, event: QKeyEvent) -> bool:
+        plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+        key = Qt.Key(event.key())
+        is_known = key in _STEPS or key in _ZOOMS or key in _ENTER
+        has_bars = is_known and event.modifiers() in plain
+        return has_bars and self.scene_now() is not None
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Step by arrows, zoom the axis, go to the selected bar by Enter."""
+        key = Qt.Key(event.key())
+        if not self._is_mine(event):
+            super().keyPressEvent(event)
+        elif key in _STEPS:
+            self.step(_STEPS[key])
+        elif key in _ZOOMS:
+            self.zoom_axis(_ZOOMS[key])
+        elif self.latency is not None and (row := self._selected(self.latency)) >= 0:
+            self.go_to(row)
+
+    def tooltip_at(self, x: float, y: float) -> str:
+        """Return what is known of the bars at a position."""
+        rows = self.rows_at(x, y)
+        if self._of is None or self.latency is None or not len(rows):
+            return ""
+        return "\n".join(bars_lines(self._of, self.latency, rows))
+
+    def menu_at(self, x: float, y: float) -> QMenu | None:
+        """Return the menu of a position."""
+        if self.scene_now() is None or self._of is None or self.latency is None:
+            return None
+        menu, rows = QMenu(self), self.rows_at(x, y)
+        if len(rows):
+            row = int(rows[0])
+            name = bar_text(self._of, self.latency.bars, row)
+            add_action(menu, f"Go to {name}", partial(self.go_to, row))
+        add_action(menu, "Show all", self.show_all)
+        add_action(menu, "Copy all bars", self.copy_tsv)
+        return menu
+
+    # -- copying -----------------------------------------------------------------
+
+    def copy_tsv(self) -> None:
+        """Copy the shown bars for a spreadsheet."""
+        self._copy("tsv")
+
+    def copy_markdown(self) -> None:
+        """Copy the shown bars as a Markdown table."""
+        self._copy("markdown")
+
+    def _copy(self, form: CopyForm) -> None:
+        scene = self.scene(800, 600, 1)
+        if scene is not None:
+            request = partial(_rows_text, scene, form)
+            self.run("copy", request, copy_text, "Copying bars")
+
+    def table_file(self) -> TableFile | None:
+        """Return the bars of the chosen phase for a file."""
+        scene = self.scene(800, 600, 1)
+        if scene is None:
+            return None
+        n = len(shown_rows(scene))
+        return TableFile("token-latency", partial(_rows_text, scene), n, n)
+
+
+def _rows_text(scene: TokensScene, form: CopyForm, watcher: Watcher) -> str:
+    """Return the shown bars as text."""
+    trace, latency = scene.trace, scene.latency
+    bars, unit = latency.bars, trace.clock.unit_name
+    titles = (
+        bars.noun, "name", "phase", "tokens", "position", f"begin ({unit})",
+        f"wall time ({unit})", "quality",
+    )  # fmt: skip
+    phases = {phase: phase_word(trace, phase) for phase in (-1, *Phase)}
+    shown, rows = shown_rows(scene), []
+    for number, row in enumerate(shown.tolist()):
+        if not number % _CHECK_ROWS:
+            watcher.progress(number, len(shown))
+        rows.append((
+            int(bars.key[row]),
+            trace.span_name(int(bars.span[row])),
+            phases[int(bars.phase[row])],
+            _known(int(bars.n_tokens[row])),
+            _known(int(latency.position[row])),
+            int(bars.start[row]),
+            int(bars.duration[row]),
+            Quality(int(bars.quality[row])).word,
+        ))  # fmt: skip
+    return rows_text(form, titles, rows)
+
+
+def _known(value: int) -> Value:
+    """Return a number, or nothing where it is not known."""
+    return value if value >= 0 else ""
+
+
+def _measured(trace: Trace, context: TaskContext) -> Latency:
+    context.check_cancelled()
+    return token_latency(trace)

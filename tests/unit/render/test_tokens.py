@@ -1,0 +1,248 @@
+"""The picture of token latency: nothing of it is left out for lack of pixels."""
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import spans_trace
+from ggscope.analysis.summary.latency import token_latency
+from ggscope.cli import main
+from ggscope.errors import ExportError
+from ggscope.model.tables import Phase, SpanFlag
+from ggscope.model.trace import Trace
+from ggscope.render.batch import DisplayList, RectBatch
+from ggscope.render.charts import ChartGeometry
+from ggscope.render.figure_style import PRESETS
+from ggscope.render.theme import theme
+from ggscope.render.tokens import (
+    TokensOptions,
+    TokensScene,
+    bars_at,
+    chart_of_tokens,
+    columns_of,
+    compose_tokens,
+    full_window,
+    kind_color,
+    shown_rows,
+    tokens_figure,
+)
+from latency_traces import Ubatch, generation, ubatch_trace
+from scenes import texts_of
+
+
+def scene_of(trace: Trace, **values: object) -> TokensScene:
+    size = {"width": 900.0, "height": 240.0, "theme": theme("dark"), **values}
+    return TokensScene(trace, token_latency(trace), **size)  # type: ignore[arg-type]
+
+
+def boxes(picture: DisplayList, color: int) -> list[tuple[float, float, float, float]]:
+    """Return left, right, top and bottom of the rectangles of a colour."""
+    found = []
+    for batch in picture.batches:
+        if isinstance(batch, RectBatch):
+            rows = np.flatnonzero(batch.fill == color)
+            sides = (batch.x0, batch.x1, batch.y0, batch.y1)
+            found += list(zip(*(side[rows].tolist() for side in sides), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_are_those_of_a_plain_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(0, 200))
+    column = np.sort(rng.integers(-3, 30, n)).astype(np.int64)
+    kind = rng.integers(-1, 4, n).astype(np.int8)
+    duration = rng.integers(0, 50, n).astype(np.int64)
+
+    found = columns_of(column, kind, duration)
+
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i in range(n):
+        groups[int(column[i]), int(kind[i])].append(int(duration[i]))
+    expected = {key: (min(v), max(v)) for key, v in groups.items()}
+    rows = zip(
+        found.column.tolist(), found.kind.tolist(), found.low.tolist(),
+        found.high.tolist(), found.rank.tolist(), strict=True,
+    )  # fmt: skip
+    ranks: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    seen = {}
+    for at, of, low, high, rank in rows:
+        seen[at, of] = (low, high)
+        ranks[at].append((rank, high))
+    assert seen == expected
+    for values in ranks.values():
+        assert [rank for rank, _ in sorted(values)] == list(range(len(values)))
+        highs = [high for _, high in sorted(values)]
+        assert highs == sorted(highs, reverse=True)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_height_of_each_bar_is_its_wall_time(scale: float) -> None:
+    trace = generation(9)
+    scene = scene_of(trace, scale=scale)
+    geometry = ChartGeometry(chart_of_tokens(scene))
+
+    picture = compose_tokens(scene)
+
+    bars = scene.latency.bars
+    for phase in (Phase.PROMPT, Phase.GENERATE):
+        drawn = sorted(boxes(picture, kind_color(phase, scene.theme)))
+        rows = np.flatnonzero(bars.phase == phase)
+        assert len(drawn) == len(rows)
+        for (_, _, top, bottom), row in zip(drawn, rows.tolist(), strict=True):
+            assert bottom == pytest.approx(geometry.bottom)
+            height = float(geometry.py(float(bars.duration[row])))
+            assert top == pytest.approx(height, abs=0.5 / scale + 0.01)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_columns_of_very_many_bars_reach_from_the_shortest_to_the_longest(
+    scale: float,
+) -> None:
+    rng = np.random.default_rng(5)
+    n = 100_000
+    length = rng.integers(50, 400, n)
+    length[70_123] = 3_000
+    start = np.cumsum(length) - length
+    trace = spans_trace(start, start + length, op=-1)
+    scene = scene_of(trace, scale=scale)
+    geometry = ChartGeometry(chart_of_tokens(scene))
+
+    picture = compose_tokens(scene)
+
+    full = boxes(picture, kind_color(-1, scene.theme))
+    by_left = {round((x0 - geometry.left) * scale): (top, bottom)
+               for x0, _, top, bottom in full}  # fmt: skip
+    groups: dict[int, list[int]] = defaultdict(list)
+    for i, value in enumerate(length.tolist()):
+        x = float(geometry.px(float(i))) - geometry.left
+        groups[int(x * scale)].append(value)
+    assert by_left.keys() == groups.keys()
+    assert len(full) == len(groups)
+    for column, values in groups.items():
+        top, bottom = by_left[column]
+        expected = (geometry.py(max(values)), geometry.py(min(values)))
+        assert (top, bottom) == pytest.approx(
+            tuple(map(float, expected)), abs=0.5 / scale + 0.01
+        )
+    number = sum(len(batch.fill) for batch in picture.batches
+                 if isinstance(batch, RectBatch))  # fmt: skip
+    assert number <= 4 * 900 * scale
+
+
+def test_outliers_have_a_mark_above_them_at_every_zoom() -> None:
+    trace = generation(4_000)
+    n_slow = int(token_latency(trace).is_outlier.sum())
+    near = scene_of(trace, window=(99.5, 199.5))
+    far = scene_of(trace)
+    caution = near.theme.caution
+
+    marks = boxes(compose_tokens(near), caution)
+    slow = np.flatnonzero(near.latency.is_outlier)
+
+    assert len(marks) == ((slow >= 100) & (slow < 200)).sum() > 0
+    geometry = ChartGeometry(chart_of_tokens(far))
+    columns = {int(float(geometry.px(float(i))) - geometry.left) for i in slow.tolist()}
+    assert len(boxes(compose_tokens(far), caution)) == len(columns) <= n_slow
+
+
+def test_lines_say_median_and_p99() -> None:
+    scene = scene_of(generation(40))
+    texts = texts_of(compose_tokens(scene))
+    without = texts_of(compose_tokens(replace(scene, show="prompt")))
+
+    assert [t.split()[0] for t in texts if t.startswith(("median", "p99"))] == [
+        "median", "p99",
+    ]  # fmt: skip
+    assert not [t for t in without if t.startswith(("median", "p99"))]
+
+
+def test_bar_without_a_measured_time_has_a_colour_of_its_own() -> None:
+    ubatches = [Ubatch(0, 10), Ubatch(10, 25, flags=int(SpanFlag.ESTIMATED))]
+    scene = scene_of(ubatch_trace(ubatches))
+
+    picture = compose_tokens(scene)
+
+    hatched = [
+        batch.pattern for batch in picture.batches
+        if isinstance(batch, RectBatch) and batch.pattern is not None
+    ]  # fmt: skip
+    assert sum(int((p > 0).sum()) for p in hatched) == 1
+    assert len(boxes(picture, kind_color(Phase.GENERATE, scene.theme))) == 1
+
+
+@pytest.mark.parametrize("n", [9, 4_000])
+def test_every_bar_lies_where_it_is_drawn(n: int) -> None:
+    scene = scene_of(generation(n))
+    geometry = ChartGeometry(chart_of_tokens(scene))
+    rows, y = shown_rows(scene), geometry.bottom - 3
+
+    hits = np.concatenate([
+        bars_at(scene, geometry.left + x + 0.5, y)
+        for x in range(int(geometry.right - geometry.left))
+    ])  # fmt: skip
+
+    assert set(hits.tolist()) == set(rows.tolist())
+    for row in (0, n // 2, n):
+        at = bars_at(scene, float(geometry.px(float(row))), y)
+        assert row in at
+        duration = scene.latency.bars.duration[at]
+        assert duration.tolist() == sorted(duration.tolist(), reverse=True)
+    assert not len(bars_at(scene, 2, y))
+
+
+def test_dots_lie_at_position_and_time() -> None:
+    scene = scene_of(generation(50), over="context")
+    geometry, latency = ChartGeometry(chart_of_tokens(scene)), scene.latency
+
+    for row in (1, 20, 50):
+        x = float(geometry.px(float(latency.position[row])))
+        y = float(geometry.py(float(latency.bars.duration[row])))
+        assert bars_at(scene, x, y)[0] == row
+    low, high = full_window(scene)
+    assert low < latency.position.min() <= latency.position.max() < high
+    assert any("per 1,000 tokens" in t for t in texts_of(compose_tokens(scene)))
+
+
+def test_a_long_prompt_does_not_flatten_what_is_shown_alone() -> None:
+    scene = scene_of(generation(30))
+    of_all = chart_of_tokens(scene).y.high
+    alone = chart_of_tokens(replace(scene, show="generated")).y.high
+    part = chart_of_tokens(replace(scene, window=(9.5, 20.5))).y.high
+
+    longest = int(scene.latency.bars.duration[1:].max())
+    assert longest < alone < of_all
+    assert part < of_all
+
+
+def test_selected_bar_is_lit() -> None:
+    scene = scene_of(generation(30))
+    assert compose_tokens(replace(scene, selected=4)).batches != ()
+    lit = sum(len(b.fill) for b in compose_tokens(replace(scene, selected=4)).batches
+              if isinstance(b, RectBatch))  # fmt: skip
+    plain = sum(len(b.fill) for b in compose_tokens(scene).batches
+                if isinstance(b, RectBatch))  # fmt: skip
+    assert lit == plain + 1
+
+
+def test_options_are_checked_and_read(tmp_path: Path) -> None:
+    trace = spans_trace([0, 2, 20], [10, 5, 30], op=-1)
+    sample = "resources/samples/npu-prefill-decode.json"
+    with pytest.raises(ExportError, match="time, context"):
+        tokens_figure(trace, TokensOptions(over="x"))  # type: ignore[arg-type]
+    with pytest.raises(ExportError, match="positions"):
+        tokens_figure(trace, TokensOptions(over="context")).draw(PRESETS["single"])
+
+    def export(options: dict[str, object]) -> int:
+        target = tmp_path / f"{len(list(tmp_path.iterdir()))}.png"
+        return main([
+            "export", "--view", "tokens", "-o", str(target),
+            "--options", json.dumps(options), sample,
+        ])  # fmt: skip
+
+    assert export({"show": "generated", "window": [-0.5, 3.5]}) == 0
+    assert export({"window": [3, 1]}) != 0
