@@ -63,11 +63,17 @@ def ubatch_trace(ubatches: Sequence[Ubatch], *, knows_sequences: bool = True) ->
     return replace(trace, batch_tokens=tokens, token_sequences=sequences)
 
 
-def generation(n: int, seed: int = 0, *, prompt: int = 8, slope: int = 3) -> Trace:
-    """Return a prompt of one ubatch and `n` generated tokens that slow down."""
+def generation(
+    n: int, seed: int = 0, *, prompt: int = 8, slope: int = 3, longest: int = 9_000
+) -> Trace:
+    """Return a prompt of one ubatch and `n` generated tokens that slow down.
+
+    `longest` is the time of the prompt.
+    """
     rng = np.random.default_rng(seed)
-    ubatches = [Ubatch(0, 9_000, Phase.PROMPT, tuple((0, i) for i in range(prompt)))]
-    begin = 9_500
+    tokens = tuple((0, i) for i in range(prompt))
+    ubatches = [Ubatch(0, longest, Phase.PROMPT, tokens)]
+    begin = longest + 500
     for i in range(n):
         duration = 1_000 + slope * i + int(rng.integers(0, 200))
         if i % 17 == 11:

@@ -376,6 +376,7 @@ def test_all_views_are_those_that_show_something(run, tmp_path) -> None:
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "llama.statistics.png",
         "llama.timeline.png",
+        "llama.tokens.png",
     ]
 
 

@@ -78,7 +78,7 @@ class Axis:
     is_log: bool = False
     is_binary: bool = False
 
-    def share(self, values: F64 | float) -> F64:
+    def share(self, values: npt.ArrayLike) -> F64:
         """Return the place of numbers along the axis, 0..1 inside it."""
         numbers = np.asarray(values, np.float64)
         if self.is_log:
@@ -173,12 +173,12 @@ class ChartGeometry:
         )
         self.bottom = max(scene.height - _BOTTOM, self.top + 1)
 
-    def px(self, x: F64 | float) -> F64:
+    def px(self, x: npt.ArrayLike) -> F64:
         """Return the positions of numbers of the x axis, not clipped."""
         share = np.clip(self.scene.x.share(x), -10, 11)
         return np.asarray(self.left + share * (self.right - self.left))
 
-    def py(self, y: F64 | float) -> F64:
+    def py(self, y: npt.ArrayLike) -> F64:
         """Return the positions of numbers of the y axis, not clipped."""
         share = np.clip(self.scene.y.share(y), -10, 11)
         return np.asarray(self.bottom - share * (self.bottom - self.top))

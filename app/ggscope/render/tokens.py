@@ -6,6 +6,7 @@ of all its bars, for each phase.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,9 +18,18 @@ from ggscope.descriptions.tokens import fit_text, latency_text, plural, slope_te
 from ggscope.errors import ExportError, NothingToDrawError
 from ggscope.model.tables import I64, Phase
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_duration
-from ggscope.render.batch import Batch, DisplayList, Pattern, RectList
+from ggscope.model.units import Unit, format_duration
+from ggscope.render.batch import (
+    Batch,
+    DisplayList,
+    Face,
+    Pattern,
+    RectList,
+    Text,
+    TextList,
+)
 from ggscope.render.charts import (
+    LABEL_SIZE,
     Axis,
     ChartGeometry,
     ChartScene,
@@ -48,6 +58,10 @@ _KINDS = (Phase.PROMPT, Phase.GENERATE, Phase.MIXED, -1, _UNTIMED)
 _MAX_BAR_PX, _GAP_SHARE, _MAX_GAP_PX = 64.0, 0.2, 4.0
 _MIN_GAP_FROM_PX = 4.0
 _CAP_PX = 3.0
+_CUT_FROM = 3
+"""What is so many times as long as the longest counted bar leaves the axis to these."""
+_BREAK_TOP_PX, _BREAK_PX, _CUT_DOT_PX = 9.0, 3.0, 8.0
+_LABEL_PX = 72.0
 _DOT_PX, _SMALL_DOT_PX, _MANY_DOTS = 4.0, 2.0, 2_000
 _REACH_PX = 6.0
 _BODY_SHARE = 0.5
@@ -115,21 +129,15 @@ def x_values(scene: TokensScene, rows: I64) -> npt.NDArray[np.float64]:
 def chart_of_tokens(scene: TokensScene) -> ChartScene:
     """Return axes, lines and legend; the bars are drawn by `compose_tokens`."""
     latency, theme, unit = scene.latency, scene.theme, scene.trace.clock.unit
-    rows = shown_rows(scene)
     low, high = scene.window or full_window(scene)
-    x = x_values(scene, rows)
-    inside = rows[(x >= low - 0.5) & (x <= high + 0.5)]
-    heights = [int(latency.bars.duration[inside].max())] if len(inside) else []
-    rules = []
-    if scene.show != "prompt" and latency.is_counted.any():
+    rules = [
+        Rule(f"{name} {format_duration(value, unit)}", y=value, color=color)
         for name, value, color in (
             ("median", latency.median, theme.accent),
             ("p99", latency.p99, theme.dim),
-        ):
-            if value is not None:
-                label = f"{name} {format_duration(value, unit)}"
-                rules.append(Rule(label, y=value, color=color))
-                heights.append(int(value))
+        )
+        if value is not None and scene.show != "prompt"
+    ]
     noun = plural(latency.bars.noun)
     label = f"{noun} in the order of time"
     if scene.over == "context":
@@ -141,11 +149,47 @@ def chart_of_tokens(scene: TokensScene) -> ChartScene:
     return ChartScene(
         scene.width, scene.height, theme,
         Axis(low, high, label, _whole),
-        Axis(0, max(*heights, 1) * 1.12 if heights else 1.0, "wall time",
-             lambda value: format_duration(value, unit)),
+        Axis(0, y_high(scene), "wall time", partial(_axis_time, unit=unit)),
         (*curves, *_fit_curve(scene)), tuple(rules), scale=scene.scale,
         is_figure=scene.is_figure,
     )  # fmt: skip
+
+
+def y_high(scene: TokensScene) -> float:
+    """Return the upper end of the axis of times, in ticks.
+
+    A prompt may take a thousand times as long as a token: bars that do not count for
+    the median are cut where they would flatten those that do.
+    """
+    latency, rows = scene.latency, shown_rows(scene)
+    inside = _inside(scene, rows)
+    if not len(inside):
+        return 1.0
+    duration, is_counted = latency.bars.duration[inside], latency.is_counted[inside]
+    longest = float(duration.max())
+    if scene.show == "prompt":
+        return max(longest, 1.0) * 1.12
+    rule = latency.p99 or 0.0
+    if is_counted.any():
+        base = max(float(duration[is_counted].max()), rule, 1.0)
+        if longest > _CUT_FROM * base:
+            return base * 1.4
+    return max(longest, rule, 1.0) * 1.12
+
+
+def _inside(scene: TokensScene, rows: I64) -> I64:
+    """Return those of the shown bars that lie in the window."""
+    low, high = scene.window or full_window(scene)
+    x = x_values(scene, rows)
+    return rows[(x >= low - 0.5) & (x <= high + 0.5)]
+
+
+def _axis_time(value: float, unit: Unit) -> str:
+    """Return a time as an axis labels it: ``50 ms``."""
+    number, _, name = format_duration(value, unit).partition(" ")
+    if "." in number:
+        number = number.rstrip("0").rstrip(".")
+    return f"{number} {name}".rstrip() if value else "0"
 
 
 def _whole(value: float) -> str:
@@ -195,6 +239,8 @@ def legend(scene: TokensScene) -> list[Entry]:
             entries.append(Entry(text, color))
     if latency.is_outlier[rows].any():
         entries.append(Entry(f"over {SLOW} × the median", theme.caution))
+    if (latency.bars.duration[_inside(scene, rows)] > y_high(scene)).any():
+        entries.append(Entry("cut off: longer than the axis", theme.text, Sign.FRAME))
     return entries
 
 
@@ -204,7 +250,7 @@ def compose_tokens(scene: TokensScene) -> DisplayList:
     geometry = ChartGeometry(chart)
     rows = shown_rows(scene)
     marks = _dots if scene.over == "context" else _bars
-    batches = [*_highlight(scene, geometry), *marks(scene, geometry, rows)]
+    batches = [*marks(scene, geometry, rows), *_highlight(scene, geometry)]
     return compose_chart(chart, batches)
 
 
@@ -304,7 +350,45 @@ def _bars(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]
         y = top[is_slow]
         left, right = _at_least(x0[is_slow], x1[is_slow])
         boxes.add(left, right, y - _CAP_PX - 1, y - 1, scene.theme.caution)
+    batches = boxes.batch(clip=geometry.clip)
+    is_cut = duration > geometry.scene.y.high
+    batches += _breaks(scene, geometry, x0[is_cut], x1[is_cut])
+    cut = x0[is_cut], x1[is_cut], duration[is_cut]
+    return batches + _cut_labels(scene, geometry, *cut)
+
+
+def _breaks(
+    scene: TokensScene,
+    geometry: ChartGeometry,
+    x0: npt.NDArray[np.float64],
+    x1: npt.NDArray[np.float64],
+) -> list[Batch]:
+    """Return a gap in each bar that is longer than the axis."""
+    boxes, y = RectList(), geometry.top + _BREAK_TOP_PX
+    boxes.add(x0, x1, y, y + _BREAK_PX, scene.theme.pane)
     return boxes.batch(clip=geometry.clip)
+
+
+def _cut_labels(
+    scene: TokensScene,
+    geometry: ChartGeometry,
+    x0: npt.NDArray[np.float64],
+    x1: npt.NDArray[np.float64],
+    duration: I64,
+) -> list[Batch]:
+    """Return the times of bars that are cut, where there is space beside them."""
+    texts, unit = TextList(), scene.trace.clock.unit
+    stops = np.append(x0, geometry.right)[1:]
+    has_space = np.flatnonzero(stops - x1 >= _LABEL_PX)
+    for left, value in zip(
+        x1[has_space].tolist(), duration[has_space].tolist(), strict=True
+    ):
+        if left >= geometry.left:
+            texts.append(
+                Text(left + 4, geometry.top + 6, format_duration(value, unit),
+                     scene.theme.text, LABEL_SIZE, Face.NUMBERS)
+            )  # fmt: skip
+    return texts.batch()
 
 
 def _edges(
@@ -320,11 +404,9 @@ def _edges(
     return x0, np.maximum(x1, x0 + 1 / geometry.scene.scale)
 
 
-def _snapped(
-    geometry: ChartGeometry, px: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _snapped(geometry: ChartGeometry, px: npt.ArrayLike) -> npt.NDArray[np.float64]:
     scale = geometry.scene.scale
-    return np.asarray(np.floor(px * scale + 0.5) / scale)
+    return np.asarray(np.floor(np.asarray(px, np.float64) * scale + 0.5) / scale)
 
 
 def _at_least(
@@ -368,6 +450,8 @@ def _column_batches(
         boxes.add(x0[at], x0[at] + pixel, high[at], low[at], fill[at],
                   pattern=pattern[at])  # fmt: skip
         batches += boxes.batch(clip=geometry.clip)
+        is_cut = at & (found.high > geometry.scene.y.high)
+        batches += _breaks(scene, geometry, x0[is_cut], x0[is_cut] + pixel)
     is_slow = latency.is_outlier[rows]
     if is_slow.any():
         slow = columns_of(
@@ -386,11 +470,12 @@ def _column_batches(
 
 
 def _dots(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]:
-    """Return a dot per bar, those of outliers with the mark's colour around them."""
+    """Return a dot per bar, those of outliers in the colour of their mark."""
     latency, bars = scene.latency, scene.latency.bars
     size = _DOT_PX if len(rows) <= _MANY_DOTS else _SMALL_DOT_PX
     x = _snapped(geometry, geometry.px(latency.position[rows]) - size / 2)
-    y = _snapped(geometry, geometry.py(bars.duration[rows]) - size / 2)
+    y = _snapped(geometry, _dot_y(geometry, bars.duration[rows]) - size / 2)
+    height = np.where(bars.duration[rows] > geometry.scene.y.high, _CUT_DOT_PX, size)
     kind, is_slow = kinds_of(latency, rows), latency.is_outlier[rows]
     fill, _ = _fills(kind, scene.theme)
     fill[is_slow] = scene.theme.caution
@@ -398,29 +483,33 @@ def _dots(scene: TokensScene, geometry: ChartGeometry, rows: I64) -> list[Batch]
     table = np.column_stack([x, y, fill.astype(np.float64)])
     _, once = np.unique(table, axis=0, return_index=True)
     boxes = RectList()
-    boxes.add(x[once], x[once] + size, y[once], y[once] + size, fill[once])
+    low = y[once] + height[once]
+    boxes.add(x[once], x[once] + size, y[once], low, fill[once])
     return boxes.batch(clip=geometry.clip)
+
+
+def _dot_y(geometry: ChartGeometry, duration: I64) -> npt.NDArray[np.float64]:
+    """Return the middles of dots; what is longer than the axis lies at its end."""
+    return np.maximum(geometry.py(duration), geometry.top + _DOT_PX / 2)
 
 
 # -- what is pointed at ------------------------------------------------------------
 
 
 def _highlight(scene: TokensScene, geometry: ChartGeometry) -> list[Batch]:
-    """Return grounds behind the selected bar and the one under the mouse."""
+    """Return frames around the selected bar and the one under the mouse."""
     theme, rows, boxes = scene.theme, shown_rows(scene), RectList()
-    for row, color, alpha in (
-        (scene.hover, theme.text, 0.12),
-        (scene.selected, theme.selection, 0.5),
-    ):
+    for row, color in ((scene.hover, theme.dim), (scene.selected, theme.selection)):
         at = np.flatnonzero(rows == row)
         if not len(at):
             continue
         if scene.over == "context":
             middle = geometry.px(scene.latency.position[rows[at]])
-            x0, x1 = middle - 1, middle + 1
+            x0, x1 = middle - _DOT_PX, middle + _DOT_PX
         else:
             x0, x1 = _at_least(*_edges(geometry, at))
-        boxes.add(x0, x1, geometry.top, geometry.bottom, with_alpha(color, alpha))
+        fill = with_alpha(color, 0.2)
+        boxes.add(x0, x1, geometry.top, geometry.bottom, fill, border=color)
     return boxes.batch(clip=geometry.clip)
 
 
@@ -434,7 +523,7 @@ def bars_at(scene: TokensScene, x: float, y: float) -> I64:
     duration = scene.latency.bars.duration
     if scene.over == "context":
         dx = geometry.px(scene.latency.position[rows]) - x
-        dy = geometry.py(duration[rows]) - y
+        dy = _dot_y(geometry, duration[rows]) - y
         away = np.hypot(dx, dy)
         near = np.flatnonzero(away <= _REACH_PX)
         return rows[near[np.argsort(away[near], kind="stable")]]
@@ -443,7 +532,7 @@ def bars_at(scene: TokensScene, x: float, y: float) -> I64:
         return rows[number : number + 1] if 0 <= number < len(rows) else none
     part = _visible(geometry, len(rows))
     column = _column_of(geometry, np.arange(part.start, part.stop))
-    here = rows[part][column == int(np.floor((x - geometry.left) * scene.scale))]
+    here: I64 = rows[part][column == int(np.floor((x - geometry.left) * scene.scale))]
     return here[np.argsort(-duration[here], kind="stable")]
 
 

@@ -27,8 +27,10 @@ from ggscope.render.tokens import (
     compose_tokens,
     full_window,
     kind_color,
+    legend,
     shown_rows,
     tokens_figure,
+    y_high,
 )
 from latency_traces import Ubatch, generation, ubatch_trace
 from scenes import texts_of
@@ -99,6 +101,28 @@ def test_height_of_each_bar_is_its_wall_time(scale: float) -> None:
             assert top == pytest.approx(height, abs=0.5 / scale + 0.01)
 
 
+@pytest.mark.parametrize("n", [9, 2_000])
+@pytest.mark.parametrize("over", ["time", "context"])
+def test_long_prompt_is_cut_and_says_so(n: int, over: str) -> None:
+    trace = generation(n, slope=0, longest=90_000_000)
+    scene = scene_of(trace, over=over)
+    alone = replace(scene, show="prompt")
+
+    assert 0 < int(scene.latency.bars.duration[1:].max()) < y_high(scene) < 90_000_000
+    assert any("cut off" in entry.label for entry in legend(scene))
+    assert y_high(alone) > 90_000_000
+    assert not any("cut off" in entry.label for entry in legend(alone))
+    geometry = ChartGeometry(chart_of_tokens(scene))
+    if over == "context":
+        x = float(geometry.px(float(scene.latency.position[0])))
+        assert bars_at(scene, x, geometry.top + 2)[0] == 0
+        return
+    breaks = boxes(compose_tokens(scene), scene.theme.pane)
+    assert len(breaks) == 1
+    if n == 9:
+        assert "90.00 ms" in texts_of(compose_tokens(scene))
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_columns_of_very_many_bars_reach_from_the_shortest_to_the_longest(
     scale: float,
@@ -135,7 +159,7 @@ def test_columns_of_very_many_bars_reach_from_the_shortest_to_the_longest(
 
 
 def test_outliers_have_a_mark_above_them_at_every_zoom() -> None:
-    trace = generation(4_000)
+    trace = generation(4_000, slope=0)
     n_slow = int(token_latency(trace).is_outlier.sum())
     near = scene_of(trace, window=(99.5, 199.5))
     far = scene_of(trace)
@@ -208,15 +232,15 @@ def test_dots_lie_at_position_and_time() -> None:
     assert any("per 1,000 tokens" in t for t in texts_of(compose_tokens(scene)))
 
 
-def test_a_long_prompt_does_not_flatten_what_is_shown_alone() -> None:
+def test_axis_of_times_fits_what_is_shown() -> None:
     scene = scene_of(generation(30))
-    of_all = chart_of_tokens(scene).y.high
-    alone = chart_of_tokens(replace(scene, show="generated")).y.high
-    part = chart_of_tokens(replace(scene, window=(9.5, 20.5))).y.high
+    alone, part = (
+        y_high(replace(scene, **changes))
+        for changes in ({"show": "prompt"}, {"window": (9.5, 20.5)})
+    )
 
-    longest = int(scene.latency.bars.duration[1:].max())
-    assert longest < alone < of_all
-    assert part < of_all
+    assert int(scene.latency.bars.duration[0]) < alone < y_high(scene) * 2
+    assert int(scene.latency.bars.duration[10:21].max()) < part
 
 
 def test_selected_bar_is_lit() -> None:

@@ -143,10 +143,10 @@ def _fit(position: I64, duration: I64, context: I64) -> tuple[Fit | None, str]:
         return None, "too few generated tokens of known position"
     x, y = position.astype(np.float64), duration.astype(np.float64)
     dx, dy = x - x.mean(), y - y.mean()
-    spread = float(dx @ dx)
-    slope = float(dx @ dy) / spread
+    spread = float((dx * dx).sum())
+    slope = float((dx * dy).sum()) / spread
     rest = dy - slope * dx
-    error = float(np.sqrt(rest @ rest / (len(x) - 2) / spread))
+    error = float(np.sqrt((rest * rest).sum() / (len(x) - 2) / spread))
     at_zero = float(y.mean() - slope * x.mean())
     low, high = int(position.min()), int(position.max())
     return Fit(slope, error, at_zero, len(x), low, high), ""
