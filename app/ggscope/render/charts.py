@@ -343,7 +343,7 @@ def _columns(geometry: ChartGeometry, x: F64, y: F64) -> tuple[F64, F64]:
 
 
 def _rules(geometry: ChartGeometry) -> list[Batch]:
-    batches: list[Batch] = []
+    batches, pills = list[Batch](), list[Batch]()
     theme, taken = geometry.scene.theme, list[_Place]()
     for rule in geometry.scene.rules:
         color, width = rule.color or theme.caution, len(rule.label) * _CHARACTER + 12
@@ -365,8 +365,8 @@ def _rules(geometry: ChartGeometry) -> list[Batch]:
         if rule.label:
             position = _clearest(geometry, width, places, taken)
             taken.append((*position, width))
-            batches += _pill(geometry, rule.label, position, width, color)
-    return batches
+            pills += _pill(geometry, rule.label, position, width, color)
+    return batches + pills  # no line crosses the label of another
 
 
 _Place = tuple[float, float, float]

@@ -236,9 +236,15 @@ class TokensView(PaintedView):
             trace, latency, 1, 1, self.theme, 1, self.over_box.currentData(),
             self.show_box.currentData(),
         )  # fmt: skip
-        hint = ""
-        if scene.over == "context" and not (latency.position >= 0).any():
-            hint = "Recordings of ggscope-capture have them."
+        if not len(latency.bars):
+            hint = (
+                "Recordings, event streams and NPU traces record when each token or "
+                "graph is computed."
+            )
+        elif scene.over == "context" and not (latency.position >= 0).any():
+            hint = "Recordings of ggscope-capture hold the position of each token."
+        else:
+            hint = "Choose another phase, or the order of time."
         return why_nothing(scene).rstrip("."), hint
 
     # -- axis --------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ggscope.cli import main
 from ggscope.errors import ExportError
 from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import Trace
-from ggscope.render.batch import DisplayList, RectBatch
+from ggscope.render.batch import DisplayList, LineBatch, RectBatch
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.figure_style import PRESETS
 from ggscope.render.theme import theme
@@ -183,6 +183,17 @@ def test_lines_say_median_and_p99() -> None:
         "median", "p99",
     ]  # fmt: skip
     assert not [t for t in without if t.startswith(("median", "p99"))]
+
+
+def test_no_line_crosses_the_label_of_another() -> None:
+    batches = compose_tokens(scene_of(generation(40))).batches
+    lines = [i for i, b in enumerate(batches) if isinstance(b, LineBatch) and b.dashed]
+    labels = [
+        i for i, b in enumerate(batches) if isinstance(b, RectBatch) and b.radius > 0
+    ]
+
+    assert len(lines) == len(labels) == 2
+    assert max(lines) < min(labels)
 
 
 def test_bar_without_a_measured_time_has_a_colour_of_its_own() -> None:
