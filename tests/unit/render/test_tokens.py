@@ -281,3 +281,30 @@ def test_options_are_checked_and_read(tmp_path: Path) -> None:
 
     assert export({"show": "generated", "window": [-0.5, 3.5]}) == 0
     assert export({"window": [3, 1]}) != 0
+
+
+def test_dots_of_one_pixel_and_kind_are_one_and_none_is_lost() -> None:
+    n = 20_000
+    scene = scene_of(generation(n, slope=0), over="context", show="generated")
+    geometry, latency = ChartGeometry(chart_of_tokens(scene)), scene.latency
+
+    picture = compose_tokens(scene)
+
+    for is_slow, color in (
+        (False, kind_color(Phase.GENERATE, scene.theme)),
+        (True, scene.theme.caution),
+    ):
+        rows = np.flatnonzero(
+            (latency.bars.phase == 1) & (latency.is_outlier == is_slow)
+        )
+        places = {
+            (int(np.floor(x - 1 + 0.5)), int(np.floor(y - 1 + 0.5)))
+            for x, y in zip(
+                geometry.px(latency.position[rows]).tolist(),
+                geometry.py(latency.bars.duration[rows]).tolist(),
+                strict=True,
+            )
+        }
+        drawn = [(round(x0), round(y0)) for x0, _, y0, _ in boxes(picture, color)]
+        assert len(drawn) == len(set(drawn))
+        assert set(drawn) == places
