@@ -56,11 +56,10 @@ _TITLE_PX = 420
 """A narrower dialog has a title that the window manager cuts."""
 GUIDE_PAGES = (
     "start", "guide/opening", "guide/experiments", "guide/navigation",
-    "views/summary", "views/threads", "views/tokens", "views/timeline",
-    "guide/filters", "views/index",
-    "views/heatmap", "views/tensors", "views/hot", "views/cache", "views/experts",
-    "views/buffers", "views/graph", "guide/export", "guide/shell", "guide/recording",
-    "guide/live", "guide/problems", "guide/plugins",
+    "views/summary", "views/threads", "views/compare", "views/tokens", "views/timeline",
+    "guide/filters", "views/index", "views/heatmap", "views/tensors", "views/hot",
+    "views/cache", "views/experts", "views/buffers", "views/graph", "guide/export",
+    "guide/shell", "guide/recording", "guide/live", "guide/problems", "guide/plugins",
 )  # fmt: skip
 """Pages of resources/docs that *Help > User guide* shows, in this order."""
 _LONG_TEXT = 10_000
