@@ -17,6 +17,7 @@ from ggscope.model.selection import MarkedRange
 from ggscope.model.units import TimeRange
 from ggscope.views import statistics as statistics_module
 from ggscope.views.base import cells
+from ggscope.views.base.cells import TableFile
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import Copyable
 from ggscope.views.table.view import TableView
@@ -328,10 +329,14 @@ def test_every_pane_with_rows_saves_them(
     document.workspace.show_view(view_id)
     view = pane(document, view_id)
     settle(qtbot, document)
-    source = view if isinstance(view, Copyable) else view.findChildren(TextTable)[0]
-    qtbot.waitUntil(lambda: source.table_file() is not None, timeout=20_000)
-    qtbot.waitUntil(lambda: source.table_file().n > 0, timeout=20_000)
-    table = source.table_file()
+    sources = [view] if isinstance(view, Copyable) else view.findChildren(TextTable)
+
+    def filled() -> list[TableFile]:
+        tables = (source.table_file() for source in sources)
+        return [table for table in tables if table is not None and table.n > 0]
+
+    qtbot.waitUntil(lambda: bool(filled()), timeout=20_000)
+    table = filled()[0]
 
     text, _ = saved(lambda: view.table_wanted.emit(table), "rows.json")
     rows = json.loads(text)
