@@ -86,14 +86,17 @@ def bottleneck_text(found: Summary) -> str:
         return f"The trace does not tell: {found.unknown['bottleneck']}."
     if cause is Cause.BETWEEN_TOKENS:
         between = format_share(seen.between or 0)
-        return f"No {found.tokens.bars.noun} is computed in {between} of the time."
+        noun = found.tokens.bars.noun
+        return (
+            f"Between the first and the last {noun}, none runs {between} of the time."
+        )
     if cause in (Cause.WAITING, Cause.SHARED_CORES):
         waiting = format_share(seen.waiting or 0)
         threads = format_counted(seen.n_threads, "thread")
-        text = f"{threads} spend {waiting} of their time waiting at barriers"
+        text = f"{waiting} of what {threads} spend on work and waits is waiting"
         if cause is Cause.SHARED_CORES:
             cores = format_counted(seen.n_cores, "core")
-            return f"{text}: they were seen on {cores} only."
+            return f"{text}; they were seen on {cores} only."
         if seen.waited_for is not None:
             name, part = seen.waited_for
             text += f", {format_share(part)} of it for {name}"
@@ -101,7 +104,8 @@ def bottleneck_text(found: Summary) -> str:
     if cause is Cause.IDLE_THREADS:
         idle = format_share(seen.idle or 0)
         noun = found.tokens.bars.noun
-        return f"Threads neither work nor wait in {idle} of the time of each {noun}."
+        plural = f"{noun}{'es' if noun == GRAPH_PASS or noun == 'ubatch' else 's'}"
+        return f"Threads neither work nor wait in {idle} of the time of {plural}."
     if cause is Cause.BANDWIDTH:
         of_peak = format_share(seen.of_peak or 0)
         return f"Weights are read at {of_peak} of the peak memory bandwidth."
@@ -111,7 +115,7 @@ def bottleneck_text(found: Summary) -> str:
         return f"{text}." if cause is Cause.ENGINE else f"{text}; no engine limits it."
     assert seen.op is not None
     name, share = seen.op
-    text = f"{name} takes {format_share(share)} of the time of all ops"
+    text = f"{name} takes {format_share(share)} of the time of recorded ops"
     if found.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
     return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
@@ -150,6 +154,7 @@ _TITLES = {
     "tokens.slowest": "slowest token",
     "ops": "times of ops",
     "threads": "thread times",
+    "threads.idle": "idle time",
     "imbalance": "imbalance",
     "weights.bytes_per_token": "weights per token",
     "weights.gib_per_s": "weight bandwidth",
@@ -179,7 +184,10 @@ def _tokens(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
         ("prompt", tokens.prompt, tokens.prompt_per_tick, "prompt"),
     ):
         if n is None:
-            yield _unknown(found, f"tokens.{name}")
+            if rate is not None:
+                yield SummaryLine(title, _per_second(trace, rate), "of recorded tokens")
+            else:
+                yield _unknown(found, f"tokens.{name}")
             continue
         speed = "" if rate is None else f"{_per_second(trace, rate)}"
         yield SummaryLine(title, speed or format_counted(n, "token"),
@@ -248,6 +256,7 @@ def _threads(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
         if lane.busy is None:
             continue
         busy = lane.busy / threads.duration
+        least = "≥ " if threads.hidden_idle else ""
         parts = []
         if lane.wait is not None:
             parts.append(f"waits {format_share(lane.wait / threads.duration)}")
@@ -257,7 +266,7 @@ def _threads(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
             parts.append("ends are derived")
         yield SummaryLine(
             lane.name,
-            f"{format_share(busy)} busy",
+            f"{least}{format_share(busy)} busy",
             ", ".join(parts),
             share=busy,
             target=Target(group=(by, lane.name)),

@@ -61,6 +61,8 @@ def gaps_text(found: Gaps, unit: Unit) -> str:
 
 def gaps_reason(found: Gaps) -> str:
     """Return why no gap can be seen; "" where some are, or where there is none."""
+    if found.hidden:
+        return found.hidden
     if found.n_all:
         return ""
     if not found.n_spans:

@@ -465,7 +465,8 @@ def _thread_cells(times: ThreadTimes, lane: LaneTimes, unit: Unit) -> tuple[Cell
     untimed = "no op here has a known time"
     busy = time(lane.busy, untimed, "" if lane.is_measured else HIDDEN_IDLE)
     wait = time(lane.wait, NOT_RECORDED)
-    idle = time(lane.idle, untimed) if lane.is_measured else time(None, HIDDEN_IDLE)
+    idle_reason = times.hidden_idle or untimed
+    idle = time(lane.idle, idle_reason) if lane.is_measured else time(None, HIDDEN_IDLE)
     last, cores = times.waited_for(lane.name), times.cores.get(lane.name)
     if last is None:
         barriers = (_unknown(barriers_reason(times)),) * 2

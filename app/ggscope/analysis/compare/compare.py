@@ -322,7 +322,7 @@ def _parts(
             mine["work"] = sum(lane.busy or 0 for lane in known) // n
             if all(lane.wait is not None for lane in known):
                 mine["waiting at barriers"] = sum(lane.wait or 0 for lane in known) // n
-            if all(lane.is_measured for lane in known):
+            if all(lane.is_measured and lane.idle is not None for lane in known):
                 mine["idle"] = sum(lane.idle or 0 for lane in known) // n
         spent.append(mine)
     return tuple(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops
 from ggscope.analysis.workers import Watcher
 from ggscope.model.tables import I64, NO_WAIT, Quality, narrow, quality_of
 from ggscope.model.trace import Trace
@@ -24,6 +25,7 @@ class Gaps:
     n_spans, n_derived, n_open : spans of these lanes that touch the range, those whose
         begin or end is derived, so that no idle time is seen there, and those whose
         times are estimated or whose end is missing, which border no gap.
+    hidden : why gaps may not be idle time, as the recording leaves something out; "".
     """
 
     lane: I64
@@ -36,6 +38,7 @@ class Gaps:
     n_spans: int = 0
     n_derived: int = 0
     n_open: int = 0
+    hidden: str = ""
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -110,6 +113,7 @@ def gaps(
         int(n_by_quality.sum()),
         int(n_by_quality[Quality.DERIVED]),
         int(n_by_quality[Quality.DERIVED + 1 :].sum()),
+        hidden_graphs(trace) or hidden_ops(trace),
     )
 
 

@@ -5,7 +5,7 @@ Nothing is made up: what the trace does not tell is None, with a reason in
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
 from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
 from ggscope.analysis.summary.latency import SLOW, counted_bars
+from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops, hidden_tokens
 from ggscope.analysis.summary.threads import ThreadTimes, thread_times
 from ggscope.analysis.summary.weight_traffic import WeightTraffic, weight_traffic
 from ggscope.analysis.workers import Watcher, chunks
@@ -137,13 +138,16 @@ def summary(
     """
     unknown: dict[str, str] = {}
     blocks = SpanBlocks(trace) if blocks is None else blocks
-    tokens = _tokens(trace, unknown)
+    tokens = _known_of(trace, _tokens(trace, unknown), unknown)
     ops = stat_table(trace, "op", blocks=blocks, watcher=watcher)
     if not ops.all.timed:
         unknown["ops"] = _no_times(trace)
     threads = thread_times(trace, blocks=blocks)
     _explain_threads(threads, unknown)
     weights = weight_traffic(trace, tokens.bars)
+    if weights is not None and (reason := hidden_ops(trace)):
+        weights = None
+        unknown["weights.bytes_per_token"] = unknown["weights.gib_per_s"] = reason
     _explain_weights(trace, tokens, weights, unknown)
     if peak is None:
         unknown["weights.peak_gib_per_s"] = (
@@ -215,6 +219,17 @@ def _tokens(trace: Trace, unknown: dict[str, str]) -> TokenSummary:
         outliers,
         _between(bars),
     )
+
+
+def _known_of(
+    trace: Trace, tokens: TokenSummary, unknown: dict[str, str]
+) -> TokenSummary:
+    """Return the summary without what the recording leaves open; rates stay."""
+    if len(tokens.bars) and (reason := hidden_tokens(trace)):
+        for name in ("tokens.prompt", "tokens.generated", "tokens.first_token_ms"):
+            unknown.setdefault(name, reason)
+        tokens = replace(tokens, prompt=None, generated=None, first_token=None)
+    return replace(tokens, between=None) if hidden_graphs(trace) else tokens
 
 
 def _of_tokens() -> tuple[str, ...]:
@@ -291,10 +306,14 @@ def _no_times(trace: Trace) -> str:
 def _explain_threads(threads: ThreadTimes, unknown: dict[str, str]) -> None:
     if threads.kind is None or not threads.lanes:
         unknown["threads"] = "no thread or engine of the trace has a timed span"
+    if threads.hidden_idle:
+        unknown["threads.idle"] = threads.hidden_idle
     if threads.imbalance is not None:
         return
     if threads.kind is not LaneKind.THREAD or not threads.lanes:
         reason = "the trace records no threads"
+    elif threads.hidden_work:
+        reason = threads.hidden_work
     elif len(threads.lanes) < 2:
         reason = "one thread is recorded"
     else:
@@ -309,6 +328,8 @@ def _explain_weights(
     unknown: dict[str, str],
 ) -> None:
     if weights is not None and weights.per_token is not None:
+        return
+    if "weights.bytes_per_token" in unknown:
         return
     if not len(trace.accesses.patterns) and not len(trace.accesses.loose):
         reason = "the trace does not record what ops read"
@@ -383,6 +404,8 @@ def _evidence(
 def _idle(tokens: TokenSummary, threads: ThreadTimes) -> float | None:
     """Return the share of the time of tokens in which threads neither work nor wait."""
     lanes, bars = threads.lanes, tokens.bars
+    if threads.hidden_idle:
+        return None
     if threads.kind is not LaneKind.THREAD or not lanes or not len(bars):
         return None
     if not all(lane.is_measured and lane.busy is not None for lane in lanes):

@@ -1,7 +1,7 @@
 """How busy lanes are: work, waits at barriers, idle time; and who is waited for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,6 +10,11 @@ from ggscope.analysis.reads.shared import has_shared_ops, op_owners
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
+from ggscope.analysis.summary.partial import (
+    hidden_graphs,
+    hidden_ops,
+    hidden_threads,
+)
 from ggscope.analysis.workers import add_by_group
 from ggscope.model.selection import By
 from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, quality_of
@@ -26,7 +31,8 @@ class LaneTimes:
     name : of the lane, unlike all others.
     busy : while any of its spans runs; None where no time is known.
     wait : recorded waits at barriers; None where the trace records none.
-    idle : the rest of the range; None where `busy` is.
+    idle : the rest of the range; None where `busy` is, and where the recording leaves
+        out what may have run then.
     is_measured : whether all begins and ends are; a derived end is the begin of the
         next record, so that idle time between cannot be seen.
     """
@@ -67,6 +73,8 @@ class ThreadTimes:
         range; None where no waits are recorded or the spans of an op are not found.
     last : who came last at these, most waited for first.
     cores : by the name of the lane, where they are recorded.
+    hidden_idle, hidden_work : why idle time, or work of threads, is not known, as the
+        recording leaves something out; "" where it is known.
     """
 
     kind: LaneKind | None
@@ -75,6 +83,8 @@ class ThreadTimes:
     n_barriers: int | None = None
     last: tuple[WaitedFor, ...] = ()
     cores: Mapping[str, CoreUse] = field(default_factory=dict)
+    hidden_idle: str = ""
+    hidden_work: str = ""
 
     @property
     def n_cores(self) -> int:
@@ -98,6 +108,8 @@ class ThreadTimes:
         busy = [lane.busy for lane in self.lanes]
         known = [ticks for ticks in busy if ticks is not None]
         if self.kind is not LaneKind.THREAD or len(known) < 2 or len(known) < len(busy):
+            return None
+        if self.hidden_work:
             return None
         if not all(lane.is_measured for lane in self.lanes) or not sum(known):
             return None
@@ -132,12 +144,19 @@ def thread_times(
         lanes = _of_all(trace, kind, blocks)
     else:
         lanes = _of_range(trace, kind, time)
+    hidden_idle = hidden_graphs(trace) or hidden_ops(trace)
+    if hidden_idle:
+        lanes = [replace(lane, idle=None) for lane in lanes]
     if kind is not LaneKind.THREAD:
-        return ThreadTimes(kind, tuple(lanes), shown.duration)
+        return ThreadTimes(kind, tuple(lanes), shown.duration, hidden_idle=hidden_idle)
     titles = lane_titles(trace.lanes)
     cores = {titles[lane]: use for lane, use in core_use(trace, time).items()}
     n_barriers, last = barriers(trace, time)
-    return ThreadTimes(kind, tuple(lanes), shown.duration, n_barriers, last, cores)
+    hidden_work = hidden_ops(trace) or hidden_threads(trace)
+    return ThreadTimes(
+        kind, tuple(lanes), shown.duration, n_barriers, last, cores,
+        hidden_idle, hidden_work,
+    )  # fmt: skip
 
 
 def _of_all(trace: Trace, kind: LaneKind, blocks: SpanBlocks | None) -> list[LaneTimes]:

@@ -1,6 +1,7 @@
 """The summary of runs, each figure against a plain loop."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from ggscope.analysis.summary.summary import UNKNOWN_FIELDS, summary
 from ggscope.analysis.summary.threads import barriers, thread_times
 from ggscope.analysis.summary.weight_traffic import weight_traffic
 from ggscope.model.tables import NO_WAIT, AccessKind, Phase, SpanFlag
-from ggscope.model.trace import LaneKind, Trace
+from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from oracles import run_times
 from wait_traces import random_waits
@@ -416,6 +417,38 @@ def test_ops_have_the_times_of_the_statistics():
 )
 def test_the_first_cause_with_evidence_is_named(evidence, cause):
     assert cause_of(evidence) is cause
+
+
+def losing(trace: Trace, code: str) -> Trace:
+    """Return a trace with a problem that says what its recording leaves out."""
+    lost = ReadWarning(Severity.DATA_LOSS, code, "records are missing")
+    return replace(trace, warnings=(*trace.warnings, lost))
+
+
+def test_time_without_a_record_is_not_idle_where_records_are_lost():
+    whole = token_trace([(0, 100, 50), (300, 400, 50)])
+    trace = losing(whole, "capture_lost")
+
+    found, idle = summary(trace), gaps(trace)
+
+    assert summary(whole).cause is Cause.BETWEEN_TOKENS
+    assert found.cause is not Cause.BETWEEN_TOKENS
+    assert (found.tokens.between, found.evidence.idle) == (None, None)
+    assert [lane.idle for lane in found.threads.lanes] == [None]
+    assert {"threads.idle", "tokens.generated"} <= set(found.unknown)
+    assert idle.hidden
+    assert not gaps(whole).hidden
+
+
+def test_tokens_of_a_cut_file_are_not_all_but_gaps_within_it_are_known():
+    trace = losing(llama_like_trace(tokens=5), "truncated_record")
+
+    found = summary(trace)
+
+    assert (found.tokens.prompt, found.tokens.generated) == (None, None)
+    assert found.tokens.generated_per_tick is not None
+    assert found.tokens.between is not None
+    assert all(lane.idle is not None for lane in found.threads.lanes)
 
 
 def test_a_late_thread_is_named():

@@ -1,0 +1,62 @@
+"""What a recording leaves out, as far as it changes times between records."""
+
+from ggscope.analysis.completeness.coverage import Cause, trace_coverage
+from ggscope.analysis.once import once
+from ggscope.model.trace import Trace
+
+_HIDES_GRAPHS = (
+    Cause.SAMPLED,
+    Cause.SWITCHED_OFF,
+    Cause.GRAPHS_SKIPPED,
+    Cause.EVENTS_LOST,
+    Cause.RECORDS_LOST,
+    Cause.DAMAGED,
+)
+_HIDES_ENDS = (Cause.STARTED_LATE, Cause.PART_READ, Cause.FILE_CUT)
+_HIDES_OPS = (
+    Cause.OPS_FILTERED,
+    Cause.LAYERS_FILTERED,
+    Cause.OP_TIMING_OFF,
+    Cause.FILTERS_CHANGED,
+    Cause.LIMITED,
+    Cause.RECORDS_LOST,
+    Cause.DAMAGED,
+    Cause.OPS_NOT_SEEN,
+    Cause.OPS_NOT_RECORDED,
+    Cause.GRAPHS_WHOLE,
+)
+
+
+@once
+def hidden_graphs(trace: Trace) -> str:
+    """Return why graphs between others may be missing; "" where no reason is known.
+
+    Then time without a record need not be idle time.
+    """
+    return _reason(trace, _HIDES_GRAPHS)
+
+
+@once
+def hidden_tokens(trace: Trace) -> str:
+    """Return why tokens may be missing, also at the ends; "" where none is known."""
+    return _reason(trace, (*_HIDES_GRAPHS, *_HIDES_ENDS))
+
+
+@once
+def hidden_ops(trace: Trace) -> str:
+    """Return why ops of recorded graphs may be missing; "" where none is known."""
+    return _reason(trace, _HIDES_OPS)
+
+
+@once
+def hidden_threads(trace: Trace) -> str:
+    """Return why threads may be missing; "" where no reason is known."""
+    return _reason(trace, (Cause.THREADS_FILTERED, Cause.FILTERS_CHANGED))
+
+
+def _reason(trace: Trace, causes: tuple[Cause, ...]) -> str:
+    omissions = trace_coverage(trace).of(*causes)
+    if not omissions:
+        return ""
+    names = ", ".join(o.cause.value.replace("_", " ") for o in omissions)
+    return f"part of the run is not recorded ({names})"
