@@ -93,9 +93,10 @@ class SummaryPanel(QWidget):
         if trace is not self._of:
             return
         self.result = found
+        name = bottleneck_name(found) or "no bottleneck known"
         self.lines.set_summary(
             trace,
-            bottleneck_name(found) or "No bottleneck known",
+            f"{name[:1].upper()}{name[1:]}",
             bottleneck_text(found),
             summary_sections(trace, found),
             found.tokens.bars,
