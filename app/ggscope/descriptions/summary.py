@@ -22,6 +22,8 @@ from ggscope.model.units import (
     format_share,
 )
 
+TOKENS, PASSES = "Tokens", "Graph passes"
+"""Titles of the section of bars."""
 N_OPS, N_LANES = 3, 16
 """Lines of ops and threads, before "and so many more"."""
 
@@ -124,7 +126,10 @@ def bottleneck_text(found: Summary) -> str:
 def summary_sections(trace: Trace, found: Summary) -> tuple[SummarySection, ...]:
     """Return the sections of the summary, those without any value left out."""
     sections = (
-        SummarySection("Tokens", tuple(_tokens(trace, found))),
+        SummarySection(
+            PASSES if found.tokens.bars.noun == GRAPH_PASS else TOKENS,
+            tuple(_tokens(trace, found)),
+        ),
         SummarySection("Ops", tuple(_ops(trace, found))),
         SummarySection(
             "Threads" if found.evidence.engine is None else "Engines",

@@ -16,7 +16,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ggscope.analysis.summary.bars import TokenBars, bar_text
-from ggscope.descriptions.summary import SummaryLine, SummarySection, Target
+from ggscope.descriptions.summary import (
+    PASSES,
+    TOKENS,
+    SummaryLine,
+    SummarySection,
+    Target,
+)
 from ggscope.model.tables import I64, Phase
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_duration
@@ -37,7 +43,7 @@ _LEAST_BAR = 0.01
 """A bar of a smaller share would be a dot."""
 _COLUMN_PX = 300
 """Sections stand side by side where each has so much width."""
-_TOKENS, _WITHOUT_FIGURE = "Tokens", "Data"
+_WITHOUT_FIGURE = "Data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +213,7 @@ class SummaryList(QWidget):
         for i, line in enumerate(x for x in section.lines if x.value):
             if i == 0 and section.title != _WITHOUT_FIGURE:
                 add("figure", 44, line)
-                if section.title == _TOKENS and self._bars is not None:
+                if section.title in (TOKENS, PASSES) and self._bars is not None:
                     add("spark", _SPARK_HEIGHT + 8)
             else:
                 add("line", 38 if self._is_tall(line, width) else 22, line)

@@ -499,7 +499,7 @@ def _live_facts(trace: Trace, follower: "LiveSession") -> tuple[Fact, ...]:
 def _hint(trace: Trace) -> str:
     """Return what can be clicked in this trace; "" if it holds nothing."""
     if len(trace.spans):
-        return "Click a span in the timeline or a row of the table."
+        return "Click a span or a table row."
     hints = (
         (trace.graphs, "Click a node of the graph."),
         (trace.routing, "Click a cell of the experts view."),
