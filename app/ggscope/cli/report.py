@@ -21,6 +21,8 @@ from ggscope.analysis.reads.hot_cold import hot_cold
 from ggscope.analysis.reads.hotness import ranking
 from ggscope.analysis.statistics.columns import stat_facts
 from ggscope.analysis.statistics.table import StatTable, stat_table
+from ggscope.analysis.summary.machine import peak_of
+from ggscope.analysis.summary.summary import summary
 from ggscope.atomic_write import check_target, write_file
 from ggscope.cli import output
 from ggscope.cli.export import need_no_display
@@ -41,6 +43,7 @@ from ggscope.descriptions.statistics import (
     stat_notes,
     unrecorded_cells,
 )
+from ggscope.descriptions.summary import bottleneck_text
 from ggscope.descriptions.times import time_notes
 from ggscope.errors import ExportError, SuffixError, TraceError
 from ggscope.exporters.report import (
@@ -188,6 +191,9 @@ def _key_facts(
         yield "Duration", duration
         for phase in facts["latency"]:
             yield _phase_title(phase), _phase_cell(phase, unit)
+        found = summary(trace, peak=peak_of(trace))
+        if found.cause is not None:
+            yield "Bottleneck", Cell(bottleneck_text(found))
         if ops.rows and ops.rows[0].timed:
             top = ops.rows[0]
             text = f"{top.key}: {format_share(top.share)} of the op time"
