@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
             reason = message_of(error)
             output.emit_json({"comparable": False, "reason": reason, "rows": []})
         return NOT_COMPARABLE
-    found = compare(
+    comparison = compare(
         traces[0],
         traces[1],
         arguments.by,
@@ -53,12 +53,12 @@ def run(arguments: Namespace) -> int:
         tolerance=arguments.tol,
     )
     if arguments.json:
-        output.emit_json(diff_json(found, sides))
+        output.emit_json(diff_json(comparison, sides))
     else:
-        _print(found, traces, sides, arguments)
-    if not found.is_comparable:
+        _print(comparison, traces, sides, arguments)
+    if not comparison.is_comparable:
         return NOT_COMPARABLE
-    return EQUAL if found.is_equal else DIFFERENT
+    return EQUAL if comparison.is_equal else DIFFERENT
 
 
 def runs_of(path: Path) -> list[Path]:
@@ -77,30 +77,32 @@ def runs_of(path: Path) -> list[Path]:
     return runs if len(runs) > 1 else [path]
 
 
-def diff_json(found: Comparison, sides: Sequence[Sequence[Path]]) -> dict[str, object]:
+def diff_json(
+    comparison: Comparison, sides: Sequence[Sequence[Path]]
+) -> dict[str, object]:
     """Return what ``diff --json`` prints."""
-    unmatched = [run.unmatched for run in found.alignment.runs]
-    n_a = found.n_a
+    unmatched = [run.unmatched for run in comparison.alignment.runs]
+    n_a = comparison.n_a
     return {
         "a": [str(path) for path in sides[0]],
         "b": [str(path) for path in sides[1]],
-        "by": found.by,
-        "measure": found.measure,
-        "comparable": found.is_comparable,
-        "reason": found.reason or None,
-        "equal": found.is_comparable and found.is_equal,
-        "aligned_by": found.alignment.by,
-        "matched": len(found.rows),
-        "matched_tokens": list(found.tokens()),
+        "by": comparison.by,
+        "measure": comparison.measure,
+        "comparable": comparison.is_comparable,
+        "reason": comparison.reason or None,
+        "equal": comparison.is_comparable and comparison.is_equal,
+        "aligned_by": comparison.alignment.by,
+        "matched": len(comparison.rows),
+        "matched_tokens": list(comparison.tokens()),
         "unmatched_tokens": {
             "a": sorted({key for keys in unmatched[:n_a] for key in keys}),
             "b": sorted({key for keys in unmatched[n_a:] for key in keys}),
         },
-        "only_a": list(found.only_a),
-        "only_b": list(found.only_b),
-        "elapsed": _row_json(found.elapsed),
-        "parts": [_row_json(row) for row in found.parts],
-        "rows": [_row_json(row) for row in found.rows],
+        "only_a": list(comparison.only_a),
+        "only_b": list(comparison.only_b),
+        "elapsed": _row_json(comparison.elapsed),
+        "parts": [_row_json(row) for row in comparison.parts],
+        "rows": [_row_json(row) for row in comparison.rows],
     }
 
 
@@ -118,7 +120,7 @@ def _row_json(row: CompareRow) -> dict[str, object]:
 
 
 def _print(
-    found: Comparison,
+    comparison: Comparison,
     traces: Sequence[Sequence[Trace]],
     sides: Sequence[Sequence[Path]],
     arguments: Namespace,
@@ -127,23 +129,23 @@ def _print(
     for name, given, side in zip("AB", arguments.files, sides, strict=True):
         more = f" ({format_count(len(side))} runs)" if len(side) > 1 else ""
         output.emit(one_line(f"{name}  {given}{more}"))
-    output.emit(one_line(headline(found, unit)))
-    if not found.is_comparable:
+    output.emit(one_line(headline(comparison, unit)))
+    if not comparison.is_comparable:
         return
-    output.emit(matching_text(found))
-    if found.parts:
+    output.emit(matching_text(comparison))
+    if comparison.parts:
         output.emit("")
-        output.emit(_table("per thread", found.parts, unit))
-    if found.rows:
+        output.emit(_table("per thread", comparison.parts, unit))
+    if comparison.rows:
         output.emit("")
         limit = arguments.limit or _MAX_SHOWN
-        output.emit(_table(GROUPINGS[found.by], found.rows[:limit], unit))
-        if len(found.rows) > limit:
-            left = format_count(len(found.rows) - limit)
+        output.emit(_table(GROUPINGS[comparison.by], comparison.rows[:limit], unit))
+        if len(comparison.rows) > limit:
+            left = format_count(len(comparison.rows) - limit)
             output.emit(f"… and {left} more; --limit N lists more, --json all of them")
-    for line in only_text(found):
+    for line in only_text(comparison):
         output.emit(one_line(line))
-    output.say(f"note: times are the {MEASURES[found.measure]}.")
+    output.say(f"note: times are the {MEASURES[comparison.measure]}.")
 
 
 def _table(noun: str, rows: Sequence[CompareRow], unit: Unit) -> str:

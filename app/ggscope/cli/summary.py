@@ -38,12 +38,12 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        found = summary(trace, peak=peak_of(trace, arguments.peak))
+        facts = summary(trace, peak=peak_of(trace, arguments.peak))
         n_gaps = arguments.gaps
         idle = None if n_gaps is None else gaps(trace, limit=n_gaps)
         if not arguments.json:
-            _print(path, trace, found, idle, arguments)
-        return GOOD, summary_json(path, trace, found, idle)
+            _print(path, trace, facts, idle, arguments)
+        return GOOD, summary_json(path, trace, facts, idle)
 
     results = for_each_file(arguments, work)
     if arguments.json:
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> int:
 
 
 def summary_json(
-    path: Path, trace: Trace, found: Summary, idle: Gaps | None = None
+    path: Path, trace: Trace, facts: Summary, idle: Gaps | None = None
 ) -> dict[str, object]:
     """Return what ``summary --json`` prints of one file.
 
@@ -60,7 +60,7 @@ def summary_json(
     ----------
     idle : the gaps to list; None = they were not asked for.
     """
-    unknown = dict(found.unknown)
+    unknown = dict(facts.unknown)
     ns = 1.0 if trace.clock.unit == "ns" else None
     if trace.clock.hz and ns is None:
         ns = 1e9 / trace.clock.hz
@@ -79,7 +79,7 @@ def summary_json(
         rate = per_s(per_tick, name)
         return None if rate is None else rate / _GIB
 
-    tokens, weights, threads = found.tokens, found.weights, found.threads
+    tokens, weights, threads = facts.tokens, facts.weights, facts.threads
     bars, ticks = tokens.bars, "ns" if trace.clock.unit == "ns" else "cycles"
     slowest: dict[str, object] | None = None
     if tokens.slowest is not None:
@@ -95,8 +95,8 @@ def summary_json(
     def share(part: int | None) -> float | None:
         return None if part is None or not whole else part / whole
 
-    counts = zip(Quality, found.quality.spans.tolist(), strict=True)
-    problems = zip(Severity, found.quality.problems, strict=True)
+    counts = zip(Quality, facts.quality.spans.tolist(), strict=True)
+    problems = zip(Severity, facts.quality.problems, strict=True)
     result: dict[str, Any] = {
         "path": str(path),
         "tokens": {
@@ -123,7 +123,7 @@ def summary_json(
                 "bytes": row.known_bytes,
                 "gib_per_s": gib(row.rate, "ops.gib_per_s"),
             }
-            for row in found.ops.rows
+            for row in facts.ops.rows
         ],
         "threads": [
             {
@@ -151,16 +151,16 @@ def summary_json(
             "gib_per_s": None
             if weights is None
             else gib(weights.rate, "weights.gib_per_s"),
-            "peak_gib_per_s": gib(found.peak, "weights.peak_gib_per_s"),
+            "peak_gib_per_s": gib(facts.peak, "weights.peak_gib_per_s"),
         },
-        "never_touched_bytes": found.never_touched,
+        "never_touched_bytes": facts.never_touched,
         "quality": {
             **{quality.word: n for quality, n in counts},
             "problems": {severity.word: n for severity, n in problems},
         },
         "bottleneck": {
-            "what": bottleneck_name(found),
-            "because": None if found.cause is None else bottleneck_text(found),
+            "what": bottleneck_name(facts),
+            "because": None if facts.cause is None else bottleneck_text(facts),
         },
     }
     if idle is not None:
@@ -197,16 +197,16 @@ def _gaps_json(
 def _print(
     path: Path,
     trace: Trace,
-    found: Summary,
+    facts: Summary,
     idle: Gaps | None,
     arguments: Namespace,
 ) -> None:
     if len(arguments.files) > 1:
         output.emit(one_line(str(path)))
-    name = bottleneck_name(found)
-    head = f"{name}: " if name is not None and found.cause is not None else ""
-    output.emit(one_line(f"Bottleneck  {head}{bottleneck_text(found)}"))
-    for section in summary_sections(trace, found):
+    name = bottleneck_name(facts)
+    head = f"{name}: " if name is not None and facts.cause is not None else ""
+    output.emit(one_line(f"Bottleneck  {head}{bottleneck_text(facts)}"))
+    for section in summary_sections(trace, facts):
         output.emit("")
         lines = [line for line in section.lines if line.value]
         output.emit(section.title)
@@ -214,9 +214,9 @@ def _print(
         output.emit(output.table(("", "", ""), rows, left=(0, 1, 2)).split("\n", 1)[1])
     if idle is not None:
         _print_gaps(trace, idle)
-    if found.unknown:
+    if facts.unknown:
         output.emit("\nNot known")
-        for text in unknown_lines(found):
+        for text in unknown_lines(facts):
             output.emit(one_line(f"  {text}"))
 
 

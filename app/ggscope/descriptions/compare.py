@@ -33,10 +33,10 @@ def time_text(ticks: float | None, unit: Unit) -> str:
     return NOT_AVAILABLE if ticks is None else format_duration(ticks, unit)
 
 
-def parts_text(found: Comparison, unit: Unit) -> str:
+def parts_text(comparison: Comparison, unit: Unit) -> str:
     """Return how the time of a thread changed, part by part; "" where not known."""
     texts = []
-    for part in found.parts:
+    for part in comparison.parts:
         change = relative_text(part.relative)
         if part.relative is None:
             change = change_text(part.change, unit)
@@ -63,15 +63,15 @@ def spread_text(row: CompareRow, unit: Unit) -> str:
     return ", ".join(parts)
 
 
-def headline(found: Comparison, unit: Unit) -> str:
+def headline(comparison: Comparison, unit: Unit) -> str:
     """Return what changed in a sentence: the elapsed time, and what explains it."""
-    if not found.is_comparable:
-        return f"Not comparable: {found.reason}."
-    if found.is_equal:
+    if not comparison.is_comparable:
+        return f"Not comparable: {comparison.reason}."
+    if comparison.is_equal:
         return "No difference."
-    row = found.elapsed
+    row = comparison.elapsed
     if row.relative is None:
-        row = found.whole
+        row = comparison.whole
     if row.a.value is None or row.b.value is None or row.change is None:
         return "Times differ; see the rows."
     if not row.change:
@@ -82,28 +82,28 @@ def headline(found: Comparison, unit: Unit) -> str:
             f"B takes {format_duration(abs(row.change), unit)} {word} "
             f"({relative_text(row.relative)})"
         )
-    parts = [part for part in found.parts if part.change]
+    parts = [part for part in comparison.parts if part.change]
     main = max(parts, key=lambda part: abs(part.change or 0), default=None)
     if main is not None and main.change is not None:
         text += (
             f"; most of it is {main.key} ({change_text(main.change, unit)} per thread)"
         )
-    elif found.rows and found.rows[0].change:
-        first = found.rows[0]
-        noun = GROUPINGS[found.by]
+    elif comparison.rows and comparison.rows[0].change:
+        first = comparison.rows[0]
+        noun = GROUPINGS[comparison.by]
         text += (
             f"; most of it by {noun} {first.key} ({change_text(first.change, unit)})"
         )
     return f"{text}."
 
 
-def matching_text(found: Comparison) -> str:
+def matching_text(comparison: Comparison) -> str:
     """Return how runs are aligned, and what only one of them has."""
-    n_a, n_b = found.tokens()
-    runs = found.alignment.runs
+    n_a, n_b = comparison.tokens()
+    runs = comparison.alignment.runs
     noun = runs[0].bars.noun if len(runs[0].bars) else "span"
     plural = f"{noun}{'es' if noun[-2:] in ('ch', 'ss') else 's'}"
-    if found.alignment.by == "start":
+    if comparison.alignment.by == "start":
         text = "Whole runs are compared"
     elif n_a == n_b:
         text = (
@@ -113,21 +113,21 @@ def matching_text(found: Comparison) -> str:
         text = (
             f"{format_count(n_a)} {plural} of A compared with {format_count(n_b)} of B"
         )
-    for name, sides in (("A", runs[: found.n_a]), ("B", runs[found.n_a :])):
+    for name, sides in (("A", runs[: comparison.n_a]), ("B", runs[comparison.n_a :])):
         if n := sum(len(run.unmatched) for run in sides):
             text += f"; {format_count(n)} only in {name}, not compared"
     return f"{text}."
 
 
-def only_text(found: Comparison) -> list[str]:
+def only_text(comparison: Comparison) -> list[str]:
     """Return which groups only one side has, a line per side."""
     lines = []
-    for name, keys in (("A", found.only_a), ("B", found.only_b)):
+    for name, keys in (("A", comparison.only_a), ("B", comparison.only_b)):
         if not keys:
             continue
         listed = ", ".join(keys[:_MAX_LISTED])
         more = len(keys) - _MAX_LISTED
         rest = f" and {format_count(more)} more" if more > 0 else ""
-        groups = format_counted(len(keys), GROUPINGS[found.by])
+        groups = format_counted(len(keys), GROUPINGS[comparison.by])
         lines.append(f"Only in {name}: {groups} ({listed}{rest}).")
     return lines

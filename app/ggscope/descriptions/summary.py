@@ -71,24 +71,24 @@ class SummarySection:
     lines: tuple[SummaryLine, ...]
 
 
-def bottleneck_name(found: Summary) -> str | None:
+def bottleneck_name(facts: Summary) -> str | None:
     """Return what limits the run: an op, an engine, or a cause; None = not known."""
-    seen = found.evidence
-    if found.cause is Cause.OP and seen.op is not None:
+    seen = facts.evidence
+    if facts.cause is Cause.OP and seen.op is not None:
         return seen.op[0]
-    if found.cause is Cause.ENGINE and seen.engine is not None:
+    if facts.cause is Cause.ENGINE and seen.engine is not None:
         return seen.engine[0]
-    return None if found.cause is None else found.cause.value
+    return None if facts.cause is None else facts.cause.value
 
 
-def bottleneck_text(found: Summary) -> str:
+def bottleneck_text(facts: Summary) -> str:
     """Return the evidence of what limits the run, in a sentence."""
-    seen, cause = found.evidence, found.cause
+    seen, cause = facts.evidence, facts.cause
     if cause is None:
-        return f"The trace does not tell: {found.unknown['bottleneck']}."
+        return f"The trace does not tell: {facts.unknown['bottleneck']}."
     if cause is Cause.BETWEEN_TOKENS:
         between = format_share(seen.between or 0)
-        noun = found.tokens.bars.noun
+        noun = facts.tokens.bars.noun
         return (
             f"Between the first and the last {noun}, none runs {between} of the time."
         )
@@ -105,7 +105,7 @@ def bottleneck_text(found: Summary) -> str:
         return f"{text}."
     if cause is Cause.IDLE_THREADS:
         idle = format_share(seen.idle or 0)
-        noun = found.tokens.bars.noun
+        noun = facts.tokens.bars.noun
         plural = f"{noun}{'es' if noun == GRAPH_PASS or noun == 'ubatch' else 's'}"
         return f"Threads neither work nor wait in {idle} of the time of {plural}."
     if cause is Cause.BANDWIDTH:
@@ -118,33 +118,33 @@ def bottleneck_text(found: Summary) -> str:
     assert seen.op is not None
     name, share = seen.op
     text = f"{name} takes {format_share(share)} of the time of recorded ops"
-    if found.ops.all.quality == Quality.DERIVED.word:
+    if facts.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
     return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
 
 
-def summary_sections(trace: Trace, found: Summary) -> tuple[SummarySection, ...]:
+def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]:
     """Return the sections of the summary, those without any value left out."""
     sections = (
         SummarySection(
-            PASSES if found.tokens.bars.noun == GRAPH_PASS else TOKENS,
-            tuple(_tokens(trace, found)),
+            PASSES if facts.tokens.bars.noun == GRAPH_PASS else TOKENS,
+            tuple(_tokens(trace, facts)),
         ),
-        SummarySection("Ops", tuple(_ops(trace, found))),
+        SummarySection("Ops", tuple(_ops(trace, facts))),
         SummarySection(
-            "Threads" if found.evidence.engine is None else "Engines",
-            tuple(_threads(trace, found)),
+            "Threads" if facts.evidence.engine is None else "Engines",
+            tuple(_threads(trace, facts)),
         ),
-        SummarySection("Weights", tuple(_weights(trace, found))),
-        SummarySection("Data", tuple(_data(trace, found))),
+        SummarySection("Weights", tuple(_weights(trace, facts))),
+        SummarySection("Data", tuple(_data(trace, facts))),
     )
     return tuple(part for part in sections if any(line.value for line in part.lines))
 
 
-def unknown_lines(found: Summary) -> list[str]:
+def unknown_lines(facts: Summary) -> list[str]:
     """Return what the trace does not tell: reason first, then what it concerns."""
     by_reason: dict[str, list[str]] = {}
-    for name, reason in found.unknown.items():
+    for name, reason in facts.unknown.items():
         by_reason.setdefault(reason, []).append(_TITLES[name])
     return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
@@ -169,8 +169,8 @@ _TITLES = {
 }
 
 
-def _unknown(found: Summary, name: str) -> SummaryLine:
-    reason = found.unknown.get(name, "not recorded")
+def _unknown(facts: Summary, name: str) -> SummaryLine:
+    reason = facts.unknown.get(name, "not recorded")
     return SummaryLine(_TITLES[name], "", reason=reason)
 
 
@@ -181,8 +181,8 @@ def _per_second(trace: Trace, per_tick: float) -> str:
     return f"{per_tick * hz:,.4g} tokens/s"
 
 
-def _tokens(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
-    tokens, unit = found.tokens, trace.clock.unit
+def _tokens(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    tokens, unit = facts.tokens, trace.clock.unit
     bars = tokens.bars
     for title, n, rate, name in (
         ("generated", tokens.generated, tokens.generated_per_tick, "generated"),
@@ -192,7 +192,7 @@ def _tokens(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
             if rate is not None:
                 yield SummaryLine(title, _per_second(trace, rate), "of recorded tokens")
             else:
-                yield _unknown(found, f"tokens.{name}")
+                yield _unknown(facts, f"tokens.{name}")
             continue
         speed = "" if rate is None else f"{_per_second(trace, rate)}"
         yield SummaryLine(title, speed or format_counted(n, "token"),
@@ -227,12 +227,12 @@ def _tokens(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
         )
 
 
-def _ops(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
-    if "ops" in found.unknown:
-        yield _unknown(found, "ops")
+def _ops(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    if "ops" in facts.unknown:
+        yield _unknown(facts, "ops")
         return
     unit, hz = trace.clock.unit, trace.clock.hz
-    timed = [row for row in found.ops.rows if row.timed]
+    timed = [row for row in facts.ops.rows if row.timed]
     for row in timed[:N_OPS]:
         remark = format_duration(row.total, unit)
         if row.rate is not None:
@@ -251,12 +251,12 @@ def _ops(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
         )
 
 
-def _threads(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
-    threads = found.threads
+def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    threads = facts.threads
     if not threads.lanes or not threads.duration:
-        yield _unknown(found, "threads")
+        yield _unknown(facts, "threads")
         return
-    by: By = "thread" if found.evidence.engine is None else "engine"
+    by: By = "thread" if facts.evidence.engine is None else "engine"
     for lane in threads.lanes[:N_LANES]:
         if lane.busy is None:
             continue
@@ -294,34 +294,34 @@ def _threads(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
         )
 
 
-def _weights(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
-    weights, unit, hz = found.weights, trace.clock.unit, trace.clock.hz
+def _weights(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    weights, unit, hz = facts.weights, trace.clock.unit, trace.clock.hz
     if weights is None or not weights.n_tokens or not weights.bytes:
-        yield _unknown(found, "weights.bytes_per_token")
+        yield _unknown(facts, "weights.bytes_per_token")
     elif weights.per_token is None or weights.rate is None:
         least = format_bytes(weights.bytes / weights.n_tokens)
         most = format_bytes((weights.bytes + weights.unknown) / weights.n_tokens)
         yield SummaryLine("read per token", f"at least {least}", f"at most {most}")
     else:
         rate = format_byte_rate(weights.rate, unit, hz)
-        if found.evidence.of_peak is not None:
-            rate += f" ({format_share(found.evidence.of_peak)} of peak)"
+        if facts.evidence.of_peak is not None:
+            rate += f" ({format_share(facts.evidence.of_peak)} of peak)"
         yield SummaryLine("read per token", format_bytes(weights.per_token), rate)
-    if found.never_touched is None:
-        yield _unknown(found, "never_touched_bytes")
+    if facts.never_touched is None:
+        yield _unknown(facts, "never_touched_bytes")
     else:
-        yield SummaryLine("never read", format_bytes(found.never_touched))
+        yield SummaryLine("never read", format_bytes(facts.never_touched))
 
 
-def _data(trace: Trace, found: Summary) -> Iterator[SummaryLine]:
-    spans = found.quality.spans.tolist()
+def _data(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    spans = facts.quality.spans.tolist()
     counts = [
         f"{format_count(n)} {quality.word}"
         for quality, n in zip(Quality, spans, strict=True)
         if n
     ]
     yield SummaryLine("spans", ", ".join(counts) or "none")
-    problems = found.quality.problems
+    problems = facts.quality.problems
     bad = problems[Severity.DATA_LOSS] + problems[Severity.ERROR]
     if bad:
         yield SummaryLine("problems", format_count(bad), "data lost or wrong")

@@ -50,38 +50,38 @@ def barriers_reason(times: ThreadTimes) -> str:
     return "waits at barriers are not recorded"
 
 
-def gaps_text(found: Gaps, unit: Unit) -> str:
+def gaps_text(gaps: Gaps, unit: Unit) -> str:
     """Return how many gaps there are and how long they are, in one line."""
-    total = f"{format_duration(found.total, unit)} idle in all"
-    if len(found) < found.n_all:
-        longest = format_count(len(found))
-        return f"the {longest} longest of {format_count(found.n_all)} gaps · {total}"
-    return f"{format_counted(found.n_all, 'gap')} · {total}"
+    total = f"{format_duration(gaps.total, unit)} idle in all"
+    if len(gaps) < gaps.n_all:
+        longest = format_count(len(gaps))
+        return f"the {longest} longest of {format_count(gaps.n_all)} gaps · {total}"
+    return f"{format_counted(gaps.n_all, 'gap')} · {total}"
 
 
-def gaps_reason(found: Gaps) -> str:
+def gaps_reason(gaps: Gaps) -> str:
     """Return why no gap can be seen; "" where some are, or where there is none."""
-    if found.hidden:
-        return found.hidden
-    if found.n_all:
+    if gaps.hidden:
+        return gaps.hidden
+    if gaps.n_all:
         return ""
-    if not found.n_spans:
+    if not gaps.n_spans:
         return "no thread, engine or command has a span there"
-    if found.n_derived + found.n_open < found.n_spans:
+    if gaps.n_derived + gaps.n_open < gaps.n_spans:
         return ""
-    if found.n_derived:
+    if gaps.n_derived:
         return HIDDEN_IDLE
     return "no span has a measured time; all are estimated or unfinished"
 
 
-def gaps_note(found: Gaps) -> str:
+def gaps_note(gaps: Gaps) -> str:
     """Return how many spans may hide gaps, in one line; "" where none does."""
     parts = []
-    if found.n_derived:
-        parts.append(f"{format_count(found.n_derived)} derived")
-    if found.n_open:
-        parts.append(f"{format_count(found.n_open)} estimated or unfinished")
+    if gaps.n_derived:
+        parts.append(f"{format_count(gaps.n_derived)} derived")
+    if gaps.n_open:
+        parts.append(f"{format_count(gaps.n_open)} estimated or unfinished")
     if not parts:
         return ""
-    total = format_counted(found.n_spans, "span")
+    total = format_counted(gaps.n_spans, "span")
     return f"gaps may be hidden: of {total}, {' and '.join(parts)}"

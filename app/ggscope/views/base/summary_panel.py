@@ -89,19 +89,19 @@ class SummaryPanel(QWidget):
         """Return section, title and value of all lines, to copy them."""
         return self.lines.texts()
 
-    def _show(self, trace: Trace, found: Summary) -> None:
+    def _show(self, trace: Trace, facts: Summary) -> None:
         if trace is not self._of:
             return
-        self.result = found
-        name = bottleneck_name(found) or "no bottleneck known"
+        self.result = facts
+        name = bottleneck_name(facts) or "no bottleneck known"
         self.lines.set_summary(
             trace,
             f"{name[:1].upper()}{name[1:]}",
-            bottleneck_text(found),
-            summary_sections(trace, found),
-            found.tokens.bars,
+            bottleneck_text(facts),
+            summary_sections(trace, facts),
+            facts.tokens.bars,
         )
-        reasons = unknown_lines(found)
+        reasons = unknown_lines(facts)
         self._reasons.setText("\n".join(reasons))
         self.unknown.setVisible(bool(reasons))
         self.updateGeometry()
