@@ -1,6 +1,7 @@
 """ggscope: a native viewer for inference traces.
 
-In Python: ``trace = ggscope.open("trace.bin")``, then ``ggscope.stats(trace)``,
+In Python: ``trace = ggscope.open("trace.bin")``, then ``ggscope.summary(trace)``,
+``ggscope.stats(trace)``, ``ggscope.compare(trace, other)``,
 ``ggscope.table(trace)``, ``ggscope.accesses(trace)`` and ``ggscope.figure(trace)``.
 All errors derive from ``ggscope.TraceError``.
 """
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ggscope.api import (
         accesses,
+        compare,
         figure,
         open,  # noqa: A004 - users write ggscope.open
         stats,
+        summary,
         table,
     )
     from ggscope.errors import (
@@ -32,9 +35,11 @@ __all__ = [
     "TraceError",
     "__version__",
     "accesses",
+    "compare",
     "figure",
     "open",
     "stats",
+    "summary",
     "table",
 ]
 

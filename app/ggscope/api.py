@@ -1,4 +1,4 @@
-"""Traces in Python: ``import ggscope``, then `open`, `stats`, `table` and `figure`.
+"""Traces in Python: ``import ggscope``, `open`, then `summary`, `stats`, `figure` ….
 
 No window is needed. The columns of a trace are read-only numpy arrays, described in
 ``resources/docs/trace-model.md``.
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ggscope.analysis.compare.compare import CompareRow, Comparison, Tolerance
+from ggscope.analysis.compare.compare import compare as compare_traces
 from ggscope.analysis.filters.masks import filter_mask, read_filter
 from ggscope.analysis.statistics.columns import (
     StatFacts,
@@ -21,13 +23,17 @@ from ggscope.analysis.statistics.columns import (
     stat_facts,
 )
 from ggscope.analysis.statistics.table import StatTable, stat_table
+from ggscope.analysis.summary.machine import peak_of
+from ggscope.analysis.summary.summary import summary as trace_summary
 from ggscope.atomic_write import write_file
 from ggscope.errors import ExportError, QueryError
 from ggscope.exporters import forms
 from ggscope.exporters.accesses import access_columns
 from ggscope.exporters.columns import ExportColumn, Values, arrow_table
+from ggscope.exporters.diff_json import diff_json
 from ggscope.exporters.events import Events
-from ggscope.model.selection import BY, By
+from ggscope.exporters.summary_json import summary_json
+from ggscope.model.selection import BY, AlignBy, By
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange, parse_duration
 from ggscope.readers.api import Estimate, ReadContext
@@ -376,3 +382,88 @@ def accesses(trace: Trace, where: str = "", time: Time | None = None) -> Table:
         ids = np.sort(Events(trace, mask, visible).spans)
     flat = trace.accesses.flat(trace.spans, ids)
     return Table(partial(access_columns, trace, flat), len(flat))
+
+
+def summary(trace: Trace, *, peak: float | None = None) -> dict[str, Any]:
+    """Return tokens/s, what took the time and what limits the run.
+
+    The keys are those of ``ggscope summary --json``; what the trace does not tell is
+    None, with the reason under "unknown".
+
+    Parameters
+    ----------
+    peak : memory bandwidth of the machine in bytes per second; None = what ``ggscope
+        machine`` measured, where the trace is of a processor of the same name.
+    """
+    return summary_json(trace, trace_summary(trace, peak=peak_of(trace, peak)))
+
+
+class CompareTable(Table):
+    """What B takes more or less than A: a row per group that both have.
+
+    Columns: key, a and b (time in ticks), change, relative, within_noise.
+
+    Attributes
+    ----------
+    comparison : all of it: alignment, parts, groups of one side only.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        columns: dict[str, Callable[[CompareRow], object]] = {
+            "key": lambda row: row.key,
+            "a": lambda row: row.a.value,
+            "b": lambda row: row.b.value,
+            "change": lambda row: row.change,
+            "relative": lambda row: row.relative,
+            "within_noise": lambda row: row.is_noise,
+        }
+        rows = comparison.rows
+        super().__init__(
+            lambda: {
+                name: Values([value(row) for row in rows])
+                for name, value in columns.items()
+            },
+            len(rows),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that ``ggscope diff --json`` prints, without paths."""
+        return diff_json(self.comparison)
+
+
+def compare(
+    a: Trace | Sequence[Trace],
+    b: Trace | Sequence[Trace],
+    by: By = "op",
+    *,
+    align_by: AlignBy | None = None,
+    tolerance: float = 0.0,
+) -> CompareTable:
+    """Return what B takes more or less than A, the largest change first.
+
+    Parameters
+    ----------
+    a, b : a trace, or several runs of the same; then changes within the range of the
+        runs are noise.
+    by : what a group is, as in `stats`.
+    align_by : how tokens are matched; None = by what both have.
+    tolerance : changes up to this share of A are noise, e.g. 0.01.
+
+    Raises
+    ------
+    QueryError
+        If there is no such grouping, a side has no trace, or they cannot be compared.
+    """
+    if by not in BY:
+        raise QueryError(f"There is no grouping {by!r}. Groupings: {', '.join(BY)}.")
+    runs = [[side] if isinstance(side, Trace) else [*side] for side in (a, b)]
+    if not all(runs):
+        raise QueryError("Each side needs at least one trace.")
+    limit = Tolerance(tolerance)
+    comparison = compare_traces(
+        runs[0], runs[1], by, align_by=align_by, tolerance=limit
+    )
+    if not comparison.is_comparable:
+        raise QueryError(f"The traces cannot be compared: {comparison.reason}.")
+    return CompareTable(comparison)

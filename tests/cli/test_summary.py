@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import ggscope
 from builders import llama_like_trace
 from ggscope.analysis.summary import machine
 from ggscope.cli import values
@@ -237,3 +238,19 @@ def test_the_machine_is_measured(monkeypatch):
     assert peak.n_threads == 1
     assert peak.read > 0
     assert peak.flops > 0
+
+
+def test_summary_and_comparison_are_those_of_the_command_line(run) -> None:
+    path = SAMPLES / "tinyllama-256.bin"
+    trace = ggscope.open(path)
+
+    summary = ggscope.summary(trace)
+    table = ggscope.compare(trace, trace, by="layer", tolerance=0.01)
+
+    printed = json.loads(run("summary", str(path), "--json").out)
+    assert {"path": str(path), **json.loads(json.dumps(summary))} == printed
+    command = ("diff", str(path), str(path), "--by", "layer", "--tol", "latency=1%")
+    compared = json.loads(run(*command, "--json").out)
+    assert table.to_json()["rows"] == compared["rows"]
+    assert len(table) == len(compared["rows"]) > 5
+    assert set(table.columns()["change"]) == {0}

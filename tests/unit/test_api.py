@@ -102,7 +102,7 @@ def test_module_lists_its_functions_and_errors() -> None:
     assert issubclass(ggscope.ReadError, ggscope.TraceError)
     text = pydoc.plain(pydoc.render_doc(ggscope))
     functions = text[text.index("FUNCTIONS") :]
-    for name in ("accesses", "figure", "open", "stats", "table"):
+    for name in ("accesses", "compare", "figure", "open", "stats", "summary", "table"):
         assert f"\n    {name}(" in functions
 
 
@@ -238,3 +238,12 @@ def test_file_that_does_not_fit_is_refused_unless_forced(
     assert caught.value.path == path
     assert "force=True" in str(caught.value)
     assert len(forced.spans) > 2000
+
+
+def test_compare_needs_traces_and_a_grouping() -> None:
+    trace = ggscope.open(SAMPLES / "tinyllama-256.bin")
+
+    with pytest.raises(QueryError):
+        ggscope.compare(trace, [])
+    with pytest.raises(QueryError):
+        ggscope.compare(trace, trace, by="colour")

@@ -21,6 +21,7 @@ from ggscope.descriptions.compare import (
 )
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.errors import QueryError, TraceError
+from ggscope.exporters.diff_json import diff_json
 from ggscope.model.trace import Trace
 from ggscope.model.units import Unit, format_count
 from ggscope.readers.discovery import runs_in
@@ -53,7 +54,9 @@ def run(arguments: Namespace) -> int:
         tolerance=arguments.tol,
     )
     if arguments.json:
-        output.emit_json(diff_json(comparison, sides))
+        names = ([str(path) for path in side] for side in sides)
+        paths = dict(zip("ab", names, strict=True))
+        output.emit_json({**paths, **diff_json(comparison)})
     else:
         _print(comparison, traces, sides, arguments)
     if not comparison.is_comparable:
@@ -75,48 +78,6 @@ def runs_of(path: Path) -> list[Path]:
             f"{path} has {len(runs)} runs; at most {_MAX_RUNS} of a side are compared."
         )
     return runs if len(runs) > 1 else [path]
-
-
-def diff_json(
-    comparison: Comparison, sides: Sequence[Sequence[Path]]
-) -> dict[str, object]:
-    """Return what ``diff --json`` prints."""
-    unmatched = [run.unmatched for run in comparison.alignment.runs]
-    n_a = comparison.n_a
-    return {
-        "a": [str(path) for path in sides[0]],
-        "b": [str(path) for path in sides[1]],
-        "by": comparison.by,
-        "measure": comparison.measure,
-        "comparable": comparison.is_comparable,
-        "reason": comparison.reason or None,
-        "equal": comparison.is_comparable and comparison.is_equal,
-        "aligned_by": comparison.alignment.by,
-        "matched": len(comparison.rows),
-        "matched_tokens": list(comparison.tokens()),
-        "unmatched_tokens": {
-            "a": sorted({key for keys in unmatched[:n_a] for key in keys}),
-            "b": sorted({key for keys in unmatched[n_a:] for key in keys}),
-        },
-        "only_a": list(comparison.only_a),
-        "only_b": list(comparison.only_b),
-        "elapsed": _row_json(comparison.elapsed),
-        "parts": [_row_json(row) for row in comparison.parts],
-        "rows": [_row_json(row) for row in comparison.rows],
-    }
-
-
-def _row_json(row: CompareRow) -> dict[str, object]:
-    return {
-        "key": row.key,
-        "a": row.a.value,
-        "b": row.b.value,
-        "change": row.change,
-        "relative": row.relative,
-        "within_noise": row.is_noise,
-        "a_spread": row.a.spread,
-        "b_spread": row.b.spread,
-    }
 
 
 def _print(

@@ -1,0 +1,43 @@
+"""A comparison as one object of JSON, for ``ggscope diff --json`` and Python."""
+
+from typing import Any
+
+from ggscope.analysis.compare.compare import CompareRow, Comparison
+
+
+def diff_json(comparison: Comparison) -> dict[str, Any]:
+    """Return what ``diff --json`` prints, without the paths of the sides."""
+    unmatched = [run.unmatched for run in comparison.alignment.runs]
+    n_a = comparison.n_a
+    return {
+        "by": comparison.by,
+        "measure": comparison.measure,
+        "comparable": comparison.is_comparable,
+        "reason": comparison.reason or None,
+        "equal": comparison.is_comparable and comparison.is_equal,
+        "aligned_by": comparison.alignment.by,
+        "matched": len(comparison.rows),
+        "matched_tokens": list(comparison.tokens()),
+        "unmatched_tokens": {
+            "a": sorted({key for keys in unmatched[:n_a] for key in keys}),
+            "b": sorted({key for keys in unmatched[n_a:] for key in keys}),
+        },
+        "only_a": list(comparison.only_a),
+        "only_b": list(comparison.only_b),
+        "elapsed": _row_json(comparison.elapsed),
+        "parts": [_row_json(row) for row in comparison.parts],
+        "rows": [_row_json(row) for row in comparison.rows],
+    }
+
+
+def _row_json(row: CompareRow) -> dict[str, object]:
+    return {
+        "key": row.key,
+        "a": row.a.value,
+        "b": row.b.value,
+        "change": row.change,
+        "relative": row.relative,
+        "within_noise": row.is_noise,
+        "a_spread": row.a.spread,
+        "b_spread": row.b.spread,
+    }
