@@ -202,7 +202,7 @@ def _span_point(document: "Document") -> "tuple[QWidget, QPoint]":
                 canvas, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, point
             )
             _settle(0.05)
-            if document.session.linked.selection.table == "spans":
+            if document.session.linking.linked.selection.table == "spans":
                 _settle()
                 return canvas, point
     raise SystemExit("count-files: no span is where it was looked for")

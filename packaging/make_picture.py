@@ -51,7 +51,7 @@ def take(app: QApplication, theme: str) -> Path:
             extent.start + int(extent.duration * 0.545),
         )
     )
-    session.search("/attn|kq/")
+    session.queries.search("/attn|kq/")
     settle(app, 0.4)
     spans = session.trace.spans
     middle = extent.start + int(extent.duration * 0.49)

@@ -45,7 +45,7 @@ def shown(qapp: QApplication, qtbot: QtBot) -> Iterator[Shown]:
         qtbot.waitExposed(view)
         qtbot.waitUntil(lambda: session.tasks.is_idle and _has_picture(view))
         session.select(Selection("tensors", (3,)))
-        qtbot.waitUntil(lambda: session.linked.selection == session.selection)
+        qtbot.waitUntil(lambda: session.linking.linked.selection == session.selection)
         return view
 
     yield show

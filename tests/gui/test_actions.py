@@ -264,14 +264,14 @@ def test_enter_steps_through_hits_only_where_there_are_some(
     window: MainWindow, document: Document, session: Session
 ) -> None:
     QTest.keyClick(window, Qt.Key.Key_Return)
-    assert session.hit_position == -1
+    assert session.queries.position == -1
 
-    session.search("ffn_up")
+    session.queries.search("ffn_up")
     QTest.keyClick(window, Qt.Key.Key_Return)
     QTest.keyClick(window, Qt.Key.Key_F3)
-    assert session.hit_position == 1
+    assert session.queries.position == 1
     QTest.keyClick(window, Qt.Key.Key_Return, SHIFT)
-    assert session.hit_position == 0
+    assert session.queries.position == 0
 
 
 def test_q_and_g_change_the_layout(window: MainWindow, document: Document) -> None:

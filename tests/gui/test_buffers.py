@@ -269,7 +269,7 @@ def test_menu_filters_spans_to_the_buffer(view: BuffersView, session: Session) -
 
     actions["Show only this buffer"].trigger()
 
-    assert session.filter == Filter(buffers=frozenset({0x3000}))
+    assert session.queries.filter == Filter(buffers=frozenset({0x3000}))
     assert not actions["Go to its last access"].isEnabled()
 
 
@@ -292,7 +292,7 @@ def test_menu_of_a_row_offers_what_the_picture_does(
     assert "Copy as TSV" in actions
     actions["Show only this buffer"].trigger()
     menu.close()
-    assert session.filter == Filter(buffers=frozenset({0x3000}))
+    assert session.queries.filter == Filter(buffers=frozenset({0x3000}))
 
 
 def test_menu_goes_to_the_last_op(

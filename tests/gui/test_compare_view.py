@@ -227,12 +227,12 @@ def test_enter_goes_to_the_longest_span_of_a_row(desk: Desk, qtbot: QtBot) -> No
     table.setFocus()
     table.selectRow(0)
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: desk.own.linked_span is not None)
+    qtbot.waitUntil(lambda: desk.own.linking.current_span is not None)
     s, op = A.spans, desk.keys()[0]
 
     ops = [i for i in range(len(s)) if s.op[i] >= 0 and A.op_name(int(s.op[i])) == op]
     longest = max(int(s.end[i] - s.start[i]) for i in ops)
-    shown = desk.own.linked_span
+    shown = desk.own.linking.current_span
     assert shown in ops
     assert int(s.end[shown] - s.start[shown]) == longest
 

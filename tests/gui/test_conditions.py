@@ -181,7 +181,7 @@ def test_missing_trace_is_no_empty_trace(shown, view_id: str) -> None:
 def test_statistics_name_the_filter_that_hides_all(shown, qtbot) -> None:
     view = shown("statistics", builders.spans_trace([0], [10], op=1))
     empty = texts(shown("statistics", builders.spans_trace([], [])))
-    view.session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    view.session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
 
     qtbot.waitUntil(lambda: "matches the filter" in texts(view))
     assert "matches the filter" not in empty
@@ -373,7 +373,7 @@ def test_row_of_a_span_that_no_node_matches_says_so(shown) -> None:
 
     def row_text(trace: Trace) -> str:
         view = shown("table", trace)
-        view.session.linked  # noqa: B018 - asks for what is linked
+        view.session.linking.linked  # noqa: B018 - asks for what is linked
         return str(view.model.row_text(0))
 
     renamed = replace(trace, spans=replace(spans, name=name))

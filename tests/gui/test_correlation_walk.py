@@ -135,7 +135,7 @@ def test_table_row_lights_file_graph_and_details(
 
     assert session.selection == Selection("spans", (span,))
     assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
-    nodes = nodes_of_shown_graph(document, session.linked.nodes)
+    nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert len(nodes) == 1
     graph = pane(document, "graph")
     assert nodes <= lit_nodes(graph)
@@ -153,10 +153,12 @@ def test_row_of_another_pass_brings_that_graph_to_the_front(
     click_row(pane(document, "table"), span)
     settle(qtbot, document)
 
-    node = int(session.linked.nodes[0])
+    node = int(session.linking.linked.nodes[0])
     graph = pane(document, "graph")
     assert graph.number == int(node >= first_node(trace.graphs, 1))
-    assert nodes_of_shown_graph(document, session.linked.nodes) <= lit_nodes(graph)
+    assert nodes_of_shown_graph(document, session.linking.linked.nodes) <= lit_nodes(
+        graph
+    )
 
 
 def test_back_and_forward_walk_through_what_was_selected(
@@ -176,12 +178,12 @@ def test_back_and_forward_walk_through_what_was_selected(
     QTest.keyClick(window, Qt.Key.Key_Left, ALT)
     settle(qtbot, document)
     assert session.selection == Selection("spans", (span,))
-    assert session.linked.selection == session.selection
+    assert session.linking.linked.selection == session.selection
 
     QTest.keyClick(window, Qt.Key.Key_Right, ALT)
     settle(qtbot, document)
     assert session.selection == second
-    assert session.linked.selection == second
+    assert session.linking.linked.selection == second
 
 
 def test_click_in_the_file_map_lights_the_spans_that_read_there(
@@ -198,7 +200,7 @@ def test_click_in_the_file_map_lights_the_spans_that_read_there(
     assert session.selection == Selection("tensors", (weight,))
     wanted = spans_reading(trace, weight)
     assert lit_spans(pane(document, "timeline")) == wanted
-    nodes = nodes_of_shown_graph(document, session.linked.nodes)
+    nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert nodes
     assert nodes <= lit_nodes(pane(document, "graph"))
     assert WEIGHT in pane(document, "details").markdown()
@@ -216,7 +218,7 @@ def test_steps_go_through_the_spans_of_a_tensor_in_time(
     seen = []
     for _ in in_time:
         QTest.keyClick(pane(document, "timeline"), Qt.Key.Key_Period)
-        seen.append(session.linked_span)
+        seen.append(session.linking.current_span)
 
     assert seen == in_time
     assert session.selection == Selection("tensors", (weight,))
@@ -231,7 +233,7 @@ def test_click_on_a_node_lights_its_spans_and_bytes(
     settle(qtbot, document)
     weight = row_named(trace, WEIGHT)
     span = min(spans_reading(trace, weight))
-    node = session.correlation.node_of(span)[0]
+    node = session.linking.correlation.node_of(span)[0]
     graph.show_graph(int(node >= first_node(trace.graphs, 1)))
     settle(qtbot, document)
     (row,) = nodes_of_shown_graph(document, np.array([node]))
@@ -320,11 +322,11 @@ def test_click_on_a_buffer_lights_its_spans_and_a_span_its_buffer(
     qtbot.waitUntil(lambda: buffers.result is not None and session.tasks.is_idle)
 
     click(buffers, buffer_place(buffers, 1))
-    qtbot.waitUntil(lambda: session.linked.selection.table == "buffers")
+    qtbot.waitUntil(lambda: session.linking.linked.selection.table == "buffers")
 
     assert lit_spans(timeline) == {1, 2}
     session.select_span(2)
-    qtbot.waitUntil(lambda: session.linked.selection.table == "spans")
+    qtbot.waitUntil(lambda: session.linking.linked.selection.table == "spans")
     assert lit_buffers(buffers) == {0, 1}
 
 
@@ -369,8 +371,8 @@ def test_corpus_experiment_walks_from_row_to_node_to_bytes(
     settle(qtbot, document)
 
     assert place_of(trace, weight) in lit_bytes(pane(document, "heatmap"))
-    nodes = nodes_of_shown_graph(document, session.linked.nodes)
+    nodes = nodes_of_shown_graph(document, session.linking.linked.nodes)
     assert nodes
     assert nodes <= lit_nodes(pane(document, "graph"))
-    assert session.correlation.n_found == session.correlation.n_all
+    assert session.linking.correlation.n_found == session.linking.correlation.n_all
     assert broken(document) == []

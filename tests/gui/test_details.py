@@ -316,7 +316,7 @@ def test_isolate_filters_by_the_op(view: DetailsView, session: Session) -> None:
 
     QTest.mouseClick(view.isolate_link, LEFT)
 
-    assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
+    assert session.queries.filter == Filter(ops=frozenset({"MUL_MAT"}))
 
 
 def test_select_all_keeps_the_active_span_first(
@@ -369,7 +369,7 @@ def test_links_work_by_keyboard(view: DetailsView, session: Session) -> None:
 
     QTest.keyClick(view.isolate_link, Qt.Key.Key_Space)
 
-    assert session.filter.ops == frozenset({"MUL_MAT"})
+    assert session.queries.filter.ops == frozenset({"MUL_MAT"})
 
 
 def test_card_tooltip_tells_all_of_an_access(

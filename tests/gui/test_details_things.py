@@ -82,10 +82,10 @@ def test_each_thing_shows_its_name_kind_and_sums(
 
     assert DetailsPage(view).title == title
     assert DetailsPage(view).kind == kind
-    assert facts(view)["spans"] == str(session.linked.n_spans)
+    assert facts(view)["spans"] == str(session.linking.linked.n_spans)
     assert not view.sources.isVisible()
     assert not view.histogram.isVisible()
-    assert view.steps.text.startswith(str(session.linked.n_spans))
+    assert view.steps.text.startswith(str(session.linking.linked.n_spans))
 
 
 def test_things_that_are_not_there_show_nothing(
@@ -101,7 +101,7 @@ def test_span_after_a_thing_shows_its_own_parts_again(
     view: DetailsView, session: Session
 ) -> None:
     session.select_tensor(0)
-    span = int(session.linked.spans[0])
+    span = int(session.linking.linked.spans[0])
 
     session.select_span(span)
 
@@ -115,12 +115,12 @@ def test_links_lead_from_a_span_to_other_views(
     view: DetailsView, session: Session
 ) -> None:
     trace = trace_of(session)
-    correlation = session.correlation
+    correlation = session.linking.correlation
     assert correlation is not None
     views = asked(session)
     span = int(correlation.spans_of(0)[0])
     session.select_span(span)
-    nodes = session.linked.nodes.tolist()
+    nodes = session.linking.linked.nodes.tolist()
 
     QTest.mouseClick(view.show_links.graph, LEFT)
 
@@ -238,7 +238,7 @@ def test_step_buttons_go_through_spans_and_take_one(
     view: DetailsView, session: Session
 ) -> None:
     session.select_tensor(0)
-    n = session.linked.n_spans
+    n = session.linking.linked.n_spans
     assert not view.steps.take.isVisible()
 
     QTest.mouseClick(view.steps.next, LEFT)
@@ -246,7 +246,7 @@ def test_step_buttons_go_through_spans_and_take_one(
     QTest.mouseClick(view.steps.previous, LEFT)
 
     assert view.steps.text == f"span 1 of {n}"
-    looked_at = session.linked_span
+    looked_at = session.linking.current_span
     QTest.mouseClick(view.steps.take, LEFT)
     assert session.selection == Selection("spans", (looked_at,))
 
@@ -256,14 +256,14 @@ def test_show_only_its_spans_filters_to_what_is_linked(
 ) -> None:
     trace = trace_of(session)
     for selection in (Selection("tensors", (0,)), Selection("buffers", (1,))):
-        session.set_filter(Filter())
+        session.queries.set_filter(Filter())
         session.select(selection)
 
         QTest.mouseClick(view.isolate_link, LEFT)
 
-        mask = filter_mask(trace, session.filter)
+        mask = filter_mask(trace, session.queries.filter)
         assert mask is not None
-        assert mask.nonzero()[0].tolist() == session.linked.spans.tolist()
+        assert mask.nonzero()[0].tolist() == session.linking.linked.spans.tolist()
 
 
 def test_buffer_without_an_id_cannot_be_filtered_by(
@@ -333,9 +333,9 @@ def test_row_of_statistics_shows_its_figures_and_steps_through_its_spans(
 
     view.steps.next.click()
     assert session.selection.group == group
-    assert session.linked_span is not None
+    assert session.linking.current_span is not None
     view.isolate_link.click()
-    assert session.filter == Filter(layers=frozenset({int(row.key)}))
+    assert session.queries.filter == Filter(layers=frozenset({int(row.key)}))
 
 
 def test_span_after_a_row_of_statistics_shows_its_own_parts(
@@ -343,7 +343,7 @@ def test_span_after_a_row_of_statistics_shows_its_own_parts(
 ) -> None:
     session.select_group(SpanGroup("op", stat_table(trace_of(session)).rows[0].key))
 
-    session.select_span(int(session.linked.spans[0]))
+    session.select_span(int(session.linking.linked.spans[0]))
 
     assert not view.steps.isVisible()
     assert view.target.isVisible()

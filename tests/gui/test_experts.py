@@ -146,7 +146,9 @@ def test_double_click_filters_to_the_expert(
 ) -> None:
     QTest.mouseDClick(view.canvas, LEFT, NONE, place_of(view, (1, 3)))
 
-    assert session.filter == Filter(experts=frozenset({3}), layers=frozenset({5}))
+    assert session.queries.filter == Filter(
+        experts=frozenset({3}), layers=frozenset({5})
+    )
 
 
 def test_menu_filters_and_copies(view: ExpertsView, session: Session) -> None:
@@ -159,7 +161,7 @@ def test_menu_filters_and_copies(view: ExpertsView, session: Session) -> None:
     actions["Show only this expert"].trigger()
 
     assert QGuiApplication.clipboard().text().startswith("layer 5 · expert 3\n")
-    assert session.filter.experts == frozenset({3})
+    assert session.queries.filter.experts == frozenset({3})
     assert view.menu_at(2, 2) is None
 
 

@@ -60,8 +60,8 @@ def test_range_and_filter_choose_the_rows(
     session = document.session
     assert session.trace is not None
     s = session.trace.spans
-    session.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
-    qtbot.waitUntil(lambda: session.mask is not None)
+    session.queries.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
+    qtbot.waitUntil(lambda: session.queries.mask is not None)
     time = TimeRange(0, 50_000_000)
     session.set_visible(time)
 
@@ -70,7 +70,7 @@ def test_range_and_filter_choose_the_rows(
         QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)
     shown = session.visible_range
     inside = (s.end >= shown.start) & (s.start < shown.end)
-    both = int((inside & session.mask).sum())
+    both = int((inside & session.queries.mask).sum())
     words = dialog.words.text()
     told = saved(dialog, tmp_path / "a.csv", qtbot, monkeypatch)
 
@@ -114,8 +114,8 @@ def test_filter_can_only_be_asked_for_where_there_is_one(
     assert not dialog.filtered.isEnabled()
     before = dialog.words.text()
 
-    session.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
-    qtbot.waitUntil(lambda: session.mask is not None)
+    session.queries.set_filter(parse_filter("op=MUL_MAT", session.trace.clock.unit))
+    qtbot.waitUntil(lambda: session.queries.mask is not None)
 
     assert dialog.filtered.isEnabled()
     QTest.keyClick(dialog.filtered, Qt.Key.Key_Space)

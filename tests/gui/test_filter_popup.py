@@ -69,22 +69,22 @@ def test_picking_a_thing_filters_by_it(
 ) -> None:
     pick(popup, field, text)
 
-    assert session.filter == wanted
+    assert session.queries.filter == wanted
     assert session.trace is not None
     expected = filter_mask(session.trace, wanted)
-    assert session.mask is not None
+    assert session.queries.mask is not None
     assert expected is not None
-    assert session.mask.tolist() == expected.tolist()
+    assert session.queries.mask.tolist() == expected.tolist()
 
 
 def test_picking_keeps_what_was_typed_and_cannot_be_picked(
     popup: FilterPopup, session: Session
 ) -> None:
-    session.set_filter(Filter(tensors=frozenset({"blk.*"})))
+    session.queries.set_filter(Filter(tensors=frozenset({"blk.*"})))
 
     pick(popup, "tensor", "t2")
 
-    assert session.filter.tensors == frozenset({"blk.*", "t2"})
+    assert session.queries.filter.tensors == frozenset({"blk.*", "t2"})
 
 
 def test_typed_offsets_become_a_chip(
@@ -96,7 +96,9 @@ def test_typed_offsets_become_a_chip(
     QTest.keyClicks(popup.edit, "offset=0:1KiB tensor=t0")
     QTest.keyClick(popup.edit, Qt.Key.Key_Return)
 
-    assert session.filter == Filter(offsets=(0, 1024), tensors=frozenset({"t0"}))
+    assert session.queries.filter == Filter(
+        offsets=(0, 1024), tensors=frozenset({"t0"})
+    )
     assert [chip.toolTip() for chip in chips.chips] == [
         "tensor t0",
         "offset 0x0000 – 0x0400 (1.0 KiB)",
@@ -106,7 +108,7 @@ def test_typed_offsets_become_a_chip(
 def test_parts_that_do_not_fit_beside_each_other_are_counted(
     qtbot: QtBot, session: Session
 ) -> None:
-    session.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
+    session.queries.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
 
     def said(width: int) -> str:
         chips = ChipRow(session)
@@ -125,18 +127,18 @@ def test_parts_that_do_not_fit_beside_each_other_are_counted(
 def test_chip_takes_its_part_away(qtbot: QtBot, session: Session) -> None:
     chips = ChipRow(session)
     qtbot.addWidget(chips)
-    session.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
+    session.queries.set_filter(Filter(offsets=(0, 1024), experts=frozenset({3})))
 
     QTest.mouseClick(chips.chips[0].close_button, Qt.MouseButton.LeftButton)
 
-    assert session.filter == Filter(experts=frozenset({3}))
+    assert session.queries.filter == Filter(experts=frozenset({3}))
 
 
 def test_list_of_very_many_values_ends_with_how_many_more_there_are(
     popup: FilterPopup, session: Session
 ) -> None:
     last = f"t{2 * MOST_LISTED}"
-    session.set_filter(Filter(tensors=frozenset({last})))
+    session.queries.set_filter(Filter(tensors=frozenset({last})))
     names = [f"t{i}" for i in range(2 * MOST_LISTED + 1)]
     popup._on_choices(Choices({"tensors": tuple((name, name) for name in names)}))
 
@@ -147,7 +149,7 @@ def test_list_of_very_many_values_ends_with_how_many_more_there_are(
     remark_text = remark.text()
     assert remark_text == f"{MOST_LISTED + 1:,} more: type them above"
     assert not remark.flags() & Qt.ItemFlag.ItemIsUserCheckable
-    assert session.filter.tensors == frozenset({"t7", last})
+    assert session.queries.filter.tensors == frozenset({"t7", last})
     few = tuple((name, name) for name in names[:MOST_LISTED])
     popup._on_choices(Choices({"tensors": few}))
     rest = popup.list.item(popup.list.count() - 1).text()
@@ -185,10 +187,10 @@ def test_fields_and_values_are_offered_and_taken_by_tab_and_down(
     press(popup, Qt.Key.Key_Down)
     press(popup, Qt.Key.Key_Return)
     assert popup.edit.text() == f"tensor={names[0]}"
-    assert not session.filter
+    assert not session.queries.filter
 
     press(popup, Qt.Key.Key_Return)
-    assert session.filter == Filter(tensors=frozenset({names[0]}))
+    assert session.queries.filter == Filter(tensors=frozenset({names[0]}))
 
 
 def test_enter_adds_what_is_typed_where_nothing_was_chosen(
@@ -198,7 +200,7 @@ def test_enter_adds_what_is_typed_where_nothing_was_chosen(
     QTest.keyClicks(popup.edit, "layer=2")
     press(popup, Qt.Key.Key_Return)
 
-    assert session.filter == Filter(layers=frozenset({2}))
+    assert session.queries.filter == Filter(layers=frozenset({2}))
 
 
 def test_popup_fits_the_screen_at_every_size_of_font(

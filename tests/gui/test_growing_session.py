@@ -59,16 +59,20 @@ def test_mask_and_hits_are_those_of_the_whole_at_each_snapshot(
     traces = grown(2, [500, 0, 1, 999, 1500])
     wanted = Filter(ops=frozenset({"ADD"}))
     session.set_trace(traces[0])
-    session.set_filter(wanted)
-    session.search("b")
+    session.queries.set_filter(wanted)
+    session.queries.search("b")
 
     for trace in traces[1:]:  # of a large trace the first answers come late
         session.set_trace(trace, TraceChange.APPENDED)
-        qtbot.waitUntil(lambda: session.mask is not None and session.hits is not None)
-        assert np.array_equal(session.mask, filter_mask(trace, wanted))
+        qtbot.waitUntil(
+            lambda: (
+                session.queries.mask is not None and session.queries.hits is not None
+            )
+        )
+        assert np.array_equal(session.queries.mask, filter_mask(trace, wanted))
         expected = search(trace, "b")
-        assert np.array_equal(session.hits.ids, expected.ids)
-        assert np.array_equal(session.hits.times, expected.times)
+        assert np.array_equal(session.queries.hits.ids, expected.ids)
+        assert np.array_equal(session.queries.hits.times, expected.times)
 
 
 def test_answer_that_was_under_way_is_for_all_spans_there_are_now(
@@ -78,15 +82,17 @@ def test_answer_that_was_under_way_is_for_all_spans_there_are_now(
     traces = grown(2, [500, 700, 800])
     wanted = Filter(layers=frozenset({1, 3}))
     session.set_trace(traces[0])
-    session.set_filter(wanted)
-    session.search("a")
+    session.queries.set_filter(wanted)
+    session.queries.search("a")
     for trace in traces[1:]:
         session.set_trace(trace, TraceChange.APPENDED)
 
-    qtbot.waitUntil(lambda: session.mask is not None and session.hits is not None)
+    qtbot.waitUntil(
+        lambda: session.queries.mask is not None and session.queries.hits is not None
+    )
 
-    assert np.array_equal(session.mask, filter_mask(traces[-1], wanted))
-    assert np.array_equal(session.hits.ids, search(traces[-1], "a").ids)
+    assert np.array_equal(session.queries.mask, filter_mask(traces[-1], wanted))
+    assert np.array_equal(session.queries.hits.ids, search(traces[-1], "a").ids)
 
 
 def test_index_goes_on_where_that_of_an_earlier_snapshot_was(session):

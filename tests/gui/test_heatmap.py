@@ -216,7 +216,7 @@ def test_drag_marks_bytes_and_enter_filters_to_them(
 
     key(view, Qt.Key.Key_Return)
 
-    assert session.filter.offsets == (begin, stop)
+    assert session.queries.filter.offsets == (begin, stop)
     assert view.mark is None
 
 
@@ -228,7 +228,7 @@ def test_drag_over_rows_filters_to_their_tokens_too(
 
     view.head.filter.click()
 
-    assert session.filter.tokens == frozenset({2, 3, 4, 5})
+    assert session.queries.filter.tokens == frozenset({2, 3, 4, 5})
 
 
 def test_escape_unmarks(view: HeatmapView) -> None:
@@ -359,7 +359,7 @@ def test_selection_made_elsewhere_is_brought_into_view(
         selection=session.selection, tensors=np.array([tensor]),
         ranges=np.array([ends], np.int64),
     )  # fmt: skip
-    session._linked = linked
+    session.linking.linked = linked
 
     session.linking.linked_changed.emit(linked)
 
@@ -374,7 +374,7 @@ def test_own_selection_does_not_move_the_view(
     before = view.shown
 
     view.select_tensor(unit_named(view, "token_embd.weight"))
-    session.linking.linked_changed.emit(session.linked)
+    session.linking.linked_changed.emit(session.linking.linked)
 
     assert view.shown == before
 
@@ -403,7 +403,7 @@ def test_filter_counts_only_what_passes(
     assert view.base is not None
     whole = view.base.totals.file_bytes
 
-    session.set_filter(replace(session.filter, tokens=frozenset({1})))
+    session.queries.set_filter(replace(session.queries.filter, tokens=frozenset({1})))
 
     qtbot.waitUntil(
         lambda: view.base is not None and 0 < view.base.totals.file_bytes < whole
@@ -432,7 +432,7 @@ def test_menu_filters_to_the_tensor(view: HeatmapView, session: Session) -> None
 
     next(e for e in menu.actions() if e.text() == "Show only this tensor").trigger()
 
-    assert session.filter.tensors == frozenset({"blk.1.attn_q.weight"})
+    assert session.queries.filter.tensors == frozenset({"blk.1.attn_q.weight"})
     menu.deleteLater()
 
 

@@ -227,7 +227,7 @@ def test_no_view_loads_what_a_name_asks_for(
         settle(qtbot, document)
         pane(document, "details").grab()
         looker.hover(pane(document, "details"))
-    session.set_filter(Filter(text=MARKUP[0], tensors=frozenset(MARKUP)))
+    session.queries.set_filter(Filter(text=MARKUP[0], tensors=frozenset(MARKUP)))
     settle(qtbot, document)
     looker.walk(window)
 

@@ -166,7 +166,7 @@ def test_filter_of_a_bar_shows_its_ops_only(view, session):
 
     action.trigger()
 
-    assert session.filter == Filter(tensors=frozenset({"output.weight"}))
+    assert session.queries.filter == Filter(tensors=frozenset({"output.weight"}))
 
 
 @pytest.mark.parametrize("picture", ["coverage", "place", "jumps", "kv"])

@@ -111,7 +111,7 @@ def chips(document: Document) -> list[str]:
 
 
 def n_shown(document: Document) -> int:
-    mask = document.session.mask
+    mask = document.session.queries.mask
     return len(trace_of(document).spans) if mask is None else int(np.sum(mask))
 
 
@@ -146,7 +146,7 @@ def test_tensor_of_the_file_map_becomes_a_filter(
     choose_in_menu(heatmap, at, "Show only this tensor")
     settle(qtbot, document)
 
-    assert document.session.filter == Filter(tensors=frozenset({STACK}))
+    assert document.session.queries.filter == Filter(tensors=frozenset({STACK}))
     assert chips(document) == ["tensors"]
     assert 0 < n_shown(document) < len(trace.spans)
 
@@ -160,7 +160,7 @@ def test_expert_becomes_a_filter(document: Document, qtbot: QtBot) -> None:
     settle(qtbot, document)
 
     assert set(chips(document)) == {"experts", "layers"}
-    mask = document.session.mask
+    mask = document.session.queries.mask
     layers = trace.spans.layer[np.flatnonzero(mask)]
     assert len(layers)
     assert set(layers.tolist()) == {1}
@@ -177,7 +177,7 @@ def test_buffer_becomes_a_filter(document: Document, qtbot: QtBot) -> None:
     settle(qtbot, document)
 
     address = int(trace.buffers.address[row])
-    assert document.session.filter == Filter(buffers=frozenset({address}))
+    assert document.session.queries.filter == Filter(buffers=frozenset({address}))
     assert chips(document) == ["buffers"]
 
 
@@ -215,7 +215,7 @@ def test_panes_come_and_go_while_they_compute(document: Document, qtbot: QtBot) 
             document.session.select_tensor(dice.randrange(n))
         else:
             layers = frozenset({dice.randrange(4)})
-            document.session.set_filter(Filter(layers=layers))
+            document.session.queries.set_filter(Filter(layers=layers))
         QApplication.processEvents()
         assert broken(document) == []
 

@@ -82,11 +82,11 @@ def test_click_isolates_and_second_click_shows_all(
     button = button_of(legend, "matmul")
 
     QTest.mouseClick(button, LEFT)
-    assert session.filter == Filter(families=frozenset({"matmul"}))
+    assert session.queries.filter == Filter(families=frozenset({"matmul"}))
     assert button.isChecked()
 
     QTest.mouseClick(button, LEFT)
-    assert session.filter == Filter()
+    assert session.queries.filter == Filter()
     assert not button.isChecked()
 
 
@@ -96,12 +96,12 @@ def test_click_on_another_category_replaces_the_first(
     QTest.mouseClick(button_of(legend, "matmul"), LEFT)
     QTest.mouseClick(button_of(legend, "norm"), LEFT)
 
-    assert session.filter == Filter(families=frozenset({"norm"}))
+    assert session.queries.filter == Filter(families=frozenset({"norm"}))
     assert not button_of(legend, "matmul").isChecked()
 
 
 def test_filter_from_elsewhere_is_shown(legend: Legend, session: Session) -> None:
-    session.set_filter(Filter(families=frozenset({"norm"})))
+    session.queries.set_filter(Filter(families=frozenset({"norm"})))
 
     assert button_of(legend, "norm").isChecked()
 
@@ -117,12 +117,12 @@ def test_every_entry_isolates_its_own_spans(by: str, session: Session) -> None:
         if not entry.part:
             continue
         legend.isolate(entry)
-        assert session.mask is not None
+        assert session.queries.mask is not None
         if by == "source":  # spans that also access something else match as well
-            assert session.mask[categories.index == number].all()
+            assert session.queries.mask[categories.index == number].all()
         else:
-            assert (session.mask == (categories.index == number)).all()
-        session.set_filter(Filter())
+            assert (session.queries.mask == (categories.index == number)).all()
+        session.queries.set_filter(Filter())
 
 
 def test_engines_are_isolated_by_their_lanes(qtbot: QtBot) -> None:
@@ -134,8 +134,8 @@ def test_engines_are_isolated_by_their_lanes(qtbot: QtBot) -> None:
 
     legend.isolate(engine)
 
-    assert session.mask is not None
-    assert int(session.mask.sum()) == engine.n_spans
+    assert session.queries.mask is not None
+    assert int(session.queries.mask.sum()) == engine.n_spans
     legend.release()
     session.close()
 
@@ -157,10 +157,10 @@ def test_backends_are_isolated_by_their_lanes(qtbot: QtBot, tmp_path: Path) -> N
     assert labels(legend) == ["CPU backend", "Backend 1"]
     for number, button in enumerate(legend.buttons):
         QTest.mouseClick(button, LEFT)
-        assert session.mask is not None
-        assert (session.mask == (index == number)).all()
+        assert session.queries.mask is not None
+        assert (session.queries.mask == (index == number)).all()
         QTest.mouseClick(button, LEFT)
-        assert not session.filter
+        assert not session.queries.filter
     legend.release()
     session.close()
 
@@ -178,11 +178,11 @@ def test_cores_are_isolated(qtbot: QtBot) -> None:
     assert len(shown) == len({c for c in core.tolist() if c >= 0}) == 2
     for button in shown:
         QTest.mouseClick(button, LEFT)
-        assert session.mask is not None
+        assert session.queries.mask is not None
         number = int(button.text().removeprefix("core "))
-        assert (session.mask == (core == number)).all()
+        assert (session.queries.mask == (core == number)).all()
         QTest.mouseClick(button, LEFT)
-        assert not session.filter
+        assert not session.queries.filter
     legend.release()
     session.close()
 
@@ -200,14 +200,16 @@ def test_experts_are_isolated_and_what_is_not_known_is_not(qtbot: QtBot) -> None
 
     for number, entry in known:
         legend.isolate(entry)
-        assert session.filter.experts == frozenset({int(entry.key.partition(":")[2])})
-        assert session.mask is not None
+        assert session.queries.filter.experts == frozenset(
+            {int(entry.key.partition(":")[2])}
+        )
+        assert session.queries.mask is not None
         # Spans that read several experts match as well.
         keys = session.index.categories("expert").keys
-        others = {keys[i] for i in index[session.mask].tolist()} - {entry.key}
-        assert session.mask[index == number].all()
+        others = {keys[i] for i in index[session.queries.mask].tolist()} - {entry.key}
+        assert session.queries.mask[index == number].all()
         assert others <= {"expert:several", "expert:unknown"}
-        session.set_filter(Filter())
+        session.queries.set_filter(Filter())
     unknown = {e.key for e in legend.entries if not e.part}
     assert unknown <= {"expert:several", "expert:unknown", "none"}
     legend.release()
@@ -240,7 +242,7 @@ def test_list_of_all_shows_shares_and_isolates(
         popup.tree.viewport(), LEFT, pos=popup.tree.visualItemRect(item).center()
     )
 
-    assert session.filter.families == frozenset({"matmul"})
+    assert session.queries.filter.families == frozenset({"matmul"})
     popup.close()
 
 

@@ -348,8 +348,8 @@ def test_at_its_end_the_trace_is_an_ordinary_one(followed, writer, window, qtbot
     assert not window.actions_["live.follow"].isEnabled()
     assert "live" not in document.status.file.full_text.split(" · ")
     session.zoom(0.5, 0)
-    session.set_filter(Filter(ops=frozenset({"ADD"})))
-    assert session.mask is not None
+    session.queries.set_filter(Filter(ops=frozenset({"ADD"})))
+    assert session.queries.mask is not None
     qtbot.waitUntil(lambda: not listeners(), timeout=10_000)
     session.reload()  # follows anew
     assert new_statement(follows, "\n".join(heard))
@@ -409,11 +409,11 @@ def test_what_a_person_did_stays_while_the_trace_grows(followed, writer, qtbot):
     document = followed(writer)
     session = document.session
     session.select_span(7, reveal=False)
-    session.set_filter(Filter(ops=frozenset({"ADD"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ADD"})))
     grow(document, writer, qtbot, 2)
 
     assert session.selection.ids == (7,)
-    assert len(session.mask) == len(session.trace.spans)
+    assert len(session.queries.mask) == len(session.trace.spans)
 
 
 def test_views_that_do_not_keep_up_are_told_seldom_and_keep_their_place(
@@ -622,7 +622,9 @@ def test_how_far_a_job_is_does_not_hurry_views_that_rest(
     document.session.tasks.task_changed.emit(TaskState("timeline", "", 0, 0, 0.0))
 
     assert len(heard) == n
-    document.session.set_filter(Filter(ops=frozenset(("ADD",))))  # a person's doing
+    document.session.queries.set_filter(
+        Filter(ops=frozenset(("ADD",)))
+    )  # a person's doing
     assert len(heard) == n + 1
 
 

@@ -273,16 +273,16 @@ def test_escape_clears_selection_then_search_then_full_screen(
     document = opened(sample)
     session = document.session
     window.toggle_full_screen()
-    session.search("a")
+    session.queries.search("a")
     session.select_span(0)
     session.set_marked(MarkedRange(TimeRange(0, 10)))
 
     QTest.keyClick(window, Qt.Key.Key_Escape)
     assert not session.selection
     assert session.marked_range is None
-    assert session.search_text == "a"
+    assert session.queries.text == "a"
     QTest.keyClick(window, Qt.Key.Key_Escape)
-    assert session.search_text == ""
+    assert session.queries.text == ""
     assert document.workspace.full_cell is not None
     QTest.keyClick(window, Qt.Key.Key_Escape)
     assert document.workspace.full_cell is None
@@ -381,14 +381,14 @@ def test_search_field_counts_and_steps(
     QTest.keyClicks(field.edit, "t")
     QTest.keyClick(field.edit, Qt.Key.Key_Return)
 
-    n = document.session.n_hits
+    n = document.session.queries.n_hits
     assert n > 0
     assert field.count.text() == f"1 of {n}"
     QTest.keyClick(field.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert field.count.text() == f"{n} of {n}"
     QTest.keyClick(field.edit, Qt.Key.Key_Escape)
     assert field.edit.text() == ""
-    assert document.session.hits is None
+    assert document.session.queries.hits is None
     assert not field.edit.hasFocus()
 
 
@@ -397,7 +397,7 @@ def test_chips_show_and_remove_parts_of_the_filter(
 ) -> None:
     document = opened(sample)
     chips = document.toolbar.chips
-    document.session.set_filter(
+    document.session.queries.set_filter(
         Filter(layers=frozenset({0, 1}), text="x", min_duration=5)
     )
     assert len(chips.chips) == 3
@@ -406,7 +406,7 @@ def test_chips_show_and_remove_parts_of_the_filter(
     QTest.mouseClick(chips.chips[0].close_button, Qt.MouseButton.LeftButton)
 
     assert len(chips.chips) == 2
-    assert getattr(document.session.filter, part) == getattr(Filter(), part)
+    assert getattr(document.session.queries.filter, part) == getattr(Filter(), part)
 
 
 def test_chips_that_do_not_fit_are_behind_a_number(
@@ -414,7 +414,7 @@ def test_chips_that_do_not_fit_are_behind_a_number(
 ) -> None:
     document = opened(sample)
     window.resize(660, 600)
-    document.session.set_filter(
+    document.session.queries.set_filter(
         Filter(
             ops=frozenset({"A" * 60}),
             layers=frozenset({0, 1}),
@@ -442,8 +442,8 @@ def test_filter_popup_takes_an_expression(
     popup.edit.setText("layer=0-3 dur>1us")
     QTest.keyClick(popup.edit, Qt.Key.Key_Return)
 
-    assert document.session.filter.layers == frozenset(range(4))
-    assert document.session.filter.min_duration is not None
+    assert document.session.queries.filter.layers == frozenset(range(4))
+    assert document.session.queries.filter.min_duration is not None
     assert filter_popup(document) is None
 
 
@@ -458,7 +458,9 @@ def test_filter_popup_lists_what_occurs(
 
     popup.list.item(0).setCheckState(Qt.CheckState.Checked)
 
-    assert document.session.filter.threads == frozenset({popup.list.item(0).text()})
+    assert document.session.queries.filter.threads == frozenset(
+        {popup.list.item(0).text()}
+    )
     popup.close()
 
 

@@ -227,9 +227,13 @@ class Monkey:
         if choice == 0 and n:
             session.select_span(self.random.randrange(n))
         elif choice == 1:
-            session.set_filter(Filter(layers=frozenset({self.random.randrange(9)})))
+            session.queries.set_filter(
+                Filter(layers=frozenset({self.random.randrange(9)}))
+            )
         elif choice == 2:
-            session.set_filter(Filter(text=self.random.choice(("/(/", "x", "/q/"))))
+            session.queries.set_filter(
+                Filter(text=self.random.choice(("/(/", "x", "/q/")))
+            )
         elif choice == 3:
             session.zoom(10.0 ** self.random.randint(-30, 30))
         elif choice == 4:
@@ -237,9 +241,9 @@ class Monkey:
         elif choice in (5, 6):
             session.select(self._thing(session.trace))
         elif choice == 7:
-            session.set_filter(self._filter(session.trace))
+            session.queries.set_filter(self._filter(session.trace))
         else:
-            session.set_filter(Filter())
+            session.queries.set_filter(Filter())
         return str(choice)
 
     def _thing(self, trace: Trace) -> Selection:
@@ -353,7 +357,9 @@ def broken_invariant(session: Session) -> str:
         n = len(trace.spans)
         if not all(0 <= i < n for i in selection.ids):
             return f"selection {selection.ids[:3]} of {n} spans"
-    if session.mask is not None and len(session.mask) != len(trace.spans):
+    if session.queries.mask is not None and len(session.queries.mask) != len(
+        trace.spans
+    ):
         return "the mask does not fit the trace"
     return ""
 
@@ -453,7 +459,7 @@ def _open_and_close(
     qtbot.waitUntil(lambda: document.loader.state is LoadState.READY, timeout=20_000)
     session = document.session
     session.select_span(0)
-    session.search("t")
+    session.queries.search("t")
     QApplication.processEvents()
     made = [document, session, session.index, document.workspace]
     window.close_document(document)

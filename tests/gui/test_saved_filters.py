@@ -35,7 +35,7 @@ def popup(qtbot: QtBot, session: Session, settings: Settings) -> FilterPopup:
 def test_present_filter_is_saved_under_its_name(
     popup: FilterPopup, session: Session, settings: Settings
 ) -> None:
-    session.set_filter(MATMUL)
+    session.queries.set_filter(MATMUL)
     assert popup.saved is not None
 
     QTest.keyClicks(popup.saved.name, "  big  ones ")
@@ -71,7 +71,7 @@ def test_saved_filter_is_applied_and_forgotten_in_the_popup(
     apply = popup.saved.rows[0].findChild(QWidget, "apply")
     assert second is not popup.saved.rows[0]
     QTest.mouseClick(apply, LEFT)
-    assert session.filter == MATMUL
+    assert session.queries.filter == MATMUL
     qtbot.waitUntil(lambda: session.tasks.is_idle)
 
 
@@ -81,9 +81,9 @@ def test_applying_the_present_filter_ends_it(
     settings.save_filter("b", "family=matmul")
 
     apply_saved(settings, session, "b")
-    assert session.filter == MATMUL
+    assert session.queries.filter == MATMUL
     apply_saved(settings, session, "b")
-    assert session.filter == Filter()
+    assert session.queries.filter == Filter()
 
 
 def test_broken_saved_filter_is_reported(session: Session, settings: Settings) -> None:
@@ -93,7 +93,7 @@ def test_broken_saved_filter_is_reported(session: Session, settings: Settings) -
 
     apply_saved(settings, session, "x")
 
-    assert session.filter == Filter()
+    assert session.queries.filter == Filter()
     assert len(told) == 1
     assert told[0].startswith("x: ")
 
@@ -118,16 +118,16 @@ def test_menu_saves_lists_and_applies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     document = opened(ggmlviz_files.write(tmp_path / "a.ggmlviz", ggmlviz_files.run()))
-    document.session.set_filter(MATMUL)
+    document.session.queries.set_filter(MATMUL)
 
     window.actions_["analyse.save_filter"].trigger()
     (dialog,) = window.findChildren(NameDialog)
     QTest.keyClicks(dialog.name, "mine")
     QTest.keyClick(dialog.name, Qt.Key.Key_Return)
-    document.session.set_filter(Filter())
+    document.session.queries.set_filter(Filter())
     menu = window._menus.filters
     menu.aboutToShow.emit()
     menu.actions()[0].trigger()
 
     assert [action.text() for action in menu.actions()] == ["mine"]
-    assert document.session.filter == MATMUL
+    assert document.session.queries.filter == MATMUL

@@ -199,7 +199,7 @@ def test_filter_restricts_the_figures(
 ) -> None:
     counted(qtbot, view)
 
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
     qtbot.waitUntil(lambda: column(view, 0) == ["ROPE", "all"])
 
     assert view.about.full_text.endswith("filtered")
@@ -415,11 +415,11 @@ def test_range_without_spans_says_so(
     assert Page(view).placeholder.startswith("No op lies in this range.")
     none = Page(view).placeholder
     session.set_marked(MarkedRange(TimeRange(0, 200)))
-    session.set_filter(Filter(text="no such thing"))
+    session.queries.set_filter(Filter(text="no such thing"))
     counted(qtbot, view)
     qtbot.waitUntil(lambda: Page(view).placeholder != none)
     of_filter = Page(view).placeholder
-    session.set_filter(Filter())
+    session.queries.set_filter(Filter())
     key = next(lane.key for lane in session.index.lanes if 1 in lane.lane_ids)
     session.set_marked(MarkedRange(TimeRange(0, 200), frozenset({key})))
     counted(qtbot, view)
@@ -671,8 +671,8 @@ def test_slowest_token_is_the_one_with_the_longest_span(
     assert column(view, 0) == ["0", "1", "all"]
 
     # Ops that a filter leaves out may run in what would look idle.
-    session.set_filter(Filter(ops=frozenset({"NO_SUCH_OP"})))
-    session.set_filter(Filter(min_duration=15))
+    session.queries.set_filter(Filter(ops=frozenset({"NO_SUCH_OP"})))
+    session.queries.set_filter(Filter(min_duration=15))
     qtbot.waitUntil(lambda: view.about.full_text.endswith("filtered"))
     counted(qtbot, view)
     assert shown_cells(view)["idle"] == "N/A"
@@ -716,7 +716,7 @@ def test_ops_that_no_record_tells_of_are_rows_of_their_own(
     assert texts[-1].startswith("not recorded")
     assert set(column(view, 0)) == {*shown, "CONV_2D"}
 
-    session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     qtbot.waitUntil(lambda: column(view, 0) == ["MUL_MAT", "all"])
 
 
@@ -734,7 +734,7 @@ def test_figure_is_of_what_is_counted_by_the_column_it_is_sorted_by(
     whole = view.figure()
     view.table.sortByColumn(titles.index("p99"), Qt.SortOrder.DescendingOrder)
     session.set_marked(MarkedRange(TimeRange(0, 448_600)))
-    session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     counted(qtbot, view)
     part = view.figure()
     assert part is not None
@@ -801,10 +801,12 @@ def test_click_lights_the_spans_of_a_row(
 
     assert session.selection.group is not None
     assert session.selection.group.key == row.key
-    assert session.linked.n_spans == row.count == len(session.linked.spans)
+    assert (
+        session.linking.linked.n_spans == row.count == len(session.linking.linked.spans)
+    )
     trace = session.trace
     assert trace is not None
-    ops = {trace.op_name(int(i)) for i in trace.spans.op[session.linked.spans]}
+    ops = {trace.op_name(int(i)) for i in trace.spans.op[session.linking.linked.spans]}
     assert ops == {row.key}
     assert view.table.selected_rows() == [1]
 
@@ -839,7 +841,7 @@ def test_double_click_goes_to_the_longest_span(
 
     click_row(view, 0, double=True)
 
-    span, trace = session.linked_span, session.trace
+    span, trace = session.linking.current_span, session.trace
     assert span is not None
     assert trace is not None
     assert trace.spans.end[span] - trace.spans.start[span] == row.max
@@ -872,7 +874,7 @@ def test_figures_of_selected_spans_stay_when_a_row_is_clicked(
     qtbot.wait(150)
 
     assert column(view, 0) == keys
-    assert session.linked.n_spans == int(column(view, 1)[0])
+    assert session.linking.linked.n_spans == int(column(view, 1)[0])
 
 
 def menu_of(view: StatisticsView, row: int) -> dict[str, QAction]:
@@ -898,20 +900,22 @@ def test_menu_filters_lists_and_drills_down(
     menu[f"Statistics of {key} by layer"].trigger()
     counted(qtbot, view)
 
-    assert session.filter == Filter(ops=frozenset({key}))
+    assert session.queries.filter == Filter(ops=frozenset({key}))
     assert view.by.currentData() == "layer"
     assert f"Add {key} to the filter" not in menu
 
     menu = menu_of(view, 1)
     layer = int(column(view, 0)[1])
     menu["List in the table"].trigger()
-    assert session.filter == Filter(ops=frozenset({key}), layers=frozenset({layer}))
+    assert session.queries.filter == Filter(
+        ops=frozenset({key}), layers=frozenset({layer})
+    )
     assert shown == ["table"]
 
     counted(qtbot, view)
     menu = menu_of(view, 0)
     menu[f"Show only {layer}"].trigger()
-    assert session.filter == Filter(layers=frozenset({layer}))
+    assert session.queries.filter == Filter(layers=frozenset({layer}))
 
 
 def test_rows_that_are_no_spans_cannot_be_gone_to(

@@ -286,22 +286,22 @@ def test_first_click_on_duration_shows_the_longest(view: TableView) -> None:
 
 
 def test_filter_shows_matching_rows_only(view: TableView, session: Session) -> None:
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     ops = {view.model.text(row, "op") for row in range(view.model.rowCount())}
     assert ops == {"ROPE"}
     filtered = TablePage(view).count
-    session.set_filter(Filter())
+    session.queries.set_filter(Filter())
     assert new_statement(filtered, TablePage(view).count)
 
 
 def test_filter_that_matches_nothing_says_so(view: TableView, session: Session) -> None:
-    session.set_filter(Filter(text="no such thing"))
+    session.queries.set_filter(Filter(text="no such thing"))
 
     assert TablePage(view).is_empty
     assert TablePage(view).placeholder.startswith("No matching records")
     anywhere = "\n".join(texts_of_widgets(view))
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
     some = "\n".join(texts_of_widgets(view))
     assert new_statements(anywhere, some)
 
@@ -315,7 +315,7 @@ def test_range_without_records_tells_a_filter_from_silence(
         lambda: TablePage(view).placeholder.startswith("No records in this range")
     )
     plain = TablePage(view).placeholder
-    session.set_filter(Filter(text="no such thing"))
+    session.queries.set_filter(Filter(text="no such thing"))
     qtbot.waitUntil(lambda: TablePage(view).placeholder != plain)
 
     assert new_statement(TablePage(view).placeholder, plain)
@@ -462,7 +462,7 @@ def test_escape_is_left_to_the_window_when_nothing_is_sorted(
 def test_cancel_under_a_new_filter_falls_back_to_time(
     qtbot: QtBot, large: TableView, session: Session
 ) -> None:
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
     large.cancel_order()
     settled(qtbot, session)
 
@@ -478,7 +478,7 @@ def test_filter_keeps_the_sorting(
     large.sort_by(Sorting("duration", True))
     settled(qtbot, session)
 
-    session.set_filter(Filter(layers=frozenset({1, 2})))
+    session.queries.set_filter(Filter(layers=frozenset({1, 2})))
     settled(qtbot, session)
 
     assert session.trace is not None
@@ -616,7 +616,7 @@ def test_selected_marker_clears_the_rows(view: TableView, session: Session) -> N
 def test_filtered_out_selection_is_not_shown(view: TableView, session: Session) -> None:
     session.select_span(1)  # a MUL_MAT
 
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     assert view.grid.current_row == -1
     assert session.selection.ids == (1,)
@@ -894,16 +894,16 @@ def test_detailed_rows_scroll_to_the_very_end(view: TableView) -> None:
 def test_search_hits_are_known_row_by_row(
     qtbot: QtBot, view: TableView, session: Session
 ) -> None:
-    session.search("attn_q")
-    qtbot.waitUntil(lambda: session.hits is not None)
+    session.queries.search("attn_q")
+    qtbot.waitUntil(lambda: session.queries.hits is not None)
 
-    assert session.hits is not None
+    assert session.queries.hits is not None
     marked = {
         view.model.span_at(row)
         for row in range(view.model.rowCount())
         if view.model.is_hit(view.model.span_at(row))
     }
-    assert marked == set(session.hits.ids.tolist())
+    assert marked == set(session.queries.hits.ids.tolist())
     assert marked
 
 
@@ -1225,7 +1225,7 @@ def test_menu_command_filters(view: TableView, session: Session) -> None:
 
     commands(menu)["Show only MUL_MAT"].trigger()  # type: ignore[attr-defined]
 
-    assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
+    assert session.queries.filter == Filter(ops=frozenset({"MUL_MAT"}))
     assert "Remove all filters" in commands(view.menu_for(0))
 
 
@@ -1263,7 +1263,7 @@ def test_growing_trace_adds_rows_and_keeps_the_place(
 def test_growing_trace_never_shows_what_is_filtered_out(
     view: TableView, session: Session
 ) -> None:
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
     seen: set[str] = set()
 
     def note() -> None:
@@ -1279,7 +1279,7 @@ def test_growing_trace_never_shows_what_is_filtered_out(
 def test_replaced_trace_under_a_filter_shows_the_new_matches(
     view: TableView, session: Session
 ) -> None:
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     session.set_trace(builders.llama_like_trace(tokens=1, layers=1))
 
@@ -1303,7 +1303,7 @@ def test_released_view_ignores_the_session(view: TableView, session: Session) ->
     n_rows = view.model.rowCount()
     view.release()
 
-    session.set_filter(Filter(text="q"))
+    session.queries.set_filter(Filter(text="q"))
 
     assert view.model.rowCount() == n_rows
 
@@ -1355,7 +1355,7 @@ def test_partial_trace_under_a_filter_waits_too(
     view: TableView, session: Session
 ) -> None:
     trace = builders.llama_like_trace(tokens=2, layers=2)
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     session.set_trace(partly(trace, "spans"))
     assert TablePage(view).placeholder.startswith("Still reading…")
@@ -1381,7 +1381,7 @@ def test_names_that_arrive_do_not_scroll_back_to_the_selection(
 def test_view_of_a_filtered_session_lists_the_matches(
     qtbot: QtBot, session: Session
 ) -> None:
-    session.set_filter(Filter(ops=frozenset({"ROPE"})))
+    session.queries.set_filter(Filter(ops=frozenset({"ROPE"})))
 
     view = shown(qtbot, session)
 

@@ -156,7 +156,7 @@ def test_rows_of_a_selected_tensor_are_lit_and_none_is_selected(
 
     lit = [s for s in range(len(trace.spans)) if view.model.is_lit(s)]
 
-    assert lit == session.linked.spans.tolist()
+    assert lit == session.linking.linked.spans.tolist()
     order = view.model.order
     assert order is not None
     rows = {row: view.model.span_at(row) for row in range(len(order))}
@@ -189,7 +189,7 @@ def test_step_to_a_linked_span_scrolls_its_row_into_view(
 
     session.step_span(-1)
 
-    span = session.linked_span
+    span = session.linking.current_span
     assert span is not None
     row = view.model.row_of(span)
     assert row is not None

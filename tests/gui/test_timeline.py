@@ -351,10 +351,10 @@ def test_menu_isolates_pins_and_hides(view: TimelineView, session: Session) -> N
     next(a for t, a in actions.items() if t.startswith("Pin ")).trigger()
     actions["Copy details as Markdown"].trigger()
 
-    assert session.filter.ops == frozenset({op})
+    assert session.queries.filter.ops == frozenset({op})
     assert session.lanes.state.pinned == (key,)
     assert QGuiApplication.clipboard().text().startswith("| field | value |")
-    session.set_filter(Filter())
+    session.queries.set_filter(Filter())
     session.lanes.set_state(LaneState(hidden=frozenset({key})))
     assert view.prepared().layout.box_of(key) is None  # type: ignore[union-attr]
     menu = build_menu(view, 500, canvas(view).height() - 3)
@@ -660,7 +660,7 @@ def test_filter_redraws_with_ghosts_and_keeps_lanes(
 ) -> None:
     before = canvas(view).grab().toImage()
 
-    session.set_filter(Filter(layers=frozenset({1})))
+    session.queries.set_filter(Filter(layers=frozenset({1})))
     prepared = view.prepared()
 
     assert prepared is not None

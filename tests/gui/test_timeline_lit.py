@@ -44,7 +44,7 @@ def test_tensor_lights_its_spans_and_a_span_lights_none(
     view: TimelineView, session: Session
 ) -> None:
     session.select_tensor(1)
-    assert lit(view) == session.linked.spans.tolist() != []
+    assert lit(view) == session.linking.linked.spans.tolist() != []
 
     session.select_span(1)
     assert lit(view) == []
@@ -55,7 +55,7 @@ def test_view_that_comes_later_lights_them_too(qtbot: QtBot, session: Session) -
     view = TimelineView(session, theme("dark"))
     qtbot.addWidget(view)
 
-    assert lit(view) == session.linked.spans.tolist()
+    assert lit(view) == session.linking.linked.spans.tolist()
     view.release()
 
 
@@ -69,14 +69,14 @@ def test_step_frames_the_span_that_is_looked_at(
     scene = view.scene(1000, 500, 1.0)
     assert scene is not None
     assert scene.lit is not None
-    assert scene.lit.looked_at == session.linked_span
+    assert scene.lit.looked_at == session.linking.current_span
 
 
 def test_click_on_a_lit_span_selects_it_and_ends_the_light(
     view: TimelineView, session: Session
 ) -> None:
     session.select_tensor(1)
-    span = int(session.linked.spans[0])
+    span = int(session.linking.linked.spans[0])
     session.select_span(span)
     session.fit_selection()
     session.select_tensor(1)

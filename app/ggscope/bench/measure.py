@@ -233,7 +233,7 @@ class Selecting:
         return note
 
     def _on_linked(self, _: object) -> None:
-        if self._session.linked.selection == self._selection:
+        if self._session.linking.linked.selection == self._selection:
             self._paints.left = set(range(len(self._canvases)))
 
     def _select(self, selection: Selection) -> float:

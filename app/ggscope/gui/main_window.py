@@ -653,7 +653,7 @@ class MainWindow(QMainWindow):
             return
         if session.selection or session.marked_range is not None:
             session.clear_selection()
-        elif session.search_text:
+        elif session.queries.text:
             document.toolbar.search.clear()
         elif document.workspace.full_cell is not None:
             document.workspace.leave_full_screen()

@@ -130,7 +130,7 @@ class SearchField(QFrame):
 
     def _search(self) -> None:
         self._delay.stop()
-        self._session.search(self.edit.text())
+        self._session.queries.search(self.edit.text())
         self._show_count()
 
     def _on_previous(self) -> None:
@@ -142,14 +142,14 @@ class SearchField(QFrame):
         self._session.step_hit(1)
 
     def _on_search_changed(self, _: object) -> None:
-        text = self._session.search_text
+        text = self._session.queries.text
         if not self._delay.isActive() and self.edit.text() != text:
             self.edit.setText(text)
         self._show_count()
 
     def _show_count(self, _: object = None) -> None:
-        found = self._session.hits
-        n, position = self._session.n_hits, self._session.hit_position
+        found = self._session.queries.hits
+        n, position = self._session.queries.n_hits, self._session.queries.position
         trace = self._session.trace
         if found is None or (trace is not None and not len(trace.spans)):
             text = ""  # of a model alone, the pane of tensors says what matches
@@ -209,7 +209,11 @@ class ChipRow(QWidget):
         self.chips = []
         session = self._session
         unit = "ns" if session.trace is None else session.trace.clock.unit
-        parts = [*describe_filter(session.filter, unit)] if session.filter else []
+        parts = (
+            [*describe_filter(session.queries.filter, unit)]
+            if session.queries.filter
+            else []
+        )
         if n := len(session.lanes.state.hidden):
             words = "1 lane hidden" if n == 1 else "{0} lanes hidden"
             parts.insert(0, (HIDDEN_LANES, words.format(n)))
@@ -252,7 +256,7 @@ class ChipRow(QWidget):
             state = self._session.lanes.state
             self._session.lanes.set_state(replace(state, hidden=frozenset()))
             return
-        self._session.set_filter(self._session.filter.without(part))
+        self._session.queries.set_filter(self._session.queries.filter.without(part))
 
     def _on_menu(self, action: QAction) -> None:
         self._on_removed(str(action.data()))

@@ -160,6 +160,8 @@ class Linking(QObject):
 
     def show_longest(self) -> None:
         """Zoom to the longest span of the selected group, once it is known."""
+        if self._session.selection.group is None:
+            return
         self._longest_pending = self._session.selection
         if self.linked.selection == self._longest_pending:
             self._go_to_longest()
@@ -179,8 +181,9 @@ class Linking(QObject):
         session.fit_selection()
         self.reveal_requested.emit(longest)
 
+    @property
     def current_span(self) -> int | None:
-        """Return the linked span that `step` is at, if any."""
+        """The linked span that `step` is at, if any."""
         trace = self._session.trace
         if trace is None or self.position < 0:
             return None
@@ -188,7 +191,7 @@ class Linking(QObject):
 
     def time(self) -> TimeRange | None:
         """Return the time of the current linked span, otherwise of all of them."""
-        trace, span = self._session.trace, self.current_span()
+        trace, span = self._session.trace, self.current_span
         if trace is None or self.linked.selection != self._session.selection:
             return None
         ids = self.linked.spans.tolist() if span is None else [span]

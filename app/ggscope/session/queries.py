@@ -149,6 +149,11 @@ class Queries(QObject):
         """The hits, as views read them; None without a search."""
         return None if self.hits_in_order is None else self.hits_in_order.hits
 
+    @property
+    def n_hits(self) -> int:
+        """Number of spans and markers found."""
+        return 0 if self.hits_in_order is None else len(self.hits_in_order)
+
     def on_trace(self, *, keeps_rows: bool, is_appended: bool = False) -> None:
         """Ask again of a new trace; hits stay meanwhile where rows keep their ids.
 
@@ -187,7 +192,12 @@ class Queries(QObject):
     # -- filter ------------------------------------------------------------
 
     def set_filter(self, wanted: Filter) -> None:
-        """Show only what matches; see `Session.set_filter`."""
+        """Show only what matches; the mask follows with `mask_changed`.
+
+        A filter that is not understood is reported and the old one stays.
+        """
+        if wanted == self.filter:
+            return
         self.filter = wanted
         if self._session.trace is None or self._is_small:
             self._filter_now(wanted)

@@ -6,13 +6,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from ggscope.analysis.filters.masks import SearchHits
-from ggscope.analysis.links import Linked
 from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.selection_mapping import reselected
-from ggscope.analysis.sessions.correlate import Correlation
 from ggscope.model.selection import (
-    Filter,
     MarkedRange,
     Selection,
     SpanGroup,
@@ -30,7 +26,7 @@ from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.display import DisplayOptions
 from ggscope.session.lanes import LaneModel
 from ggscope.session.linking import Linking
-from ggscope.session.queries import Mask, Queries
+from ggscope.session.queries import Queries
 from ggscope.session.scheduler import FrameScheduler
 from ggscope.session.tasks import TaskFailure, Tasks
 from ggscope.session.viewport import (
@@ -132,6 +128,7 @@ class Session(QObject):
         self._tokens: TokenTimes | None = None
         self.queries = Queries(self)
         self.queries.failed.connect(self.problem_reported)
+        self.queries.filter_changed.connect(self._note)
         self.tasks.failed.connect(self.report)
 
     # -- the trace ---------------------------------------------------------
@@ -270,26 +267,6 @@ class Session(QObject):
         if selection == self._selection:  # nobody selected something else meanwhile
             self.linking.update()
 
-    @property
-    def linked(self) -> Linked:
-        """What the selection has to do with; of an earlier one until it is found."""
-        return self.linking.linked
-
-    @property
-    def linked_span(self) -> int | None:
-        """The linked span that `step_span` went to last, if any."""
-        return self.linking.current_span()
-
-    @property
-    def linked_position(self) -> int:
-        """Which of the linked spans that is, in time order; -1 = none yet."""
-        return self.linking.position
-
-    @property
-    def correlation(self) -> Correlation | None:
-        """Which spans are which graph nodes; None until known, or without graphs."""
-        return self.linking.correlation
-
     def show_in(self, view_id: str, selection: Selection) -> None:
         """Select something, and show it in a view, whatever that has to open for it."""
         self.select(selection)
@@ -323,11 +300,6 @@ class Session(QObject):
     def select_group(self, group: SpanGroup) -> None:
         """Select a row of statistics: its spans are lit, and one can step through."""
         self.select(Selection("groups", (0,), group), is_listed=True)
-
-    def show_longest(self) -> None:
-        """Zoom to the longest span of the selected group, once it is found."""
-        if self._selection.group is not None:
-            self.linking.show_longest()
 
     def clear_selection(self) -> None:
         """Select nothing and mark nothing."""
@@ -583,57 +555,6 @@ class Session(QObject):
         if self._trace is not None and not view_range.shows(self._visible, time):
             self._set_visible(view_range.centred(self._visible, time), keeps_list=True)
 
-    # -- filter ------------------------------------------------------------
-
-    @property
-    def filter(self) -> Filter:
-        """Which spans to show."""
-        return self.queries.filter
-
-    @property
-    def mask(self) -> Mask | None:
-        """bool[n_spans] of the spans that match the filter; None = all.
-
-        It belongs to the filter that `mask_changed` last followed.
-        """
-        return self.queries.mask
-
-    def set_filter(self, wanted: Filter) -> None:
-        """Show only what matches; the mask follows with `mask_changed`.
-
-        A filter that is not understood is reported and the old one stays.
-        """
-        if wanted != self.queries.filter:
-            self.queries.set_filter(wanted)
-            self._note()
-
-    # -- search ------------------------------------------------------------
-
-    @property
-    def search_text(self) -> str:
-        """What is searched; "" = nothing."""
-        return self.queries.text
-
-    @property
-    def hits(self) -> SearchHits | None:
-        """What the search found; None while nothing is searched."""
-        return self.queries.hits
-
-    @property
-    def n_hits(self) -> int:
-        """Number of spans and markers found."""
-        hits = self.queries.hits_in_order
-        return 0 if hits is None else len(hits)
-
-    @property
-    def hit_position(self) -> int:
-        """Which hit `step_hit` stands on, in time order; -1 = none yet."""
-        return self.queries.position
-
-    def search(self, text: str) -> None:
-        """Find `text` (or ``/regex/``); "" ends the search."""
-        self.queries.search(text)
-
     def step_hit(self, by: int) -> None:
         """Select the next (+1) or previous (-1) hit and bring it into view.
 
@@ -730,14 +651,19 @@ class Session(QObject):
         if point is None:
             return
         self._set_visible(point.visible)
-        self.set_filter(point.filter)
+        self.queries.set_filter(point.filter)
         self.select(point.selection)
         self.lanes.set_state(point.lanes)
 
     def _note(self, _: object = None) -> None:
         if self._trace is not None:
             self.history.note(
-                ViewPoint(self._visible, self._selection, self.filter, self.lanes.state)
+                ViewPoint(
+                    self._visible,
+                    self._selection,
+                    self.queries.filter,
+                    self.lanes.state,
+                )
             )
 
     def report(self, failure: TaskFailure) -> None:

@@ -442,7 +442,7 @@ class CompareView(View):
         group = self.group_at(row)
         if group is not None:
             self.session.select_group(group)
-            self.session.show_longest()
+            self.session.linking.show_longest()
 
     def _mark_group(self, _: object = None) -> None:
         """Select the row of the selected group, wherever it is now."""

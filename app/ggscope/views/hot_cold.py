@@ -296,7 +296,7 @@ class HotColdView(PaintedView):
         selection = session.selection
         highlighted = selection.ids if selection.table == "tensors" else ()
         if not highlighted and selection:
-            highlighted = tuple(session.linked.tensors.tolist())
+            highlighted = tuple(session.linking.linked.tensors.tolist())
         return HotScene(
             session.trace, result, width, height, self.theme, scale, self._picture(),
             cast("GroupBy", self.by_box.currentData()),
@@ -496,4 +496,6 @@ class HotColdView(PaintedView):
             return
         trace = session.trace
         name = trace.strings[int(trace.tensors.name[tensor])]
-        session.set_filter(replace(session.filter, tensors=frozenset({name})))
+        session.queries.set_filter(
+            replace(session.queries.filter, tensors=frozenset({name}))
+        )

@@ -126,12 +126,12 @@ class OverviewView(PaintedView):
             theme=self.theme,
             scale=scale,
             color_by=session.display.color_by,
-            hits=session.hits,
+            hits=session.queries.hits,
             selection=session.selection,
             marked=session.marked_range,
             bookmarks=tuple((b.name, b.time) for b in session.bookmarks.items),
-            mask=session.mask,
-            mask_token=None if session.mask is None else self._n_masks,
+            mask=session.queries.mask,
+            mask_token=None if session.queries.mask is None else self._n_masks,
             show_waits=session.display.shows_waits,
         )
 

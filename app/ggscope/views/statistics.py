@@ -403,7 +403,7 @@ class StatisticsView(View):
         trace = session.trace
         if scope is None or trace is None or result is None or session.index is None:
             return None
-        mask = session.mask
+        mask = session.queries.mask
         if mask is not None and len(mask) < len(trace.spans):
             mask = np.append(mask, np.zeros(len(trace.spans) - len(mask), bool))
         if scope.lanes is not None and scope.time is not None:
@@ -413,7 +413,7 @@ class StatisticsView(View):
         options = StatisticsOptions(
             by=result.by, measure=self._measure(), visible=scope.time, ids=ids,
             include_estimated=self.estimated.isChecked(), mask=mask,
-            where=format_filter(session.filter),
+            where=format_filter(session.queries.filter),
         )  # fmt: skip
         figure = statistics_figure(trace, options)
         recipe = figure.recipe
@@ -521,8 +521,8 @@ class StatisticsView(View):
             return  # reading goes first; the trace with all spans announces itself
         by: By = self.by.currentData() or "op"
         request = partial(
-            figures_of, session.index, scope, by, session.mask,
-            self.estimated.isChecked(), self._blocks, session.filter,
+            figures_of, session.index, scope, by, session.queries.mask,
+            self.estimated.isChecked(), self._blocks, session.queries.filter,
         )  # fmt: skip
         self._counted = scope
         if not self._stale_timer.isActive() and not self.model.is_stale:
@@ -616,7 +616,7 @@ class StatisticsView(View):
         group = self.group_at(row)
         if group is not None:
             self.session.select_group(group)
-            self.session.show_longest()
+            self.session.linking.show_longest()
 
     def _mark_group(self) -> None:
         """Select the row of the selected group, wherever it is now."""
@@ -655,11 +655,11 @@ class StatisticsView(View):
         if wanted is None:
             return
         menu.addSeparator()
-        both = session.filter.merged(wanted)
-        add(f"Show only {key}", partial(session.set_filter, wanted))
-        if session.filter:
+        both = session.queries.filter.merged(wanted)
+        add(f"Show only {key}", partial(session.queries.set_filter, wanted))
+        if session.queries.filter:
             words = f"Add {key} to the filter"
-            add(words, partial(session.set_filter, both))
+            add(words, partial(session.queries.set_filter, both))
         add("List in the table", partial(self._list_in_table, both))
         inner = add_menu(menu, f"Statistics of {key} by")
         for i in range(self.by.count()):
@@ -668,12 +668,12 @@ class StatisticsView(View):
                 add_action(inner, self.by.itemText(i), run)
 
     def _list_in_table(self, wanted: Filter) -> None:
-        self.session.set_filter(wanted)
+        self.session.queries.set_filter(wanted)
         self.session.view_requested.emit("table")
 
     def _drill_down(self, wanted: Filter, place: int) -> None:
         """Count the spans of one group, grouped by something else."""
-        self.session.set_filter(wanted)
+        self.session.queries.set_filter(wanted)
         self.by.setCurrentIndex(place)
 
     def about_text(self, result: StatisticsResult) -> str:
@@ -712,7 +712,7 @@ class StatisticsView(View):
             largest = "the {0} largest of {1} groups"
             n_rows = format_count(len(result.rows))
             parts.append(largest.format(n_rows, format_count(n_groups)))
-        if self.session.filter:
+        if self.session.queries.filter:
             parts.append("filtered")
         return " · ".join(parts)
 
@@ -735,7 +735,7 @@ class StatisticsView(View):
             if scope is not None and (scope.lanes is not None or scope.ids):
                 words = "No {0} that is asked for lies in this range."
                 words = words.format(what)
-            elif self.session.filter:
+            elif self.session.queries.filter:
                 words = "No record in this range matches the filter."
                 hint = "Remove a filter chip to see more."
             self._empty.say(words, hint)

@@ -299,7 +299,7 @@ class TensorsView(PaintedView):
         """Use the search of the window in a model without spans."""
         trace = self.session.trace
         if trace is not None and not len(trace.spans):
-            self.find_line.setText(self.session.search_text)
+            self.find_line.setText(self.session.queries.text)
 
     # -- selection ------------------------------------------------------------------
 

@@ -377,7 +377,7 @@ class ThreadsView(View):
     def _on_thread_opened(self, _: int) -> None:
         """Go to the longest span of the chosen thread."""
         self._on_thread()
-        self.session.show_longest()
+        self.session.linking.show_longest()
 
     def _gap_at(self, row: int) -> GapRow | None:
         found = self.gap_model.payload(row)

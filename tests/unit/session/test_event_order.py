@@ -58,7 +58,7 @@ class EventLog:
 
 def snapshot(session: Session) -> dict[str, object]:
     """Return what a listener can read of the session now."""
-    mask, hits = session.mask, session.hits
+    mask, hits = session.queries.mask, session.queries.hits
     return {
         "spans": 0 if session.trace is None else len(session.trace.spans),
         "is_appending": session.is_appending,
@@ -90,8 +90,8 @@ def session(qtbot: QtBot, trace: Trace) -> Iterator[Session]:
     made.set_marked(MarkedRange(TimeRange(0, 10)))
     made.display.set_color_by("core")
     made.set_visible(VISIBLE)
-    made.set_filter(FILTER)
-    made.search("ffn")
+    made.queries.set_filter(FILTER)
+    made.queries.search("ffn")
     yield made
     made.close()
 
@@ -223,7 +223,7 @@ def test_back_restores_visible_range_filter_selection_and_lanes_in_this_order(
     before = snapshot(session)
     session.lanes.set_state(replace(session.lanes.state, hidden=frozenset({"a"})))
     session.select(Selection("spans", (5,)))
-    session.set_filter(Filter())
+    session.queries.set_filter(Filter())
     session.set_visible(TimeRange(0, 50_000))
     session.history.record()
     after = snapshot(session)
@@ -248,7 +248,7 @@ def test_steps_back_end_at_the_first_view_of_the_trace(session: Session) -> None
     assert session.history.can_go_forward
     assert session.visible_range == session.trace.extent
     assert session.selection == Selection()
-    assert session.filter == Filter()
+    assert session.queries.filter == Filter()
 
 
 def test_lanes_arranged_by_no_person_are_no_step(session: Session) -> None:

@@ -59,9 +59,9 @@ def test_links_follow_the_selection(session: Session) -> None:
     session.select_tensor(1)
 
     assert changes == ["selection", "linked"]
-    assert found[-1] is session.linked
-    assert session.linked.selection == Selection("tensors", (1,))
-    assert session.linked.n_spans == 2 * 4
+    assert found[-1] is session.linking.linked
+    assert session.linking.linked.selection == Selection("tensors", (1,))
+    assert session.linking.linked.n_spans == 2 * 4
 
 
 def test_same_selection_says_nothing(session: Session) -> None:
@@ -89,8 +89,8 @@ def test_clearing_the_selection_clears_the_links(session: Session) -> None:
 
     session.clear_selection()
 
-    assert session.linked.selection == Selection()
-    assert session.linked.n_spans == 0
+    assert session.linking.linked.selection == Selection()
+    assert session.linking.linked.n_spans == 0
 
 
 def test_who_selects_anew_while_told_gets_the_links_of_that(session: Session) -> None:
@@ -103,28 +103,30 @@ def test_who_selects_anew_while_told_gets_the_links_of_that(session: Session) ->
     session.select_tensor(1)
 
     assert session.selection == Selection("spans", (3,))
-    assert session.linked.selection == session.selection
+    assert session.linking.linked.selection == session.selection
 
 
 def test_large_traces_are_linked_on_a_worker(qtbot: QtBot, session: Session) -> None:
     trace = builders.random_trace(3, 200_001)
     session.set_trace(with_graph(trace, ["tensor-1"], [2]))
-    qtbot.waitUntil(lambda: session.correlation is not None)
+    qtbot.waitUntil(lambda: session.linking.correlation is not None)
     found = heard(session)
 
     with qtbot.waitSignal(session.linking.linked_changed):
         session.select_node(0)
         assert found == []
 
-    assert session.linked.selection == Selection("nodes", (0,))
-    assert session.correlation is not None
-    assert session.linked.n_spans == len(session.correlation.spans_of(0))
+    assert session.linking.linked.selection == Selection("nodes", (0,))
+    assert session.linking.correlation is not None
+    assert session.linking.linked.n_spans == len(
+        session.linking.correlation.spans_of(0)
+    )
 
 
 def test_links_come_again_when_a_graph_joins(session: Session) -> None:
     trace = session.trace
     assert trace is not None
-    assert session.correlation is None
+    assert session.linking.correlation is None
     session.select_span(1, reveal=False)
     name = trace.strings[int(trace.spans.name[1])]
 
@@ -132,9 +134,9 @@ def test_links_come_again_when_a_graph_joins(session: Session) -> None:
     session.set_trace(joined, TraceChange.GREW)
 
     assert session.selection == Selection("spans", (1,))
-    assert session.correlation is not None
-    assert session.linked.nodes.tolist() == [0]
-    assert session.linked.rules == "name, op and order"
+    assert session.linking.correlation is not None
+    assert session.linking.linked.nodes.tolist() == [0]
+    assert session.linking.linked.rules == "name, op and order"
 
 
 def test_closing_forgets_links_and_nodes(session: Session) -> None:
@@ -142,8 +144,8 @@ def test_closing_forgets_links_and_nodes(session: Session) -> None:
 
     session.close()
 
-    assert session.linked.n_spans == 0
-    assert session.correlation is None
+    assert session.linking.linked.n_spans == 0
+    assert session.linking.correlation is None
 
 
 def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
@@ -156,7 +158,7 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
     positions: list[int] = []
     session.reveal_requested.connect(shown.append)
     session.linking.linked_position_changed.connect(positions.append)
-    assert session.linked_span is None
+    assert session.linking.current_span is None
 
     for _ in range(9):
         session.step_span(1)
@@ -164,24 +166,26 @@ def test_steps_go_through_linked_spans_in_time_and_keep_the_selection(
 
     starts = trace.spans.start[shown[:8]].tolist()
     assert starts == sorted(starts)
-    assert set(shown) == set(session.linked.spans.tolist())
+    assert set(shown) == set(session.linking.linked.spans.tolist())
     assert positions == [0, 1, 2, 3, 4, 5, 6, 7, 0, 7]
     assert session.selection == Selection("tensors", (1,))
-    assert session.linked_span == shown[-1]
-    assert session.linked_position == 7
+    assert session.linking.current_span == shown[-1]
+    assert session.linking.position == 7
 
 
 def test_first_step_goes_to_what_is_in_view(session: Session) -> None:
     trace = session.trace
     assert trace is not None
     session.select_tensor(1)
-    last = session.linked.spans[np.argmax(trace.spans.start[session.linked.spans])]
+    last = session.linking.linked.spans[
+        np.argmax(trace.spans.start[session.linking.linked.spans])
+    ]
     start = int(trace.spans.start[last])
     session.set_visible(TimeRange(start - 50, start + 50))
 
     session.step_span(1)
 
-    assert session.linked_span == int(last)
+    assert session.linking.current_span == int(last)
 
 
 def test_another_selection_begins_its_steps_anew(session: Session) -> None:
@@ -190,8 +194,8 @@ def test_another_selection_begins_its_steps_anew(session: Session) -> None:
 
     session.select_tensor(2)
 
-    assert session.linked_position == -1
-    assert session.linked_span is None
+    assert session.linking.position == -1
+    assert session.linking.current_span is None
 
 
 def test_step_brings_its_span_into_view(session: Session) -> None:
@@ -200,7 +204,7 @@ def test_step_brings_its_span_into_view(session: Session) -> None:
 
     session.step_span(1)
 
-    span = session.linked_span
+    span = session.linking.current_span
     assert span is not None
     assert session.trace is not None
     spans = session.trace.spans
@@ -244,11 +248,11 @@ def test_focus_on_a_tensor_shows_its_spans(session: Session) -> None:
     session.step_span(1)
     one = session.selected_range()
 
-    spans = session.linked.spans
+    spans = session.linking.linked.spans
     assert span_range == TimeRange(
         int(trace.spans.start[spans].min()), int(trace.spans.end[spans].max())
     )
-    looked_at = session.linked_span
+    looked_at = session.linking.current_span
     assert one == TimeRange(
         int(trace.spans.start[looked_at]), int(trace.spans.end[looked_at])
     )
@@ -269,7 +273,7 @@ def test_history_goes_back_through_tables(session: Session) -> None:
     for _ in range(4):
         session.back()
         tables.append(session.selection.table)
-        assert session.linked.selection == session.selection
+        assert session.linking.linked.selection == session.selection
     session.forward()
 
     assert tables == ["experts", "nodes", "tensors", "spans"]
@@ -281,13 +285,13 @@ def test_filter_and_selection_of_a_view_point_return_together(
 ) -> None:
     session.select_tensor(1)
     session.history.record()
-    session.set_filter(Filter(tensors=frozenset({"activation"})))
+    session.queries.set_filter(Filter(tensors=frozenset({"activation"})))
     session.select_tensor(2)
     session.history.record()
 
     session.back()
 
-    assert session.filter == Filter()
+    assert session.queries.filter == Filter()
     assert session.selection == Selection("tensors", (1,))
 
 

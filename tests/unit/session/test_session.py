@@ -80,8 +80,8 @@ def test_empty_trace_shows_the_smallest_range(qtbot: QtBot) -> None:
         ("select", Selection("spans", (3,))),
         ("set_visible", TimeRange(1000, 90_000)),
         ("set_marked", MarkedRange(TimeRange(0, 10))),
-        ("set_filter", Filter(layers=frozenset({1}))),
-        ("search", "ffn"),
+        ("queries.set_filter", Filter(layers=frozenset({1}))),
+        ("queries.search", "ffn"),
         ("display.set_color_by", "layer"),
         ("display.set_absolute_time", True),
     ],
@@ -176,31 +176,31 @@ def test_selected_range_covers_all_selected(session: Session, trace: Trace) -> N
 def test_filter_says_filter_then_mask(session: Session, trace: Trace) -> None:
     recorder = Recorder(session)
 
-    session.set_filter(Filter(layers=frozenset({1})))
+    session.queries.set_filter(Filter(layers=frozenset({1})))
 
     names = [name for name, _ in recorder.said]
     assert names == ["filter_changed", "mask_changed"]
-    assert np.array_equal(session.mask, trace.spans.layer == 1)
+    assert np.array_equal(session.queries.mask, trace.spans.layer == 1)
 
 
 def test_clearing_the_filter_gives_no_mask(session: Session) -> None:
-    session.set_filter(Filter(layers=frozenset({1})))
+    session.queries.set_filter(Filter(layers=frozenset({1})))
 
-    session.set_filter(Filter())
+    session.queries.set_filter(Filter())
 
-    assert session.mask is None
+    assert session.queries.mask is None
 
 
 def test_bad_filter_is_reported_and_the_old_one_stays(session: Session) -> None:
     good = Filter(layers=frozenset({1}))
-    session.set_filter(good)
-    mask = session.mask
+    session.queries.set_filter(good)
+    mask = session.queries.mask
     recorder = Recorder(session)
 
-    session.set_filter(Filter(text="/(/"))
+    session.queries.set_filter(Filter(text="/(/"))
 
-    assert session.filter == good
-    assert session.mask is mask
+    assert session.queries.filter == good
+    assert session.queries.mask is mask
     assert len(recorder.of("problem_reported")) == 1
     assert recorder.of("filter_changed") == []
 
@@ -209,14 +209,14 @@ def test_bad_filter_is_reported_and_the_old_one_stays(session: Session) -> None:
 def test_filter_of_a_big_trace_arrives_from_a_worker(
     qtbot: QtBot, session: Session, trace: Trace
 ) -> None:
-    session.set_filter(Filter(layers=frozenset({0})))
-    session.set_filter(Filter(layers=frozenset({2})))
-    assert session.mask is None
+    session.queries.set_filter(Filter(layers=frozenset({0})))
+    session.queries.set_filter(Filter(layers=frozenset({2})))
+    assert session.queries.mask is None
 
     with qtbot.waitSignal(session.queries.mask_changed):
         pass
 
-    assert np.array_equal(session.mask, trace.spans.layer == 2)
+    assert np.array_equal(session.queries.mask, trace.spans.layer == 2)
 
 
 @pytest.mark.usefixtures("big")
@@ -226,15 +226,15 @@ def test_bad_filter_of_a_big_trace_is_taken_back(
     recorder = Recorder(session)
 
     with qtbot.waitSignal(session.problem_reported):
-        session.set_filter(Filter(text="/(/"))
+        session.queries.set_filter(Filter(text="/(/"))
 
-    assert session.filter == Filter()
+    assert session.queries.filter == Filter()
     assert recorder.of("filter_changed")[-1] == Filter()
 
 
 def test_search_steps_round_through_all_hits(session: Session) -> None:
-    session.search("ffn_up-1")
-    n = session.n_hits
+    session.queries.search("ffn_up-1")
+    n = session.queries.n_hits
     assert n > 2
     seen = []
     for _ in range(n):
@@ -251,19 +251,19 @@ def test_search_steps_round_through_all_hits(session: Session) -> None:
 def test_first_step_goes_to_the_hit_after_the_left_edge(
     session: Session, trace: Trace
 ) -> None:
-    session.search("ffn_up-1")
-    times = session.hits.times
+    session.queries.search("ffn_up-1")
+    times = session.queries.hits.times
     session.set_visible(TimeRange(int(times[2]) - 10, int(times[2]) + 10**6))
 
     session.step_hit(1)
 
-    assert session.hit_position == 2
+    assert session.queries.position == 2
     assert int(trace.spans.start[session.selection.active]) == int(times[2])
 
 
 def test_search_finds_markers_in_time_order(session: Session, trace: Trace) -> None:
     name = trace.strings[int(trace.markers.name[0])]
-    session.search(name)
+    session.queries.search(name)
 
     session.step_hit(1)
 
@@ -273,20 +273,20 @@ def test_search_finds_markers_in_time_order(session: Session, trace: Trace) -> N
 def test_bad_search_is_reported_and_shows_no_hits(session: Session) -> None:
     recorder = Recorder(session)
 
-    session.search("/[/")
+    session.queries.search("/[/")
 
-    assert session.hits is None
+    assert session.queries.hits is None
     assert len(recorder.of("problem_reported")) == 1
 
 
 def test_ending_the_search_says_none(session: Session) -> None:
-    session.search("ffn")
+    session.queries.search("ffn")
     recorder = Recorder(session)
 
-    session.search("")
+    session.queries.search("")
 
     assert recorder.of("search_changed") == [None]
-    assert session.n_hits == 0
+    assert session.queries.n_hits == 0
 
 
 def test_step_token_goes_to_the_next_token_span(session: Session, trace: Trace) -> None:
@@ -345,14 +345,14 @@ def test_growing_keeps_range_selection_and_filter(
 ) -> None:
     session.set_visible(TimeRange(1000, 90_000))
     session.select_span(3, reveal=False)
-    session.set_filter(Filter(layers=frozenset({1})))
+    session.queries.set_filter(Filter(layers=frozenset({1})))
     recorder = Recorder(session)
 
     session.set_trace(replace(trace, generation=2), TraceChange.GREW)
 
     assert session.visible_range == TimeRange(1000, 90_000)
     assert session.selection == Selection("spans", (3,))
-    assert session.mask is not None
+    assert session.queries.mask is not None
     assert recorder.of("trace_changed") == [TraceChange.GREW]
 
 
@@ -368,17 +368,17 @@ def test_growing_goes_on_showing_everything(qtbot: QtBot) -> None:
 
 def test_replacing_forgets_rows_and_keeps_the_filter(session: Session) -> None:
     session.select_span(3)
-    session.search("ffn")
-    session.set_filter(Filter(layers=frozenset({1})))
+    session.queries.search("ffn")
+    session.queries.set_filter(Filter(layers=frozenset({1})))
     session.set_marked(MarkedRange(TimeRange(0, 10)))
 
     session.set_trace(llama_like_trace(tokens=2, layers=2))
 
     assert not session.selection
     assert session.marked_range is None
-    assert session.filter == Filter(layers=frozenset({1}))
-    assert len(session.mask) == len(session.trace.spans)
-    assert session.n_hits > 0
+    assert session.queries.filter == Filter(layers=frozenset({1}))
+    assert len(session.queries.mask) == len(session.trace.spans)
+    assert session.queries.n_hits > 0
     assert not session.history.can_go_back
 
 
@@ -387,18 +387,18 @@ def test_back_restores_range_selection_and_filter(session: Session) -> None:
     session.set_visible(TimeRange(1000, 90_000))
     session.select_span(3, reveal=False)
     session.history.record()
-    session.set_filter(Filter(layers=frozenset({1})))
+    session.queries.set_filter(Filter(layers=frozenset({1})))
     session.fit()
 
     session.back()
     assert session.visible_range == TimeRange(1000, 90_000)
     assert session.selection == Selection("spans", (3,))
-    assert not session.filter
+    assert not session.queries.filter
     session.back()
     assert session.visible_range == start
     session.forward()
     session.forward()
-    assert session.filter == Filter(layers=frozenset({1}))
+    assert session.queries.filter == Filter(layers=frozenset({1}))
 
 
 def test_temporary_bookmark_replaces_the_last_one(session: Session) -> None:
@@ -444,15 +444,15 @@ def test_session_without_trace_takes_every_command(qtbot: QtBot) -> None:
     session.step_token(1)
     session.focus_selection()
     session.mark_selection()
-    session.set_filter(Filter(layers=frozenset({1})))
-    session.search("x")
+    session.queries.set_filter(Filter(layers=frozenset({1})))
+    session.queries.search("x")
     session.back()
     session.show_end()
 
     assert session.trace is None
     session.set_trace(llama_like_trace(tokens=2, layers=2))
-    assert session.mask is not None
-    assert session.hits is not None
+    assert session.queries.mask is not None
+    assert session.queries.hits is not None
     session.close()
 
 
@@ -564,9 +564,9 @@ def test_longest_span_of_a_group_is_gone_to_once_it_is_found(
     monkeypatch.setattr(links, "QUICK_SPANS", 0)  # it takes a worker
 
     session.select_group(SpanGroup("op", trace.op_name(int(trace.spans.op[1]))))
-    session.show_longest()
-    assert session.linked_span is None
-    qtbot.waitUntil(lambda: session.linked_span == longest)
+    session.linking.show_longest()
+    assert session.linking.current_span is None
+    qtbot.waitUntil(lambda: session.linking.current_span == longest)
 
     start, end = int(trace.spans.start[longest]), int(trace.spans.end[longest])
     shown = session.visible_range
@@ -574,5 +574,5 @@ def test_longest_span_of_a_group_is_gone_to_once_it_is_found(
     assert shown.duration < 2 * (end - start)
     assert session.range_shown == before
     session.step_span(1)
-    assert session.linked_span != longest
+    assert session.linking.current_span != longest
     assert session.selection.group is not None

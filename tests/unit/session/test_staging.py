@@ -68,7 +68,7 @@ def test_what_a_person_did_stays_over_all_snapshots(
     session.set_marked(marked)
     session.lanes.set_state(lanes)
     session.display.set_color_by("op")
-    session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
     session.bookmarks.add("here", TimeRange(5, 6))
     session.history.record()
 
@@ -78,9 +78,9 @@ def test_what_a_person_did_stays_over_all_snapshots(
     assert session.marked_range == marked
     assert session.lanes.state == lanes
     assert session.display.color_by == "op"
-    assert session.filter == Filter(ops=frozenset({"MUL_MAT"}))
-    assert session.mask is not None
-    assert len(session.mask) == len(snapshots[-1].spans)
+    assert session.queries.filter == Filter(ops=frozenset({"MUL_MAT"}))
+    assert session.queries.mask is not None
+    assert len(session.queries.mask) == len(snapshots[-1].spans)
     assert [b.name for b in session.bookmarks.items] == ["here"]
     assert session.history.can_go_back
 
@@ -136,14 +136,14 @@ def test_selection_without_records_keeps_ids_that_exist() -> None:
 def test_hits_of_a_snapshot_are_not_shown_over_the_next(
     session: Session, snapshots: list[Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session.search("ffn")
-    assert session.n_hits
+    session.queries.search("ffn")
+    assert session.queries.n_hits
     monkeypatch.setattr(queries, "SYNC_SPANS", 0)
 
     session.set_trace(snapshots[1], TraceChange.EXTENDED)
 
-    assert session.hits is None
-    assert session.search_text == "ffn"
+    assert session.queries.hits is None
+    assert session.queries.text == "ffn"
 
 
 def test_filter_and_search_wait_until_all_spans_are_known(
@@ -153,15 +153,17 @@ def test_filter_and_search_wait_until_all_spans_are_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(queries, "SYNC_SPANS", 0)
-    session.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
-    session.search("ffn")
+    session.queries.set_filter(Filter(ops=frozenset({"MUL_MAT"})))
+    session.queries.search("ffn")
     held = session.tasks.is_running("filter") and not session.tasks.states()
 
     show_rest(session, snapshots)
-    qtbot.waitUntil(lambda: session.mask is not None and session.n_hits > 0)
+    qtbot.waitUntil(
+        lambda: session.queries.mask is not None and session.queries.n_hits > 0
+    )
 
     assert held
-    assert len(session.mask) == len(snapshots[-1].spans)
+    assert len(session.queries.mask) == len(snapshots[-1].spans)
 
 
 def test_work_on_the_last_snapshot_is_dropped_with_it(

@@ -216,7 +216,7 @@ class DataDialog(Dialog):
             session.queries.mask_changed,
         ):
             signal.connect(self.refresh)
-        self.filtered.setChecked(session.mask is not None)
+        self.filtered.setChecked(session.queries.mask is not None)
         self.refresh()
 
     def time(self) -> TimeRange | None:
@@ -228,7 +228,7 @@ class DataDialog(Dialog):
 
     def keep(self) -> npt.NDArray[np.bool_] | None:
         """Return which spans the filter leaves; None = all."""
-        return self._session.mask if self.filtered.isChecked() else None
+        return self._session.queries.mask if self.filtered.isChecked() else None
 
     def refresh(self, _: object = None) -> None:
         """Say how many spans would be written."""
@@ -236,9 +236,11 @@ class DataDialog(Dialog):
         if trace is None:
             self.close()
             return
-        has_filter = session.mask is not None
+        has_filter = session.queries.mask is not None
         self.filtered.setEnabled(has_filter)
-        set_tip(self.filtered, format_filter(session.filter) if has_filter else "")
+        set_tip(
+            self.filtered, format_filter(session.queries.filter) if has_filter else ""
+        )
         time, keep, s = self.time(), self.keep(), trace.spans
         n = len(s)
         if time is not None:

@@ -364,7 +364,7 @@ class FilterPopup(QFrame):
 
     def _fill(self) -> None:
         name = _FIELDS[self.field.currentIndex()][0]
-        chosen = getattr(self._session.filter, name) or frozenset()
+        chosen = getattr(self._session.queries.filter, name) or frozenset()
         choices = self._choices.by_field.get(name)
         # What is left out of the list stays in the filter, as what is typed does.
         self._listed = (choices or ())[:MOST_LISTED]
@@ -396,7 +396,7 @@ class FilterPopup(QFrame):
 
     def _on_item_changed(self, _: QListWidgetItem) -> None:
         name = _FIELDS[self.field.currentIndex()][0]
-        old = self._session.filter
+        old = self._session.queries.filter
         picked = {
             value
             for i, (_, value) in enumerate(self._listed)
@@ -406,7 +406,7 @@ class FilterPopup(QFrame):
         listed = {value for _, value in self._listed}
         values = frozenset(picked | ((getattr(old, name) or frozenset()) - listed))
         parts: dict[str, Any] = {name: values or None}
-        self._session.set_filter(replace(old, **parts))
+        self._session.queries.set_filter(replace(old, **parts))
 
     def _on_expression(self) -> None:
         text = self.edit.text().strip()
@@ -416,11 +416,11 @@ class FilterPopup(QFrame):
         except QueryError as error:
             self._say(str(error))
             return
-        self._session.set_filter(self._session.filter.merged(added))
+        self._session.queries.set_filter(self._session.queries.filter.merged(added))
         self.close()
 
     def _on_clear(self) -> None:
-        self._session.set_filter(Filter())
+        self._session.queries.set_filter(Filter())
         self.close()
 
     def _say(self, text: str) -> None:
@@ -449,12 +449,14 @@ def apply_saved(settings: Settings, session: Session, name: str) -> None:
     """Filter by a saved filter, or end that where it is the present one."""
     wanted = saved_filter(settings, name, session)
     if wanted is not None:
-        session.set_filter(Filter() if wanted == session.filter else wanted)
+        session.queries.set_filter(
+            Filter() if wanted == session.queries.filter else wanted
+        )
 
 
 def save_present(settings: Settings, session: Session, name: str) -> None:
     """Keep the present filter under `name`; one of that name is replaced."""
-    expression = format_filter(session.filter)
+    expression = format_filter(session.queries.filter)
     if expression and name.strip():
         settings.save_filter(name, expression)
 
@@ -463,7 +465,7 @@ def ask_and_save(settings: Settings, session: Session, parent: QWidget) -> None:
     """Ask for a name and keep the present filter."""
     from ggscope.gui.dialogs.dialogs import NameDialog
 
-    words = f"Name for “{format_filter(session.filter)[:200]}”"
+    words = f"Name for “{format_filter(session.queries.filter)[:200]}”"
     dialog = NameDialog(parent, "Save filter", words)
 
     def keep() -> None:
@@ -534,7 +536,7 @@ class SavedFilters(QWidget):
         return row
 
     def _show_state(self, _: object = None) -> None:
-        has_filter = bool(format_filter(self._session.filter))
+        has_filter = bool(format_filter(self._session.queries.filter))
         self.name.setEnabled(has_filter)
         self.save.setEnabled(has_filter)
         hint = "Name of the current filter"

@@ -683,7 +683,7 @@ class WindowDialogs(QObject):
             return
         if len(trace.spans):
             document.toolbar.search.edit.setText(name)
-            document.session.search(name)
+            document.session.queries.search(name)
             document.session.step_hit(1)
             return
         names = (trace.strings[i] for i in trace.tensors.name.tolist())

@@ -502,7 +502,9 @@ class BuffersView(PaintedView):
         session, result = self.session, self.result
         if result is not None:
             address = int(result.trace.buffers.address[row])
-            session.set_filter(replace(session.filter, buffers=frozenset({address})))
+            session.queries.set_filter(
+                replace(session.queries.filter, buffers=frozenset({address}))
+            )
 
     # -- picture -------------------------------------------------------------------
 
@@ -552,7 +554,7 @@ class BuffersView(PaintedView):
             scroll=self.scroll_y,
             hover=self._hover,
             selected=frozenset(self._selected()),
-            accessed=frozenset(session.linked.buffers.tolist()),
+            accessed=frozenset(session.linking.linked.buffers.tolist()),
             alive=self._alive_at_op() if is_op else None,
             cursor_tick=session.cursor_tick,
             absolute=session.display.absolute_time,

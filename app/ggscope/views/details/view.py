@@ -279,7 +279,7 @@ class DetailsView(View):
         if not entity.has_stats:
             session.tasks.cancel(STATS_TASK)
             return None
-        load = partial(entity.load_stats, session.correlation)
+        load = partial(entity.load_stats, session.linking.correlation)
         if len(entity.trace.spans) <= SYNC_SPANS and key not in self._known_stats:
             self._remember(key, load())
         stats = self._known_stats.get(key)
@@ -303,7 +303,7 @@ class DetailsView(View):
         """Show title, facts and durations; without `stats` some are pending."""
         session = self.session
         shown = entity.facts(
-            stats, session.correlation, absolute=session.display.absolute_time
+            stats, session.linking.correlation, absolute=session.display.absolute_time
         )
         n = len(session.selection.ids)
         several = f" · 1 of {format_count(n)} selected" if n > 1 else ""
@@ -351,7 +351,7 @@ class DetailsView(View):
         trace, entity = session.trace, self._entity()
         if trace is None:
             return
-        linked = session.linked
+        linked = session.linking.linked
         if linked.selection != session.selection:
             linked = Linked(session.selection)
         self.show_links.set_linked(trace, linked)
@@ -361,7 +361,7 @@ class DetailsView(View):
             related.set_items(group.title, group.items, group.n)
         has_steps = bool(session.selection) and not (entity and entity.lies_in_time)
         n = linked.n_spans if has_steps else 0
-        self.steps.set_position(session.linked_position, len(linked.spans), n)
+        self.steps.set_position(session.linking.position, len(linked.spans), n)
 
     def _on_live(self) -> None:
         """Update the metrics of a followed program while they are shown."""
@@ -436,14 +436,14 @@ class DetailsView(View):
 
     def _on_taken(self) -> None:
         session = self.session
-        if session.linked_span is not None:
-            session.select_span(session.linked_span)
+        if session.linking.current_span is not None:
+            session.select_span(session.linking.current_span)
 
     def _on_isolate(self) -> None:
         session, entity = self.session, self._entity()
         added = None if entity is None else entity.span_filter()
         if added is not None:
-            session.set_filter(session.filter.merged(added))
+            session.queries.set_filter(session.queries.filter.merged(added))
 
     def _on_select_all(self) -> None:
         entity = self._entity()

@@ -195,7 +195,7 @@ class ExpertsView(PaintedView):
             hover_beside=self._hover_beside,
             cursor=self._cursor if self.hasFocus() else None,
             selected=self._cells(self._selected_keys()),
-            lit=self._cells(self.session.linked.experts.tolist()),
+            lit=self._cells(self.session.linking.linked.experts.tolist()),
         )
 
     def recipe(self, scene: ExpertsScene) -> ExportCommand | None:
@@ -290,9 +290,11 @@ class ExpertsView(PaintedView):
         """Show only spans that use the expert of a cell."""
         session = self.session
         layer, expert = of_expert_key(self._key_of(cell))
-        session.set_filter(
+        session.queries.set_filter(
             replace(
-                session.filter, experts=frozenset({expert}), layers=frozenset({layer})
+                session.queries.filter,
+                experts=frozenset({expert}),
+                layers=frozenset({layer}),
             )
         )
 

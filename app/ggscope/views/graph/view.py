@@ -127,7 +127,7 @@ class GraphView(PaintedView):
         self._cache: Cache = {}
         self._measures: dict[int, NodeMeasures] = {}
         self._looks = LookCache()
-        self._found = self.session.linked
+        self._found = self.session.linking.linked
         self._linked: Flags | None = None
         self._own = Selection()
         self.hits.forget()
@@ -180,7 +180,7 @@ class GraphView(PaintedView):
             return
         if self.number >= len(trace.graphs):
             self.number = 0
-        self._found = self.session.linked  # a selection older than this view
+        self._found = self.session.linking.linked  # a selection older than this view
         self._lay_out()
 
     def empty_words(self) -> tuple[str, str]:
@@ -335,7 +335,7 @@ class GraphView(PaintedView):
         session, shown = self.session, self.shown
         if shown is None or shown.trace is not self.trace:
             return
-        known = session.correlation
+        known = session.linking.correlation
         is_pending = known is None and session.tasks.is_running("correlation")
         if is_pending or shown.number in self._measures:
             return

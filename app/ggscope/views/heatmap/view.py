@@ -301,7 +301,7 @@ class HeatmapView(PaintedView):
         known = self._files
         files = known[1] if known is not None and known[0] is trace else None
         time = session.visible_range if self.look.rows == "time" else None
-        look, mask = self.look, session.mask
+        look, mask = self.look, session.queries.mask
         request = partial(tabled_base, trace, look.rows, look.metric, files, mask, time)
         then = partial(self._on_base, trace)
         self.run(_KEY, request, then, "File heatmap")
@@ -372,7 +372,8 @@ class HeatmapView(PaintedView):
             absolute=session.display.absolute_time,
             scale_kind=self.look.scale, colors=self.look.colors, clock=trace.clock,
             selected=self._selected_units(), linked=self._linked_ranges(),
-            mark=self.mark, hover=self._hover, is_filtered=session.mask is not None,
+            mark=self.mark, hover=self._hover,
+            is_filtered=session.queries.mask is not None,
             cache=self._cache, held=held_shares(trace),
         )  # fmt: skip
 
@@ -420,7 +421,7 @@ class HeatmapView(PaintedView):
         none = np.zeros((0, 2), np.int64)
         if base is None or not session.selection:
             return none
-        linked = session.linked
+        linked = session.linking.linked
         if linked.selection != session.selection:
             return none  # what belongs to it is still being looked up
         if len(linked.ranges):
@@ -663,9 +664,9 @@ class HeatmapView(PaintedView):
         session, base, mark = self.session, self.base, self.mark
         if base is None or mark is None or session.trace is None:
             return
-        wanted = filter_of_mark(session.trace, base, mark, session.filter)
+        wanted = filter_of_mark(session.trace, base, mark, session.queries.filter)
         self.set_mark(None)
-        session.set_filter(wanted)
+        session.queries.set_filter(wanted)
 
     def filter_to_tensor(self, tensor: int) -> None:
         """Show only spans that access a tensor."""
@@ -673,8 +674,8 @@ class HeatmapView(PaintedView):
         if session.trace is not None:
             trace = session.trace
             name = trace.strings[int(trace.tensors.name[tensor])]
-            wanted: Filter = replace(session.filter, tensors=frozenset({name}))
-            session.set_filter(wanted)
+            wanted: Filter = replace(session.queries.filter, tensors=frozenset({name}))
+            session.queries.set_filter(wanted)
 
     # -- input -----------------------------------------------------------------------
 

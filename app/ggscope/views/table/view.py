@@ -294,10 +294,10 @@ class TableView(View):
         self.model.set_absolute(session.display.absolute_time)
         self._runs = None if session.trace is None else TimeRuns(session.trace)
         self._want(is_other_trace=True)
-        self._on_correlation_changed(session.correlation)
+        self._on_correlation_changed(session.linking.correlation)
         self._reorder()
         self._on_search_changed(None)
-        self._on_linked_changed(session.linked)
+        self._on_linked_changed(session.linking.linked)
 
     def release(self) -> None:
         """Stop arranging and copying as well."""
@@ -320,7 +320,7 @@ class TableView(View):
         elif change is TraceChange.APPENDED:
             self._want()  # the range has moved as well: they are arranged once
         self._on_search_changed(None)
-        is_filtered = bool(self.session.filter)
+        is_filtered = bool(self.session.queries.filter)
         self._awaits_mask = is_filtered and trace is not None and not trace.is_partial
         if not self._awaits_mask:
             self._reorder()
@@ -331,7 +331,7 @@ class TableView(View):
         """Note what is to be listed now."""
         session = self.session
         number = self._requested_list[0] + int(is_other_trace)
-        self._requested_list = (number, session.filter, session.range_shown)
+        self._requested_list = (number, session.queries.filter, session.range_shown)
 
     def _on_range_changed(self, _: object) -> None:
         session = self.session
@@ -359,7 +359,7 @@ class TableView(View):
         self._reorder()
 
     def _on_search_changed(self, _: object) -> None:
-        self.model.set_hits(self.session.hits)
+        self.model.set_hits(self.session.queries.hits)
 
     def _on_correlation_changed(self, correlation: Correlation | None) -> None:
         self.model.set_correlation(correlation)
@@ -410,7 +410,11 @@ class TableView(View):
             self._show_placeholder()
             return
         request = OrderRequest(
-            index, self._sorting, session.mask, self._runs, self._requested_list[2]
+            index,
+            self._sorting,
+            session.queries.mask,
+            self._runs,
+            self._requested_list[2],
         )
         if len(trace.spans) <= SYNC_ROWS:
             session.tasks.cancel(_ORDER)
@@ -495,7 +499,7 @@ class TableView(View):
                 text,
                 order,
                 self._runs,
-                session.mask,
+                session.queries.mask,
                 is_absolute=session.display.absolute_time,
             )
         except QueryError as error:
@@ -546,7 +550,7 @@ class TableView(View):
         elif self._requested_list[2] is not None:
             hint = "“all” below lists the whole trace (Shift+T)."
             title = "No records in this range"
-            if session.filter:
+            if session.queries.filter:
                 title = "No matching records in this range"
             self._empty.say(title, hint)
         else:
@@ -738,10 +742,10 @@ class TableView(View):
             add("Copy cell", partial(copy_text, cell))
         add("Save as…", self._save)
         menu.addSeparator()
-        for text, narrowed in filters_of(trace, span, session.filter):
-            add(text, partial(session.set_filter, narrowed))
-        if session.filter:
-            add("Remove all filters", partial(session.set_filter, Filter()))
+        for text, narrowed in filters_of(trace, span, session.queries.filter):
+            add(text, partial(session.queries.set_filter, narrowed))
+        if session.queries.filter:
+            add("Remove all filters", partial(session.queries.set_filter, Filter()))
         menu.addSeparator()
         add("Select in timeline", partial(session.reveal_span, span))
         add("Zoom to", session.fit_selection)

@@ -99,26 +99,30 @@ def _span_entries(
     if op:
         add(
             f"Show only {op}",
-            lambda: session.set_filter(replace(session.filter, ops=frozenset({op}))),
+            lambda: session.queries.set_filter(
+                replace(session.queries.filter, ops=frozenset({op}))
+            ),
         )
     if spans.layer is not None and (layer := int(spans.layer[span])) >= 0:
         add(
             f"Show only layer {layer}",
-            lambda: session.set_filter(
-                replace(session.filter, layers=frozenset({layer}))
+            lambda: session.queries.set_filter(
+                replace(session.queries.filter, layers=frozenset({layer}))
             ),
         )
     if spans.token is not None and (token := int(spans.token[span])) >= 0:
-        phases = session.filter.phases
+        phases = session.queries.filter.phases
         if spans.phase is not None and numbers_per_phase(trace):
             phases = frozenset({int(spans.phase[span])})
         add(
             f"Show only token {token_text(trace, span)}",
-            lambda: session.set_filter(
-                replace(session.filter, tokens=frozenset({token}), phases=phases)
+            lambda: session.queries.set_filter(
+                replace(
+                    session.queries.filter, tokens=frozenset({token}), phases=phases
+                )
             ),
         )
-    add(f"Find “{name}”", lambda: session.search(name))
+    add(f"Find “{name}”", lambda: session.queries.search(name))
     menu.addSeparator()
     add("Copy name", lambda: copy_name(name))
     add("Copy details", lambda: copy_text(_tsv(facts)))

@@ -221,7 +221,7 @@ class Legend(QWidget):
         session = self._session
         if not entry.part:
             return
-        old = session.filter
+        old = session.queries.filter
         present: frozenset[Any] = getattr(old, entry.part) or frozenset()
         values: frozenset[Any] = entry.values
         if add:
@@ -229,13 +229,15 @@ class Legend(QWidget):
         elif present == values:
             values = frozenset()
         parts: dict[str, Any] = {entry.part: values or None}
-        session.set_filter(replace(old, **parts))
+        session.queries.set_filter(replace(old, **parts))
 
     def is_isolated(self, entry: LegendEntry) -> bool:
         """Tell whether the filter asks for this category."""
         if not entry.part:
             return False
-        present: frozenset[Any] | None = getattr(self._session.filter, entry.part)
+        present: frozenset[Any] | None = getattr(
+            self._session.queries.filter, entry.part
+        )
         return present is not None and entry.values <= present
 
     def describe(self, entry: LegendEntry) -> str:

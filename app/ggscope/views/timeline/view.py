@@ -293,10 +293,10 @@ class TimelineView(PaintedView):
         """Light up the spans that belong to a selection which is no span."""
         session = self.session
         self._lit = None
-        if session.linked.selection.table != "spans":
-            looked_at = session.linked_span
+        if session.linking.linked.selection.table != "spans":
+            looked_at = session.linking.current_span
             self._lit = LitSpans(
-                session.linked.spans, -1 if looked_at is None else looked_at
+                session.linking.linked.spans, -1 if looked_at is None else looked_at
             )
         self._canvas.update()
 
@@ -371,7 +371,7 @@ class TimelineView(PaintedView):
             session.index,
             session.lanes.state,
             session.display.color_by,
-            session.mask,
+            session.queries.mask,
             self._mask_number,
             self.theme,
             self._near_view(),
@@ -435,7 +435,7 @@ class TimelineView(PaintedView):
             mask_token=prepared.mask_token,
             selection=self._drawn_selection,
             marked=marked,
-            hits=None if self._is_behind else session.hits,
+            hits=None if self._is_behind else session.queries.hits,
             hover_span=self._hover_span,
             cursor_tick=self._cursor_tick,
             bookmarks=self._bookmarks(),
@@ -785,8 +785,8 @@ def session_figure(session: Session, look: FigureStyle) -> Figure | None:
     options = TimelineOptions(
         visible=session.visible_range,
         color_by=session.display.color_by,
-        mask=session.mask,
-        where=format_filter(session.filter),
+        mask=session.queries.mask,
+        where=format_filter(session.queries.filter),
         state=session.lanes.state,
         selection=session.selection,
         marked=session.marked_range,
