@@ -24,7 +24,7 @@ from typing import Any
 import bench_report
 import platformdirs
 from bench_compare import confirmed, regressions
-from bench_figures import N_EVENTS, SIZES, Figure, figures, millions
+from bench_figures import ANSWERS, N_EVENTS, SIZES, Figure, figures, millions
 from bench_moe import session_files
 from bench_traces import TraceFile, lacking_bytes, provide, trace_file
 
@@ -44,6 +44,7 @@ KINDS = (
     "npu",
     "moe",
     "table",
+    "answers",
     "bytes",
     "many",
     "live",
@@ -143,6 +144,10 @@ class Bench:
             script = HERE / "bench_analysis.py"
             work = partial(self._script, script, _table_path(paths))
             self.sources["table"] = work
+        for name in ANSWERS if "answers" in arguments.only else ():
+            if name in paths:
+                work = partial(self._script, HERE / "bench_answers.py", paths[name])
+                self.sources[name] = work
         for size in arguments.size if "bytes" in arguments.only else ():
             script = HERE / "bench_bytes.py"
             work = partial(self._script, script, paths[f"moe{size}"].parent)
@@ -325,6 +330,11 @@ def _files(arguments: argparse.Namespace) -> dict[str, TraceFile]:
     for kind, n in N_EVENTS.items():
         if kind in arguments.only:
             files[kind] = trace_file(kind, n)
+    if "answers" in arguments.only:
+        largest = max(map(millions, arguments.size))
+        for name, n_spans in ANSWERS.items():
+            if n_spans <= largest * 1e6:
+                files[name] = trace_file("ggmlviz", 2 * n_spans)
     if {"moe", "bytes"} & set(arguments.only):
         for size in arguments.size:
             run, model, graph = session_files(round(millions(size) * 1e6))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 SIZES = {"1": 1_000_000, "10": 10_000_000, "33": 33_554_432}
 """Records of the traces by the name of their size, in millions."""
 N_EVENTS = {"ggmlviz": 2_000_000, "npu": 1_500_000}
+ANSWERS = {"answers100k": 100_000, "answers10M": 10_000_000}
+"""Spans of the traces that are summarised and compared; two events a span."""
 _FIRST = {"1": 0.3, "10": 0.8, "33": 2.0}
 _OPEN = {"1": 1.0, "10": 6.0, "33": 20.0}
 
@@ -77,6 +79,8 @@ def figures(sizes: list[str], columns: list[str]) -> list[Figure]:
         n = f"{millions(size):g} M accesses"
         found += _session(f"moe{size}", n)
     found += _table()
+    found += _answers("answers100k", "100,000 spans", 50, 50)
+    found += _answers("answers10M", "10 M spans", 1_000, 3_000)
     for size in sizes:
         found += _bytes(f"bytes{size}", f"{millions(size):g} M accesses")
     found += _many()
@@ -286,6 +290,31 @@ def _table() -> list[Figure]:
             slack=slack,
         )
         for name, label, unit, aim, slack in rows
+    ]  # fmt: skip
+
+
+def _answers(source: str, what: str, summary: float, compare: float) -> list[Figure]:
+    """Return what summary, token latency and comparison take.
+
+    Parameters
+    ----------
+    summary, compare : aims in ms.
+    """
+    rows = (
+        ("first_ms", "summary of a trace just opened", summary),
+        ("summary_ms", "summary again", summary),
+        ("gaps_ms", "the longest gaps", None),
+        ("tokens_frame_ms", "a picture of token latency", 16.7),
+        ("by_tensor_ms", "statistics by tensor", 200),
+        ("compare_op_ms", "comparison by op", compare),
+        ("compare_layer_ms", "comparison by layer", compare),
+    )
+    return [
+        Figure(
+            key=f"{source}.{name}", label=f"{what}: {label}", unit="ms", aim=aim,
+            slack=5,
+        )
+        for name, label, aim in rows
     ]  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""Time what answers "why is it slow": summary, gaps, token latency and comparison.
+
+    python packaging/bench_answers.py TRACE [ROUNDS]
+
+Prints JSON: medians in milliseconds. Calls what the views call, without a window. What
+is kept from one question to the next (indices of spans) is there from the second round,
+as it is in a window; ``first_ms`` is the summary of a trace that was just opened.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from bench_analysis import median_s
+
+from ggscope.analysis.compare.compare import compare
+from ggscope.analysis.statistics.table import stat_table
+from ggscope.analysis.summary.gaps import gaps
+from ggscope.analysis.summary.latency import token_latency
+from ggscope.analysis.summary.summary import summary
+from ggscope.model.trace import Trace
+from ggscope.readers.registry import open_trace
+from ggscope.render.theme import theme
+from ggscope.render.tokens import TokensScene, compose_tokens
+
+GAPS = 100
+
+
+def measure(trace: Trace, other: Trace, rounds: int) -> dict[str, float]:
+    """Return all figures; `other` is what the trace is compared with."""
+    begin = time.perf_counter()
+    summary(trace)
+    first = time.perf_counter() - begin
+    tokens = TokensScene(trace, token_latency(trace), 1600, 200, theme("dark"))
+    seconds = {
+        "first": first,
+        "summary": median_s(lambda: summary(trace), rounds),
+        "gaps": median_s(lambda: gaps(trace, limit=GAPS), rounds),
+        "compare_op": median_s(lambda: compare([trace], [other]), rounds),
+        "compare_layer": median_s(lambda: compare([trace], [other], "layer"), rounds),
+        "by_tensor": median_s(lambda: stat_table(trace, "tensor"), rounds),
+        "tokens_frame": median_s(lambda: compose_tokens(tokens), 20 * rounds),
+    }
+    return {f"{name}_ms": value * 1e3 for name, value in seconds.items()}
+
+
+def main() -> int:
+    """Measure and print."""
+    path = Path(sys.argv[1])
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    figures = measure(open_trace(path), open_trace(path), rounds)
+    print(json.dumps({name: float(f"{x:.4g}") for name, x in figures.items()}))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
