@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
-from ggscope.analysis.summary.bottleneck import Cause
+from ggscope.analysis.summary.bottleneck import Cause, SlowBars
 from ggscope.analysis.summary.summary import Summary
 from ggscope.model.selection import By
 from ggscope.model.tables import Quality
@@ -92,10 +92,13 @@ def bottleneck_text(facts: Summary) -> str:
         return (
             f"Between the first and the last {noun}, none runs {between} of the time."
         )
+    if cause is Cause.SLOW_TOKENS and seen.slow is not None:
+        return _slow_text(facts, seen.slow)
     if cause in (Cause.WAITING, Cause.SHARED_CORES):
         waiting = format_share(seen.waiting or 0)
         threads = format_counted(seen.n_threads, "thread")
-        text = f"{waiting} of what {threads} spend on work and waits is waiting"
+        verb = "spends" if seen.n_threads == 1 else "spend"
+        text = f"{waiting} of what {threads} {verb} on work and waits is waiting"
         if cause is Cause.SHARED_CORES:
             cores = format_counted(seen.n_cores, "core")
             return f"{text}; they were seen on {cores} only."
@@ -106,8 +109,9 @@ def bottleneck_text(facts: Summary) -> str:
     if cause is Cause.IDLE_THREADS:
         idle = format_share(seen.idle or 0)
         noun = facts.tokens.bars.noun
-        plural = f"{noun}{'es' if noun == GRAPH_PASS or noun == 'ubatch' else 's'}"
-        return f"Threads neither work nor wait in {idle} of the time of {plural}."
+        return (
+            f"Threads neither work nor wait in {idle} of the time of {_plural(noun)}."
+        )
     if cause is Cause.BANDWIDTH:
         of_peak = format_share(seen.of_peak or 0)
         return f"Weights are read at {of_peak} of the peak memory bandwidth."
@@ -121,6 +125,20 @@ def bottleneck_text(facts: Summary) -> str:
     if facts.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
     return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
+
+
+def _slow_text(facts: Summary, slow: SlowBars) -> str:
+    noun = facts.tokens.bars.noun
+    verb = "takes" if slow.n == 1 else "take"
+    some = f"{format_count(slow.n)} of {format_count(slow.of)} {_plural(noun)}"
+    excess = format_share(slow.excess)
+    return (
+        f"{some} {verb} over twice the median; the time beyond it is {excess} of all."
+    )
+
+
+def _plural(noun: str) -> str:
+    return f"{noun}{'es' if noun == GRAPH_PASS or noun == 'ubatch' else 's'}"
 
 
 def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]:

@@ -1,15 +1,17 @@
 """What limits a run, with the evidence; or why the trace does not tell.
 
 The causes are looked at in this order, and the first that its evidence supports is
-named: nothing computed between tokens; threads that wait at barriers, for another
-thread or for a core; idle threads; memory at its peak rate; the busiest engine; the op
-that takes most of the time. Each threshold is a share of the time that it explains.
+named: nothing computed between tokens; threads that share cores, so that they wait at
+barriers; a few slow tokens; threads that wait for another one; idle threads; memory at
+its peak rate; the busiest engine; the op that takes most of the time. Each threshold is
+a share of the time that it explains.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
 _MOST_BETWEEN, _MOST_WAITING, _MOST_IDLE = 0.5, 0.3, 0.5
+_SLOW_EXCESS, _FEW = 0.3, 0.1
 _PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
 
 
@@ -18,12 +20,29 @@ class Cause(Enum):
 
     BETWEEN_TOKENS = "time between tokens"
     SHARED_CORES = "threads share cores"
+    SLOW_TOKENS = "slow tokens"
     WAITING = "waiting at barriers"
     IDLE_THREADS = "idle threads"
     BANDWIDTH = "memory bandwidth"
     ENGINE = "busiest engine"
     OP = "one op"
     SPREAD = "no single cause"
+
+
+@dataclass(frozen=True, slots=True)
+class SlowBars:
+    """Generated tokens or ubatches that take more than twice the median.
+
+    Attributes
+    ----------
+    n : how many they are.
+    of : how many bars are counted.
+    excess : their time beyond the median, as a share of the time of all counted bars.
+    """
+
+    n: int
+    of: int
+    excess: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +53,7 @@ class Evidence:
     ----------
     between : share of the time from the first to the last token in which no token is
         computed.
+    slow : the slow ones of generated tokens or ubatches.
     waiting : share of waits in work and waits of all threads.
     idle : share of idle time of threads while tokens are computed.
     n_threads, n_cores : threads, and cores on which they were seen.
@@ -44,6 +64,7 @@ class Evidence:
     """
 
     between: float | None = None
+    slow: SlowBars | None = None
     waiting: float | None = None
     idle: float | None = None
     n_threads: int = 0
@@ -58,9 +79,14 @@ def cause_of(seen: Evidence) -> Cause | None:
     """Return what limits the run; None where the trace does not tell."""
     if seen.between is not None and seen.between >= _MOST_BETWEEN:
         return Cause.BETWEEN_TOKENS
-    if seen.waiting is not None and seen.waiting >= _MOST_WAITING:
-        is_crowded = 0 < seen.n_cores < seen.n_threads
-        return Cause.SHARED_CORES if is_crowded else Cause.WAITING
+    waits = seen.waiting is not None and seen.waiting >= _MOST_WAITING
+    if waits and 0 < seen.n_cores < seen.n_threads:
+        return Cause.SHARED_CORES
+    slow = seen.slow
+    if slow is not None and slow.n <= _FEW * slow.of and slow.excess >= _SLOW_EXCESS:
+        return Cause.SLOW_TOKENS
+    if waits:
+        return Cause.WAITING
     if seen.idle is not None and seen.idle >= _MOST_IDLE:
         return Cause.IDLE_THREADS
     if seen.of_peak is not None and seen.of_peak >= _PEAK:

@@ -16,7 +16,12 @@ from ggscope.analysis.reads.hotness import cold, heat
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import StatTable, stat_table
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
-from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
+from ggscope.analysis.summary.bottleneck import (
+    Cause,
+    Evidence,
+    SlowBars,
+    cause_of,
+)
 from ggscope.analysis.summary.latency import SLOW, counted_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops, hidden_tokens
 from ggscope.analysis.summary.threads import ThreadTimes, thread_times
@@ -249,6 +254,8 @@ def _n_tokens(
         return None
     if not which.any():
         reason = f"no {bars.noun} is recorded as {name}"
+        if (bars.phase == phase).any():
+            reason = f"no {bars.noun} of phase {name} has a recorded begin and end"
         unknown[f"tokens.{field_name}_per_s"] = reason
         if (bars.phase < 0).any() or not bars.is_timed.all():
             unknown[f"tokens.{field_name}"] = reason
@@ -390,6 +397,7 @@ def _evidence(
     top = ops.rows[0] if ops.rows and ops.all.timed else None
     return Evidence(
         between=tokens.between,
+        slow=_slow(tokens),
         waiting=threads.waiting,
         idle=_idle(tokens, threads),
         n_threads=len(threads.lanes) if threads.kind is LaneKind.THREAD else 0,
@@ -399,6 +407,20 @@ def _evidence(
         engine=engine,
         op=None if top is None else (top.key, top.share),
     )
+
+
+def _slow(tokens: TokenSummary) -> SlowBars | None:
+    """Return the slow ones of generated tokens; a prompt among them would be slow."""
+    bars = tokens.bars
+    is_counted = counted_bars(bars)
+    counted = bars.duration[is_counted]
+    whole = int(counted.sum())
+    is_generated = bars.phase[is_counted] == Phase.GENERATE
+    if tokens.median is None or not whole or not is_generated.all():
+        return None
+    duration = bars.duration[np.array(tokens.outliers, np.int64)]
+    excess = float(duration.sum() - len(duration) * tokens.median)
+    return SlowBars(len(duration), len(counted), excess / whole)
 
 
 def _idle(tokens: TokenSummary, threads: ThreadTimes) -> float | None:

@@ -61,6 +61,14 @@ class _Ubatch:
     is_asynchronous: bool = False
     has_result: bool = False
 
+    @property
+    def flags(self) -> int:
+        """How far its end can be trusted, as `SpanFlag`."""
+        if self.n_open:
+            return _UNFINISHED
+        is_guess = self.is_asynchronous and not self.has_result
+        return _ESTIMATED if is_guess else 0
+
 
 @dataclass(slots=True)
 class _Sequences:
@@ -70,7 +78,9 @@ class _Sequences:
     """
 
     known: set[int] = field(default_factory=set)
-    held: list[tuple[int, int, int, str, int, int]] | None = field(default_factory=list)
+    held: list[tuple[int, int, int, str, int, int, int]] | None = field(
+        default_factory=list
+    )
 
 
 class RunEvents:
@@ -246,10 +256,9 @@ class RunEvents:
         inputs = self._put_tokens(number)
         phase = found.phase if inputs is None else inputs.phase
         name = self._name_of(number, inputs)
-        is_guess = found.is_asynchronous and not found.has_result
         self.add(
-            found.begin, found.end, self._of_ubatches(), name,
-            _ESTIMATED if is_guess else 0, number, phase,
+            found.begin, found.end, self._of_ubatches(), name, found.flags, number,
+            phase,
         )  # fmt: skip
         if inputs is not None:
             self._add_sequences(number, found, inputs)
@@ -278,7 +287,8 @@ class RunEvents:
             phases = np.unique(inputs.phases[mine])
             phase = int(phases[0]) if len(phases) == 1 else -1
             span = (
-                ubatch.begin, ubatch.end, sequence, inputs.words(mine), number, phase
+                ubatch.begin, ubatch.end, sequence, inputs.words(mine), ubatch.flags,
+                number, phase,
             )  # fmt: skip
             of_context.known.add(sequence)
             if of_context.held is None:
@@ -300,11 +310,12 @@ class RunEvents:
         end: int,
         sequence: int,
         name: str,
+        flags: int,
         token: int,
         phase: int,
     ) -> None:
         lane = self._of_sequence(context, sequence)
-        self.add(begin, end, lane, name, token=token, phase=phase)
+        self.add(begin, end, lane, name, flags, token, phase)
 
     def count_graph(self, backend: int) -> None:
         """Count a graph for the one that computes it; 0 = not told."""
@@ -357,7 +368,9 @@ class RunEvents:
                 _UNFINISHED, graph.token, graph.phase,
             )  # fmt: skip
         self._open.clear()
-        for number in list(self._ubatches):
+        for number, ubatch in list(self._ubatches.items()):
+            if ubatch.n_open:
+                ubatch.end = max(ubatch.end, until)
             self._end_ubatch(number)
         for number in list(self._inputs):
             self._put_tokens(number)

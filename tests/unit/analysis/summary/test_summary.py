@@ -1,6 +1,7 @@
 """The summary of runs, each figure against a plain loop."""
 
 import math
+import statistics
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +16,17 @@ from builders import (
     token_trace,
 )
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text, token_bars
-from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
+from ggscope.analysis.summary.bottleneck import (
+    Cause,
+    Evidence,
+    SlowBars,
+    cause_of,
+)
 from ggscope.analysis.summary.gaps import gaps
 from ggscope.analysis.summary.summary import UNKNOWN_FIELDS, summary
 from ggscope.analysis.summary.threads import barriers, thread_times
 from ggscope.analysis.summary.weight_traffic import weight_traffic
-from ggscope.model.tables import NO_WAIT, AccessKind, Phase, SpanFlag
+from ggscope.model.tables import NO_WAIT, AccessKind, Phase, Quality, SpanFlag
 from ggscope.model.trace import LaneKind, ReadWarning, Severity, Trace
 from ggscope.model.units import TimeRange
 from oracles import run_times
@@ -407,6 +413,13 @@ def test_ops_have_the_times_of_the_statistics():
         (Evidence(waiting=0.4, n_threads=4, n_cores=2), Cause.SHARED_CORES),
         (Evidence(waiting=0.4, n_threads=4, n_cores=4), Cause.WAITING),
         (Evidence(waiting=0.4, n_threads=4), Cause.WAITING),
+        (Evidence(waiting=0.4, slow=SlowBars(1, 30, 0.5)), Cause.SLOW_TOKENS),
+        (Evidence(waiting=0.4, slow=SlowBars(1, 30, 0.2)), Cause.WAITING),
+        (Evidence(waiting=0.4, slow=SlowBars(9, 30, 0.5)), Cause.WAITING),
+        (
+            Evidence(waiting=0.4, n_threads=2, n_cores=1, slow=SlowBars(1, 30, 0.5)),
+            Cause.SHARED_CORES,
+        ),
         (Evidence(waiting=0.1, idle=0.7), Cause.IDLE_THREADS),
         (Evidence(of_peak=0.8, op=("MUL_MAT", 0.9)), Cause.BANDWIDTH),
         (Evidence(engine=("TE 0", 0.8), op=("A", 0.9)), Cause.ENGINE),
@@ -417,6 +430,27 @@ def test_ops_have_the_times_of_the_statistics():
 )
 def test_the_first_cause_with_evidence_is_named(evidence, cause):
     assert cause_of(evidence) is cause
+
+
+def test_slow_tokens_are_those_beyond_twice_the_median(trace):
+    slow = summary(trace).evidence.slow
+
+    bars = token_bars(trace)
+    timed = [i for i in range(len(bars)) if bars.quality[i] <= Quality.DERIVED]
+    durations = sorted(
+        int(bars.end[i] - bars.start[i])
+        for i in timed
+        if bars.phase[i] == Phase.GENERATE
+    )
+    if bars.noun == GRAPH_PASS or not sum(durations):
+        assert slow is None
+        return
+    assert slow is not None
+    median = statistics.median(durations)
+    long = [duration for duration in durations if duration > 2 * median]
+    assert (slow.n, slow.of) == (len(long), len(durations))
+    excess = sum(duration - median for duration in long)
+    assert slow.excess == pytest.approx(excess / sum(durations))
 
 
 def losing(trace: Trace, code: str) -> Trace:

@@ -12,12 +12,13 @@ import recordings
 from ggscope.analysis.buffers import buffer_use
 from ggscope.analysis.completeness.coverage import Cause, trace_coverage
 from ggscope.analysis.statistics.latency import phase_latencies
+from ggscope.analysis.summary.bars import token_bars
 from ggscope.cli import main
 from ggscope.descriptions.files import join_words
 from ggscope.descriptions.spans import destination_of, exact_time_text
 from ggscope.descriptions.times import fused_ops
 from ggscope.errors import CorruptError, TruncatedError, UnsupportedVersionError
-from ggscope.model.tables import SpanFlag
+from ggscope.model.tables import Quality, SpanFlag
 from ggscope.model.trace import LaneKind, Severity, Trace
 from ggscope.readers.api import ReadContext
 from ggscope.readers.discovery import beside, sidecar_of, survey
@@ -216,6 +217,16 @@ def test_ubatch_of_another_backend_ends_when_the_program_has_waited_for_it(tmp_p
     assert is_guess.tolist() == [False, False, True, False]
     # A guess is no latency.
     assert sum(len(each.ids) for each in phase_latencies(trace)) == 3
+
+
+def test_ubatch_whose_graph_did_not_end_is_unfinished(tmp_path):
+    graphs = recordings.sidecar()["graph_list"]
+    graphs[-1]["end"] = None
+
+    bars = token_bars(opened(recording(tmp_path, graph_list=graphs)))
+
+    measured = [Quality.MEASURED] * (N_GRAPHS - 1)
+    assert bars.quality.tolist() == [*measured, Quality.UNFINISHED]
 
 
 def test_op_names_of_a_sidecar_settle_which_table_it_is(tmp_path):
